@@ -1,0 +1,124 @@
+"""Runs a command's main: spelling of flags, errors, TensorFlow kept out until parsed."""
+
+import difflib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from absl import app, flags
+
+from electra_tf.errors import UserError
+
+USAGE_ERROR_STATUS = 2
+USER_ERROR_STATUS = 1
+INTERRUPTED_STATUS = 130
+
+
+def normalize_arguments(
+    arguments: Sequence[str], aliases: Mapping[str, str] | None = None
+) -> list[str]:
+    """Spells `--data-dir` as `--data_dir`, and the authors' negations as absl's.
+
+    Args:
+        arguments: command-line arguments without the program's name.
+        aliases: flag spellings with underscores (`no_lower_case`) to the flag that
+            absl knows (`nodo_lower_case`).
+
+    Returns:
+        The arguments with the names of flags rewritten; values, positional
+        arguments and everything after `--` are untouched.
+    """
+    aliases = aliases or {}
+    normalized = []
+    for i, argument in enumerate(arguments):
+        if argument == "--":
+            normalized.extend(arguments[i:])
+            break
+        is_flag = argument.startswith("-") and not _is_number(argument)
+        if not is_flag:
+            normalized.append(argument)
+            continue
+        name, equals, value = argument.lstrip("-").partition("=")
+        name = name.replace("-", "_")
+        normalized.append(f"--{aliases.get(name, name)}{equals}{value}")
+    return normalized
+
+
+def parse(
+    arguments: Sequence[str],
+    aliases: Mapping[str, str] | None = None,
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> list[str]:
+    """Parses `arguments` (the program's name first) and returns the positional rest.
+
+    Raises:
+        UserError: for an unknown flag (with the nearest known name), a value that
+            does not parse, or a missing value.
+    """
+    normalized = [arguments[0], *normalize_arguments(arguments[1:], aliases)]
+    try:
+        return flag_values(normalized)
+    except flags.UnrecognizedFlagError as error:
+        raise UserError(_unknown_flag_message(error, flag_values)) from error
+    except flags.Error as error:
+        raise UserError(str(error)) from error
+
+
+def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None) -> None:
+    """Parses the command line, calls `main()` and exits with its status.
+
+    `main` imports TensorFlow itself, so `--help` and every flag error answer
+    without it. A `UserError` is printed as one message, without a traceback.
+    """
+    silence_tensorflow()
+    # absl's own start-up parses sys.argv; the flags have to be spelled its way first.
+    app.define_help_flags()
+    sys.modules["__main__"].__doc__ = sys.modules["__main__"].__doc__ or ""
+    try:
+        rest = parse(sys.argv, aliases)
+        if len(rest) > 1:
+            raise UserError(
+                f"Unexpected argument {rest[1]!r}: every option is a flag that starts with --"
+            )
+    except UserError as error:
+        _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
+    try:
+        status = main()
+    except UserError as error:
+        _exit_with_message(error, USER_ERROR_STATUS)
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        sys.exit(INTERRUPTED_STATUS)
+    sys.exit(status or 0)
+
+
+def silence_tensorflow() -> None:
+    """Turns off TensorFlow's start-up messages; a value the user has set wins."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+
+def nearest_name_hint(name: str, known: Sequence[str]) -> str:
+    """Returns ` Did you mean 'x'?`, or an empty string when no known name is near."""
+    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def _unknown_flag_message(
+    error: flags.UnrecognizedFlagError, flag_values: flags.FlagValues
+) -> str:
+    hint = nearest_name_hint(error.flagname, list(flag_values))
+    return f"Unknown flag --{error.flagname}.{hint}"
+
+
+def _is_number(argument: str) -> bool:
+    try:
+        float(argument)
+    except ValueError:
+        return False
+    return True
+
+
+def _exit_with_message(error: UserError, status: int, hint: str = "") -> None:
+    print(f"error: {error}" + (f"\n{hint}" if hint else ""), file=sys.stderr)
+    sys.exit(status)
