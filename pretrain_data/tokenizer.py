@@ -1,0 +1,172 @@
+"""BERT's tokenizer as a TensorFlow graph: strings in, WordPiece ids out.
+
+The same module tokenizes the corpus and sits inside exported models. It gives the
+ids of the authors' Python tokenizer, whose character classes are those of Unicode 14:
+
+1. drop U+0000, U+FFFD and every character of a category C* but tab, LF and CR;
+2. when lower-casing: lower-case, then, when stripping accents, decompose (NFD) and
+   drop the nonspacing marks (Mn);
+3. split at white space, and put every punctuation character and CJK ideograph on its own;
+4. cut each word into the longest matching pieces from the left. A word of more than
+   200 code points, or with a rest that no piece matches, is one [UNK].
+
+Known difference: the lower-casing of Σ at the end of a word looks at its neighbours, and
+takes 40 capitals that Unicode 14 added (see `_LATE_CAPITALS`) to be no letters.
+"""
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from electra_tf.errors import UserError
+from pretrain_data.vocabulary import UNK, Vocabulary
+
+MAX_CODE_POINTS_PER_WORD = 200
+
+# RE2 follows Unicode 15.0. What that version added is unassigned (Cn) for the authors.
+_ADDED_IN_UNICODE_15 = (
+    "0CF3 0ECE 10EFD-10EFF 1123F-11241 11B00-11B09 11F00-11F10 11F12-11F3A 11F3E-11F59 1342F "
+    "13440-13455 1B132 1B155 1D2C0-1D2D3 1DF25-1DF2A 1E030-1E06D 1E08F 1E4D0-1E4F9 1F6DC "
+    "1F774-1F776 1F77B-1F77F 1F7D9 1FA75-1FA77 1FA87-1FA88 1FAAD-1FAAF 1FABB-1FABD 1FABF "
+    "1FACE-1FACF 1FADA-1FADB 1FAE8 1FAF7-1FAF8 2B739 31350-323AF"
+)
+_CJK_IDEOGRAPHS = (
+    "4E00-9FFF 3400-4DBF 20000-2A6DF 2A700-2B73F 2B740-2B81F 2B820-2CEAF F900-FAFF 2F800-2FA1F"
+)
+# Capitals of Unicode 14 that the lower-casing of TensorFlow's ICU does not know yet:
+# first and last capital, and the distance to the small letter.
+_LATE_CAPITALS = (
+    (0x2C2F, 0x2C2F, 48),
+    (0xA7C0, 0xA7C0, 1),
+    (0xA7D0, 0xA7D0, 1),
+    (0xA7D6, 0xA7D6, 1),
+    (0xA7D8, 0xA7D8, 1),
+    (0x10570, 0x1057A, 39),
+    (0x1057C, 0x1058A, 39),
+    (0x1058C, 0x10592, 39),
+    (0x10594, 0x10595, 39),
+)
+
+
+def _character_ranges(code_points: str) -> str:
+    """Spells `4E00-9FFF 2B739` as the inside of an RE2 character class."""
+    ranges = [r"\x{" + item.replace("-", r"}-\x{") + "}" for item in code_points.split()]
+    return "".join(ranges)
+
+
+_PLAIN_ASCII = r"[\t\n\r -~]*"
+# What is in none of the other categories is in C*, unassigned code points included.
+_DROPPED = (
+    r"[^\t\n\r\pL\pM\pN\pP\pS\pZ]|[\x{FFFD}" + _character_ranges(_ADDED_IN_UNICODE_15) + "]"
+)
+# Python's str.split() also splits at the line and paragraph separators.
+_WHITESPACE = r"[\t\n\r\p{Zs}\x{2028}\x{2029}]+"
+_WORDS_OF_ONE_CHARACTER = (
+    r"[!-/:-@\[-`{-~]|\p{P}|[" + _character_ranges(_CJK_IDEOGRAPHS) + "]"
+)
+_LATE_CAPITAL = "[" + "".join(rf"\x{{{a:X}}}-\x{{{b:X}}}" for a, b, _ in _LATE_CAPITALS) + "]"
+
+
+class Tokenizer(tf.Module):
+    """Texts to WordPiece ids, exactly as the authors' `FullTokenizer`.
+
+    No special token is protected: the text `[MASK]` becomes `[`, `mask`, `]`.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, do_lower_case: bool = True, strip_accents: bool = True
+    ):
+        """Builds the matching automaton for `vocabulary`.
+
+        Args:
+            vocabulary: the WordPiece vocabulary.
+            do_lower_case: lower-case the text.
+            strip_accents: drop accents; without effect unless `do_lower_case`.
+
+        Raises:
+            UserError: TensorFlow Text refuses the vocabulary.
+        """
+        super().__init__(name="tokenizer")
+        self.vocabulary = vocabulary
+        self.do_lower_case = do_lower_case
+        self.strip_accents = do_lower_case and strip_accents
+        tokens = list(vocabulary.tokens)
+        known_characters = set("".join(tokens))
+        # Stands in for words that are too long to be looked up.
+        self._unmatchable = next(
+            chr(c) for c in range(1, 0x110000) if chr(c) not in known_characters
+        )
+        try:
+            self._words_to_pieces = tf_text.FastWordpieceTokenizer(
+                tokens,
+                suffix_indicator="##",
+                # The limit in bytes never applies: words are measured in code points.
+                max_bytes_per_word=8 * MAX_CODE_POINTS_PER_WORD,
+                token_out_type=tf.int32,
+                unknown_token=UNK,
+                no_pretokenization=True,
+            )
+            # Twice as fast, and the same ids as long as the text is plain ASCII.
+            self._ascii_to_pieces = tf_text.FastBertTokenizer(
+                tokens,
+                suffix_indicator="##",
+                max_bytes_per_word=MAX_CODE_POINTS_PER_WORD,
+                token_out_type=tf.int32,
+                unknown_token=UNK,
+                lower_case_nfd_strip_accents=do_lower_case,
+            )
+        except (RuntimeError, ValueError, tf.errors.OpError) as error:
+            raise UserError(
+                f"Vocabulary file {vocabulary.path} cannot be used: {error}"
+            ) from error
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Tokenizes a batch of texts.
+
+        Args:
+            texts: string (n), UTF-8; invalid bytes are dropped, as U+FFFD is.
+
+        Returns:
+            int32 ragged (n, pieces): the ids, without [CLS] and [SEP].
+        """
+        is_ascii = tf.strings.regex_full_match(texts, _PLAIN_ASCII)
+        ascii_rows = tf.reshape(tf.where(is_ascii), [-1])
+        other_rows = tf.reshape(tf.where(~is_ascii), [-1])
+        ascii_ids = self._ascii_to_pieces.tokenize(tf.gather(texts, ascii_rows))
+        ascii_ids = ascii_ids.merge_dims(-2, -1) if ascii_ids.ragged_rank > 1 else ascii_ids
+        other_ids = self._tokenize_any(tf.gather(texts, other_rows))
+        ids = tf.concat([ascii_ids, other_ids], axis=0)
+        return tf.gather(ids, tf.argsort(tf.concat([ascii_rows, other_rows], axis=0)))
+
+    def _tokenize_any(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+        texts = tf.strings.regex_replace(texts, _DROPPED, "")
+        if self.do_lower_case:
+            texts = tf.strings.lower(_lower_late_capitals(texts), encoding="utf-8")
+        if self.strip_accents:
+            texts = tf_text.normalize_utf8(texts, "NFD")
+            texts = tf.strings.regex_replace(texts, r"\p{Mn}+", "")
+        words = tf_text.regex_split(
+            texts, f"{_WHITESPACE}|{_WORDS_OF_ONE_CHARACTER}", _WORDS_OF_ONE_CHARACTER
+        )
+        lengths = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
+        words = words.with_flat_values(
+            tf.where(lengths > MAX_CODE_POINTS_PER_WORD, self._unmatchable, words.flat_values)
+        )
+        return self._words_to_pieces.tokenize(words).merge_dims(1, 2)
+
+
+def _lower_late_capitals(texts: tf.Tensor) -> tf.Tensor:
+    """Lower-cases what `tf.strings.lower` leaves out; costs one scan when there is none."""
+
+    def replace_each() -> tf.Tensor:
+        replaced = texts
+        for first, last, distance in _LATE_CAPITALS:
+            for capital in range(first, last + 1):
+                replaced = tf.strings.regex_replace(
+                    replaced, chr(capital), chr(capital + distance)
+                )
+        return replaced
+
+    found = tf.reduce_any(tf.strings.regex_full_match(texts, rf"(?s).*{_LATE_CAPITAL}.*"))
+    return tf.cond(found, replace_each, lambda: texts)

@@ -1,0 +1,98 @@
+"""WordPiece vocabulary files: one token a line, a token's id is its line number from 0."""
+
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Mapping
+
+from electra_tf.errors import UserError
+
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+DEFAULT_FLAG = "--vocab-file"
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """A WordPiece vocabulary.
+
+    Attributes:
+        tokens: token strings in the order of their ids; `##` marks continuations.
+        ids: token to id.
+        sha256: hexadecimal digest of the file's bytes.
+        path: the file that was read.
+    """
+
+    tokens: tuple[str, ...]
+    ids: Mapping[str, int] = dataclasses.field(repr=False)
+    sha256: str
+    path: pathlib.Path
+
+    @property
+    def size(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def pad_id(self) -> int:
+        """Id of [PAD]. Records are padded with 0 and `input_mask` 0 whatever it is."""
+        return self.ids[PAD]
+
+    @property
+    def unk_id(self) -> int:
+        return self.ids[UNK]
+
+    @property
+    def cls_id(self) -> int:
+        return self.ids[CLS]
+
+    @property
+    def sep_id(self) -> int:
+        return self.ids[SEP]
+
+    @property
+    def mask_id(self) -> int:
+        return self.ids[MASK]
+
+
+def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocabulary:
+    """Reads a vocabulary file.
+
+    As in the authors' reader, lines end at LF only and blanks around a token are
+    dropped.
+
+    Args:
+        path: file with one token a line, UTF-8.
+        flag: flag that errors name.
+
+    Raises:
+        UserError: the file is missing, is not UTF-8, has an empty line or a
+            duplicate, or lacks one of `SPECIAL_TOKENS`.
+    """
+    path = pathlib.Path(path)
+    where = f"Vocabulary file {path} ({flag})"
+    try:
+        content = path.read_bytes()
+        text = content.decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{where} does not exist.") from None
+    except OSError as error:
+        raise UserError(f"{where} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where} is not UTF-8: invalid byte at offset {error.start}.") from None
+    tokens = tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
+    ids: dict[str, int] = {}
+    for index, token in enumerate(tokens):
+        if not token:
+            raise UserError(f"{where}: line {index + 1} is empty; every line holds one token.")
+        if token in ids:
+            raise UserError(
+                f"{where}: token {token!r} is on line {ids[token] + 1} and again on line "
+                f"{index + 1}; every token may appear once."
+            )
+        ids[token] = index
+    missing = [token for token in SPECIAL_TOKENS if token not in ids]
+    if missing:
+        raise UserError(
+            f"{where} lacks the special token{'s'[: len(missing) > 1]} {', '.join(missing)}; "
+            f"it must have {', '.join(SPECIAL_TOKENS)}, each on a line of its own."
+        )
+    return Vocabulary(tokens, ids, hashlib.sha256(content).hexdigest(), path)
