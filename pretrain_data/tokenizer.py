@@ -60,9 +60,7 @@ _DROPPED = (
 )
 # Python's str.split() also splits at the line and paragraph separators.
 _WHITESPACE = r"[\t\n\r\p{Zs}\x{2028}\x{2029}]+"
-_WORDS_OF_ONE_CHARACTER = (
-    r"[!-/:-@\[-`{-~]|\p{P}|[" + _character_ranges(_CJK_IDEOGRAPHS) + "]"
-)
+_WORDS_OF_ONE_CHARACTER = r"[!-/:-@\[-`{-~]|\p{P}|[" + _character_ranges(_CJK_IDEOGRAPHS) + "]"
 _LATE_CAPITAL = "[" + "".join(rf"\x{{{a:X}}}-\x{{{b:X}}}" for a, b, _ in _LATE_CAPITALS) + "]"
 
 
@@ -119,7 +117,10 @@ class Tokenizer(tf.Module):
                 f"Vocabulary file {vocabulary.path} cannot be used: {error}"
             ) from error
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
+    # Nothing here needs AutoGraph, which takes longer than all the rest of the tracing.
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string, name="texts")], autograph=False
+    )
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Tokenizes a batch of texts.
 

@@ -77,7 +77,9 @@ def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocab
     except OSError as error:
         raise UserError(f"{where} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{where} is not UTF-8: invalid byte at offset {error.start}.") from None
+        raise UserError(
+            f"{where} is not UTF-8: invalid byte at offset {error.start}."
+        ) from None
     tokens = tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
     ids: dict[str, int] = {}
     for index, token in enumerate(tokens):

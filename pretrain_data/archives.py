@@ -1,0 +1,92 @@
+"""Reads the `.xz` tar archives of OpenWebText without writing their members to disk."""
+
+import dataclasses
+import lzma
+import pathlib
+import tarfile
+from collections.abc import Iterator
+
+from electra_tf.errors import UserError
+from pretrain_data.corpus import COMPRESSION_RATIO, Block, read_blocks
+
+ARCHIVE_SUFFIX = ".xz"
+
+
+@dataclasses.dataclass(frozen=True)
+class ArchivePart:
+    """A compressed tar archive; every regular file in it is one text file."""
+
+    path: pathlib.Path
+    num_disk_bytes: int
+
+    @property
+    def weight(self) -> int:
+        """Expected bytes of text."""
+        return self.num_disk_bytes * COMPRESSION_RATIO
+
+    def read(self) -> Iterator[Block]:
+        """Yields the members' text, in the order in which they stand in the archive.
+
+        Raises:
+            UserError: the archive is damaged, or holds a member that is a link or a
+                device or that would be extracted to a place outside the target.
+        """
+        position = 0
+        try:
+            with (
+                open(self.path, "rb") as raw,
+                lzma.open(raw) as uncompressed,
+                tarfile.open(fileobj=uncompressed, mode="r|") as archive,
+            ):
+                for member in archive:
+                    self._check(member)
+                    if not member.isreg():
+                        continue
+                    name = f"{self.path}:{member.name}"
+                    for block in read_blocks(archive.extractfile(member), name, raw):
+                        # Covers what lies between two members too.
+                        num_disk_bytes, position = raw.tell() - position, raw.tell()
+                        yield dataclasses.replace(block, num_disk_bytes=num_disk_bytes)
+        except (EOFError, lzma.LZMAError, tarfile.TarError) as error:
+            raise UserError(
+                f"Archive {self.path} (--data-dir) is not a whole .xz tar archive: {error}. "
+                "Fetch it again or take it out of the directory."
+            ) from error
+        except OSError as error:
+            raise UserError(
+                f"Archive {self.path} (--data-dir) cannot be read: {error.strerror}."
+            ) from error
+
+    def _check(self, member: tarfile.TarInfo) -> None:
+        problem = None
+        path = pathlib.PurePosixPath(member.name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or ":" in (path.parts or ("",))[0]:
+            problem = "would be extracted outside the target directory"
+        elif member.issym() or member.islnk():
+            problem = f"is a link to {member.linkname!r}"
+        elif not (member.isreg() or member.isdir()):
+            problem = "is neither a file nor a directory"
+        if problem:
+            raise UserError(
+                f"Archive {self.path} (--data-dir): member {member.name!r} {problem}. "
+                "Such members are refused; take the archive out of the directory or pack "
+                "it again without the member."
+            )
+
+
+def find_archives(directory: str | pathlib.Path, flag: str = "--data-dir") -> list[ArchivePart]:
+    """Finds the `.xz` archives directly in `directory`, in order of their names.
+
+    Raises:
+        UserError: there is no such directory, or no archive in it.
+    """
+    directory = pathlib.Path(directory)
+    if not directory.is_dir():
+        raise UserError(
+            f"{directory} does not exist; {flag} must be the directory that holds "
+            f"{directory.name}/ with the {ARCHIVE_SUFFIX} archives."
+        )
+    paths = [path for path in sorted(directory.iterdir()) if path.name.endswith(ARCHIVE_SUFFIX)]
+    if not paths:
+        raise UserError(f"{directory} ({flag}) holds no {ARCHIVE_SUFFIX} archives.")
+    return [ArchivePart(path, path.stat().st_size) for path in paths]

@@ -1,0 +1,110 @@
+"""Writes examples to TFRecord shards in the authors' format.
+
+A record is a `tf.train.Example` of int64 `input_ids`, `input_mask` and `segment_ids`,
+padded with 0 to the same length. The bytes are put together here: going through the
+protobuf classes takes several times as long as all the rest of the corpus building.
+"""
+
+import functools
+import pathlib
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from pretrain_data.example_builder import Example
+
+FILE_PREFIX = "pretrain_data.tfrecord"
+
+
+def shard_name(index: int, num_shards: int) -> str:
+    """File name of one shard: `pretrain_data.tfrecord-{index}-of-{num_shards}`."""
+    return f"{FILE_PREFIX}-{index}-of-{num_shards}"
+
+
+class ExampleWriter:
+    """Deals examples out to shards, one after the other."""
+
+    def __init__(
+        self,
+        output_dir: pathlib.Path,
+        shard_indices: Iterable[int],
+        num_shards: int,
+        max_seq_length: int,
+        vocab_size: int,
+    ):
+        """Opens the shards; an existing file of the same name is overwritten.
+
+        Args:
+            output_dir: existing directory.
+            shard_indices: the shards of this writer, at least one.
+            num_shards: shards of all writers together.
+            max_seq_length: length that every record is padded to.
+            vocab_size: ids are below this.
+        """
+        self._names = [shard_name(i, num_shards) for i in shard_indices]
+        self._writers = [tf.io.TFRecordWriter(str(output_dir / name)) for name in self._names]
+        self._serializer = ExampleSerializer(max_seq_length, vocab_size)
+        self.num_written = 0
+
+    def write(self, example: Example) -> None:
+        """Writes one example to the next shard."""
+        writer = self._writers[self.num_written % len(self._writers)]
+        writer.write(self._serializer.serialize(example))
+        self.num_written += 1
+
+    def close(self) -> dict[str, int]:
+        """Finishes the files.
+
+        Returns:
+            The number of records of each shard, by file name.
+        """
+        for writer in self._writers:
+            writer.close()
+        whole, rest = divmod(self.num_written, len(self._writers))
+        return {name: whole + (i < rest) for i, name in enumerate(self._names)}
+
+
+class ExampleSerializer:
+    """Examples to the bytes of `tf.train.Example`, with its keys in alphabetical order."""
+
+    def __init__(self, max_seq_length: int, vocab_size: int):
+        self._max_seq_length = max_seq_length
+        self._encoded_ids = [_varint(i) for i in range(vocab_size)]
+        self._mask_and_segments = functools.lru_cache(4096)(self._encode_mask_and_segments)
+
+    def serialize(self, example: Example) -> bytes:
+        """Returns the record of `example`, padded to `max_seq_length`."""
+        length = len(example.input_ids)
+        ids = b"".join(map(self._encoded_ids.__getitem__, example.input_ids))
+        ids += bytes(self._max_seq_length - length)
+        features = _feature(b"input_ids", ids)
+        features += self._mask_and_segments(example.first_length, length)
+        return _field(1, features)
+
+    def _encode_mask_and_segments(self, first_length: int, length: int) -> bytes:
+        padding = bytes(self._max_seq_length - length)
+        mask = b"\1" * length + padding
+        segments = bytes(first_length) + b"\1" * (length - first_length) + padding
+        return _feature(b"input_mask", mask) + _feature(b"segment_ids", segments)
+
+
+def _feature(name: bytes, packed_values: bytes) -> bytes:
+    """One entry of the map `Features.feature`: name to `Feature(int64_list)`."""
+    int64_list = _field(1, packed_values)
+    return _field(1, _field(1, name) + _field(2, _field(3, int64_list)))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A length-delimited protobuf field."""
+    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+
+
+@functools.cache
+def _varint(value: int) -> bytes:
+    """Protobuf's encoding of a non-negative integer: 7 bits a byte, lowest first."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

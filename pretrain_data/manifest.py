@@ -1,0 +1,93 @@
+"""`pretrain_data.json`: what a directory of TFRecords holds and how it was built."""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+
+from electra_tf.errors import UserError
+
+FILE_NAME = "pretrain_data.json"
+FORMAT_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """Description of the shards in one directory.
+
+    Attributes:
+        max_seq_length: length that every record is padded to.
+        num_examples: records in all shards together.
+        shards: records of each shard, by file name.
+        num_documents, num_lines, num_text_bytes: size of the corpus.
+        invalid_utf8: sequences replaced with U+FFFD, by corpus file.
+        vocab_size, vocab_sha256: of the vocabulary file that gave the ids.
+        do_lower_case, strip_accents, blanks_separate_docs, shuffle_files, seed,
+            num_processes: the settings that, with corpus and vocabulary, decide the records.
+        format_version: version of this file's layout.
+    """
+
+    max_seq_length: int
+    num_examples: int
+    shards: Mapping[str, int]
+    num_documents: int
+    num_lines: int
+    num_text_bytes: int
+    invalid_utf8: Mapping[str, int]
+    vocab_size: int
+    vocab_sha256: str
+    do_lower_case: bool
+    strip_accents: bool
+    blanks_separate_docs: bool
+    shuffle_files: bool
+    seed: int
+    num_processes: int
+    format_version: int = FORMAT_VERSION
+
+
+def write_manifest(manifest: Manifest, directory: pathlib.Path) -> pathlib.Path:
+    """Writes the manifest under its final name in one step; returns its path."""
+    path = directory / FILE_NAME
+    temporary = path.with_suffix(".json.tmp")
+    temporary.write_text(json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
+    os.replace(temporary, path)
+    return path
+
+
+def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
+    """Reads the manifest of a directory; None where there is none, as in older data.
+
+    Raises:
+        UserError: the file is not a manifest, or one of a later version.
+    """
+    path = pathlib.Path(directory) / FILE_NAME
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as JSON: {error}.") from error
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"{path} has format_version {version!r}; this program reads {FORMAT_VERSION}. "
+            "Build the data again with build_pretraining_dataset.py."
+        )
+    names = {field.name for field in dataclasses.fields(Manifest)}
+    if names != content.keys():
+        differing = ", ".join(sorted(names ^ content.keys()))
+        raise UserError(f"{path} is not a manifest: fields missing or unknown: {differing}.")
+    _check_counts(content, path)
+    return Manifest(**content)
+
+
+def _check_counts(content: dict, path: pathlib.Path) -> None:
+    counts = content["shards"]
+    if not isinstance(counts, dict) or not all(isinstance(n, int) for n in counts.values()):
+        raise UserError(f"{path}: shards must give the number of records of each file.")
+    if sum(counts.values()) != content["num_examples"]:
+        raise UserError(
+            f"{path}: num_examples is {content['num_examples']}, but its shards hold "
+            f"{sum(counts.values())} records."
+        )

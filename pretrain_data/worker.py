@@ -1,0 +1,149 @@
+"""One process's share of the corpus building: its part of the text to its shards."""
+
+import contextlib
+import dataclasses
+import pathlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from electra_tf.errors import UserError
+from pretrain_data.corpus import Block
+from pretrain_data.example_builder import Example, ExampleBuilder
+from pretrain_data.partition import Part
+from pretrain_data.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from pretrain_data.corpus_tokenizer import CorpusTokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What one process has to do.
+
+    Attributes:
+        index: number of the process.
+        parts: what it reads, in order.
+        vocabulary: gives the ids.
+        temporary_dir: where its shards go.
+        shard_indices: its shards.
+        num_shards: shards of all processes together.
+        max_seq_length: length of the examples.
+        seed: for the draws of the example builder.
+        do_lower_case, strip_accents: for the tokenizer.
+        blanks_separate_docs: whether a blank line ends a document.
+    """
+
+    index: int
+    parts: list[Part]
+    vocabulary: Vocabulary
+    temporary_dir: pathlib.Path
+    shard_indices: list[int]
+    num_shards: int
+    max_seq_length: int
+    seed: int
+    do_lower_case: bool
+    strip_accents: bool
+    blanks_separate_docs: bool
+
+
+class Totals(NamedTuple):
+    """Counts of one process so far."""
+
+    disk_bytes: int = 0
+    text_bytes: int = 0
+    lines: int = 0
+    documents: int = 0
+    examples: int = 0
+
+
+class Result(NamedTuple):
+    """What one process has done."""
+
+    totals: Totals
+    shards: dict[str, int]
+    invalid_utf8: dict[str, int]
+
+
+class WorkerError(RuntimeError):
+    """Something unforeseen happened; the message names the corpus file."""
+
+
+def run_job(job: Job, report: Callable[[Totals], None]) -> Result:
+    """Builds the shards of `job`, calling `report` after every block of text.
+
+    Raises:
+        UserError: a corpus file cannot be read.
+        WorkerError: anything else, with the file that was being read.
+    """
+    # TensorFlow takes seconds to import; the parent process never needs it.
+    from pretrain_data.corpus_tokenizer import CorpusTokenizer
+    from pretrain_data.example_writer import ExampleWriter
+    from pretrain_data.tokenizer import Tokenizer
+
+    _use_one_thread_and_no_gpu()
+    tokenizer = CorpusTokenizer(Tokenizer(job.vocabulary, job.do_lower_case, job.strip_accents))
+    builder = ExampleBuilder(job.vocabulary, job.max_seq_length, _rng(job))
+    writer = ExampleWriter(
+        job.temporary_dir,
+        job.shard_indices,
+        job.num_shards,
+        job.max_seq_length,
+        job.vocabulary.size,
+    )
+    totals = Totals()
+    invalid_utf8: Counter[str] = Counter()
+    for part in job.parts:
+        path = str(part.path)
+        try:
+            for block in part.read():
+                path = block.path
+                for example in _examples(block, tokenizer, builder, job.blanks_separate_docs):
+                    writer.write(example)
+                if block.num_repairs:
+                    invalid_utf8[path] += block.num_repairs
+                totals = Totals(
+                    totals.disk_bytes + block.num_disk_bytes,
+                    totals.text_bytes + block.num_text_bytes,
+                    totals.lines + len(block.lines),
+                    builder.num_documents,
+                    writer.num_written,
+                )
+                report(totals)
+        except UserError:
+            raise
+        except Exception as error:
+            raise WorkerError(f"Building failed in {path}: {error!r}") from error
+    return Result(totals, writer.close(), dict(invalid_utf8))
+
+
+def _examples(
+    block: Block, tokenizer: "CorpusTokenizer", builder: ExampleBuilder, blanks: bool
+) -> Iterator[Example]:
+    for line, token_ids in zip(block.lines, tokenizer.tokenize(block.lines), strict=True):
+        if line and not line.isspace():
+            example = builder.add_line(token_ids)
+        elif blanks:
+            example = builder.end_document()
+        else:
+            continue
+        if example:
+            yield example
+    if block.ends_file and (example := builder.end_document()):
+        yield example
+
+
+def _rng(job: Job) -> random.Random:
+    # The first process draws what the authors' builder draws after random.seed(seed).
+    return random.Random(f"process {job.index} {job.seed}" if job.index else job.seed)
+
+
+def _use_one_thread_and_no_gpu() -> None:
+    import tensorflow as tf
+
+    # TensorFlow refuses once it runs, which is when a caller has chosen already.
+    with contextlib.suppress(RuntimeError):
+        tf.config.set_visible_devices([], "GPU")
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
