@@ -12,6 +12,7 @@ from electra_tf.errors import UserError
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
 INTERRUPTED_STATUS = 130
+_BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 
 
 def normalize_arguments(
@@ -55,7 +56,8 @@ def parse(
         UserError: for an unknown flag (with the nearest known name), a value that
             does not parse, or a missing value.
     """
-    normalized = [arguments[0], *normalize_arguments(arguments[1:], aliases)]
+    normalized = normalize_arguments(arguments[1:], aliases)
+    normalized = [arguments[0], *_join_boolean_values(normalized, flag_values)]
     try:
         return flag_values(normalized)
     except flags.UnrecognizedFlagError as error:
@@ -102,6 +104,31 @@ def nearest_name_hint(name: str, known: Sequence[str]) -> str:
     """Returns ` Did you mean 'x'?`, or an empty string when no known name is near."""
     matches = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def _join_boolean_values(
+    arguments: Sequence[str], flag_values: flags.FlagValues
+) -> list[str]:
+    """Spells `--blanks_separate_docs False` as `--blanks_separate_docs=False`.
+
+    The authors' command lines give booleans a value of their own; absl would take the
+    flag as true and the value as a stray argument.
+    """
+    joined: list[str] = []
+    for argument in arguments:
+        previous = joined[-1] if joined else ""
+        name = previous.removeprefix("--")
+        takes_value = previous.startswith("--") and name in flag_values
+        if (
+            takes_value
+            and flag_values[name].boolean
+            and argument.lower() in _BOOLEAN_VALUES
+            and "--" not in joined
+        ):
+            joined[-1] = f"{previous}={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _unknown_flag_message(

@@ -13,6 +13,7 @@ from electra_tf.errors import UserError
 from pretrain_data.corpus import Block
 from pretrain_data.example_builder import Example, ExampleBuilder
 from pretrain_data.partition import Part
+from pretrain_data.quiet import import_tensorflow
 from pretrain_data.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def run_job(job: Job, report: Callable[[Totals], None]) -> Result:
         WorkerError: anything else, with the file that was being read.
     """
     # TensorFlow takes seconds to import; the parent process never needs it.
+    import_tensorflow()
     from pretrain_data.corpus_tokenizer import CorpusTokenizer
     from pretrain_data.example_writer import ExampleWriter
     from pretrain_data.tokenizer import Tokenizer

@@ -1,0 +1,139 @@
+"""Flags of the programs that build pre-training data."""
+
+import pathlib
+import sys
+from collections.abc import Mapping
+
+from absl import flags
+
+from pretrain_data.build import MAX_SEQ_LENGTH, CorpusBuildConfig
+from pretrain_data.example_builder import MIN_SEQ_LENGTH
+
+# The authors' negations, as absl spells them.
+ALIASES: Mapping[str, str] = {
+    "no_lower_case": "nodo_lower_case",
+    "no_strip_accents": "nodo_strip_accents",
+}
+
+
+def define_corpus_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines the flags of `build_pretraining_dataset.py`."""
+    define = _Definer(flag_values)
+    define.string(
+        "corpus_dir",
+        None,
+        "Directory with the text: .txt and .txt.gz files, at any depth.",
+        required=True,
+    )
+    define.string("vocab_file", None, "WordPiece vocabulary, one token a line.", required=True)
+    define.string("output_dir", None, "Directory for the TFRecords.", required=True)
+    define.boolean(
+        "blanks_separate_docs",
+        True,
+        "Whether a blank line ends a document. Without, only the end of a file does.",
+    )
+    _define_common_flags(define)
+
+
+def define_openwebtext_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines the flags of `build_openwebtext_pretraining_dataset.py`."""
+    define = _Definer(flag_values)
+    define.string(
+        "data_dir",
+        None,
+        "Directory with openwebtext/ (the .xz archives) and vocab.txt. The TFRecords go "
+        "to pretrain_tfrecords/ in it.",
+        required=True,
+    )
+    _define_common_flags(define)
+
+
+def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:
+    """Returns what the flags of `define_corpus_flags` ask for."""
+    return CorpusBuildConfig(
+        corpus_dir=_path(flag_values.corpus_dir),
+        vocab_file=_path(flag_values.vocab_file),
+        output_dir=_path(flag_values.output_dir),
+        blanks_separate_docs=flag_values.blanks_separate_docs,
+        **_common_settings(flag_values),
+    )
+
+
+def openwebtext_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:
+    """Returns what the flags of `define_openwebtext_flags` ask for."""
+    data_dir = _path(flag_values.data_dir)
+    return CorpusBuildConfig(
+        corpus_dir=data_dir / "openwebtext",
+        vocab_file=data_dir / "vocab.txt",
+        output_dir=data_dir / "pretrain_tfrecords",
+        # As in the authors' program: a text of OpenWebText is one document.
+        blanks_separate_docs=False,
+        is_openwebtext=True,
+        **_common_settings(flag_values),
+    )
+
+
+def _define_common_flags(define: "_Definer") -> None:
+    define.integer(
+        "max_seq_length",
+        128,
+        "Tokens per example.",
+        lower_bound=MIN_SEQ_LENGTH,
+        upper_bound=MAX_SEQ_LENGTH,
+    )
+    define.integer(
+        "num_processes",
+        1,
+        "Processes that build at the same time. Another number gives other examples.",
+        lower_bound=1,
+    )
+    define.integer(
+        "num_out_files",
+        None,
+        "Number of TFRecord files; chosen by the size of the corpus unless given.",
+        lower_bound=1,
+    )
+    define.boolean("do_lower_case", True, "Lower-case the text. --no-lower-case keeps case.")
+    define.boolean(
+        "do_strip_accents",
+        True,
+        "Drop accents when lower-casing. --no-strip-accents keeps them.",
+    )
+    define.boolean("shuffle_files", True, "Read the files in a random order.")
+    define.integer(
+        "seed", 0, "Seed of every draw: the same seed gives the same records.", lower_bound=0
+    )
+    define.boolean("overwrite", False, "Replace the data that the output directory holds.")
+
+
+def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:
+    return {
+        "max_seq_length": flag_values.max_seq_length,
+        "num_processes": flag_values.num_processes,
+        "num_out_files": flag_values.num_out_files,
+        "do_lower_case": flag_values.do_lower_case,
+        "strip_accents": flag_values.do_strip_accents,
+        "shuffle_files": flag_values.shuffle_files,
+        "seed": flag_values.seed,
+        "overwrite": flag_values.overwrite,
+    }
+
+
+def _path(value: str) -> pathlib.Path:
+    return pathlib.Path(value).expanduser()
+
+
+class _Definer:
+    """Defines flags that --help lists as those of the program that runs."""
+
+    def __init__(self, flag_values: flags.FlagValues):
+        self._common = {"flag_values": flag_values, "module_name": sys.argv[0]}
+
+    def string(self, *arguments, **options) -> None:
+        flags.DEFINE_string(*arguments, **options, **self._common)
+
+    def boolean(self, *arguments, **options) -> None:
+        flags.DEFINE_boolean(*arguments, **options, **self._common)
+
+    def integer(self, *arguments, **options) -> None:
+        flags.DEFINE_integer(*arguments, **options, **self._common)
