@@ -1,0 +1,168 @@
+"""TFRecords of pre-training data to batches, in an order that can be taken up again.
+
+The order of the examples is a function of the files, the seed and the position: an epoch
+shuffles the files and its buffer by (seed, epoch) alone. So `start_example` gives exactly
+what an uninterrupted run would have read from there on.
+"""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+from pretrain_data.records import (
+    DEFAULT_FLAG,
+    Run,
+    check_sequence_length,
+    count_records,
+    find_record_files,
+    parse_records,
+    records_of_run,
+    scan_files,
+)
+
+# Part of the order of the examples, so it does not depend on the machine.
+_FILES_READ_AT_ONCE = 16
+_MAX_BAD_RECORDS_SHOWN = 10
+
+
+def read_pretraining_records(
+    patterns: str | Sequence[str],
+    *,
+    max_seq_length: int,
+    batch_size: int,
+    seed: int = 0,
+    shuffle_buffer_size: int = 0,
+    deterministic: bool = True,
+    skip_bad_records: bool = False,
+    start_example: int = 0,
+    repeat: bool = True,
+    pad_last_batch: bool = True,
+    flag: str = DEFAULT_FLAG,
+    say: Callable[[str], None] = print,
+) -> tf.data.Dataset:
+    """Reads batches of examples.
+
+    Args:
+        patterns: files and wildcards, also separated by commas.
+        max_seq_length: length of the records.
+        batch_size: examples per batch, over all replicas.
+        seed: of the shuffling.
+        shuffle_buffer_size: examples that a draw chooses from; 0 keeps the order of the
+            files and of the records in them.
+        deterministic: give up for speed by False; then nothing can be taken up exactly.
+        skip_bad_records: leave out what is damaged and say so, at the cost of reading all
+            files once before the start. Otherwise reading stops there with
+            `tf.errors.DataLossError` or `tf.errors.InvalidArgumentError`;
+            `records.diagnose_bad_record` finds the file and the place.
+        start_example: number of examples that were read before.
+        repeat: read forever. A batch may hold the end of one epoch and the start of the
+            next. Otherwise every record is read once.
+        pad_last_batch: without `repeat`, fill the last batch with rows of zeros, whose
+            `input_mask` is 0; otherwise it is left smaller.
+        flag: flag that errors name.
+        say: gets a message about every skipped record.
+
+    Returns:
+        A dataset of `input_ids`, `input_mask` and `segment_ids`, each int32
+        (batch_size, max_seq_length).
+
+    Raises:
+        UserError: no file matches, there is no record, or the records have another length.
+    """
+    files = find_record_files(patterns, flag)
+    if not skip_bad_records:
+        check_sequence_length(files, max_seq_length, flag)
+    runs, num_records = _runs(files, max_seq_length, skip_bad_records, start_example, flag, say)
+
+    first_epoch, position = 0, start_example
+    if repeat and start_example:
+        first_epoch, position = divmod(start_example, num_records)
+    epochs = tf.data.Dataset.range(first_epoch, tf.int64.max if repeat else first_epoch + 1)
+    records = epochs.flat_map(
+        lambda epoch: _epoch_records(runs, seed, epoch, shuffle_buffer_size, deterministic)
+    )
+    records = records.skip(position)
+
+    batches = records.batch(batch_size, drop_remainder=repeat)
+    parsed = batches.map(
+        lambda batch: parse_records(batch, max_seq_length),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=deterministic,
+    )
+    if not repeat and pad_last_batch:
+        parsed = parsed.map(lambda batch: _pad_batch(batch, batch_size, max_seq_length))
+    return parsed.prefetch(tf.data.AUTOTUNE)
+
+
+def _runs(
+    files: list[str],
+    max_seq_length: int,
+    skip_bad_records: bool,
+    start_example: int,
+    flag: str,
+    say: Callable[[str], None],
+) -> tuple[list[Run], int]:
+    """What to read, and the number of records in it where it has to be known."""
+    if not skip_bad_records:
+        return [Run(path) for path in files], count_records(files) if start_example else 0
+    scans = scan_files(files, max_seq_length)
+    runs = [run for scan in scans for run in scan.runs]
+    bad_records = [bad_record for scan in scans for bad_record in scan.bad_records]
+    num_records = sum(scan.num_records for scan in scans)
+    for bad_record in bad_records[:_MAX_BAD_RECORDS_SHOWN]:
+        rest = "; the rest of the file is skipped with it" if bad_record.loses_rest else ""
+        say(f"Skipping {bad_record}{rest}")
+    if bad_records:
+        say(f"Skipping {len(bad_records):,} bad records, reading {num_records:,} good ones.")
+    if not num_records:
+        raise UserError(
+            f"No record of {max_seq_length} tokens can be read from {flag}: all "
+            f"{len(files)} files are empty or damaged."
+        )
+    return runs, num_records
+
+
+def _epoch_records(
+    runs: list[Run],
+    seed: int,
+    epoch: tf.Tensor,
+    shuffle_buffer_size: int,
+    deterministic: bool,
+) -> tf.data.Dataset:
+    """The serialized records of one epoch."""
+    # tf.random.set_seed would mix into the seed of the shuffling.
+    tf.compat.v1.get_default_graph().seed = None
+    paths = tf.constant([run.path for run in runs])
+    offsets = tf.constant([run.offset for run in runs], tf.int64)
+    counts = tf.constant([run.count for run in runs], tf.int64)
+    order = tf.range(len(runs))
+    key = tf.stack([tf.constant(seed, tf.int64), epoch])
+    if shuffle_buffer_size:
+        order = tf.random.experimental.stateless_shuffle(order, seed=key, alg="philox")
+    records = tf.data.Dataset.from_tensor_slices(order).interleave(
+        lambda i: records_of_run(paths[i], offsets[i], counts[i]),
+        cycle_length=_FILES_READ_AT_ONCE if shuffle_buffer_size else 1,
+        num_parallel_calls=min(_FILES_READ_AT_ONCE, len(runs)) if shuffle_buffer_size else 1,
+        deterministic=deterministic,
+    )
+    if shuffle_buffer_size:
+        buffer_seed = tf.random.stateless_uniform(
+            [], seed=key, minval=None, maxval=None, dtype=tf.int64, alg="philox"
+        )
+        records = records.shuffle(
+            shuffle_buffer_size, seed=buffer_seed, reshuffle_each_iteration=False
+        )
+    return records
+
+
+def _pad_batch(
+    batch: dict[str, tf.Tensor], batch_size: int, max_seq_length: int
+) -> dict[str, tf.Tensor]:
+    def pad(values: tf.Tensor) -> tf.Tensor:
+        missing_rows = batch_size - tf.shape(values)[0]
+        return tf.ensure_shape(
+            tf.pad(values, [[0, missing_rows], [0, 0]]), [batch_size, max_seq_length]
+        )
+
+    return {name: pad(values) for name, values in batch.items()}
