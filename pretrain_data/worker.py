@@ -114,7 +114,9 @@ def _build_shards(
         try:
             for block in part.read():
                 path = block.path
-                for example in _examples(block, tokenizer, builder, job.blanks_separate_docs):
+                for example in build_examples(
+                    block, tokenizer, builder, job.blanks_separate_docs
+                ):
                     writer.write(example)
                 if block.num_repairs:
                     invalid_utf8[path] += block.num_repairs
@@ -133,13 +135,17 @@ def _build_shards(
     return Result(totals, writer.close(), dict(invalid_utf8))
 
 
-def _examples(
-    block: Block, tokenizer: "CorpusTokenizer", builder: ExampleBuilder, blanks: bool
+def build_examples(
+    block: Block,
+    tokenizer: "CorpusTokenizer",
+    builder: ExampleBuilder,
+    blanks_separate_docs: bool,
 ) -> Iterator[Example]:
+    """Yields the examples that the lines of `block`, and the end of its file, complete."""
     for line, token_ids in zip(block.lines, tokenizer.tokenize(block.lines), strict=True):
         if line and not line.isspace():
             example = builder.add_line(token_ids)
-        elif blanks:
+        elif blanks_separate_docs:
             example = builder.end_document()
         else:
             continue

@@ -1,0 +1,168 @@
+"""Compares tokens, examples and records with what the authors' code produced."""
+
+import hashlib
+import json
+import pathlib
+import random
+import re
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from pretrain_data.corpus import TextPart
+from pretrain_data.corpus_tokenizer import CorpusTokenizer
+from pretrain_data.example_builder import Example, ExampleBuilder
+from pretrain_data.example_writer import ExampleSerializer
+from pretrain_data.records import FEATURES, parse_records
+from pretrain_data.tokenizer import Tokenizer
+from pretrain_data.vocabulary import Vocabulary, load_vocabulary
+from pretrain_data.worker import build_examples
+from tests.reference.result import CheckResult
+
+# Key in tokenization.jsonl, do_lower_case, strip_accents.
+TOKENIZATION_MODES = (
+    ("ids_lower", True, True),
+    ("ids_cased", False, False),
+    ("ids_lower_keep_accents", True, False),
+)
+
+
+def check_data(reference_dir: pathlib.Path, vocab_file: pathlib.Path) -> Iterator[CheckResult]:
+    """Yields one result for each thing that the data path can be compared in.
+
+    Args:
+        reference_dir: holds `tokenization.jsonl`, `pretraining_examples_meta.json` and the
+            files that it names, and `pretrain_data-*-of-*.tfrecord`.
+        vocab_file: the vocabulary that the reference was made with.
+    """
+    vocabulary = load_vocabulary(vocab_file)
+    meta = json.loads((reference_dir / "pretraining_examples_meta.json").read_text())
+    yield _check_sha256("vocabulary", vocab_file, meta["vocab"]["sha256"])
+    yield from check_tokenization(reference_dir / "tokenization.jsonl", vocabulary)
+    for name, sha256 in meta["corpus_sha256"].items():
+        yield _check_sha256(f"corpus {name}", reference_dir / name, sha256)
+    for case in meta["cases"]:
+        yield from check_examples(reference_dir, case, vocabulary)
+    yield from check_records(reference_dir, meta["cases"], vocabulary)
+
+
+def check_tokenization(path: pathlib.Path, vocabulary: Vocabulary) -> Iterator[CheckResult]:
+    """Compares the ids of every text, in every mode, from the graph and from the cache."""
+    rows = [json.loads(line) for line in _lines(path)]
+    texts = [row["text"] for row in rows]
+    for key, do_lower_case, strip_accents in TOKENIZATION_MODES:
+        tokenizer = Tokenizer(vocabulary, do_lower_case, strip_accents)
+        expected = [row[key] for row in rows]
+        in_graph = tokenizer.tokenize([text.encode() for text in texts]).to_list()
+        cached = CorpusTokenizer(tokenizer).tokenize(texts)
+        for name, actual in ((f"tokenization {key}", in_graph), (f"corpus {key}", cached)):
+            wrong = [i for i, ids in enumerate(actual) if ids != expected[i]]
+            detail = f"{len(rows)} lines"
+            if wrong:
+                detail = f"{len(wrong)} of {len(rows)} lines differ, first line {wrong[0] + 1}"
+            yield CheckResult(name, not wrong, detail)
+
+
+def check_examples(
+    reference_dir: pathlib.Path, case: dict, vocabulary: Vocabulary
+) -> Iterator[CheckResult]:
+    """Compares every example of a case, and the number of random draws."""
+    name = f"examples {case['file']}"
+    expected = [json.loads(line) for line in _lines(reference_dir / case["file"])]
+    rng = random.Random(case["seed"])
+    built = list(_build(reference_dir, case, vocabulary, rng))
+    actual = [{"input_ids": e.input_ids, "segment_ids": e.segment_ids} for e in built]
+    num_two_segment = sum(e.first_length < len(e.input_ids) for e in built)
+    wrong = [i for i, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b]
+    counts = (len(actual), num_two_segment)
+    expected_counts = (case["n_examples"], case["n_two_segment"])
+    if wrong:
+        detail = f"{len(wrong)} of {len(expected)} examples differ, first {wrong[0]}"
+    elif counts != expected_counts or len(expected) != len(actual):
+        detail = f"examples and those of two segments: {counts}, expected {expected_counts}"
+    else:
+        detail = f"{len(actual)} examples"
+    passed = actual == expected and counts == expected_counts
+    yield CheckResult(name, passed, detail)
+    next_random = rng.random()
+    yield CheckResult(
+        f"random draws {case['file']}",
+        next_random == case["next_random_after"],
+        f"next draw {next_random}, expected {case['next_random_after']}",
+    )
+
+
+def check_records(
+    reference_dir: pathlib.Path, cases: list[dict], vocabulary: Vocabulary
+) -> Iterator[CheckResult]:
+    """Compares each set of shards with the case of that many shards, record by record."""
+    paths = list(reference_dir.glob("pretrain_data-*-of-*.tfrecord"))
+    totals = {int(re.search(r"-of-(\d+)\.", path.name)[1]) for path in paths}
+    totals |= {case["num_out_files"] for case in cases if case["num_out_files"] > 1}
+    for total in sorted(totals):
+        candidates = [case for case in cases if case["num_out_files"] == total]
+        details = [
+            _compare_shards(reference_dir, case, total, vocabulary) for case in candidates
+        ]
+        passed = None in details
+        detail = f"{total} shards" if passed else "; ".join(details) or "no case has this many"
+        yield CheckResult(f"records of {total} shards", passed, detail)
+
+
+def _compare_shards(
+    reference_dir: pathlib.Path, case: dict, total: int, vocabulary: Vocabulary
+) -> str | None:
+    """Returns the first difference: of what is read, or of the parsed protobuf."""
+    length = case["max_seq_length"]
+    examples = list(_build(reference_dir, case, vocabulary, random.Random(case["seed"])))
+    serializer = ExampleSerializer(length, vocabulary.size)
+    for shard in range(total):
+        path = reference_dir / f"pretrain_data-{shard}-of-{total}.tfrecord"
+        try:
+            records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+            read = parse_records(tf.constant(records, tf.string), length)
+        except tf.errors.OpError as error:
+            return f"{path.name} cannot be read: {error.message}"
+        ours = examples[shard::total]
+        if len(records) != len(ours):
+            return f"{path.name} holds {len(records)} records, not {len(ours)}"
+        for i, (record, example) in enumerate(zip(records, ours, strict=True)):
+            padded = _padded(example, length)
+            if any(read[name][i].numpy().tolist() != padded[name] for name in FEATURES):
+                return f"{path.name}: record {i} differs"
+            theirs = tf.train.Example.FromString(record)
+            if tf.train.Example.FromString(serializer.serialize(example)) != theirs:
+                return f"{path.name}: record {i} is serialized to another message"
+    return None
+
+
+def _padded(example: Example, length: int) -> dict[str, list[int]]:
+    padding = [0] * (length - len(example.input_ids))
+    return {
+        "input_ids": example.input_ids + padding,
+        "input_mask": [1] * len(example.input_ids) + padding,
+        "segment_ids": example.segment_ids + padding,
+    }
+
+
+def _build(
+    reference_dir: pathlib.Path, case: dict, vocabulary: Vocabulary, rng: random.Random
+) -> Iterator[Example]:
+    tokenizer = CorpusTokenizer(
+        Tokenizer(vocabulary, case["do_lower_case"], case["strip_accents"])
+    )
+    builder = ExampleBuilder(vocabulary, case["max_seq_length"], rng)
+    for name in case["corpora"]:
+        path = reference_dir / name
+        for block in TextPart(path, 0, path.stat().st_size).read():
+            yield from build_examples(block, tokenizer, builder, case["blanks_separate_docs"])
+
+
+def _check_sha256(name: str, path: pathlib.Path, expected: str) -> CheckResult:
+    actual = hashlib.sha256(path.read_bytes()).hexdigest()
+    detail = actual if actual == expected else f"{actual}, expected {expected}"
+    return CheckResult(f"sha256 of {name}", actual == expected, detail)
+
+
+def _lines(path: pathlib.Path) -> list[str]:
+    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
