@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from array import array
 from collections.abc import Sequence
 
 from pretrain_data.vocabulary import Vocabulary
@@ -19,11 +20,11 @@ class Example:
     """One input sequence without padding.
 
     Attributes:
-        input_ids: `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`.
+        input_ids: `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, C ints.
         first_length: tokens of segment 0, `[CLS]` and the first `[SEP]` included.
     """
 
-    input_ids: list[int]
+    input_ids: array
     first_length: int
 
     @property
@@ -92,8 +93,7 @@ class ExampleBuilder:
         else:
             # [CLS] and two [SEP] are not counted.
             first_target = (self._target_length - 3) // 2
-        first: list[int] = []
-        second: list[int] = []
+        first, second = array("i"), array("i")
         for sentence in self._sentences:
             # The order of these tests decides whether a number is drawn.
             if (
@@ -101,9 +101,9 @@ class ExampleBuilder:
                 or len(first) + len(sentence) < first_target
                 or (not second and len(first) < first_target and draw() < 0.5)
             ):
-                first += sentence
+                first.extend(sentence)
             else:
-                second += sentence
+                second.extend(sentence)
         # The cut is at max_length whatever the target was; the rest is thrown away.
         del first[self._max_length - 2 :]
         del second[max(0, self._max_length - len(first) - 3) :]
@@ -115,9 +115,11 @@ class ExampleBuilder:
         else:
             self._target_length = self._max_length
 
-        input_ids = [self._cls_id, *first, self._sep_id]
+        input_ids = array("i", [self._cls_id])
+        input_ids.extend(first)
+        input_ids.append(self._sep_id)
         first_length = len(input_ids)
         if second:
-            input_ids += second
+            input_ids.extend(second)
             input_ids.append(self._sep_id)
         return Example(input_ids, first_length)

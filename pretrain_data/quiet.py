@@ -33,3 +33,4 @@ def import_tensorflow() -> None:
 
         # The first look for devices talks too.
         tensorflow.config.list_physical_devices()
+    tensorflow.get_logger().setLevel("ERROR")

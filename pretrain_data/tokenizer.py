@@ -134,7 +134,6 @@ class Tokenizer(tf.Module):
         ascii_rows = tf.reshape(tf.where(is_ascii), [-1])
         other_rows = tf.reshape(tf.where(~is_ascii), [-1])
         ascii_ids = self._ascii_to_pieces.tokenize(tf.gather(texts, ascii_rows))
-        ascii_ids = ascii_ids.merge_dims(-2, -1) if ascii_ids.ragged_rank > 1 else ascii_ids
         other_ids = self._tokenize_any(tf.gather(texts, other_rows))
         ids = tf.concat([ascii_ids, other_ids], axis=0)
         return tf.gather(ids, tf.argsort(tf.concat([ascii_rows, other_rows], axis=0)))
@@ -150,24 +149,26 @@ class Tokenizer(tf.Module):
         words = tf_text.regex_split(
             texts, f"{_WHITESPACE}|{_WORDS_OF_ONE_CHARACTER}", _WORDS_OF_ONE_CHARACTER
         )
-        lengths = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
-        words = words.with_flat_values(
-            tf.where(lengths > MAX_CODE_POINTS_PER_WORD, self._unmatchable, words.flat_values)
+        is_long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_CODE_POINTS_PER_WORD
+        ids = self._words_to_pieces.tokenize(tf.where(is_long, self._unmatchable, words.values))
+        return tf.RaggedTensor.from_row_splits(
+            ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False
         )
-        return self._words_to_pieces.tokenize(words).merge_dims(1, 2)
 
 
 def _lower_late_capitals(texts: tf.Tensor) -> tf.Tensor:
     """Lower-cases what `tf.strings.lower` leaves out; costs one scan when there is none."""
 
-    def replace_each() -> tf.Tensor:
-        replaced = texts
-        for first, last, distance in _LATE_CAPITALS:
-            for capital in range(first, last + 1):
-                replaced = tf.strings.regex_replace(
-                    replaced, chr(capital), chr(capital + distance)
-                )
-        return replaced
+    def lower() -> tf.Tensor:
+        code_points = tf.strings.unicode_decode(texts, "UTF-8")
+        first, last, distance = (
+            tf.constant(column) for column in zip(*_LATE_CAPITALS, strict=True)
+        )
+        flat = code_points.flat_values[:, tf.newaxis]
+        is_late_capital = tf.cast((flat >= first) & (flat <= last), tf.int32)
+        shift = tf.reduce_sum(is_late_capital * distance, axis=1)
+        lowered = code_points.with_flat_values(code_points.flat_values + shift)
+        return tf.strings.unicode_encode(lowered, "UTF-8")
 
     found = tf.reduce_any(tf.strings.regex_full_match(texts, rf"(?s).*{_LATE_CAPITAL}.*"))
-    return tf.cond(found, replace_each, lambda: texts)
+    return tf.cond(found, lower, lambda: texts)

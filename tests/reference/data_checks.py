@@ -54,7 +54,7 @@ def check_tokenization(path: pathlib.Path, vocabulary: Vocabulary) -> Iterator[C
         tokenizer = Tokenizer(vocabulary, do_lower_case, strip_accents)
         expected = [row[key] for row in rows]
         in_graph = tokenizer.tokenize([text.encode() for text in texts]).to_list()
-        cached = CorpusTokenizer(tokenizer).tokenize(texts)
+        cached = [list(ids) for ids in CorpusTokenizer(tokenizer).tokenize(texts)]
         for name, actual in ((f"tokenization {key}", in_graph), (f"corpus {key}", cached)):
             wrong = [i for i, ids in enumerate(actual) if ids != expected[i]]
             detail = f"{len(rows)} lines"
@@ -71,7 +71,7 @@ def check_examples(
     expected = [json.loads(line) for line in _lines(reference_dir / case["file"])]
     rng = random.Random(case["seed"])
     built = list(_build(reference_dir, case, vocabulary, rng))
-    actual = [{"input_ids": e.input_ids, "segment_ids": e.segment_ids} for e in built]
+    actual = [{"input_ids": list(e.input_ids), "segment_ids": e.segment_ids} for e in built]
     num_two_segment = sum(e.first_length < len(e.input_ids) for e in built)
     wrong = [i for i, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b]
     counts = (len(actual), num_two_segment)
@@ -139,7 +139,7 @@ def _compare_shards(
 def _padded(example: Example, length: int) -> dict[str, list[int]]:
     padding = [0] * (length - len(example.input_ids))
     return {
-        "input_ids": example.input_ids + padding,
+        "input_ids": list(example.input_ids) + padding,
         "input_mask": [1] * len(example.input_ids) + padding,
         "segment_ids": example.segment_ids + padding,
     }
