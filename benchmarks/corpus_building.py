@@ -133,8 +133,7 @@ def _start_tokenizer(vocab_file: pathlib.Path) -> None:
     from pretrain_data.tokenizer import Tokenizer
     from pretrain_data.vocabulary import load_vocabulary
 
-    tokenizer = Tokenizer(load_vocabulary(vocab_file))
-    tokenizer.tokenize(["text"])
+    Tokenizer(load_vocabulary(vocab_file)).tokenize(["text"])
 
 
 def _run_program(

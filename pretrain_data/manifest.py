@@ -20,6 +20,7 @@ class Manifest:
         max_seq_length: length that every record is padded to.
         num_examples: records in all shards together.
         shards: records of each shard, by file name.
+        shard_bytes: size of each shard, by file name.
         num_documents, num_lines, num_text_bytes: size of the corpus.
         invalid_utf8: sequences replaced with U+FFFD, by corpus file.
         vocab_size, vocab_sha256: of the vocabulary file that gave the ids.
@@ -31,6 +32,7 @@ class Manifest:
     max_seq_length: int
     num_examples: int
     shards: Mapping[str, int]
+    shard_bytes: Mapping[str, int]
     num_documents: int
     num_lines: int
     num_text_bytes: int

@@ -10,15 +10,14 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from electra_tf.errors import UserError
+from pretrain_data.bad_records import scan_files
+from pretrain_data.record_format import Run, parse_records, records_of_run
 from pretrain_data.records import (
     DEFAULT_FLAG,
-    Run,
+    check_file_sizes,
     check_sequence_length,
     count_records,
     find_record_files,
-    parse_records,
-    records_of_run,
-    scan_files,
 )
 
 # Part of the order of the examples, so it does not depend on the machine.
@@ -52,9 +51,9 @@ def read_pretraining_records(
             files and of the records in them.
         deterministic: give up for speed by False; then nothing can be taken up exactly.
         skip_bad_records: leave out what is damaged and say so, at the cost of reading all
-            files once before the start. Otherwise reading stops there with
-            `tf.errors.DataLossError` or `tf.errors.InvalidArgumentError`;
-            `records.diagnose_bad_record` finds the file and the place.
+            files once before the start. Otherwise reading stops there with one of
+            `bad_records.BAD_RECORD_ERRORS`; `bad_records.diagnose_bad_record` then finds
+            the file and the place.
         start_example: number of examples that were read before.
         repeat: read forever. A batch may hold the end of one epoch and the start of the
             next. Otherwise every record is read once.
@@ -68,10 +67,12 @@ def read_pretraining_records(
         (batch_size, max_seq_length).
 
     Raises:
-        UserError: no file matches, there is no record, or the records have another length.
+        UserError: no file matches, there is no record, the records have another length, or
+            a file another size than its manifest says.
     """
     files = find_record_files(patterns, flag)
     if not skip_bad_records:
+        check_file_sizes(files)
         check_sequence_length(files, max_seq_length, flag)
     runs, num_records = _runs(files, max_seq_length, skip_bad_records, start_example, flag, say)
 
@@ -134,14 +135,16 @@ def _epoch_records(
     # tf.random.set_seed would mix into the seed of the shuffling.
     tf.compat.v1.get_default_graph().seed = None
     paths = tf.constant([run.path for run in runs])
-    offsets = tf.constant([run.offset for run in runs], tf.int64)
+    offsets = [run.offset for run in runs]
+    # Without damaged files every run is a whole file, which the plain reader takes.
+    offset_of = tf.constant(offsets, tf.int64).__getitem__ if any(offsets) else lambda i: 0
     counts = tf.constant([run.count for run in runs], tf.int64)
     order = tf.range(len(runs))
     key = tf.stack([tf.constant(seed, tf.int64), epoch])
     if shuffle_buffer_size:
         order = tf.random.experimental.stateless_shuffle(order, seed=key, alg="philox")
     records = tf.data.Dataset.from_tensor_slices(order).interleave(
-        lambda i: records_of_run(paths[i], offsets[i], counts[i]),
+        lambda i: records_of_run(paths[i], offset_of(i), counts[i]),
         cycle_length=_FILES_READ_AT_ONCE if shuffle_buffer_size else 1,
         num_parallel_calls=min(_FILES_READ_AT_ONCE, len(runs)) if shuffle_buffer_size else 1,
         deterministic=deterministic,

@@ -117,10 +117,6 @@ class Tokenizer(tf.Module):
                 f"Vocabulary file {vocabulary.path} cannot be used: {error}"
             ) from error
 
-    # Nothing here needs AutoGraph, which takes longer than all the rest of the tracing.
-    @tf.function(
-        input_signature=[tf.TensorSpec([None], tf.string, name="texts")], autograph=False
-    )
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Tokenizes a batch of texts.
 
@@ -130,6 +126,13 @@ class Tokenizer(tf.Module):
         Returns:
             int32 ragged (n, pieces): the ids, without [CLS] and [SEP].
         """
+        return self._tokenize_in_graph(texts)
+
+    # Nothing here needs AutoGraph, which takes longer than all the rest of the tracing.
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string, name="texts")], autograph=False
+    )
+    def _tokenize_in_graph(self, texts: tf.Tensor) -> tf.RaggedTensor:
         is_ascii = tf.strings.regex_full_match(texts, _PLAIN_ASCII)
         ascii_rows = tf.reshape(tf.where(is_ascii), [-1])
         other_rows = tf.reshape(tf.where(~is_ascii), [-1])

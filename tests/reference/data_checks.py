@@ -1,11 +1,12 @@
 """Compares tokens, examples and records with what the authors' code produced."""
 
+import functools
 import hashlib
 import json
 import pathlib
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
@@ -13,11 +14,14 @@ from pretrain_data.corpus import TextPart
 from pretrain_data.corpus_tokenizer import CorpusTokenizer
 from pretrain_data.example_builder import Example, ExampleBuilder
 from pretrain_data.example_writer import ExampleSerializer
-from pretrain_data.records import FEATURES, parse_records
+from pretrain_data.record_format import FEATURES, parse_records
 from pretrain_data.tokenizer import Tokenizer
-from pretrain_data.vocabulary import Vocabulary, load_vocabulary
+from pretrain_data.vocabulary import load_vocabulary
 from pretrain_data.worker import build_examples
 from tests.reference.result import CheckResult
+
+# do_lower_case and strip_accents to a tokenizer.
+TokenizerOf = Callable[[bool, bool], Tokenizer]
 
 # Key in tokenization.jsonl, do_lower_case, strip_accents.
 TOKENIZATION_MODES = (
@@ -36,22 +40,23 @@ def check_data(reference_dir: pathlib.Path, vocab_file: pathlib.Path) -> Iterato
         vocab_file: the vocabulary that the reference was made with.
     """
     vocabulary = load_vocabulary(vocab_file)
+    tokenizer_of = functools.cache(functools.partial(Tokenizer, vocabulary))
     meta = json.loads((reference_dir / "pretraining_examples_meta.json").read_text())
     yield _check_sha256("vocabulary", vocab_file, meta["vocab"]["sha256"])
-    yield from check_tokenization(reference_dir / "tokenization.jsonl", vocabulary)
+    yield from check_tokenization(reference_dir / "tokenization.jsonl", tokenizer_of)
     for name, sha256 in meta["corpus_sha256"].items():
         yield _check_sha256(f"corpus {name}", reference_dir / name, sha256)
     for case in meta["cases"]:
-        yield from check_examples(reference_dir, case, vocabulary)
-    yield from check_records(reference_dir, meta["cases"], vocabulary)
+        yield from check_examples(reference_dir, case, tokenizer_of)
+    yield from check_records(reference_dir, meta["cases"], tokenizer_of)
 
 
-def check_tokenization(path: pathlib.Path, vocabulary: Vocabulary) -> Iterator[CheckResult]:
+def check_tokenization(path: pathlib.Path, tokenizer_of: TokenizerOf) -> Iterator[CheckResult]:
     """Compares the ids of every text, in every mode, from the graph and from the cache."""
     rows = [json.loads(line) for line in _lines(path)]
     texts = [row["text"] for row in rows]
     for key, do_lower_case, strip_accents in TOKENIZATION_MODES:
-        tokenizer = Tokenizer(vocabulary, do_lower_case, strip_accents)
+        tokenizer = tokenizer_of(do_lower_case, strip_accents)
         expected = [row[key] for row in rows]
         in_graph = tokenizer.tokenize([text.encode() for text in texts]).to_list()
         cached = [list(ids) for ids in CorpusTokenizer(tokenizer).tokenize(texts)]
@@ -64,13 +69,13 @@ def check_tokenization(path: pathlib.Path, vocabulary: Vocabulary) -> Iterator[C
 
 
 def check_examples(
-    reference_dir: pathlib.Path, case: dict, vocabulary: Vocabulary
+    reference_dir: pathlib.Path, case: dict, tokenizer_of: TokenizerOf
 ) -> Iterator[CheckResult]:
     """Compares every example of a case, and the number of random draws."""
     name = f"examples {case['file']}"
     expected = [json.loads(line) for line in _lines(reference_dir / case["file"])]
     rng = random.Random(case["seed"])
-    built = list(_build(reference_dir, case, vocabulary, rng))
+    built = list(_build(reference_dir, case, tokenizer_of, rng))
     actual = [{"input_ids": list(e.input_ids), "segment_ids": e.segment_ids} for e in built]
     num_two_segment = sum(e.first_length < len(e.input_ids) for e in built)
     wrong = [i for i, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b]
@@ -93,7 +98,7 @@ def check_examples(
 
 
 def check_records(
-    reference_dir: pathlib.Path, cases: list[dict], vocabulary: Vocabulary
+    reference_dir: pathlib.Path, cases: list[dict], tokenizer_of: TokenizerOf
 ) -> Iterator[CheckResult]:
     """Compares each set of shards with the case of that many shards, record by record."""
     paths = list(reference_dir.glob("pretrain_data-*-of-*.tfrecord"))
@@ -102,7 +107,7 @@ def check_records(
     for total in sorted(totals):
         candidates = [case for case in cases if case["num_out_files"] == total]
         details = [
-            _compare_shards(reference_dir, case, total, vocabulary) for case in candidates
+            _compare_shards(reference_dir, case, total, tokenizer_of) for case in candidates
         ]
         passed = None in details
         detail = f"{total} shards" if passed else "; ".join(details) or "no case has this many"
@@ -110,12 +115,13 @@ def check_records(
 
 
 def _compare_shards(
-    reference_dir: pathlib.Path, case: dict, total: int, vocabulary: Vocabulary
+    reference_dir: pathlib.Path, case: dict, total: int, tokenizer_of: TokenizerOf
 ) -> str | None:
     """Returns the first difference: of what is read, or of the parsed protobuf."""
     length = case["max_seq_length"]
-    examples = list(_build(reference_dir, case, vocabulary, random.Random(case["seed"])))
-    serializer = ExampleSerializer(length, vocabulary.size)
+    examples = list(_build(reference_dir, case, tokenizer_of, random.Random(case["seed"])))
+    vocab_size = tokenizer_of(case["do_lower_case"], case["strip_accents"]).vocabulary.size
+    serializer = ExampleSerializer(length, vocab_size)
     for shard in range(total):
         path = reference_dir / f"pretrain_data-{shard}-of-{total}.tfrecord"
         try:
@@ -146,16 +152,17 @@ def _padded(example: Example, length: int) -> dict[str, list[int]]:
 
 
 def _build(
-    reference_dir: pathlib.Path, case: dict, vocabulary: Vocabulary, rng: random.Random
+    reference_dir: pathlib.Path, case: dict, tokenizer_of: TokenizerOf, rng: random.Random
 ) -> Iterator[Example]:
-    tokenizer = CorpusTokenizer(
-        Tokenizer(vocabulary, case["do_lower_case"], case["strip_accents"])
-    )
-    builder = ExampleBuilder(vocabulary, case["max_seq_length"], rng)
+    tokenizer = tokenizer_of(case["do_lower_case"], case["strip_accents"])
+    corpus_tokenizer = CorpusTokenizer(tokenizer)
+    builder = ExampleBuilder(tokenizer.vocabulary, case["max_seq_length"], rng)
     for name in case["corpora"]:
         path = reference_dir / name
         for block in TextPart(path, 0, path.stat().st_size).read():
-            yield from build_examples(block, tokenizer, builder, case["blanks_separate_docs"])
+            yield from build_examples(
+                block, corpus_tokenizer, builder, case["blanks_separate_docs"]
+            )
 
 
 def _check_sha256(name: str, path: pathlib.Path, expected: str) -> CheckResult:

@@ -1,0 +1,211 @@
+"""Tells good records from bad ones, and says what is wrong with those and where."""
+
+import concurrent.futures
+import dataclasses
+import struct
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from pretrain_data.record_format import (
+    ALL_RECORDS,
+    FEATURES,
+    Run,
+    parse_records,
+    records_of_run,
+)
+
+# What reading and parsing raise at a bad record. TensorFlow quotes the record in the
+# message, and fails at that when the record is no text.
+BAD_RECORD_ERRORS = (
+    tf.errors.DataLossError,
+    tf.errors.InvalidArgumentError,
+    UnicodeDecodeError,
+)
+
+# A TFRecord: length (8 bytes), its checksum (4), the data, their checksum (4).
+_HEADER_BYTES = 12
+_FRAME_BYTES = 16
+_SCAN_BATCH = 1024
+_SCAN_THREADS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class BadRecord:
+    """A place in a file where no usable record is.
+
+    Attributes:
+        path: the file.
+        offset: byte at which the record starts.
+        reason: what is wrong with it.
+        loses_rest: whether the records after it in the file cannot be found any more.
+    """
+
+    path: str
+    offset: int
+    reason: str
+    loses_rest: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path}: bad record at byte {self.offset}: {self.reason}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FileScan:
+    """What reading a whole file found; `num_records` counts the good ones."""
+
+    runs: tuple[Run, ...]
+    num_records: int
+    bad_records: tuple[BadRecord, ...]
+
+
+def scan_files(files: Sequence[str], max_seq_length: int) -> list[FileScan]:
+    """Reads every record of every file, several files at a time; see `scan_file`."""
+    with concurrent.futures.ThreadPoolExecutor(_SCAN_THREADS) as executor:
+        return list(executor.map(lambda path: scan_file(path, max_seq_length), files))
+
+
+def scan_file(path: str, max_seq_length: int | None) -> FileScan:
+    """Reads every record of a file.
+
+    Args:
+        path: a TFRecord file.
+        max_seq_length: length that every feature must have; None takes any.
+
+    Returns:
+        The runs of good records, and the bad records between them.
+    """
+    num_records = _count_if_all_good(path, max_seq_length)
+    if num_records is not None:
+        return FileScan((Run(path, 0, num_records),), num_records, ())
+    runs: list[Run] = []
+    bad_records: list[BadRecord] = []
+    start, count = 0, 0
+    for record, offset, bad_record in walk_records(path):
+        if bad_record is None:
+            problem = content_problem(record, max_seq_length)
+            bad_record = BadRecord(path, offset, problem) if problem else None
+        if bad_record is None:
+            start = start if count else offset
+            count += 1
+            continue
+        bad_records.append(bad_record)
+        if count:
+            runs.append(Run(path, start, count))
+        count = 0
+    if count:
+        runs.append(Run(path, start, count))
+    return FileScan(tuple(runs), sum(run.count for run in runs), tuple(bad_records))
+
+
+def diagnose_bad_record(
+    files: Sequence[str], max_seq_length: int | None = None
+) -> BadRecord | None:
+    """Finds the first bad record, to explain a `DataLossError` or a failed parse.
+
+    Args:
+        files: TFRecord files.
+        max_seq_length: length that every feature must have; None takes any.
+
+    Returns:
+        The first bad record, or None when every one is good.
+    """
+    for path in files:
+        if bad_records := scan_file(path, max_seq_length).bad_records:
+            return bad_records[0]
+    return None
+
+
+def _count_if_all_good(path: str, max_seq_length: int | None) -> int | None:
+    """Counts the records; None if a look at each of them is needed."""
+    count, num_bytes = 0, 0
+    try:
+        for batch in tf.data.TFRecordDataset(path).batch(_SCAN_BATCH):
+            length = max_seq_length
+            if length is None:
+                first = tf.train.Example.FromString(batch[0].numpy())
+                length = len(first.features.feature["input_ids"].int64_list.value)
+            parse_records(batch, length)
+            count += int(tf.size(batch))
+            num_bytes += int(tf.reduce_sum(tf.strings.length(batch)))
+    except (*BAD_RECORD_ERRORS, DecodeError):
+        return None
+    # TensorFlow takes a file that ends within a record's length to be whole.
+    num_bytes += count * _FRAME_BYTES
+    return count if num_bytes == tf.io.gfile.stat(path).length else None
+
+
+def walk_records(path: str) -> Iterator[tuple[bytes, int, BadRecord | None]]:
+    """Reads a file record by record, past bad ones.
+
+    Yields:
+        A record, its offset and None; or nothing, the offset and what is wrong there.
+    """
+    offset = 0
+    size = tf.io.gfile.stat(path).length
+    while True:
+        records = records_of_run(path, offset, ALL_RECORDS)
+        try:
+            for record in records.as_numpy_iterator():
+                yield record, offset, None
+                offset += _FRAME_BYTES + len(record)
+        except tf.errors.DataLossError:
+            pass
+        if offset == size:
+            return
+        bad_record, offset = _inspect(path, offset, size)
+        yield b"", bad_record.offset, bad_record
+        if bad_record.loses_rest:
+            return
+
+
+def _inspect(path: str, offset: int, size: int) -> tuple[BadRecord, int]:
+    """Says what is wrong at `offset`, and where the next record starts."""
+    with tf.io.gfile.GFile(path, "rb") as f:
+        f.seek(offset)
+        header = f.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES:
+        reason = f"the file ends {len(header)} bytes into the record's length"
+        return BadRecord(path, offset, reason, loses_rest=True), size
+    length, checksum = struct.unpack("<QI", header)
+    if _masked_crc32c(header[:8]) != checksum:
+        reason = (
+            "the checksum of its length does not match; this is no TFRecord file"
+            if offset == 0
+            else "the checksum of its length does not match"
+        )
+        return BadRecord(path, offset, reason, loses_rest=True), size
+    end = offset + _FRAME_BYTES + length
+    if end > size:
+        reason = f"the record ends at byte {end}, but the file at byte {size}: it is truncated"
+        return BadRecord(path, offset, reason, loses_rest=True), size
+    return BadRecord(path, offset, "the checksum of its data does not match"), end
+
+
+def content_problem(record: bytes, max_seq_length: int | None) -> str | None:
+    """Says what keeps a record from being parsed; None for a good one."""
+    try:
+        features = tf.train.Example.FromString(record).features.feature
+    except DecodeError:
+        return "it is not a tf.train.Example"
+    missing = [name for name in FEATURES if name not in features]
+    if missing:
+        return f"it lacks the feature {missing[0]!r}"
+    for name in FEATURES:
+        length = len(features[name].int64_list.value)
+        expected = max_seq_length or len(features["input_ids"].int64_list.value)
+        if length != expected:
+            return f"its {name} has {length} integers instead of {expected}"
+    return None
+
+
+def _masked_crc32c(data: bytes) -> int:
+    """The checksum of TFRecord files: CRC-32C, rotated and shifted."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,0 +1,78 @@
+"""The directory that gets the records: older data stay until the new are whole."""
+
+import os
+import pathlib
+import shutil
+import tempfile
+
+from electra_tf.errors import UserError
+from pretrain_data import manifest as manifest_lib
+
+SHARD_PREFIX = "pretrain_data.tfrecord"
+_TEMPORARY_PREFIX = ".building-"
+
+
+def check_output_dir(output_dir: pathlib.Path, overwrite: bool, flag: str) -> None:
+    """Refuses a directory that holds something, unless told to overwrite.
+
+    Raises:
+        UserError: it is a file, or not empty without `overwrite`.
+    """
+    if output_dir.exists() and not output_dir.is_dir():
+        raise UserError(f"Output directory {output_dir} ({flag}) is a file.")
+    present = [p for p in _entries(output_dir) if not p.name.startswith(_TEMPORARY_PREFIX)]
+    if present and not overwrite:
+        raise UserError(
+            f"Output directory {output_dir} ({flag}) is not empty: it holds "
+            f"{present[0].name}. Give another one, or --overwrite to replace the data in it."
+        )
+
+
+class TemporaryDir:
+    """Makes a hidden directory in the output directory and removes it at the end.
+
+    What killed builds left is removed too; so is the output directory, if it was made here
+    and nothing was put in it.
+    """
+
+    def __init__(self, output_dir: pathlib.Path, flag: str):
+        self._output_dir = output_dir
+        self._flag = flag
+
+    def __enter__(self) -> pathlib.Path:
+        existed = self._output_dir.exists()
+        try:
+            self._output_dir.mkdir(parents=True, exist_ok=True)
+            for path in _entries(self._output_dir):
+                if path.name.startswith(_TEMPORARY_PREFIX):
+                    shutil.rmtree(path)
+            temporary = tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX, dir=self._output_dir)
+        except OSError as error:
+            raise UserError(
+                f"Output directory {self._output_dir} ({self._flag}) cannot be written: "
+                f"{error.strerror}."
+            ) from error
+        self._made_output_dir = not existed
+        self._path = pathlib.Path(temporary)
+        return self._path
+
+    def __exit__(self, *exception: object) -> None:
+        shutil.rmtree(self._path, ignore_errors=True)
+        if self._made_output_dir and not _entries(self._output_dir):
+            self._output_dir.rmdir()
+
+
+def publish(
+    manifest: manifest_lib.Manifest, temporary_dir: pathlib.Path, output_dir: pathlib.Path
+) -> None:
+    """Replaces older data by the new: the old manifest goes first, the new comes last."""
+    (output_dir / manifest_lib.FILE_NAME).unlink(missing_ok=True)
+    for path in output_dir.glob(f"{SHARD_PREFIX}*"):
+        path.unlink()
+    for name in manifest.shards:
+        os.replace(temporary_dir / name, output_dir / name)
+    manifest_lib.write_manifest(manifest, output_dir)
+
+
+def _entries(directory: pathlib.Path) -> list[pathlib.Path]:
+    return sorted(directory.iterdir()) if directory.is_dir() else []

@@ -1,0 +1,93 @@
+"""Runs the jobs of the corpus building: here, or each in a process of its own."""
+
+import multiprocessing
+import os
+import queue
+import signal
+from collections.abc import Iterator
+
+from electra_tf.errors import UserError
+from pretrain_data.progress import ProgressLine
+from pretrain_data.worker import Job, Result, Totals, WorkerError, run_job
+
+
+def run_jobs(jobs: list[Job], progress: ProgressLine) -> list[Result]:
+    """Runs every job: a single one in this process, several each in their own.
+
+    Raises:
+        UserError: a process met bad input.
+        WorkerError: a process failed for another reason.
+    """
+    return _run_here(jobs[0], progress) if len(jobs) == 1 else _run_apart(jobs, progress)
+
+
+def _run_here(job: Job, progress: ProgressLine) -> list[Result]:
+    def report(totals: Totals) -> None:
+        progress.update(totals.disk_bytes, totals.text_bytes, totals.examples)
+
+    return [run_job(job, report)]
+
+
+def _run_apart(jobs: list[Job], progress: ProgressLine) -> list[Result]:
+    """Runs each job in a process of its own; any failure ends them all."""
+    # A fresh interpreter: TensorFlow does not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    messages = context.Queue()
+    processes = [
+        context.Process(target=_work, args=(job, messages), daemon=True) for job in jobs
+    ]
+    totals = [Totals()] * len(jobs)
+    results: list[Result | None] = [None] * len(jobs)
+    try:
+        for process in processes:
+            process.start()
+        for index, message in _receive(messages, processes, results):
+            if isinstance(message, Exception):
+                raise message
+            if isinstance(message, Result):
+                results[index] = message
+            else:
+                totals[index] = message
+            progress.update(
+                sum(t.disk_bytes for t in totals),
+                sum(t.text_bytes for t in totals),
+                sum(t.examples for t in totals),
+            )
+    finally:
+        for process in processes:
+            if process.pid is not None:
+                process.terminate()
+                process.join()
+    return results
+
+
+def _receive(
+    messages: multiprocessing.Queue,
+    processes: list[multiprocessing.Process],
+    results: list[Result | None],
+) -> Iterator[tuple[int, Totals | Result | Exception]]:
+    """Yields what the processes send until `results` is filled by the caller."""
+    while None in results:
+        try:
+            yield messages.get(timeout=1.0)
+            continue
+        except queue.Empty:
+            pass
+        for process, result in zip(processes, results, strict=True):
+            if result is None and process.exitcode is not None and messages.empty():
+                raise WorkerError(
+                    f"A process of the build ended with exit code {process.exitcode}; it may "
+                    "have run out of memory. Fewer --num-processes need less."
+                )
+
+
+def _work(job: Job, messages: multiprocessing.Queue) -> None:
+    # Ctrl-C reaches every process; the parent ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    try:
+        messages.put(
+            (job.index, run_job(job, lambda totals: messages.put((job.index, totals))))
+        )
+    except (UserError, WorkerError) as error:
+        messages.put((job.index, error))

@@ -1,0 +1,84 @@
+"""Tests of the flags of the corpus builders: the authors' spellings among them."""
+
+import pathlib
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.errors import UserError
+from flags import command_line, corpus
+
+REQUIRED = ["program", "--corpus-dir", "text", "--vocab-file", "v.txt", "--output-dir", "out"]
+
+
+def parse(*arguments: str):
+    flag_values = absl_flags.FlagValues()
+    corpus.define_corpus_flags(flag_values)
+    rest = command_line.parse([*REQUIRED, *arguments], corpus.ALIASES, flag_values)
+    assert rest == ["program"]
+    return corpus.corpus_build_config(flag_values)
+
+
+def test_defaults_are_the_authors():
+    config = parse()
+    assert (config.corpus_dir, config.vocab_file) == (
+        pathlib.Path("text"),
+        pathlib.Path("v.txt"),
+    )
+    assert config.output_dir == pathlib.Path("out")
+    assert (config.max_seq_length, config.num_processes) == (128, 1)
+    assert config.blanks_separate_docs
+    assert config.do_lower_case
+    assert config.strip_accents
+    assert not config.overwrite
+    assert not config.is_openwebtext
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--blanks-separate-docs", "False"],
+        ["--blanks-separate-docs=false"],
+        ["--blanks_separate_docs", "0"],
+        ["--noblanks-separate-docs"],
+    ],
+)
+def test_blanks_separate_docs_can_be_false(arguments):
+    assert not parse(*arguments).blanks_separate_docs
+    assert not parse(*arguments, "--max-seq-length", "64").blanks_separate_docs
+
+
+def test_negations_have_the_authors_names():
+    config = parse("--no-lower-case", "--no-strip-accents")
+    assert not config.do_lower_case
+    assert not config.strip_accents
+    assert parse("--do-lower-case", "--do-strip-accents").do_lower_case
+    assert parse("--blanks-separate-docs", "--overwrite").overwrite
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--max-seq-length", "4"], "max_seq_length=4: 4 is not an integer in the range"),
+        (["--num-processes", "0"], "num_processes=0"),
+        (["--max-seq-len", "64"], "Unknown flag --max_seq_len. Did you mean 'max_seq_length'?"),
+    ],
+)
+def test_wrong_values_are_refused(arguments, message):
+    with pytest.raises(UserError) as error:
+        parse(*arguments)
+    assert message in str(error.value)
+
+
+def test_openwebtext_lies_below_the_data_directory():
+    flag_values = absl_flags.FlagValues()
+    corpus.define_openwebtext_flags(flag_values)
+    arguments = ["program", "--data-dir", "data", "--num-processes", "5", "--no-lower-case"]
+    command_line.parse(arguments, corpus.ALIASES, flag_values)
+    config = corpus.openwebtext_build_config(flag_values)
+    assert config.corpus_dir == pathlib.Path("data/openwebtext")
+    assert config.vocab_file == pathlib.Path("data/vocab.txt")
+    assert config.output_dir == pathlib.Path("data/pretrain_tfrecords")
+    assert (config.num_processes, config.do_lower_case) == (5, False)
+    assert config.is_openwebtext
+    assert not config.blanks_separate_docs

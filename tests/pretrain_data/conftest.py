@@ -1,0 +1,70 @@
+"""Fixtures of the data path's tests: vocabularies and small corpora."""
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from pretrain_data.build import CorpusBuildConfig, build_pretraining_data
+from pretrain_data.manifest import Manifest
+from pretrain_data.quiet import import_tensorflow
+from pretrain_data.vocabulary import Vocabulary, load_vocabulary
+
+import_tensorflow()
+
+ROOT = pathlib.Path(__file__).parents[2]
+WORDS = ("the", "boat", "and", "sea", "storm", "in", "harbour", ".", ",", "night", "town")
+
+
+@pytest.fixture(scope="session")
+def demo_vocab_file() -> pathlib.Path:
+    return ROOT / "demo/vocab.txt"
+
+
+@pytest.fixture(scope="session")
+def vocabulary(demo_vocab_file) -> Vocabulary:
+    return load_vocabulary(demo_vocab_file)
+
+
+@pytest.fixture(scope="session")
+def bert_vocabulary() -> Vocabulary:
+    return load_vocabulary(ROOT / "recipes/vocab/bert_uncased_vocab.txt")
+
+
+@pytest.fixture
+def corpus_dir(tmp_path) -> pathlib.Path:
+    """Twelve documents in three files, one of them in a directory below."""
+    directory = tmp_path / "corpus"
+    (directory / "below").mkdir(parents=True)
+    for number, name in enumerate(["a.txt", "b.txt", "below/c.txt"]):
+        (directory / name).write_text(corpus_text(number, num_documents=4))
+    return directory
+
+
+@pytest.fixture
+def build(tmp_path, corpus_dir, demo_vocab_file) -> Callable[..., Manifest]:
+    """Builds `corpus_dir` into `tmp_path / "records"` with 32 tokens per example."""
+
+    def build_with(**settings) -> Manifest:
+        say = settings.pop("say", lambda message: None)
+        arguments = {
+            "corpus_dir": corpus_dir,
+            "vocab_file": demo_vocab_file,
+            "output_dir": tmp_path / "records",
+            "max_seq_length": 32,
+        }
+        return build_pretraining_data(CorpusBuildConfig(**arguments | settings), say)
+
+    return build_with
+
+
+def corpus_text(number: int, num_documents: int, num_lines: int = 6) -> str:
+    """Documents whose lines all differ, with a blank line after each."""
+    documents = []
+    for document in range(num_documents):
+        lines = []
+        for line in range(num_lines):
+            words = [WORDS[(i * (line + 2) + number) % len(WORDS)] for i in range(7)]
+            lines.append(f"{number} {document} {line} {' '.join(words)}")
+        documents.append("\n".join(lines) + "\n")
+    return "\n".join(documents)

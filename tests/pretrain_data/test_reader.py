@@ -1,0 +1,290 @@
+"""Tests of the order of examples, of taking it up again and of damaged records."""
+
+import itertools
+import json
+import struct
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
+from pretrain_data.reader import read_pretraining_records
+from pretrain_data.records import count_records, find_record_files
+
+LENGTH = 16
+SHARDS = (11, 1, 0, 14, 9)
+TOTAL = sum(SHARDS)
+
+
+@pytest.fixture
+def records(tmp_path):
+    """Five shards; example k has the id 10 + k everywhere. Gives their wildcard."""
+    first = 10
+    for shard, count in enumerate(SHARDS):
+        write_shard(tmp_path / f"data-{shard}", range(first, first + count))
+        first += count
+    return f"{tmp_path}/data-*"
+
+
+def write_shard(path, ids) -> None:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for i in ids:
+            writer.write(make_record(i))
+
+
+def make_record(i: int, length: int = LENGTH, names=("ids", "mask", "segments")) -> bytes:
+    values = {
+        "ids": ("input_ids", i),
+        "mask": ("input_mask", 1),
+        "segments": ("segment_ids", 0),
+    }
+    example = tf.train.Example()
+    for name in names:
+        feature, value = values[name]
+        example.features.feature[feature].int64_list.value.extend([value] * length)
+    return example.SerializeToString()
+
+
+def read(patterns, num_batches=None, **settings) -> list[list[int]]:
+    """Ids of the examples, batch by batch."""
+    settings = {"max_seq_length": LENGTH, "batch_size": 4} | settings
+    dataset = read_pretraining_records(patterns, **settings)
+    batches = itertools.islice(dataset.as_numpy_iterator(), num_batches)
+    return [batch["input_ids"][:, 0].tolist() for batch in batches]
+
+
+SHUFFLED = {"seed": 7, "shuffle_buffer_size": 8}
+
+
+def test_batches_have_the_shapes_the_model_takes(records):
+    dataset = read_pretraining_records(records, max_seq_length=LENGTH, batch_size=4)
+    assert dataset.element_spec == {
+        name: tf.TensorSpec([4, LENGTH], tf.int32)
+        for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    batch = next(dataset.as_numpy_iterator())
+    np.testing.assert_array_equal(batch["input_ids"], np.tile([[10], [11], [12], [13]], LENGTH))
+    np.testing.assert_array_equal(batch["input_mask"], np.ones([4, LENGTH]))
+    np.testing.assert_array_equal(batch["segment_ids"], np.zeros([4, LENGTH]))
+
+
+def test_without_shuffling_files_are_read_one_after_the_other(records):
+    flat = [i for batch in read(records, 20) for i in batch]
+    assert flat == [10 + k % TOTAL for k in range(80)]
+
+
+def test_each_epoch_is_another_permutation(records):
+    flat = [i for batch in read(records, 35, **SHUFFLED) for i in batch]
+    epochs = [flat[k : k + TOTAL] for k in range(0, 4 * TOTAL, TOTAL)]
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(10, 10 + TOTAL))
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+    # A buffer of 8 alone could not bring the last file to the front.
+    assert any(max(epoch[:8]) > 30 and min(epoch[:8]) < 20 for epoch in epochs)
+
+
+def test_order_is_a_function_of_the_seed_alone(records):
+    tf.random.set_seed(1)
+    first = read(records, 20, **SHUFFLED)
+    tf.random.set_seed(2)
+    assert read(records, 20, **SHUFFLED) == first
+    assert read(records, 20, **SHUFFLED | {"seed": 8}) != first
+
+
+@pytest.mark.parametrize("settings", [SHUFFLED, {}, SHUFFLED | {"skip_bad_records": True}])
+def test_reading_can_be_taken_up_at_any_batch(records, settings):
+    whole = read(records, 30, **settings)
+    for start in range(0, 30, 3 if settings is SHUFFLED else 7):
+        assert read(records, 30 - start, start_example=4 * start, **settings) == whole[start:]
+
+
+def test_taking_up_uses_the_manifest(records, tmp_path, build):
+    manifest = build()
+    pattern = f"{tmp_path}/records/pretrain_data.tfrecord*"
+    files = find_record_files(pattern)
+    assert count_records(files) == manifest.num_examples
+    assert count_records(files[:2]) == sum(list(manifest.shards.values())[:2])
+    path = tmp_path / "records/pretrain_data.json"
+    content = json.loads(path.read_text())
+    content["shards"] = dict.fromkeys(content["shards"], 1000)
+    content["num_examples"] = 4000
+    path.write_text(json.dumps(content))
+    assert count_records([*files, *find_record_files(records)]) == 4000 + TOTAL
+
+
+def test_evaluation_reads_everything_once(records):
+    padded = read(records, repeat=False)
+    assert [len(batch) for batch in padded] == [4] * 9
+    flat = [i for batch in padded for i in batch]
+    assert flat == [*range(10, 10 + TOTAL), 0]
+    dataset = read_pretraining_records(
+        records, max_seq_length=LENGTH, batch_size=4, repeat=False
+    )
+    last = list(dataset.as_numpy_iterator())[-1]
+    assert last["input_mask"].sum(axis=1).tolist() == [LENGTH] * 3 + [0]
+    left_partial = read(records, repeat=False, pad_last_batch=False)
+    assert [len(batch) for batch in left_partial] == [4] * 8 + [3]
+
+
+def test_any_order_reads_the_same_examples(records):
+    flat = [i for b in read(records, repeat=False, deterministic=False, **SHUFFLED) for i in b]
+    assert sorted(flat) == [0, *range(10, 10 + TOTAL)]
+
+
+def test_several_patterns(records, tmp_path):
+    names = [f"{tmp_path}/data-3", f"{tmp_path}/data-[01]"]
+    expected = [f"{tmp_path}/data-3", f"{tmp_path}/data-0", f"{tmp_path}/data-1"]
+    assert find_record_files(",".join(names)) == expected
+    assert find_record_files([*names, f"{tmp_path}/data-0"]) == expected
+    with pytest.raises(UserError, match=r"No file matches '.*none\*' \(--eval_tfrecords\)"):
+        find_record_files(f"{tmp_path}/data-0, {tmp_path}/none*", "--eval_tfrecords")
+    with pytest.raises(UserError, match="--pretrain_tfrecords names no file"):
+        find_record_files(" , ")
+
+
+def test_another_length_is_refused(records, tmp_path, build):
+    message = r"--max_seq_length is 32, but the records hold 16 tokens each .*data-0"
+    with pytest.raises(UserError, match=message):
+        read(records, max_seq_length=32)
+    build()
+    message = r"--max_seq_length is 16, but the records hold 32 .*pretrain_data\.json"
+    with pytest.raises(UserError, match=message):
+        read(f"{tmp_path}/records/pretrain_data.tfrecord*")
+
+
+def test_no_record_at_all_is_refused(tmp_path):
+    (tmp_path / "empty").write_bytes(b"")
+    for skip_bad_records in (False, True):
+        with pytest.raises(UserError, match=r"record .*can be read|no readable record"):
+            read(f"{tmp_path}/empty", skip_bad_records=skip_bad_records)
+
+
+RECORD_BYTES = len(make_record(10)) + 16
+
+
+def flip(path, offset) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 0xFF
+    path.write_bytes(content)
+
+
+def truncate(path, size) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def replace_record(path, index, record) -> None:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for i in range(SHARDS[0]):
+            writer.write(record if i == index else make_record(10 + i))
+
+
+DAMAGES = {
+    "data": (lambda p: flip(p, 3 * RECORD_BYTES + 20), 3, "checksum of its data", {13}),
+    "length": (
+        lambda p: flip(p, 3 * RECORD_BYTES),
+        3,
+        "checksum of its length does not match",
+        set(range(13, 21)),
+    ),
+    "truncated data": (
+        lambda p: truncate(p, 4 * RECORD_BYTES - 1),
+        3,
+        "it is truncated",
+        set(range(13, 21)),
+    ),
+    "truncated header": (
+        lambda p: truncate(p, 4 * RECORD_BYTES + 5),
+        4,
+        "the file ends 5 bytes into the record's length",
+        set(range(14, 21)),
+    ),
+    "garbage": (
+        lambda p: p.write_bytes(b"This is a text and not a file of records.\n" * 9),
+        0,
+        "this is no TFRecord file",
+        set(range(10, 21)),
+    ),
+    "first record": (lambda p: flip(p, 20), 0, "checksum of its data", {10}),
+    "last record": (lambda p: flip(p, 11 * RECORD_BYTES - 20), 10, "checksum of", {20}),
+    "no message": (
+        lambda p: replace_record(p, 5, b"\xff\xff\xff"),
+        5,
+        "not a tf.train.Example",
+        {15},
+    ),
+    "feature missing": (
+        lambda p: replace_record(p, 5, make_record(15, names=("ids", "segments"))),
+        5,
+        "lacks the feature 'input_mask'",
+        {15},
+    ),
+    "other length": (
+        lambda p: replace_record(p, 5, make_record(15, length=LENGTH + 1)),
+        5,
+        "its input_ids has 17 integers instead of 16",
+        {15},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_records_are_found_and_can_be_skipped(records, tmp_path, name):
+    damage, index, reason, lost = DAMAGES[name]
+    path = tmp_path / "data-0"
+    damage(path)
+    files = find_record_files(records)
+    bad_record = diagnose_bad_record(files, LENGTH)
+    assert (bad_record.path, bad_record.offset) == (str(path), index * RECORD_BYTES)
+    assert reason in bad_record.reason
+    assert f"data-0: bad record at byte {index * RECORD_BYTES}: " in str(bad_record)
+
+    if name == "truncated header":
+        # Nothing in the file tells TensorFlow; a manifest would.
+        assert len(read(records, repeat=False)) == 7
+    else:
+        with pytest.raises((*BAD_RECORD_ERRORS, UserError)):
+            read(records, repeat=False)
+
+    messages = []
+    settings = SHUFFLED | {"skip_bad_records": True, "say": messages.append}
+    flat = [i for b in read(records, repeat=False, pad_last_batch=False, **settings) for i in b]
+    expected = sorted(set(range(10, 10 + TOTAL)) - lost)
+    assert sorted(flat) == expected
+    assert str(bad_record) in messages[0]
+    assert ("the rest of the file is skipped" in messages[0]) == (len(lost) > 1)
+    num_good = TOTAL - len(lost)
+    assert messages[1] == f"Skipping 1 bad records, reading {num_good} good ones."
+    whole = read(records, 20, **settings)
+    assert read(records, 7, start_example=4 * 13, **settings) == whole[13:]
+
+
+@pytest.mark.parametrize("num_bytes_more", [0, 5, 50])
+def test_a_shard_of_another_size_than_built_is_refused(build, tmp_path, num_bytes_more):
+    build(num_out_files=2)
+    path = tmp_path / "records/pretrain_data.tfrecord-1-of-2"
+    size = path.stat().st_size
+    (first_length,) = struct.unpack("<Q", path.read_bytes()[:8])
+    truncate(path, first_length + 16 + num_bytes_more)
+    settings = {"max_seq_length": 32, "repeat": False, "pad_last_batch": False}
+    with pytest.raises(
+        UserError, match=rf"tfrecord-1-of-2 has .* built with {size:,}"
+    ) as error:
+        read(f"{tmp_path}/records/pretrain_data.tfrecord*", **settings)
+    at_byte = f"bad record at byte {first_length + 16}" in str(error.value)
+    assert at_byte == (num_bytes_more > 0)
+    settings |= {"skip_bad_records": True, "say": lambda message: None}
+    assert read(str(path), **settings) == [[2]]
+
+
+def test_several_bad_records_in_several_files(records, tmp_path):
+    for offset in (1, 2, 9):
+        flip(tmp_path / "data-0", offset * RECORD_BYTES + 20)
+    truncate(tmp_path / "data-3", 2 * RECORD_BYTES + 3)
+    messages = []
+    flat = read(records, repeat=False, skip_bad_records=True, say=messages.append)
+    lost = {11, 12, 19, *range(24, 36)}
+    good = sorted(set(range(10, 10 + TOTAL)) - lost)
+    assert [i for batch in flat for i in batch if i] == good
+    assert messages[-1] == f"Skipping 4 bad records, reading {len(good)} good ones."

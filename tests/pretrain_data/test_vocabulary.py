@@ -1,0 +1,66 @@
+"""Tests of vocabulary files."""
+
+import hashlib
+
+import pytest
+
+from electra_tf.errors import UserError
+from pretrain_data.vocabulary import load_vocabulary
+
+SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+
+
+def test_ids_are_line_numbers(tmp_path):
+    path = tmp_path / "vocab.txt"
+    content = (SPECIAL + "a\n##b \nc\u2028d\n").encode()
+    path.write_bytes(content)
+    vocabulary = load_vocabulary(path)
+    assert vocabulary.tokens == (
+        *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+        *("a", "##b", "c\u2028d"),
+    )
+    assert vocabulary.size == 8
+    assert vocabulary.ids["##b"] == 6
+    assert vocabulary.sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_special_tokens_may_be_anywhere(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("a\n[MASK]\n[SEP]\n[CLS]\n[UNK]\n[PAD]")
+    vocabulary = load_vocabulary(path)
+    special_ids = (vocabulary.mask_id, vocabulary.sep_id, vocabulary.cls_id)
+    assert special_ids == (1, 2, 3)
+    assert (vocabulary.unk_id, vocabulary.pad_id) == (4, 5)
+
+
+def test_bert_vocabulary_is_the_published_one(bert_vocabulary):
+    assert bert_vocabulary.size == 30522
+    assert bert_vocabulary.mask_id == 103
+    assert bert_vocabulary.sha256.startswith("07eced375cec144d")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (SPECIAL + "a\nb\na\n", "token 'a' is on line 6 and again on line 8"),
+        (SPECIAL + "a\n\nb\n", "line 7 is empty"),
+        (SPECIAL + "a\n\n", "line 7 is empty"),
+        (SPECIAL.replace("[MASK]", "x"), r"lacks the special token \[MASK\];"),
+        ("a\n", r"lacks the special tokens \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\];"),
+        ("", "line 1 is empty"),
+    ],
+)
+def test_bad_vocabularies_are_refused(tmp_path, content, message):
+    path = tmp_path / "vocab.txt"
+    path.write_text(content)
+    with pytest.raises(UserError, match=rf"vocab\.txt \(--vocab-file\).*{message}"):
+        load_vocabulary(path)
+
+
+def test_missing_file_and_wrong_encoding_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.txt \(--my-flag\) does not exist"):
+        load_vocabulary(tmp_path / "none.txt", flag="--my-flag")
+    path = tmp_path / "latin.txt"
+    path.write_bytes(SPECIAL.encode() + b"caf\xe9\n")
+    with pytest.raises(UserError, match="not UTF-8: invalid byte at offset 34"):
+        load_vocabulary(path)
