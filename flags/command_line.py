@@ -1,13 +1,12 @@
 """Runs a command's main: spelling of flags, errors, TensorFlow kept out until parsed."""
 
-import difflib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, flags
 
-from electra_tf.errors import UserError
+from electra_tf.errors import UserError, nearest_name_hint
 
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
@@ -100,15 +99,7 @@ def silence_tensorflow() -> None:
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 
-def nearest_name_hint(name: str, known: Sequence[str]) -> str:
-    """Returns ` Did you mean 'x'?`, or an empty string when no known name is near."""
-    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
-
-
-def _join_boolean_values(
-    arguments: Sequence[str], flag_values: flags.FlagValues
-) -> list[str]:
+def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:
     """Spells `--blanks_separate_docs False` as `--blanks_separate_docs=False`.
 
     The authors' command lines give booleans a value of their own; absl would take the
@@ -134,7 +125,7 @@ def _join_boolean_values(
 def _unknown_flag_message(
     error: flags.UnrecognizedFlagError, flag_values: flags.FlagValues
 ) -> str:
-    hint = nearest_name_hint(error.flagname, list(flag_values))
+    hint = nearest_name_hint(error.flagname, flag_values)
     return f"Unknown flag --{error.flagname}.{hint}"
 
 

@@ -1,0 +1,89 @@
+"""Element-wise work as one XLA kernel, matrix products left to TensorFlow.
+
+On CPU TensorFlow's matrix products (oneDNN) are fast and its element-wise
+operations are not: each is a pass over memory, and their gradients are several
+more. `fused` compiles a function of element-wise work into a single kernel, and
+its gradient into another that recomputes what it needs from the inputs, so the
+tape holds only inputs and outputs. Compiling the whole step with XLA instead
+gives up oneDNN's bfloat16 products.
+"""
+
+import contextlib
+import contextvars
+import functools
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+_enabled = contextvars.ContextVar("fused_kernels_enabled", default=True)
+
+
+@contextlib.contextmanager
+def plain_operations() -> Iterator[None]:
+    """Traces fused functions as ordinary operations, for graphs that must not hold XLA."""
+    token = _enabled.set(False)
+    try:
+        yield
+    finally:
+        _enabled.reset(token)
+
+
+def fused(*static: str) -> Callable[[Callable], Callable]:
+    """Decorator: compiles `function(*tensors, **static)` and its gradient.
+
+    Args:
+        *static: names of the keyword arguments that are Python values; each
+            combination of them is compiled once.
+
+    The function takes tensors by position and returns a tensor or a tuple of
+    them. Integer tensors get no gradient.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        @functools.cache
+        def compiled(values: tuple) -> Callable:
+            return _with_fused_gradient(
+                functools.partial(function, **dict(zip(static, values, strict=True)))
+            )
+
+        @functools.wraps(function)
+        def call(*tensors: tf.Tensor, **options: object):
+            if not _enabled.get():
+                return function(*tensors, **options)
+            tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
+            return compiled(tuple(options[name] for name in static))(*tensors)
+
+        return call
+
+    return decorate
+
+
+def _with_fused_gradient(function: Callable) -> Callable:
+    forward = tf.function(function, jit_compile=True, autograph=False)
+
+    @functools.partial(tf.function, jit_compile=True, autograph=False)
+    def backward(tensors: list[tf.Tensor], upstream: list[tf.Tensor]):
+        differentiable = [tensor for tensor in tensors if tensor.dtype.is_floating]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(differentiable)
+            outputs = function(*tensors)
+        return tape.gradient(
+            [y for y in tf.nest.flatten(outputs) if y.dtype.is_floating],
+            differentiable,
+            [dy for dy in upstream if dy is not None],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+
+    @tf.custom_gradient
+    def call(*tensors: tf.Tensor):
+        outputs = forward(*tensors)
+        float_outputs = [y.dtype.is_floating for y in tf.nest.flatten(outputs)]
+
+        def gradient(*upstream: tf.Tensor):
+            upstream = [dy for dy, used in zip(upstream, float_outputs, strict=True) if used]
+            gradients = iter(backward(list(tensors), upstream))
+            return [next(gradients) if x.dtype.is_floating else None for x in tensors]
+
+        return outputs, gradient
+
+    return call

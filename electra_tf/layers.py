@@ -1,0 +1,265 @@
+"""The parts of an encoder: affine maps, layer normalization and attention.
+
+Matrix products are TensorFlow's; everything between two of them is one fused
+kernel (see `electra_tf.fused`). Weights are float32; products run in the layer's
+compute dtype, and normalization, softmax and GELU always in float32.
+"""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from electra_tf import random_bits
+from electra_tf.config import EncoderConfig
+from electra_tf.fused import fused
+
+# Added to the scores of padding keys, as in BERT: large enough that exp() of it is 0.
+MASKED_SCORE = -10_000.0
+
+
+def initializer(config: EncoderConfig) -> keras.initializers.Initializer:
+    """Returns BERT's truncated normal, unseeded: callers set Keras's seed."""
+    return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
+class Linear(keras.layers.Layer):
+    """A kernel [in, out] and a bias [out], float32, whose bias is added by fused kernels."""
+
+    def __init__(self, input_size: int, units: int, config: EncoderConfig, **kwargs) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.kernel = self.add_weight(
+            shape=(input_size, units),
+            initializer=initializer(config),
+            autocast=False,
+            name="kernel",
+        )
+        self.bias = self.add_weight(
+            shape=(units,), initializer="zeros", autocast=False, name="bias"
+        )
+        self.built = True
+
+    def product(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns `x @ kernel` [..., out] in the compute dtype, without the bias."""
+        kernel = tf.cast(self.kernel, self.compute_dtype)
+        flat = tf.reshape(tf.cast(x, self.compute_dtype), [-1, kernel.shape[0]])
+        shape = tf.concat([tf.shape(x)[:-1], [kernel.shape[1]]], axis=0)
+        return _with_static_shape(tf.reshape(tf.matmul(flat, kernel), shape), x, kernel)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns `x @ kernel + bias` in the compute dtype."""
+        return add_bias(self.product(x), self.bias)
+
+
+class LayerNorm(keras.layers.Layer):
+    """Scale `gamma` and offset `beta` [width], float32, of a layer normalization."""
+
+    def __init__(self, width: int, config: EncoderConfig, **kwargs) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.epsilon = config.layer_norm_epsilon
+        self.gamma = self.add_weight(
+            shape=(width,), initializer="ones", autocast=False, name="gamma"
+        )
+        self.beta = self.add_weight(
+            shape=(width,), initializer="zeros", autocast=False, name="beta"
+        )
+        self.built = True
+
+
+class TransformerLayer(keras.layers.Layer):
+    """One post-LayerNorm Transformer layer of BERT (Vaswani et al. 2017; Devlin et al. 2019)."""
+
+    def __init__(self, config: EncoderConfig, **kwargs) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.config = config
+        hidden, dtype = config.hidden_size, self.dtype_policy
+
+        def linear(input_size: int, units: int, name: str) -> Linear:
+            return Linear(input_size, units, config, dtype=dtype, name=name)
+
+        self.qkv = linear(hidden, 3 * hidden, "attention_qkv")
+        self.attention_output = linear(hidden, hidden, "attention_output")
+        self.attention_norm = LayerNorm(hidden, config, name="attention_LayerNorm")
+        self.intermediate = linear(hidden, config.intermediate_size, "intermediate")
+        self.output_projection = linear(config.intermediate_size, hidden, "output")
+        self.output_norm = LayerNorm(hidden, config, name="output_LayerNorm")
+        self.built = True
+
+    def call(
+        self, x: tf.Tensor, input_mask: tf.Tensor, dropout_keys: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Returns the layer's output.
+
+        Args:
+            x: [batch, seq, hidden] in the compute dtype.
+            input_mask: float32 [batch, seq], 1 on real tokens.
+            dropout_keys: uint32 [3, 2], one key for each dropout; None leaves it out.
+        """
+        config = self.config
+        attention_key, output_key, intermediate_key = _keys(dropout_keys, 3)
+        attention_dropout = (
+            config.attention_probs_dropout_prob if dropout_keys is not None else 0.0
+        )
+        hidden_dropout = config.hidden_dropout_prob if dropout_keys is not None else 0.0
+
+        query, key, value = split_heads(  # each (batch, heads, seq, head_size)
+            self.qkv.product(x), self.qkv.bias, num_heads=config.num_attention_heads
+        )
+        scores = tf.matmul(query, key, transpose_b=True)  # (batch, heads, seq, seq)
+        probs = attention_softmax(scores, input_mask, attention_key, rate=attention_dropout)
+        context = merge_heads(tf.matmul(probs, value))  # (batch, seq, hidden)
+        x = add_norm(
+            self.attention_output.product(context),
+            x,
+            self.attention_output.bias,
+            self.attention_norm.gamma,
+            self.attention_norm.beta,
+            output_key,
+            rate=hidden_dropout,
+            epsilon=config.layer_norm_epsilon,
+        )
+        intermediate = bias_activation(
+            self.intermediate.product(x), self.intermediate.bias, activation=config.hidden_act
+        )
+        return add_norm(
+            self.output_projection.product(intermediate),
+            x,
+            self.output_projection.bias,
+            self.output_norm.gamma,
+            self.output_norm.beta,
+            intermediate_key,
+            rate=hidden_dropout,
+            epsilon=config.layer_norm_epsilon,
+        )
+
+
+def _keys(dropout_keys: tf.Tensor | None, count: int) -> list[tf.Tensor]:
+    if dropout_keys is None:
+        return [tf.zeros([2], tf.uint32)] * count
+    return tf.unstack(dropout_keys, num=count)
+
+
+def _with_static_shape(y: tf.Tensor, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    y.set_shape(x.shape[:-1].concatenate(kernel.shape[1:]))
+    return y
+
+
+def _float32(x: tf.Tensor) -> tf.Tensor:
+    return tf.cast(x, tf.float32)
+
+
+@fused()
+def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Returns `x + bias` in the dtype of `x`."""
+    return tf.cast(_float32(x) + bias, x.dtype)
+
+
+@fused("num_heads")
+def split_heads(
+    qkv: tf.Tensor, bias: tf.Tensor, *, num_heads: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Adds the bias to [batch, seq, 3 * hidden] and splits it into query, key and value.
+
+    Returns:
+        Three tensors [batch, heads, seq, head_size]; the query is divided by
+        sqrt(head_size) (Vaswani et al. 2017, eq. 1).
+    """
+    batch, length = tf.shape(qkv)[0], tf.shape(qkv)[1]
+    head_size = qkv.shape[-1] // (3 * num_heads)
+    x = tf.reshape(_float32(qkv) + bias, [batch, length, 3, num_heads, head_size])
+    x = tf.transpose(x, [2, 0, 3, 1, 4])  # (3, batch, heads, seq, head_size)
+    query = x[0] * (1 / math.sqrt(head_size))
+    return tf.cast(query, qkv.dtype), tf.cast(x[1], qkv.dtype), tf.cast(x[2], qkv.dtype)
+
+
+@fused()
+def merge_heads(context: tf.Tensor) -> tf.Tensor:
+    """Turns [batch, heads, seq, head_size] into [batch, seq, heads * head_size]."""
+    _, heads, _, head_size = context.shape
+    batch, length = tf.shape(context)[0], tf.shape(context)[2]
+    x = tf.transpose(context, [0, 2, 1, 3])
+    return tf.reshape(x, [batch, length, heads * head_size])
+
+
+@fused("rate")
+def attention_softmax(
+    scores: tf.Tensor, input_mask: tf.Tensor, key: tf.Tensor, *, rate: float
+) -> tf.Tensor:
+    """Returns attention probabilities over the keys, with dropout.
+
+    Args:
+        scores: [batch, heads, seq, seq].
+        input_mask: float32 [batch, seq], 0 on keys to leave out.
+        key: uint32 [2], of the dropout.
+        rate: probability of dropping one attention probability.
+    """
+    bias = (1.0 - input_mask)[:, None, None, :] * MASKED_SCORE
+    probs = tf.nn.softmax(_float32(scores) + bias)
+    return tf.cast(random_bits.dropout(probs, rate, key), scores.dtype)
+
+
+@fused("activation")
+def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor:
+    """Returns `activation(x + bias)`; "gelu" is the exact one, with erf."""
+    x32 = _float32(x) + bias
+    if activation == "relu":
+        y = tf.nn.relu(x32)
+    else:
+        y = tf.nn.gelu(x32, approximate=activation == "gelu_tanh")
+    return tf.cast(y, x.dtype)
+
+
+def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
+    """Returns layer normalization of float32 `x` over its last axis (Ba et al. 2016)."""
+    mean = tf.reduce_mean(x, axis=-1, keepdims=True)
+    centered = x - mean
+    variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+    return centered * tf.math.rsqrt(variance + epsilon) * gamma + beta
+
+
+@fused("rate", "epsilon")
+def add_norm(
+    x: tf.Tensor,
+    residual: tf.Tensor,
+    bias: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    key: tf.Tensor,
+    *,
+    rate: float,
+    epsilon: float,
+) -> tf.Tensor:
+    """Returns LayerNorm(residual + dropout(x + bias)) in the dtype of `x`."""
+    x32 = random_bits.dropout(_float32(x) + bias, rate, key)
+    return tf.cast(normalize(_float32(residual) + x32, gamma, beta, epsilon), x.dtype)
+
+
+@fused("rate", "epsilon")
+def norm_dropout(
+    x: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    key: tf.Tensor,
+    *,
+    rate: float,
+    epsilon: float,
+) -> tf.Tensor:
+    """Returns dropout(LayerNorm(x)) in the dtype of `x`."""
+    return tf.cast(
+        random_bits.dropout(normalize(_float32(x), gamma, beta, epsilon), rate, key), x.dtype
+    )
+
+
+@fused("activation", "epsilon")
+def activation_norm(
+    x: tf.Tensor,
+    bias: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    *,
+    activation: str,
+    epsilon: float,
+) -> tf.Tensor:
+    """Returns LayerNorm(activation(x + bias)) in the dtype of `x`."""
+    x32 = _float32(bias_activation.__wrapped__(_float32(x), bias, activation=activation))
+    return tf.cast(normalize(x32, gamma, beta, epsilon), x.dtype)
