@@ -1,0 +1,64 @@
+"""The two prediction heads of pre-training: tokens of the vocabulary, and real or replaced."""
+
+import keras
+import tensorflow as tf
+
+from electra_tf.config import EncoderConfig
+from electra_tf.layers import LayerNorm, Linear, activation_norm, add_bias, bias_activation
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """Dense, activation, LayerNorm, then the word embeddings as the output layer."""
+
+    def __init__(self, config: EncoderConfig, embedding_size: int, **kwargs) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.config = config
+        self.dense = Linear(
+            config.hidden_size, embedding_size, config, dtype=self.dtype_policy, name="dense"
+        )
+        self.norm = LayerNorm(embedding_size, config, name="LayerNorm")
+        self.output_bias = self.add_weight(
+            shape=(config.vocab_size,), initializer="zeros", autocast=False, name="output_bias"
+        )
+        self.built = True
+
+    def call(self, x: tf.Tensor, embedding_table: tf.Tensor) -> tf.Tensor:
+        """Returns logits [batch, positions, vocab] in the compute dtype.
+
+        Args:
+            x: [batch, positions, hidden], gathered from the encoder's output.
+            embedding_table: float32 [vocab, embedding], that of the encoder.
+        """
+        hidden = activation_norm(
+            self.dense.product(x),
+            self.dense.bias,
+            self.norm.gamma,
+            self.norm.beta,
+            activation=self.config.hidden_act,
+            epsilon=self.config.layer_norm_epsilon,
+        )
+        batch, positions = tf.shape(x)[0], tf.shape(x)[1]
+        flat = tf.reshape(hidden, [batch * positions, hidden.shape[-1]])
+        table = tf.cast(embedding_table, self.compute_dtype)
+        logits = add_bias(tf.matmul(flat, table, transpose_b=True), self.output_bias)
+        return tf.reshape(logits, [batch, positions, self.config.vocab_size])
+
+
+class DiscriminatorHead(keras.layers.Layer):
+    """Dense, activation, and one logit a token: positive means "replaced"."""
+
+    def __init__(self, config: EncoderConfig, **kwargs) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.config = config
+        size, dtype = config.hidden_size, self.dtype_policy
+        self.dense = Linear(size, size, config, dtype=dtype, name="dense")
+        self.dense_1 = Linear(size, 1, config, dtype=dtype, name="dense_1")
+        self.built = True
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns float32 logits [batch, seq] of [batch, seq, hidden]."""
+        hidden = bias_activation(
+            self.dense.product(x), self.dense.bias, activation=self.config.hidden_act
+        )
+        logits = tf.cast(self.dense_1.product(hidden), tf.float32) + self.dense_1.bias
+        return tf.squeeze(logits, axis=-1)

@@ -1,0 +1,42 @@
+"""Plain masked language modelling with the full-size encoder (`electra_objective=false`)."""
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from electra_tf import metrics
+from electra_tf.config import PretrainingConfig
+from electra_tf.objectives.objective import Objective, masked_lm_sums
+from electra_tf.outputs import PretrainingOutput, Randomness
+from electra_tf.pretrain_helpers import PretrainInputs
+
+if TYPE_CHECKING:
+    from electra_tf.pretraining_model import PretrainingModel
+
+
+class MaskedLanguageModel(Objective):
+    """BERT's objective without next-sentence prediction (Devlin et al. 2019)."""
+
+    trains_generator = True
+    has_discriminator = False
+
+    @classmethod
+    def selected_by(cls, config: PretrainingConfig) -> bool:
+        """Whether `electra_objective` is off."""
+        return not config.electra_objective
+
+    def forward(
+        self,
+        model: "PretrainingModel",
+        inputs: PretrainInputs,
+        randomness: Randomness,
+        sampled_token_ids: tf.Tensor | None,
+    ) -> PretrainingOutput:
+        """Returns gen_weight * (masked LM loss); nothing is sampled."""
+        masked_lm = model._get_masked_lm_output(inputs, randomness)
+        losses = {"total": self.config.gen_weight * masked_lm.loss, "gen": masked_lm.loss}
+        return PretrainingOutput(losses, inputs, masked_lm)
+
+    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+        """Returns the masked language model's sums."""
+        return masked_lm_sums(output.inputs, output.masked_lm)

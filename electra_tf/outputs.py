@@ -1,0 +1,78 @@
+"""What the parts of pre-training hand to each other."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf import random_bits
+from electra_tf.pretrain_helpers import PretrainInputs
+
+
+class MaskedLMOutput(NamedTuple):
+    """Predictions at the masked positions.
+
+    `logits` [batch, n, vocab] in the compute dtype, `per_example_loss` float32 and
+    `preds` int32 [batch, n], `loss` float32 scalar, the weighted mean.
+    """
+
+    logits: tf.Tensor
+    per_example_loss: tf.Tensor
+    preds: tf.Tensor
+    loss: tf.Tensor
+
+
+class FakeData(NamedTuple):
+    """`inputs` with sampled tokens, `is_fake_tokens` and `sampled_token_ids`, all int32."""
+
+    inputs: PretrainInputs
+    is_fake_tokens: tf.Tensor
+    sampled_token_ids: tf.Tensor
+
+
+class DiscriminatorOutput(NamedTuple):
+    """`logits`, `probs` float32 and `preds` int32 [batch, seq]; `per_example_loss` [batch]."""
+
+    logits: tf.Tensor
+    probs: tf.Tensor
+    preds: tf.Tensor
+    per_example_loss: tf.Tensor
+    loss: tf.Tensor
+
+
+class PretrainingOutput(NamedTuple):
+    """What an objective returns.
+
+    `losses` maps "total" and each term to a float32 scalar. `loss_weights` maps the
+    same names to the weight of the batch (its tokens), by which replicas are averaged.
+    """
+
+    losses: dict[str, tf.Tensor]
+    inputs: PretrainInputs
+    masked_lm: MaskedLMOutput | None = None
+    fake_data: FakeData | None = None
+    discriminator: DiscriminatorOutput | None = None
+
+
+class Randomness(NamedTuple):
+    """Where the random choices of one batch come from.
+
+    Attributes:
+        seed, step: integers; every choice is a function of them.
+        first_example: index of row 0 in the batch over all replicas.
+        dropout: whether the encoders drop; False at evaluation.
+        replica: index of this replica; it enters the dropout masks alone.
+    """
+
+    seed: tf.Tensor | int
+    step: tf.Tensor | int
+    first_example: tf.Tensor | int = 0
+    dropout: bool = True
+    replica: tf.Tensor | int = 0
+
+    def key(self, purpose: str) -> tf.Tensor:
+        """Returns the uint32 [2] key of the stream named `purpose`."""
+        return random_bits.make_key(self.seed, self.step, purpose)
+
+    def dropout_key(self, purpose: str) -> tf.Tensor | None:
+        """Returns a key for dropout, or None where there is none."""
+        return random_bits.fold_in(self.key(purpose), self.replica) if self.dropout else None

@@ -1,0 +1,230 @@
+"""Masking, gathering, scattering and sampling, under the authors' names."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf import random_bits
+from electra_tf.fused import fused
+
+# Share of the masked positions that show [MASK]; the rest keep their token.
+MASK_TOKEN_PROB = 0.85
+# Subtracted from the logit of a token that must not be sampled.
+DISALLOWED_LOGIT = 1000.0
+# Guards of the authors' Gumbel transform.
+GUMBEL_EPSILON = 1e-9
+
+
+class SpecialTokenIds(NamedTuple):
+    """Ids of the tokens that masking treats apart."""
+
+    cls: int
+    sep: int
+    mask: int
+
+
+class PretrainInputs(NamedTuple):
+    """One batch with its masked positions; everything but the weights is int32.
+
+    `input_ids`, `input_mask` and `segment_ids` are [batch, seq]; `masked_lm_positions`,
+    `masked_lm_ids` (the original tokens) and `masked_lm_weights` (float32, 1 on slots
+    in use, whose unused rest holds position 0 and id 0) are [batch, max_predictions].
+    """
+
+    input_ids: tf.Tensor
+    input_mask: tf.Tensor
+    segment_ids: tf.Tensor
+    masked_lm_positions: tf.Tensor | None = None
+    masked_lm_ids: tf.Tensor | None = None
+    masked_lm_weights: tf.Tensor | None = None
+
+
+def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Returns `sequence` [batch, seq, ...] at `positions` [batch, n]: [batch, n, ...]."""
+    return tf.gather(sequence, positions, batch_dims=1)
+
+
+def scatter_update(
+    sequence: tf.Tensor, updates: tf.Tensor, positions: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Writes `updates` into a sequence; position 0 is never written.
+
+    A position that occurs several times gets the mean of its updates, rounded
+    towards minus infinity for integers: what the authors' code does.
+
+    Args:
+        sequence: [batch, seq] or [batch, seq, depth].
+        updates: [batch, n] or [batch, n, depth], of the same dtype.
+        positions: int32 [batch, n].
+
+    Returns:
+        The updated sequence, and int32 [batch, seq] with 1 where it was written.
+    """
+    length = tf.shape(sequence)[1]
+    one_hot = tf.one_hot(positions, length, dtype=sequence.dtype)  # (batch, n, seq)
+    one_hot *= tf.cast(positions > 0, sequence.dtype)[..., None]
+    counts = tf.reduce_sum(one_hot, axis=1)  # (batch, seq)
+    if sequence.shape.rank == 2:
+        sums = tf.reduce_sum(one_hot * updates[..., None], axis=1)
+        divisors, written = tf.maximum(counts, 1), counts > 0
+    else:
+        sums = tf.einsum("bns,bnd->bsd", one_hot, updates)
+        divisors, written = tf.maximum(counts, 1)[..., None], (counts > 0)[..., None]
+    means = sums // divisors if sequence.dtype.is_integer else sums / divisors
+    return tf.where(written, means, sequence), tf.cast(counts > 0, tf.int32)
+
+
+def candidates_mask(
+    inputs: PretrainInputs, special: SpecialTokenIds, disallow: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Returns bool [batch, seq]: real tokens other than [CLS], [SEP], [MASK] and `disallow`."""
+    candidates = tf.cast(inputs.input_mask, tf.bool)
+    for token_id in special:
+        candidates &= inputs.input_ids != token_id
+    return candidates if disallow is None else candidates & ~disallow
+
+
+def num_to_predict(
+    input_mask: tf.Tensor, mask_prob: float, max_predictions_per_seq: int
+) -> tf.Tensor:
+    """Returns int32 [batch]: positions to mask, from the number of real tokens.
+
+    [CLS] and [SEP] count, and halves round to even in float32, as in the authors' code.
+    """
+    tokens = tf.reduce_sum(tf.cast(input_mask, tf.float32), axis=-1)
+    wanted = tf.cast(tf.round(tokens * mask_prob), tf.int32)
+    return tf.maximum(1, tf.minimum(max_predictions_per_seq, wanted))
+
+
+def mask(
+    inputs: PretrainInputs,
+    special: SpecialTokenIds,
+    key: tf.Tensor,
+    *,
+    mask_prob: float,
+    max_predictions_per_seq: int,
+    with_replacement: bool = False,
+    first_example: tf.Tensor | int = 0,
+) -> PretrainInputs:
+    """Masks a random share of each sequence (paper, section 2.1).
+
+    Positions are drawn without replacement, each candidate alike: the first `k` in
+    the order of random numbers. A row with fewer candidates than slots masks them
+    all; a row without any has weights of 0 throughout.
+
+    Args:
+        inputs: a batch; its masked_lm_* are ignored.
+        special: ids that are never masked.
+        key: uint32 [2], of the stream.
+        mask_prob: share of the real tokens.
+        max_predictions_per_seq: slots a sequence.
+        with_replacement: draw with replacement, as the authors' code does.
+        first_example: index of row 0 within the batch over all replicas.
+
+    Returns:
+        `inputs` with masked `input_ids` and the masked_lm_* fields.
+    """
+    candidates = candidates_mask(inputs, special)
+    batch, length = tf.shape(inputs.input_ids)[0], tf.shape(inputs.input_ids)[1]
+    slots = max_predictions_per_seq
+    position_key, token_key = tf.unstack(random_bits.split(key, 2))
+    slot_counters = random_bits.counters([batch, slots], first_example)
+
+    available = tf.reduce_sum(tf.cast(candidates, tf.int32), axis=-1)
+    wanted = num_to_predict(inputs.input_mask, mask_prob, slots)
+    if with_replacement:
+        wanted = tf.where(available > 0, wanted, 0)
+        rank = random_bits.uniform(position_key, slot_counters)
+        rank = tf.cast(rank * tf.cast(available, tf.float32)[:, None], tf.int32)
+        rank = tf.minimum(rank, tf.maximum(available - 1, 0)[:, None])
+        order = tf.cumsum(tf.cast(candidates, tf.int32), axis=-1)
+        positions = tf.searchsorted(order, rank + 1, side="left")
+    else:
+        wanted = tf.minimum(wanted, available)
+        noise = random_bits.uniform(
+            position_key, random_bits.counters([batch, length], first_example)
+        )
+        noise = tf.where(candidates, noise, -1.0)
+        # A sequence shorter than the slots is padded: top_k needs as many columns.
+        noise = tf.pad(
+            noise, [[0, 0], [0, tf.maximum(slots - length, 0)]], constant_values=-1.0
+        )
+        positions = tf.math.top_k(noise, slots).indices
+    weights = tf.cast(tf.range(slots)[None, :] < wanted[:, None], tf.float32)
+    used = tf.cast(weights, tf.int32)
+    positions = tf.ensure_shape(positions * used, [None, slots])
+    ids = gather_positions(inputs.input_ids, positions) * used
+
+    replace = random_bits.uniform(token_key, slot_counters) < MASK_TOKEN_PROB
+    mask_positions = tf.where(replace, positions, 0)
+    masked, _ = scatter_update(
+        inputs.input_ids, tf.fill(tf.shape(positions), special.mask), mask_positions
+    )
+    return inputs._replace(
+        input_ids=masked,
+        masked_lm_positions=positions,
+        masked_lm_ids=ids,
+        masked_lm_weights=weights,
+    )
+
+
+def unmask(inputs: PretrainInputs) -> PretrainInputs:
+    """Returns `inputs` with the original tokens back at the masked positions."""
+    ids, _ = scatter_update(inputs.input_ids, inputs.masked_lm_ids, inputs.masked_lm_positions)
+    return inputs._replace(input_ids=ids)
+
+
+def sample_from_softmax(
+    logits: tf.Tensor,
+    key: tf.Tensor | None = None,
+    *,
+    temperature: float = 1.0,
+    disallow: tf.Tensor | None = None,
+    uniform_noise: tf.Tensor | None = None,
+    first_example: tf.Tensor | int = 0,
+) -> tf.Tensor:
+    """Draws one token for each position from softmax(logits / temperature).
+
+    Args:
+        logits: [batch, n, vocab].
+        key: uint32 [2], of the stream.
+        temperature: above 1 flattens the distribution.
+        disallow: int32 [batch, n], a token for each position that must not be drawn.
+        uniform_noise: float32 like `logits`, used in place of `key` (the authors'
+            transform of it to Gumbel noise, for comparison with their code).
+        first_example: index of row 0 within the batch over all replicas.
+
+    Returns:
+        int32 [batch, n].
+    """
+    if disallow is None:
+        disallow = tf.fill(tf.shape(logits)[:2], -1)
+    if uniform_noise is not None:
+        scores = _temper(logits, disallow, temperature)
+        exponential = -tf.math.log(uniform_noise + GUMBEL_EPSILON)
+        scores -= tf.math.log(exponential + GUMBEL_EPSILON)
+    else:
+        first = tf.cast(tf.convert_to_tensor(first_example), tf.int32)
+        scores = _gumbel_scores(
+            tf.stop_gradient(logits), disallow, key, first, temperature=temperature
+        )
+    return tf.argmax(scores, axis=-1, output_type=tf.int32)
+
+
+def _temper(logits: tf.Tensor, disallow: tf.Tensor, temperature: float) -> tf.Tensor:
+    scores = tf.cast(logits, tf.float32) / temperature
+    forbidden = tf.one_hot(disallow, logits.shape[-1], dtype=tf.float32)
+    return scores - DISALLOWED_LOGIT * forbidden
+
+
+@fused("temperature")
+def _gumbel_scores(
+    logits: tf.Tensor,
+    disallow: tf.Tensor,
+    key: tf.Tensor,
+    first_example: tf.Tensor,
+    *,
+    temperature: float,
+) -> tf.Tensor:
+    counter = random_bits.counters(tf.shape(logits), first_example)
+    return _temper(logits, disallow, temperature) + random_bits.gumbel(key, counter)
