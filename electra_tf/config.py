@@ -329,8 +329,8 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
     discriminator = discriminator_config(config)
     if not config.untied_generator:
         return discriminator
-    hidden_size = int(round(config.generator_hidden_size * discriminator.hidden_size))
-    layers = int(round(config.generator_layers * discriminator.num_hidden_layers))
+    hidden_size = round(config.generator_hidden_size * discriminator.hidden_size)
+    layers = round(config.generator_layers * discriminator.num_hidden_layers)
     if layers < 1 or hidden_size < 1:
         raise UserError(
             f"--generator_layers={config.generator_layers} and --generator_hidden_size="

@@ -67,7 +67,7 @@ class LayerNorm(keras.layers.Layer):
 
 
 class TransformerLayer(keras.layers.Layer):
-    """One post-LayerNorm Transformer layer of BERT (Vaswani et al. 2017; Devlin et al. 2019)."""
+    """One post-LayerNorm Transformer layer of BERT (Devlin et al. 2019)."""
 
     def __init__(self, config: EncoderConfig, **kwargs) -> None:
         super().__init__(autocast=False, **kwargs)

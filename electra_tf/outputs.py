@@ -1,5 +1,6 @@
 """What the parts of pre-training hand to each other."""
 
+import dataclasses
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -53,7 +54,8 @@ class PretrainingOutput(NamedTuple):
     discriminator: DiscriminatorOutput | None = None
 
 
-class Randomness(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Randomness:
     """Where the random choices of one batch come from.
 
     Attributes:

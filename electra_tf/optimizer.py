@@ -1,0 +1,217 @@
+"""The authors' optimizer: Adam without bias correction, decoupled decay, warm-up.
+
+The update of a variable with gradient g (already clipped) at learning rate lr:
+
+    m = 0.9 m + 0.1 g
+    v = 0.999 v + 0.001 g^2
+    variable -= lr * (m / (sqrt(v) + 1e-6) + weight_decay * variable)
+
+Unlike Keras's AdamW there is no bias correction, epsilon stands outside the root,
+and LayerNorm parameters and biases are not decayed (embeddings are).
+"""
+
+import functools
+import re
+
+import keras
+import tensorflow as tf
+
+from electra_tf.config import PretrainingConfig
+
+BETA_1 = 0.9
+BETA_2 = 0.999
+EPSILON = 1e-6
+NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
+# Factor exponents of layer-wise learning rates, by part of the variable's name.
+_LAYER_PATTERN = re.compile(r"(?:^|/)layer_(\d+)(?:/|$)")
+
+
+class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up times polynomial decay to 0.
+
+    lr(t) = learning_rate * (1 - min(t, T) / T)^power * min(1, t / warmup), where
+    t counts updates from 1: the first update uses lr(1). `warmup` is the larger of
+    `warmup_steps` and `warmup_proportion * T`, not rounded.
+
+    Args:
+        learning_rate: the rate that warm-up leads to.
+        num_train_steps: T.
+        warmup_steps, warmup_proportion: length of the warm-up.
+        power: of the decay; 1 is linear.
+        first_update: t of the first update. The authors' formula reads the counter
+            before it is incremented (0), their program after (1): see the reference data.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        num_train_steps: int,
+        warmup_steps: float = 0,
+        warmup_proportion: float = 0.0,
+        power: float = 1.0,
+        first_update: int = 1,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.num_train_steps = num_train_steps
+        self.warmup_steps = warmup_steps
+        self.warmup_proportion = warmup_proportion
+        self.power = power
+        self.first_update = first_update
+
+    def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
+        """Returns the float32 rate of the update after `step` finished ones."""
+        t = tf.cast(step, tf.float32) + self.first_update
+        total = float(self.num_train_steps)
+        rate = self.learning_rate * tf.pow(1.0 - tf.minimum(t, total) / total, self.power)
+        warmup = max(total * self.warmup_proportion, float(self.warmup_steps))
+        return rate * tf.minimum(1.0, t / warmup) if warmup > 0 else rate
+
+    def get_config(self) -> dict:
+        """Returns the constructor's arguments."""
+        return {
+            "learning_rate": self.learning_rate,
+            "num_train_steps": self.num_train_steps,
+            "warmup_steps": self.warmup_steps,
+            "warmup_proportion": self.warmup_proportion,
+            "power": self.power,
+            "first_update": self.first_update,
+        }
+
+
+class ElectraAdam(keras.optimizers.Optimizer):
+    """Adam as the authors' code has it (see the module).
+
+    Gradients come clipped: clipping needs their norm over all replicas, which the
+    training step computes. A variable without a gradient is left alone.
+
+    Args:
+        learning_rate: a number or a schedule.
+        weight_decay_rate: decay of every variable whose path does not contain
+            LayerNorm, layer_norm or bias.
+        layer_factors: factor of the learning rate, by variable path; None means 1.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
+        weight_decay_rate: float = 0.0,
+        layer_factors: dict[str, float] | None = None,
+        name: str = "electra_adam",
+        **kwargs,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.weight_decay_rate = weight_decay_rate
+        self.layer_factors = layer_factors
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        """Creates the moments, zeros of each variable's shape, float32."""
+        if self.built:
+            return
+        super().build(variables)
+        self.adam_m = self.add_optimizer_variables(variables, "adam_m")
+        self.adam_v = self.add_optimizer_variables(variables, "adam_v")
+
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
+        """Updates one variable and its moments."""
+        index = self._get_variable_index(variable)
+        m, v = self.adam_m[index], self.adam_v[index]
+        path = variable.path
+        decay = 0.0 if NOT_DECAYED.search(path) else self.weight_decay_rate
+        if self.layer_factors is not None:
+            learning_rate = learning_rate * self.layer_factors[path]
+        new_variable, new_m, new_v = adam_update(
+            tf.convert_to_tensor(variable),
+            tf.convert_to_tensor(m),
+            tf.convert_to_tensor(v),
+            tf.cast(tf.convert_to_tensor(gradient), variable.dtype),
+            tf.cast(learning_rate, tf.float32),
+            tf.constant(decay, tf.float32),
+        )
+        self.assign(m, new_m)
+        self.assign(v, new_v)
+        self.assign(variable, new_variable)
+
+    def get_config(self) -> dict:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "weight_decay_rate": self.weight_decay_rate,
+            "layer_factors": self.layer_factors,
+        }
+
+
+@functools.partial(tf.function, jit_compile=True, autograph=False)
+def adam_update(
+    variable: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
+    gradient: tf.Tensor,
+    learning_rate: tf.Tensor,
+    decay: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the variable and its moments after one update, in one pass over memory."""
+    m = BETA_1 * m + (1 - BETA_1) * gradient
+    v = BETA_2 * v + (1 - BETA_2) * tf.square(gradient)
+    update = m / (tf.sqrt(v) + EPSILON) + decay * variable
+    return variable - learning_rate * update, m, v
+
+
+def clip_by_global_norm(
+    gradients: list[tf.Tensor], clip_norm: float
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Scales dense gradients down to a global norm of at most `clip_norm`.
+
+    Returns:
+        The gradients, and the float32 norm before clipping. A non-finite norm
+        leaves non-finite gradients, for the training loop to notice.
+    """
+    norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(gradient)) for gradient in gradients]))
+    scale = clip_norm / tf.maximum(norm, clip_norm)
+    return [gradient * scale for gradient in gradients], norm
+
+
+def layer_factors(
+    paths: list[str], layer_decay: float, num_layers: int, authors_exponents: bool = False
+) -> dict[str, float]:
+    """Returns the factor of the learning rate of each variable, for fine-tuning.
+
+    The task's own layers get 1, the top encoder layer `layer_decay`, each layer
+    below it one factor more, and the embeddings `layer_decay ** (num_layers + 1)`.
+
+    Args:
+        paths: variable paths.
+        layer_decay: factor from one layer to the next.
+        num_layers: layers of the encoder.
+        authors_exponents: give encoder and embeddings one factor more, as the
+            authors' code does.
+
+    Raises:
+        ValueError: for a path that is neither in the encoder nor task-specific.
+    """
+    extra = 1 if authors_exponents else 0
+    factors = {}
+    for path in paths:
+        match = _LAYER_PATTERN.search(path)
+        if "task_specific" in path:
+            exponent = 0
+        elif match:
+            exponent = num_layers - int(match.group(1)) + extra
+        elif "embeddings" in path:
+            exponent = num_layers + 1 + extra
+        else:
+            raise ValueError(f"No learning rate is known for the variable {path}")
+        factors[path] = layer_decay**exponent
+    return factors
+
+
+def create_optimizer(config: PretrainingConfig) -> ElectraAdam:
+    """Returns the optimizer and schedule of pre-training."""
+    schedule = WarmupPolynomialDecay(
+        learning_rate=config.learning_rate,
+        num_train_steps=config.num_train_steps,
+        warmup_steps=config.num_warmup_steps,
+        power=config.lr_decay_power,
+    )
+    return ElectraAdam(schedule, weight_decay_rate=config.weight_decay_rate)
