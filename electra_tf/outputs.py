@@ -40,18 +40,33 @@ class DiscriminatorOutput(NamedTuple):
     loss: tf.Tensor
 
 
-class PretrainingOutput(NamedTuple):
-    """What an objective returns.
+class LossTerm(NamedTuple):
+    """One term of the objective: `coefficient * loss`.
 
-    `losses` maps "total" and each term to a float32 scalar. `loss_weights` maps the
-    same names to the weight of the batch (its tokens), by which replicas are averaged.
+    `loss` is the float32 mean over the batch's tokens that count, and `weight` their
+    number, so that replicas average by tokens and not by replica.
     """
 
-    losses: dict[str, tf.Tensor]
+    loss: tf.Tensor
+    coefficient: float
+    weight: tf.Tensor
+
+
+class PretrainingOutput(NamedTuple):
+    """What an objective returns: its loss terms by name, and what led to them."""
+
+    terms: dict[str, LossTerm]
     inputs: PretrainInputs
     masked_lm: MaskedLMOutput | None = None
     fake_data: FakeData | None = None
     discriminator: DiscriminatorOutput | None = None
+
+    @property
+    def losses(self) -> dict[str, tf.Tensor]:
+        """The terms' losses without their coefficients, and "total" with them."""
+        losses = {name: term.loss for name, term in self.terms.items()}
+        total = tf.add_n([term.coefficient * term.loss for term in self.terms.values()])
+        return {"total": total, **losses}
 
 
 @dataclasses.dataclass(frozen=True)

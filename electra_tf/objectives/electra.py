@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig
-from electra_tf.objectives.objective import Objective, masked_lm_sums
-from electra_tf.outputs import PretrainingOutput, Randomness
+from electra_tf.objectives.objective import Objective, masked_lm_sums, masked_lm_term
+from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs
 
 if TYPE_CHECKING:
@@ -38,12 +38,15 @@ class ReplacedTokenDetection(Objective):
         discriminator = model._get_discriminator_output(
             fake.inputs, fake.is_fake_tokens, randomness
         )
-        total = (
-            self.config.gen_weight * masked_lm.loss
-            + self.config.disc_weight * discriminator.loss
-        )
-        losses = {"total": total, "gen": masked_lm.loss, "disc": discriminator.loss}
-        return PretrainingOutput(losses, inputs, masked_lm, fake, discriminator)
+        terms = {
+            "gen": masked_lm_term(inputs, masked_lm, self.config.gen_weight),
+            "disc": LossTerm(
+                discriminator.loss,
+                self.config.disc_weight,
+                tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32)),
+            ),
+        }
+        return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
         """Returns the sums of both models.

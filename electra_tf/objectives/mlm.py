@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig
-from electra_tf.objectives.objective import Objective, masked_lm_sums
+from electra_tf.objectives.objective import Objective, masked_lm_sums, masked_lm_term
 from electra_tf.outputs import PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs
 
@@ -34,8 +34,8 @@ class MaskedLanguageModel(Objective):
     ) -> PretrainingOutput:
         """Returns gen_weight * (masked LM loss); nothing is sampled."""
         masked_lm = model._get_masked_lm_output(inputs, randomness)
-        losses = {"total": self.config.gen_weight * masked_lm.loss, "gen": masked_lm.loss}
-        return PretrainingOutput(losses, inputs, masked_lm)
+        terms = {"gen": masked_lm_term(inputs, masked_lm, self.config.gen_weight)}
+        return PretrainingOutput(terms, inputs, masked_lm)
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
         """Returns the masked language model's sums."""

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig
-from electra_tf.outputs import MaskedLMOutput, PretrainingOutput, Randomness
+from electra_tf.outputs import LossTerm, MaskedLMOutput, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs
 
 if TYPE_CHECKING:
@@ -46,6 +46,13 @@ class Objective(abc.ABC):
     @abc.abstractmethod
     def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
         """Returns the sums behind the metrics (see `electra_tf.metrics`)."""
+
+
+def masked_lm_term(
+    inputs: PretrainInputs, output: MaskedLMOutput, coefficient: float
+) -> LossTerm:
+    """Returns the generator's loss term, weighted by masked tokens."""
+    return LossTerm(output.loss, coefficient, tf.reduce_sum(inputs.masked_lm_weights))
 
 
 def masked_lm_sums(inputs: PretrainInputs, output: MaskedLMOutput) -> metrics.Sums:

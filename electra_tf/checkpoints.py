@@ -1,0 +1,148 @@
+"""Checkpoints of a run: weights, optimizer, step, and beside them configuration and vocabulary."""
+
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+
+CONFIG_FILE = "config.json"
+VOCAB_FILE = "vocab.txt"
+CHECKPOINT_NAME = "ckpt"
+_MAX_DIFFERENCES_SHOWN = 20
+
+
+class CheckpointDirectory:
+    """The one place that writes and restores the checkpoints of a run.
+
+    A checkpoint holds the model, the optimizer and the step; the position in the
+    data and every random stream follow from the step (see
+    `pretrain_data.reader` and `electra_tf.random_bits`).
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        model: keras.Model,
+        step: tf.Variable,
+        optimizer: keras.optimizers.Optimizer | None = None,
+        keep_checkpoint_max: int = 5,
+    ) -> None:
+        self.directory = directory
+        self._model = model
+        tracked = {"model": model, "step": step}
+        if optimizer is not None:
+            tracked["optimizer"] = optimizer
+        self._checkpoint = tf.train.Checkpoint(**tracked)
+        self._manager = tf.train.CheckpointManager(
+            self._checkpoint,
+            directory,
+            max_to_keep=keep_checkpoint_max or None,
+            step_counter=step,
+            checkpoint_name=CHECKPOINT_NAME,
+        )
+        self._with_optimizer = optimizer is not None
+
+    @property
+    def latest(self) -> str | None:
+        """Path prefix of the newest checkpoint, or None."""
+        return self._manager.latest_checkpoint
+
+    def restore_latest(self) -> bool:
+        """Restores the newest checkpoint; False where there is none.
+
+        Raises:
+            UserError: when the checkpoint is of another model, with the differing
+                variables, or cannot be read.
+        """
+        if self.latest is None:
+            return False
+        self._check_variables()
+        try:
+            status = self._checkpoint.restore(self.latest)
+            if self._with_optimizer:
+                status.assert_existing_objects_matched()
+            else:
+                status.expect_partial()
+                status.assert_existing_objects_matched()
+        except (AssertionError, ValueError, tf.errors.OpError) as error:
+            raise UserError(
+                f"The checkpoint {self.latest} cannot be restored: {str(error)[:500]}"
+            ) from error
+        return True
+
+    def save(self) -> str:
+        """Writes a checkpoint of the current step and returns its path prefix."""
+        return self._manager.save()
+
+    def write_description(
+        self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
+    ) -> None:
+        """Writes `config.json` and `vocab.txt`, each in one step."""
+        os.makedirs(self.directory, exist_ok=True)
+        description = {
+            "hyperparameters": dict(hyperparameters),
+            "variables": _shapes(self._model.variables),
+        }
+        write_atomically(
+            os.path.join(self.directory, CONFIG_FILE),
+            json.dumps(description, indent=2, sort_keys=True) + "\n",
+        )
+        target = os.path.join(self.directory, VOCAB_FILE)
+        if os.path.abspath(vocab_file) != os.path.abspath(target):
+            shutil.copyfile(vocab_file, target + ".tmp")
+            os.replace(target + ".tmp", target)
+
+    def _check_variables(self) -> None:
+        path = os.path.join(self.directory, CONFIG_FILE)
+        try:
+            saved = json.loads(pathlib.Path(path).read_text())["variables"]
+        except FileNotFoundError:
+            return  # the restoration itself finds out
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path} is not the description of a run: {error!r}") from error
+        differences = describe_differences(saved, _shapes(self._model.variables))
+        if differences:
+            shown = differences[:_MAX_DIFFERENCES_SHOWN]
+            if len(differences) > len(shown):
+                shown.append(f"… and {len(differences) - len(shown)} more")
+            raise UserError(
+                f"The checkpoint {self.latest} is of another model than the flags ask for. "
+                "Use another --model_name, or the flags of the first run (they are in "
+                f"{path}). Differing variables:\n  " + "\n  ".join(shown)
+            )
+
+
+def describe_differences(
+    saved: Mapping[str, Sequence[int]], wanted: Mapping[str, Sequence[int]]
+) -> list[str]:
+    """Returns one line for each variable that two models do not share, by name and shape."""
+    lines = []
+    for name in sorted({*saved, *wanted}):
+        if name not in wanted:
+            lines.append(f"{name}: {list(saved[name])} only in the checkpoint")
+        elif name not in saved:
+            lines.append(f"{name}: {list(wanted[name])} only in the model")
+        elif list(saved[name]) != list(wanted[name]):
+            lines.append(
+                f"{name}: {list(saved[name])} in the checkpoint, {list(wanted[name])} in the model"
+            )
+    return lines
+
+
+def write_atomically(path: str, text: str) -> None:
+    """Writes a text file under a temporary name and renames it."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    temporary = f"{path}.tmp"
+    pathlib.Path(temporary).write_text(text)
+    os.replace(temporary, path)
+
+
+def _shapes(variables: Sequence[keras.Variable]) -> dict[str, list[int]]:
+    return {variable.path: list(variable.shape) for variable in variables}

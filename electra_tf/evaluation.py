@@ -1,0 +1,83 @@
+"""Evaluates generator and discriminator on held-out text."""
+
+import json
+import os
+import pickle
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import metrics
+from electra_tf.checkpoints import write_atomically
+from electra_tf.outputs import Randomness
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.train_step import SumsOnDevice
+
+# Another stream than training's, so that evaluation masks alike at every step.
+EVALUATION_SEED = 0x5EED
+
+
+class Evaluator:
+    """Runs the objective without dropout over batches, with the same masks every time."""
+
+    def __init__(self, model: PretrainingModel, strategy: tf.distribute.Strategy) -> None:
+        self._model = model
+        self._strategy = strategy
+        self._sums = SumsOnDevice()
+        self._run = tf.function(self._run_batch, autograph=False)
+
+    def run(self, batches: Iterable, num_batches: int) -> dict[str, float]:
+        """Returns the metrics of at most `num_batches` batches."""
+        for index, features in enumerate(batches):
+            if index == num_batches:
+                break
+            self._run(features, tf.constant(index, tf.int64))
+        return metrics.finalize(self._sums.read_and_reset())
+
+    def _run_batch(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> None:
+        per_replica = self._strategy.run(self._replica_batch, args=(features, index))
+        self._sums.add(
+            {
+                name: self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+                for name, value in per_replica.items()
+            }
+        )
+
+    def _replica_batch(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> metrics.Sums:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        randomness = Randomness(
+            seed=EVALUATION_SEED,
+            step=index,
+            first_example=replica * tf.shape(features["input_ids"])[0],
+            dropout=False,
+        )
+        output = self._model(features, randomness=randomness)
+        return self._model.objective.metric_sums(output)
+
+
+def total_loss(values: Mapping[str, float], gen_weight: float, disc_weight: float) -> float:
+    """Returns the objective from the means over tokens that an evaluation gives."""
+    return gen_weight * values["masked_lm_loss"] + disc_weight * values.get("disc_loss", 0.0)
+
+
+def write_results(
+    values: Mapping[str, float | int],
+    *,
+    results_txt: str,
+    results_json: str,
+    results_pkl: str | None = None,
+) -> list[str]:
+    """Writes metrics as text, JSON and, if asked, a pickle; returns the paths."""
+    lines = "".join(f"{name} = {value}\n" for name, value in values.items())
+    write_atomically(results_txt, lines)
+    finite = {k: v if np.isfinite(v) else None for k, v in values.items()}
+    write_atomically(results_json, json.dumps(finite, indent=2) + "\n")
+    written = [results_txt, results_json]
+    if results_pkl:
+        os.makedirs(os.path.dirname(results_pkl) or ".", exist_ok=True)
+        with open(results_pkl + ".tmp", "wb") as file:
+            pickle.dump(dict(values), file)
+        os.replace(results_pkl + ".tmp", results_pkl)
+        written.append(results_pkl)
+    return written
