@@ -1,4 +1,4 @@
-"""Checkpoints of a run: weights, optimizer, step, and beside them configuration and vocabulary."""
+"""Checkpoints of a run, and beside them its configuration and vocabulary."""
 
 import json
 import os
@@ -131,7 +131,8 @@ def describe_differences(
             lines.append(f"{name}: {list(wanted[name])} only in the model")
         elif list(saved[name]) != list(wanted[name]):
             lines.append(
-                f"{name}: {list(saved[name])} in the checkpoint, {list(wanted[name])} in the model"
+                f"{name}: {list(saved[name])} in the checkpoint, "
+                f"{list(wanted[name])} in the model"
             )
     return lines
 

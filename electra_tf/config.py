@@ -277,8 +277,9 @@ class PretrainingConfig:
         longest = discriminator_config(self).max_position_embeddings
         if self.max_seq_length > longest:
             raise UserError(
-                f"--max_seq_length={self.max_seq_length} exceeds the model's {longest} position "
-                "embeddings: raise max_position_embeddings in --model_hparam_overrides"
+                f"--max_seq_length={self.max_seq_length} exceeds the model's {longest} "
+                "position embeddings: raise max_position_embeddings in "
+                "--model_hparam_overrides"
             )
         generator_config(self)
 

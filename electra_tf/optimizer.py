@@ -117,7 +117,8 @@ class ElectraAdam(keras.optimizers.Optimizer):
         """Updates one variable and its moments."""
         index = self._get_variable_index(variable)
         m, v = self.adam_m[index], self.adam_v[index]
-        path = variable.path
+        # Under a strategy Keras hands over the bare TensorFlow variable, which has no path.
+        path = self._trainable_variables[index].path
         decay = 0.0 if NOT_DECAYED.search(path) else self.weight_decay_rate
         if self.layer_factors is not None:
             learning_rate = learning_rate * self.layer_factors[path]

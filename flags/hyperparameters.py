@@ -1,0 +1,145 @@
+"""Absl flags made from the fields of a configuration dataclass."""
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from absl import flags
+
+from electra_tf.errors import UserError, nearest_name_hint
+
+_TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
+
+
+def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines one flag for each field made with `electra_tf.config.option`.
+
+    Every flag's default is None, "not given"; the help names the real default.
+    """
+    for field in dataclasses.fields(config_class):
+        help_text = field.metadata["help"]
+        if field.default is not None and field.default != "":
+            help_text += f" Default: {_spell(field.default)}."
+        options = {"flag_values": flag_values, "module_name": sys.argv[0]}
+        kind = _kind(field)
+        if kind is bool:
+            flags.DEFINE_boolean(field.name, None, help_text, **options)
+        elif kind is int:
+            flags.DEFINE_integer(field.name, None, help_text, **options)
+        elif kind is float:
+            flags.DEFINE_float(field.name, None, help_text, **options)
+        elif field.metadata["choices"]:
+            flags.DEFINE_enum(
+                field.name, None, list(field.metadata["choices"]), help_text, **options
+            )
+        else:
+            flags.DEFINE_string(field.name, None, help_text, **options)
+
+
+def given_values(
+    config_class: type,
+    hparams: str | None,
+    retired: Mapping[str, str],
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> dict[str, Any]:
+    """Returns the values given by `--hparams` and, over them, by the flags.
+
+    Args:
+        config_class: dataclass of the hyperparameters.
+        hparams: a JSON object or the path of a `.json` file, or None.
+        retired: hyperparameters of the authors that have no effect any more unless
+            they are set to something true, and then why they are refused.
+
+    Raises:
+        UserError: for an unknown hyperparameter (with the nearest name), a value of
+            the wrong type, or JSON that does not parse.
+    """
+    fields = {field.name: field for field in dataclasses.fields(config_class)}
+    values: dict[str, Any] = {}
+    for name, value in _read_hparams(hparams).items():
+        if name in retired:
+            if value:
+                raise UserError(f"{name} in --hparams: {retired[name]}")
+        elif name not in fields:
+            hint = nearest_name_hint(name, fields)
+            raise UserError(f"Unknown hyperparameter {name!r} in --hparams.{hint}")
+        elif value is not None:
+            values[name] = _convert(fields[name], value, f"{name} in --hparams")
+    for name, field in fields.items():
+        value = flag_values[name].value
+        if value is not None:
+            values[name] = _convert(field, value, f"--{name}")
+    return values
+
+
+def _read_hparams(hparams: str | None) -> dict[str, Any]:
+    if not hparams:
+        return {}
+    source = "--hparams"
+    if hparams.endswith(".json"):
+        source = f"--hparams={hparams}"
+        if not os.path.exists(hparams):
+            raise UserError(f"{source}: there is no such file")
+        with open(hparams, encoding="utf-8") as file:
+            hparams = file.read()
+    try:
+        values = json.loads(hparams)
+    except ValueError as error:
+        raise UserError(f"{source} is not valid JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise UserError(f'{source} must be a JSON object, such as {{"model_size": "base"}}')
+    return values
+
+
+def _kind(field: dataclasses.Field) -> type:
+    for kind in (bool, int, float):
+        if field.type in (kind, kind | None):
+            return kind
+    return str if field.type in (str, str | None) else dict
+
+
+def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
+    """Returns `value` as the field's type, taking the authors' spellings ("True", 1)."""
+    kind = _kind(field)
+    wrong = UserError(f"{source} must be {_article(kind)}, not {value!r}")
+    if kind is dict:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError as error:
+                raise UserError(f"{source} is not valid JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise wrong
+        return value
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        if str(value).lower() in (*_TRUE, *_FALSE):
+            return str(value).lower() in _TRUE
+        raise wrong
+    if kind is str:
+        if not isinstance(value, str):
+            raise wrong
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise wrong
+    if kind is int and value != int(value):
+        raise wrong
+    return kind(value)
+
+
+def _article(kind: type) -> str:
+    return {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "a string",
+        dict: "a JSON object",
+    }[kind]
+
+
+def _spell(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value}"

@@ -1,0 +1,37 @@
+r"""Pre-trains an ELECTRA model, or evaluates one on held-out text.
+
+    python run_pretraining.py --data-dir demo/output --model-name quickstart \
+        --flagfile recipes/quickstart.flags
+
+The authors' way of giving hyperparameters works too, inline or as a .json file:
+
+    python run_pretraining.py --data-dir data --model-name electra_small \
+        --hparams '{"model_size": "small", "num_train_steps": 1000000}'
+
+Running a command again goes on from its newest checkpoint. Evaluation, of the same run:
+
+    python run_pretraining.py --data-dir data --model-name electra_small \
+        --do_train=false --do_eval --eval_tfrecords 'data/eval_tfrecords/*.tfrecord*'
+"""
+
+from flags import command_line, pretraining
+
+
+def main() -> None:
+    """Trains or evaluates, as the flags ask."""
+    config = pretraining.config_from_flags()
+
+    from pretrain_data.quiet import import_tensorflow
+
+    import_tensorflow()
+    from electra_tf import training
+
+    if config.do_train:
+        training.train(config)
+    else:
+        training.evaluate(config)
+
+
+if __name__ == "__main__":
+    pretraining.define_flags()
+    command_line.run(main)
