@@ -36,6 +36,7 @@ class CheckpointDirectory:
     ) -> None:
         self.directory = directory
         self._model = model
+        self._step = step
         tracked = {"model": model, "step": step}
         if optimizer is not None:
             tracked["optimizer"] = optimizer
@@ -79,7 +80,7 @@ class CheckpointDirectory:
 
     def save(self) -> str:
         """Writes a checkpoint of the current step and returns its path prefix."""
-        return self._manager.save()
+        return self._manager.save(checkpoint_number=self._step)
 
     def write_description(
         self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike

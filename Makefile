@@ -1,0 +1,45 @@
+# `make demo` and `make test` do all the set-up they need.
+
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+OUTPUT := demo/output
+RECIPE := recipes/quickstart.flags
+RUN := --data-dir $(OUTPUT) --model-name quickstart --flagfile $(RECIPE)
+EVAL := --eval_tfrecords '$(OUTPUT)/eval_tfrecords/pretrain_data.tfrecord*'
+WORKERS ?= 2
+
+.PHONY: demo test lint clean
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(READY)
+
+demo: $(READY)
+	mkdir -p $(OUTPUT)
+	cp demo/vocab.txt $(OUTPUT)/vocab.txt
+	$(BIN)/python build_pretraining_dataset.py --corpus-dir demo/corpus \
+	  --vocab-file demo/vocab.txt --output-dir $(OUTPUT)/pretrain_tfrecords \
+	  --max-seq-length 64 --seed 1 --overwrite
+	$(BIN)/python build_pretraining_dataset.py --corpus-dir demo/corpus_heldout \
+	  --vocab-file demo/vocab.txt --output-dir $(OUTPUT)/eval_tfrecords \
+	  --max-seq-length 64 --seed 1 --overwrite
+	rm -rf $(OUTPUT)/models/quickstart
+	$(BIN)/python run_pretraining.py $(RUN) $(EVAL)
+	$(BIN)/python run_pretraining.py $(RUN) $(EVAL) --do_train=false --do_eval
+	$(BIN)/python -m demo.show_replaced_tokens $(RUN) --text_file demo/sentences.txt --color
+
+test: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) $(OUTPUT) build *.egg-info

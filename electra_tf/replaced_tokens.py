@@ -1,0 +1,110 @@
+"""Corrupts sentences with the generator and asks the discriminator which tokens it did."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.outputs import Randomness
+from electra_tf.pretraining_model import PretrainingModel
+from pretrain_data.tokenizer import Tokenizer
+from pretrain_data.vocabulary import Vocabulary
+
+
+class InspectedToken(NamedTuple):
+    """One token of a corrupted sentence.
+
+    Attributes:
+        token: what the discriminator saw.
+        original: what stood there.
+        probability: of being replaced, by the discriminator.
+    """
+
+    token: str
+    original: str
+    probability: float
+
+
+def inspect_sentences(
+    model: PretrainingModel,
+    vocabulary: Vocabulary,
+    tokenizer: Tokenizer,
+    sentences: Sequence[str],
+    seed: int,
+) -> list[list[InspectedToken]]:
+    """Returns the tokens of each sentence, some replaced by the generator.
+
+    Sentences are cut at the model's `max_seq_length`; [CLS] and [SEP] are left out.
+    """
+    length = model.config.max_seq_length
+    features = encode(vocabulary, tokenizer, sentences, length)
+    output = model(features, randomness=Randomness(seed, 0, dropout=False))
+    originals = features["input_ids"].numpy()
+    corrupted = output.fake_data.inputs.input_ids.numpy()
+    probs = output.discriminator.probs.numpy()
+    lengths = np.sum(features["input_mask"].numpy(), axis=1)
+    return [
+        [
+            InspectedToken(
+                vocabulary.tokens[corrupted[row, i]],
+                vocabulary.tokens[originals[row, i]],
+                float(probs[row, i]),
+            )
+            for i in range(1, lengths[row] - 1)
+        ]
+        for row in range(len(sentences))
+    ]
+
+
+def encode(
+    vocabulary: Vocabulary, tokenizer: Tokenizer, texts: Sequence[str], max_seq_length: int
+) -> dict[str, tf.Tensor]:
+    """Returns `input_ids`, `input_mask` and `segment_ids` of single texts, int32 [n, length]."""
+    tokens = tokenizer.tokenize(tf.constant(list(texts)))[:, : max_seq_length - 2]
+    rows = len(texts)
+    ids = tf.concat(
+        [
+            tf.fill([rows, 1], vocabulary.cls_id),
+            tf.cast(tokens, tf.int32),
+            tf.fill([rows, 1], vocabulary.sep_id),
+        ],
+        axis=1,
+    )
+    mask = tf.ones_like(ids).to_tensor(shape=[rows, max_seq_length])
+    return {
+        "input_ids": ids.to_tensor(shape=[rows, max_seq_length]),
+        "input_mask": mask,
+        "segment_ids": tf.zeros_like(mask),
+    }
+
+
+def render(tokens: Sequence[InspectedToken], *, color: bool) -> str:
+    """Returns one line: red what the discriminator believes replaced, underlined what was.
+
+    Without `color` these are `token?` and `token(original)`. A token counts as believed
+    replaced above the probability that the discriminator gives on average to twice as
+    many tokens as were replaced, or 0.5 where that is lower.
+    """
+    threshold = _threshold(tokens)
+    words = []
+    for item in tokens:
+        believed = item.probability >= threshold
+        replaced = item.token != item.original
+        if color:
+            codes = [code for code, on in (("1;31", believed), ("4", replaced)) if on]
+            start = f"\x1b[{';'.join(codes)}m" if codes else ""
+            words.append(f"{start}{item.token}\x1b[0m" if codes else item.token)
+        else:
+            mark = "?" if believed else ""
+            original = f"({item.original})" if replaced else ""
+            words.append(f"{item.token}{mark}{original}")
+    return " ".join(words).replace(" ##", "")
+
+
+def _threshold(tokens: Sequence[InspectedToken]) -> float:
+    replaced = sum(item.token != item.original for item in tokens)
+    ranked = sorted((item.probability for item in tokens), reverse=True)
+    if not ranked:
+        return 0.5
+    return min(0.5, ranked[min(len(ranked), max(1, replaced)) - 1])
