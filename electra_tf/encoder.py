@@ -46,7 +46,8 @@ class Embeddings(keras.layers.Layer):
         self.word_embeddings = table(config.vocab_size, "word_embeddings")
         self.position_embeddings = table(config.max_position_embeddings, "position_embeddings")
         self.token_type_embeddings = table(config.type_vocab_size, "token_type_embeddings")
-        self.norm = LayerNorm(config.embedding_size, config, name="LayerNorm")
+        with keras.name_scope(self.name):
+            self.norm = LayerNorm(config.embedding_size, config, name="LayerNorm")
         self.built = True
 
     def call(
@@ -83,24 +84,30 @@ class Encoder(keras.layers.Layer):
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.config = config
-        self.embeddings = embeddings or Embeddings(
-            config, dtype=self.dtype_policy, name="embeddings"
-        )
-        width = self.embeddings.config.embedding_size
-        self.embeddings_project = None
-        if width != config.hidden_size:
-            self.embeddings_project = Linear(
-                width,
-                config.hidden_size,
-                config,
-                dtype=self.dtype_policy,
-                name="embeddings_project",
+        with keras.name_scope(self.name):
+            self.embeddings = embeddings or Embeddings(
+                config, dtype=self.dtype_policy, name="embeddings"
             )
-        self.encoder_layers = [
-            TransformerLayer(config, dtype=self.dtype_policy, name=f"layer_{i}")
-            for i in range(config.num_hidden_layers)
-        ]
+            width = self.embeddings.config.embedding_size
+            self.embeddings_project = None
+            if width != config.hidden_size:
+                self.embeddings_project = Linear(
+                    width,
+                    config.hidden_size,
+                    config,
+                    dtype=self.dtype_policy,
+                    name="embeddings_project",
+                )
+            # One attribute each: a checkpoint does not follow a list of layers.
+            for i in range(config.num_hidden_layers):
+                layer = TransformerLayer(config, dtype=self.dtype_policy, name=f"layer_{i}")
+                setattr(self, f"layer_{i}", layer)
         self.built = True
+
+    @property
+    def encoder_layers(self) -> list[TransformerLayer]:
+        """The Transformer layers, bottom first."""
+        return [getattr(self, f"layer_{i}") for i in range(self.config.num_hidden_layers)]
 
     def call(
         self,

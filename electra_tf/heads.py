@@ -13,10 +13,15 @@ class MaskedLMHead(keras.layers.Layer):
     def __init__(self, config: EncoderConfig, embedding_size: int, **kwargs) -> None:
         super().__init__(autocast=False, **kwargs)
         self.config = config
-        self.dense = Linear(
-            config.hidden_size, embedding_size, config, dtype=self.dtype_policy, name="dense"
-        )
-        self.norm = LayerNorm(embedding_size, config, name="LayerNorm")
+        with keras.name_scope(self.name):
+            self.dense = Linear(
+                config.hidden_size,
+                embedding_size,
+                config,
+                dtype=self.dtype_policy,
+                name="dense",
+            )
+            self.norm = LayerNorm(embedding_size, config, name="LayerNorm")
         self.output_bias = self.add_weight(
             shape=(config.vocab_size,), initializer="zeros", autocast=False, name="output_bias"
         )
@@ -51,8 +56,9 @@ class DiscriminatorHead(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.config = config
         size, dtype = config.hidden_size, self.dtype_policy
-        self.dense = Linear(size, size, config, dtype=dtype, name="dense")
-        self.dense_1 = Linear(size, 1, config, dtype=dtype, name="dense_1")
+        with keras.name_scope(self.name):
+            self.dense = Linear(size, size, config, dtype=dtype, name="dense")
+            self.dense_1 = Linear(size, 1, config, dtype=dtype, name="dense_1")
         self.built = True
 
     def call(self, x: tf.Tensor) -> tf.Tensor:

@@ -77,12 +77,13 @@ class TransformerLayer(keras.layers.Layer):
         def linear(input_size: int, units: int, name: str) -> Linear:
             return Linear(input_size, units, config, dtype=dtype, name=name)
 
-        self.qkv = linear(hidden, 3 * hidden, "attention_qkv")
-        self.attention_output = linear(hidden, hidden, "attention_output")
-        self.attention_norm = LayerNorm(hidden, config, name="attention_LayerNorm")
-        self.intermediate = linear(hidden, config.intermediate_size, "intermediate")
-        self.output_projection = linear(config.intermediate_size, hidden, "output")
-        self.output_norm = LayerNorm(hidden, config, name="output_LayerNorm")
+        with keras.name_scope(self.name):
+            self.qkv = linear(hidden, 3 * hidden, "attention_qkv")
+            self.attention_output = linear(hidden, hidden, "attention_output")
+            self.attention_norm = LayerNorm(hidden, config, name="attention_LayerNorm")
+            self.intermediate = linear(hidden, config.intermediate_size, "intermediate")
+            self.output_projection = linear(config.intermediate_size, hidden, "output")
+            self.output_norm = LayerNorm(hidden, config, name="output_LayerNorm")
         self.built = True
 
     def call(

@@ -60,7 +60,7 @@ def inspect_sentences(
 def encode(
     vocabulary: Vocabulary, tokenizer: Tokenizer, texts: Sequence[str], max_seq_length: int
 ) -> dict[str, tf.Tensor]:
-    """Returns `input_ids`, `input_mask` and `segment_ids` of single texts, int32 [n, length]."""
+    """Returns the model's features of single texts, each int32 [n, max_seq_length]."""
     tokens = tokenizer.tokenize(tf.constant(list(texts)))[:, : max_seq_length - 2]
     rows = len(texts)
     ids = tf.concat(

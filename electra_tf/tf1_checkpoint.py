@@ -1,0 +1,222 @@
+"""Checkpoints of the authors' TensorFlow 1 code, and how their variables map to ours.
+
+One table serves both directions: each of our variables is one of theirs, or, for the
+fused query, key and value product, three of theirs side by side.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.encoder import Embeddings, Encoder
+from electra_tf.errors import UserError
+from electra_tf.heads import DiscriminatorHead, MaskedLMHead
+from electra_tf.layers import LayerNorm, Linear, TransformerLayer
+from electra_tf.pretraining_model import PretrainingModel
+
+ENCODER_SCOPE = "electra"
+GENERATOR_SCOPE = "generator"
+# Order of the parts along the last axis of our fused kernel.
+QKV = ("query", "key", "value")
+_INDEX_SUFFIX = ".index"
+
+
+class Tf1Variable(NamedTuple):
+    """One of our variables, and the authors' names of its parts along the last axis."""
+
+    variable: keras.Variable
+    names: tuple[str, ...]
+
+    @property
+    def part_shape(self) -> tuple[int, ...]:
+        """Shape of each of the authors' variables."""
+        shape = tuple(self.variable.shape)
+        return (*shape[:-1], shape[-1] // len(self.names))
+
+    def join(self, parts: list[np.ndarray]) -> np.ndarray:
+        """Returns our value, made from theirs in the order of `names`."""
+        return np.concatenate(parts, axis=-1)
+
+    def split(self, value: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns their values by name, made from ours (or from our gradient)."""
+        parts = np.split(np.asarray(value), len(self.names), axis=-1)
+        return dict(zip(self.names, parts, strict=True))
+
+
+class LoadReport(NamedTuple):
+    """Names of the authors' variables: loaded, absent from the checkpoint, left unread."""
+
+    matched: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+def tf1_variables(model: PretrainingModel | Encoder) -> list[Tf1Variable]:
+    """Returns the mapping of all variables of a model, or of one encoder.
+
+    An encoder by itself has the discriminator's names; `encoder_variables` takes others.
+    """
+    if isinstance(model, Encoder):
+        return encoder_variables(model)
+    mapping = encoder_variables(model.electra)
+    if model.objective.trains_generator:
+        if model.generator is not model.electra:
+            tied = model.generator.embeddings is model.electra.embeddings
+            mapping += encoder_variables(model.generator, GENERATOR_SCOPE, embeddings=not tied)
+        mapping += _masked_lm_head(model.generator_predictions, "generator_predictions")
+    if model.objective.has_discriminator:
+        mapping += _discriminator_head(
+            model.discriminator_predictions, "discriminator_predictions"
+        )
+    return mapping
+
+
+def encoder_variables(
+    encoder: Encoder, scope: str = ENCODER_SCOPE, *, embeddings: bool = True
+) -> list[Tf1Variable]:
+    """Returns the mapping of an encoder's variables.
+
+    Args:
+        encoder: an encoder of any shape.
+        scope: prefix of the authors' names.
+        embeddings: False leaves out the embeddings, where they belong to another scope.
+    """
+    mapping = _embeddings(encoder.embeddings, f"{scope}/embeddings") if embeddings else []
+    if encoder.embeddings_project is not None:
+        mapping += _linear(encoder.embeddings_project, f"{scope}/embeddings_project")
+    for i, layer in enumerate(encoder.encoder_layers):
+        mapping += _transformer_layer(layer, f"{scope}/encoder/layer_{i}")
+    return mapping
+
+
+def _embeddings(embeddings: Embeddings, scope: str) -> list[Tf1Variable]:
+    return [
+        Tf1Variable(embeddings.word_embeddings, (f"{scope}/word_embeddings",)),
+        Tf1Variable(embeddings.position_embeddings, (f"{scope}/position_embeddings",)),
+        Tf1Variable(embeddings.token_type_embeddings, (f"{scope}/token_type_embeddings",)),
+        *_layer_norm(embeddings.norm, f"{scope}/LayerNorm"),
+    ]
+
+
+def _transformer_layer(layer: TransformerLayer, scope: str) -> list[Tf1Variable]:
+    attention = f"{scope}/attention"
+    return [
+        *_linear(
+            layer.qkv, *(f"{attention}/self/{part}" for part in ("query", "key", "value"))
+        ),
+        *_linear(layer.attention_output, f"{attention}/output/dense"),
+        *_layer_norm(layer.attention_norm, f"{attention}/output/LayerNorm"),
+        *_linear(layer.intermediate, f"{scope}/intermediate/dense"),
+        *_linear(layer.output_projection, f"{scope}/output/dense"),
+        *_layer_norm(layer.output_norm, f"{scope}/output/LayerNorm"),
+    ]
+
+
+def _masked_lm_head(head: MaskedLMHead, scope: str) -> list[Tf1Variable]:
+    return [
+        *_linear(head.dense, f"{scope}/dense"),
+        *_layer_norm(head.norm, f"{scope}/LayerNorm"),
+        Tf1Variable(head.output_bias, (f"{scope}/output_bias",)),
+    ]
+
+
+def _discriminator_head(head: DiscriminatorHead, scope: str) -> list[Tf1Variable]:
+    return _linear(head.dense, f"{scope}/dense") + _linear(head.dense_1, f"{scope}/dense_1")
+
+
+def _linear(layer: Linear, *scopes: str) -> list[Tf1Variable]:
+    return [
+        Tf1Variable(layer.kernel, tuple(f"{scope}/kernel" for scope in scopes)),
+        Tf1Variable(layer.bias, tuple(f"{scope}/bias" for scope in scopes)),
+    ]
+
+
+def _layer_norm(layer: LayerNorm, scope: str) -> list[Tf1Variable]:
+    return [
+        Tf1Variable(layer.gamma, (f"{scope}/gamma",)),
+        Tf1Variable(layer.beta, (f"{scope}/beta",)),
+    ]
+
+
+def load_tf1_checkpoint(
+    path: str | os.PathLike,
+    model: PretrainingModel | Encoder,
+    *,
+    require_all: bool = True,
+) -> LoadReport:
+    """Reads a checkpoint of the authors' code into a model.
+
+    Nothing is assigned unless everything fits.
+
+    Args:
+        path: the checkpoint's prefix (`model.ckpt-1000000`), its `.index` file, or a
+            folder with a `checkpoint` file, which names the newest.
+        model: a pre-training model, or an encoder, which takes the discriminator's weights.
+        require_all: False leaves variables that the checkpoint lacks as they are.
+
+    Returns:
+        Which of the authors' variables were read. Optimizer slots, the step and parts
+        that the model does not have are `unused`.
+
+    Raises:
+        UserError: if there is no checkpoint, a variable is missing, or one has another
+            shape; the message lists the variables.
+    """
+    return load_tf1_variables(path, tf1_variables(model), require_all=require_all)
+
+
+def load_tf1_variables(
+    path: str | os.PathLike, mapping: Iterable[Tf1Variable], *, require_all: bool = True
+) -> LoadReport:
+    """Reads the variables of `mapping`; see `load_tf1_checkpoint`."""
+    reader = _open(os.fspath(path))
+    mapping = list(mapping)
+    shapes = reader.get_variable_to_shape_map()
+    names = [name for entry in mapping for name in entry.names]
+    missing = [name for name in names if name not in shapes]
+    wrong = [
+        f"{name} is {tuple(shapes[name])} in the checkpoint and {entry.part_shape} in the model"
+        for entry in mapping
+        for name in entry.names
+        if name in shapes and tuple(shapes[name]) != entry.part_shape
+    ]
+    if wrong:
+        raise UserError(
+            f"The checkpoint {path} is of another shape than the model; compare --model_size, "
+            "--model_hparam_overrides and --vocab_size. Differing variables:\n  "
+            + "\n  ".join(wrong)
+        )
+    if missing and require_all:
+        raise UserError(
+            f"The checkpoint {path} lacks {len(missing)} variables of the model:\n  "
+            + "\n  ".join(missing)
+        )
+    for entry in mapping:
+        if all(name in shapes for name in entry.names):
+            entry.variable.assign(entry.join([reader.get_tensor(name) for name in entry.names]))
+    return LoadReport(
+        matched=tuple(name for name in names if name in shapes),
+        missing=tuple(missing),
+        unused=tuple(sorted(set(shapes) - set(names))),
+    )
+
+
+def _open(path: str) -> Any:
+    prefix = path.removesuffix(_INDEX_SUFFIX)
+    if os.path.isdir(path):
+        prefix = tf.train.latest_checkpoint(path)
+        if prefix is None:
+            raise UserError(
+                f"The folder {path} has no `checkpoint` file that names a checkpoint: give the "
+                "prefix of its files, such as FOLDER/model.ckpt-1000000"
+            )
+    if not tf.io.gfile.exists(prefix + _INDEX_SUFFIX):
+        raise UserError(f"There is no TensorFlow checkpoint {prefix} (no {prefix}.index)")
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise UserError(f"The checkpoint {prefix} cannot be read: {error}") from error
