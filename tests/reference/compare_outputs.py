@@ -1,0 +1,96 @@
+"""Compares the outputs of one batch, and metrics, array by array."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from electra_tf import metrics
+from electra_tf.outputs import DiscriminatorOutput, FakeData, MaskedLMOutput
+from tests.reference.result import Comparison
+
+# Relative to the largest absolute value of the array.
+TOLERANCE = 1e-4
+# Names of the authors' metrics that mean something else than ours of that name.
+METRIC_NAMES = {"disc_loss": "disc_loss_per_example", "disc_auc": "disc_auc_with_padding"}
+
+
+class Recorded(Mapping):
+    """Recorded arrays by name; it remembers which were looked at."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._arrays = arrays
+        self._read: set[str] = set()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        array = self._arrays[name]
+        self._read.add(name)
+        return array
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def unread(self) -> list[str]:
+        """Returns the names of the arrays that nothing was compared with."""
+        return [name for name in self._arrays if name not in self._read]
+
+
+def split_by_prefix(
+    arrays: Mapping[str, np.ndarray], prefixes: tuple[str, ...]
+) -> dict[str, Recorded]:
+    """Returns the arrays by the first of `prefixes` that fits; their names lose it."""
+    parts: dict[str, dict[str, np.ndarray]] = {prefix: {} for prefix in prefixes}
+    for name, array in arrays.items():
+        prefix = next(prefix for prefix in prefixes if name.startswith(prefix))
+        parts[prefix][name.removeprefix(prefix)] = array
+    return {prefix: Recorded(part) for prefix, part in parts.items()}
+
+
+def compare_masked_lm(
+    output: MaskedLMOutput, recorded: Recorded, comparison: Comparison
+) -> None:
+    """Compares the generator's logits, predictions and losses."""
+    # A second batch is recorded without its logits.
+    if "mlm_logits" in recorded:
+        comparison.close("mlm_logits", output.logits, recorded["mlm_logits"], TOLERANCE)
+    for name, value in (
+        ("mlm_per_example_loss", output.per_example_loss),
+        ("mlm_loss", output.loss),
+    ):
+        comparison.close(name, value, recorded[name], TOLERANCE)
+    comparison.equal("mlm_preds", output.preds, recorded["mlm_preds"])
+
+
+def compare_corruption(fake: FakeData, recorded: Recorded, comparison: Comparison) -> None:
+    """Compares the corrupted ids and, where they were recorded, their labels."""
+    expected = recorded["corrupted_input_ids"]
+    comparison.equal("corrupted_input_ids", fake.inputs.input_ids, expected)
+    if "disc_labels" in recorded:
+        comparison.equal("disc_labels", fake.is_fake_tokens, recorded["disc_labels"])
+
+
+def compare_discriminator(
+    output: DiscriminatorOutput, recorded: Recorded, comparison: Comparison
+) -> None:
+    """Compares the discriminator's logits, predictions and losses."""
+    for name in ("logits", "probs", "per_example_loss", "loss"):
+        expected = recorded[f"disc_{name}"]
+        comparison.close(f"disc_{name}", getattr(output, name), expected, TOLERANCE)
+    comparison.equal("disc_preds", output.preds, recorded["disc_preds"])
+
+
+def compare_metrics(
+    sums: Mapping[str, np.ndarray], recorded: Recorded, comparison: Comparison
+) -> None:
+    """Compares the values of all recorded metrics."""
+    values = metrics.finalize(sums)
+    for name in recorded:
+        actual, expected = values[METRIC_NAMES.get(name, name)], recorded[name]
+        # A mean over nothing is NaN here and 0 in tf.metrics.
+        actual = 0.0 if np.isnan(actual) and expected == 0 else actual
+        comparison.close(name, actual, expected, TOLERANCE)

@@ -1,0 +1,293 @@
+"""Compares losses, logits, gradients and metrics with those of the authors' model.
+
+The weights come from the authors' checkpoints; masks and samples are the recorded ones.
+"""
+
+import functools
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import metrics
+from electra_tf.config import PretrainingConfig
+from electra_tf.errors import UserError
+from electra_tf.outputs import FakeData, PretrainingOutput, Randomness
+from electra_tf.pretrain_helpers import (
+    PretrainInputs,
+    SpecialTokenIds,
+    candidates_mask,
+    unmask,
+)
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.tf1_checkpoint import load_tf1_checkpoint, tf1_variables
+from tests.reference.compare_outputs import (
+    TOLERANCE,
+    Recorded,
+    compare_corruption,
+    compare_discriminator,
+    compare_masked_lm,
+    compare_metrics,
+    split_by_prefix,
+)
+from tests.reference.result import CheckResult, Comparison, skip
+
+GRADIENT_TOLERANCE = 1e-3
+# Gradients that are 0 but for rounding (a key's bias does not move a softmax) are
+# compared relative to this share of the global norm.
+GRADIENT_FLOOR = 1e-4
+NOT_COVERED = ("electric_objective", "two_tower_generator")
+# The longer prefix comes first.
+PREFIXES = ("metric_after2_", "metric_", "batch2_", "")
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+MASKED_LM = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+NO_RANDOMNESS = Randomness(seed=0, step=0, dropout=False)
+
+
+class Variant:
+    """One configuration of the authors' model, and ours with the same weights."""
+
+    def __init__(self, reference_dir: pathlib.Path, name: str) -> None:
+        self.name = name
+        self.recorded_config = load_forward_config(reference_dir)[name]
+        self.special = special_token_ids(reference_dir)
+        self.arrays = split_by_prefix(
+            np.load(reference_dir / self.recorded_config["file"]), PREFIXES
+        )
+        self.recorded = self.arrays[""]
+        self.config = make_config(self.recorded_config["config"])
+        self.model = PretrainingModel(self.config, self.special)
+        checkpoint = reference_dir / self.recorded_config["checkpoint"]
+        self.load_report = load_tf1_checkpoint(checkpoint, self.model)
+
+    def inputs(self, recorded: Recorded) -> PretrainInputs:
+        """Returns the recorded batch with the recorded masks."""
+        arrays = [recorded[name] for name in INPUTS + MASKED_LM]
+        masked = PretrainInputs(*map(tf.constant, arrays))
+        return masked._replace(input_ids=tf.constant(recorded["masked_input_ids"]))
+
+    def run(self, recorded: Recorded) -> PretrainingOutput:
+        """Runs the model on a recorded batch, with the recorded samples."""
+        return self.model(
+            {},
+            randomness=NO_RANDOMNESS,
+            masked_inputs=self.inputs(recorded),
+            sampled_token_ids=tf.constant(recorded["sampled_token_ids"]),
+        )
+
+    def corrupt(self, recorded: Recorded) -> FakeData:
+        """Writes the recorded samples into a recorded batch."""
+        samples = tf.constant(recorded["sampled_token_ids"])
+        inputs = self.inputs(recorded)
+        return self.model._get_fake_data(inputs, None, NO_RANDOMNESS, samples)
+
+    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+        """Returns the sums behind the metrics of one batch."""
+        return self.model.objective.metric_sums(output)
+
+    @functools.cached_property
+    def output_and_gradients(self) -> tuple[PretrainingOutput, dict[str, np.ndarray]]:
+        """The output, and the gradient of the total loss by the authors' names."""
+        mapping = tf1_variables(self.model)
+        with tf.GradientTape() as tape:
+            output = self.run(self.recorded)
+            total = output.losses["total"]
+        sources = [entry.variable.value for entry in mapping]
+        gradients = {}
+        for entry, gradient in zip(mapping, tape.gradient(total, sources), strict=True):
+            if gradient is not None:
+                gradients.update(entry.split(tf.convert_to_tensor(gradient).numpy()))
+        return output, gradients
+
+    @property
+    def output(self) -> PretrainingOutput:
+        """The output on the first recorded batch."""
+        return self.output_and_gradients[0]
+
+
+def load_forward_config(reference_dir: pathlib.Path) -> dict[str, dict]:
+    """Returns the recorded variants by name."""
+    return json.loads((reference_dir / "forward_config.json").read_text())
+
+
+def special_token_ids(reference_dir: pathlib.Path) -> SpecialTokenIds:
+    """Returns the special ids of the vocabulary that the models were run with."""
+    ids = json.loads((reference_dir / "helpers_config.json").read_text())["tiny_vocab_ids"]
+    return SpecialTokenIds(cls=ids["[CLS]"], sep=ids["[SEP]"], mask=ids["[MASK]"])
+
+
+def make_config(recorded: dict) -> PretrainingConfig:
+    """Returns our configuration for what was passed to the authors' PretrainingConfig."""
+    given = {name: value for name, value in recorded.items() if name not in NOT_COVERED}
+    return PretrainingConfig.create(**{"data_dir": "-", "model_name": "reference", **given})
+
+
+def check_models(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
+    """Yields the results of every variant in `forward_config.json`."""
+    for name in load_forward_config(reference_dir):
+        yield from check_variant(reference_dir, name)
+
+
+def check_variant(reference_dir: pathlib.Path, name: str) -> Iterator[CheckResult]:
+    """Yields one result for each thing that a variant can be compared in."""
+    recorded = load_forward_config(reference_dir)[name]
+    title = f"forward {name}"
+    outside = [option for option in NOT_COVERED if recorded["config"].get(option)]
+    if outside:
+        yield skip(title, f"not covered by this version: {', '.join(outside)}")
+        return
+    if recorded.get("crashed"):
+        yield _check_crash(title, recorded)
+        return
+    variant = Variant(reference_dir, name)
+    for check in CHECKS:
+        comparison = Comparison(f"{title} {check.__name__.removeprefix('check_')}")
+        check(variant, comparison)
+        if comparison.count:
+            yield comparison.result()
+    slices = recorded["vars_with_indexed_slices_gradient"]
+    if slices:
+        norm = variant.recorded["grad_global_norm_as_clipped"]
+        reason = f"{norm} counts the un-summed rows of {', '.join(slices)}; ours are summed"
+        yield skip(f"{title} global norm", reason)
+    yield _check_all_compared(title, variant)
+
+
+def _check_crash(title: str, recorded: dict) -> CheckResult:
+    try:
+        make_config(recorded["config"])
+    except UserError as error:
+        return CheckResult(title, True, f"theirs crashes, ours refuses: {error}")
+    return skip(title, f"theirs crashes, ours runs: {recorded['message']}")
+
+
+def _check_all_compared(title: str, variant: Variant) -> CheckResult:
+    unread = [
+        prefix + name for prefix, part in variant.arrays.items() for name in part.unread()
+    ]
+    count = sum(map(len, variant.arrays.values()))
+    detail = f"not compared: {', '.join(unread)}" if unread else f"{count} arrays"
+    return CheckResult(f"{title} every array", not unread, detail)
+
+
+def check_sizes(variant: Variant, comparison: Comparison) -> None:
+    """Compares the number of parameters, and the variables and their names."""
+    recorded = variant.recorded_config
+    count = sum(int(np.prod(v.shape)) for v in variant.model.trainable_variables)
+    comparison.equal("n_parameters", count, recorded["n_parameters"])
+    names = sorted(variant.load_report.matched)
+    comparison.equal("variable_names", names, sorted(variant.recorded["variable_names"]))
+    comparison.equal(
+        "max_predictions_per_seq",
+        variant.config.max_predictions_per_seq,
+        recorded["max_predictions_per_seq"],
+    )
+    for name in ("gen_weight", "disc_weight", "mask_prob"):
+        comparison.equal(name, getattr(variant.config, name), recorded[name])
+
+
+def check_masking(variant: Variant, comparison: Comparison) -> None:
+    """Compares the candidates, and puts the recorded tokens back."""
+    recorded, inputs = variant.recorded, variant.inputs(variant.recorded)
+    original = inputs._replace(input_ids=tf.constant(recorded["input_ids"]))
+    candidates = candidates_mask(original, variant.special)
+    comparison.equal("candidates_mask", candidates, recorded["candidates_mask"])
+    comparison.equal("unmasked ids", unmask(inputs).input_ids, recorded["input_ids"])
+
+
+def check_encoders(variant: Variant, comparison: Comparison) -> None:
+    """Compares the embeddings and outputs of generator and discriminator."""
+    recorded, masked = variant.recorded, variant.inputs(variant.recorded)
+    corrupted = tf.constant(recorded["corrupted_input_ids"])
+    for role, encoder, input_ids in (
+        ("generator", variant.model.generator, masked.input_ids),
+        ("discriminator", variant.model.electra, corrupted),
+    ):
+        if f"{role}_sequence_output" not in recorded:
+            continue
+        output = encoder(input_ids, masked.input_mask, masked.segment_ids)
+        for name, value in output._asdict().items():
+            if f"{role}_{name}" in recorded:
+                expected = recorded[f"{role}_{name}"]
+                comparison.close(f"{role}_{name}", value, expected, TOLERANCE)
+
+
+def check_masked_lm(variant: Variant, comparison: Comparison) -> None:
+    """Compares the generator's predictions and loss."""
+    compare_masked_lm(variant.output.masked_lm, variant.recorded, comparison)
+
+
+def check_corruption(variant: Variant, comparison: Comparison) -> None:
+    """Compares the corrupted ids and the labels; also of variants that do not use them."""
+    compare_corruption(variant.corrupt(variant.recorded), variant.recorded, comparison)
+
+
+def check_discriminator(variant: Variant, comparison: Comparison) -> None:
+    """Compares the discriminator's predictions and loss."""
+    if variant.output.discriminator is not None:
+        compare_discriminator(variant.output.discriminator, variant.recorded, comparison)
+
+
+def check_total_loss(variant: Variant, comparison: Comparison) -> None:
+    """Compares the loss that is minimized."""
+    total, expected = variant.output.losses["total"], variant.recorded["total_loss"]
+    comparison.close("total_loss", total, expected, TOLERANCE)
+
+
+def check_gradients(variant: Variant, comparison: Comparison) -> None:
+    """Compares norm and sum of every variable's gradient, and the global norm."""
+    recorded, gradients = variant.recorded, variant.output_and_gradients[1]
+    names = [str(name) for name in recorded["grad_names"]]
+    comparison.equal("grad_names", sorted(gradients), sorted(names))
+    floor = GRADIENT_FLOOR * float(np.linalg.norm(recorded["grad_l2"]))
+    norms = []
+    for name, l2, total in zip(names, recorded["grad_l2"], recorded["grad_sum"], strict=True):
+        gradient = np.asarray(gradients.get(name, np.nan), np.float64)
+        norms.append(np.linalg.norm(gradient))
+        # A sum cancels, so its rounding goes with the norm of what is summed.
+        for label, actual, expected in (
+            (f"norm of {name}", norms[-1], l2),
+            (f"sum of {name}", gradient.sum(), total),
+        ):
+            scale = max(abs(expected), l2, floor)
+            comparison.difference(label, abs(actual - expected) / scale, GRADIENT_TOLERANCE)
+    if not variant.recorded_config["vars_with_indexed_slices_gradient"]:
+        expected = recorded["grad_global_norm_as_clipped"]
+        comparison.close("global norm", np.linalg.norm(norms), expected, GRADIENT_TOLERANCE)
+
+
+def check_metrics(variant: Variant, comparison: Comparison) -> None:
+    """Compares the metrics after one batch."""
+    compare_metrics(variant.metric_sums(variant.output), variant.arrays["metric_"], comparison)
+
+
+def check_second_batch(variant: Variant, comparison: Comparison) -> None:
+    """Compares a second batch, and the metrics over both."""
+    recorded = variant.arrays["batch2_"]
+    if not recorded:
+        return
+    output = variant.run(recorded)
+    compare_masked_lm(output.masked_lm, recorded, comparison)
+    compare_corruption(variant.corrupt(recorded), recorded, comparison)
+    if output.discriminator is not None:
+        compare_discriminator(output.discriminator, recorded, comparison)
+    total = output.losses["total"]
+    comparison.close("total_loss", total, recorded["total_loss"], TOLERANCE)
+    sums = metrics.add_sums(variant.metric_sums(variant.output), variant.metric_sums(output))
+    compare_metrics(sums, variant.arrays["metric_after2_"], comparison)
+
+
+CHECKS: tuple[Callable[[Variant, Comparison], None], ...] = (
+    check_sizes,
+    check_masking,
+    check_encoders,
+    check_masked_lm,
+    check_corruption,
+    check_discriminator,
+    check_total_loss,
+    check_gradients,
+    check_metrics,
+    check_second_batch,
+)
