@@ -1,0 +1,97 @@
+"""What all tests share: TensorFlow kept quiet, and a tiny run to train."""
+
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from electra_tf.config import PretrainingConfig
+from pretrain_data.quiet import import_tensorflow
+
+import_tensorflow()
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCAB_SIZE = 40
+SEQ_LENGTH = 16
+NUM_RECORDS = 50
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory) -> pathlib.Path:
+    """A folder with `vocab.txt` and 50 records of 16 tokens in two shards."""
+    import tensorflow as tf
+
+    folder = tmp_path_factory.mktemp("data")
+    words = [f"w{i}" for i in range(VOCAB_SIZE - len(SPECIAL_TOKENS))]
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, *words]) + "\n")
+    records = folder / "pretrain_tfrecords"
+    records.mkdir()
+    generator = np.random.default_rng(7)
+    for shard in range(2):
+        path = records / f"pretrain_data.tfrecord-{shard}-of-2"
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for _ in range(NUM_RECORDS // 2):
+                writer.write(make_record(generator, SEQ_LENGTH))
+    return folder
+
+
+def make_record(generator: np.random.Generator, seq_length: int) -> bytes:
+    """Returns a serialized example whose words follow each other in order."""
+    import tensorflow as tf
+
+    length = int(generator.integers(seq_length // 2, seq_length + 1))
+    first = int(generator.integers(0, VOCAB_SIZE - 5))
+    words = [5 + (first + i) % (VOCAB_SIZE - 5) for i in range(length - 2)]
+    padding = [0] * (seq_length - length)
+    features = {
+        "input_ids": [2, *words, 3, *padding],
+        "input_mask": [1] * length + padding,
+        "segment_ids": [0] * seq_length,
+    }
+    return tf.train.Example(
+        features=tf.train.Features(
+            feature={
+                name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+                for name, values in features.items()
+            }
+        )
+    ).SerializeToString()
+
+
+@pytest.fixture
+def make_config(tiny_data, tmp_path) -> Callable[..., PretrainingConfig]:
+    """Returns a function that makes the configuration of a tiny run."""
+
+    def make(**overrides) -> PretrainingConfig:
+        return PretrainingConfig.create(**{**tiny_settings(tiny_data, tmp_path), **overrides})
+
+    return make
+
+
+def tiny_settings(data_dir: pathlib.Path, model_dir: pathlib.Path) -> dict:
+    """Returns the hyperparameters of a model of two layers that trains in a second."""
+    return {
+        "data_dir": str(data_dir),
+        "model_name": "tiny",
+        "model_dir": str(model_dir / "model"),
+        "vocab_size": VOCAB_SIZE,
+        "embedding_size": 8,
+        "model_hparam_overrides": {
+            "hidden_size": 16,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 24,
+            "max_position_embeddings": SEQ_LENGTH,
+        },
+        "generator_hidden_size": 0.5,
+        "max_seq_length": SEQ_LENGTH,
+        "train_batch_size": 8,
+        "eval_batch_size": 8,
+        "num_train_steps": 6,
+        "num_warmup_steps": 2,
+        "iterations_per_loop": 2,
+        "save_checkpoints_steps": 2,
+        "shuffle_buffer_size": 16,
+        "learning_rate": 1e-3,
+    }
