@@ -159,10 +159,9 @@ def check_recorded_masks(name: str, case: Arrays, special: SpecialTokenIds) -> C
     comparison = Comparison(f"helpers {name} examples")
     masked = case["example_masked_input_ids"]
     rows = len(masked) // len(case["input_ids"])
-    # Each sequence may come in a block or in turns; the rows tell which.
-    same = (masked == special.mask) | (masked == np.repeat(case["input_ids"], rows, axis=0))
-    order = np.repeat if same.all() else lambda x, n, axis: np.tile(x, (n, 1))
-    original, input_mask = (order(case[k], rows, axis=0) for k in ("input_ids", "input_mask"))
+    original, input_mask = (
+        np.repeat(case[name], rows, axis=0) for name in ("input_ids", "input_mask")
+    )
     inputs = PretrainInputs(
         tf.constant(masked),
         tf.constant(input_mask),

@@ -105,5 +105,6 @@ def deviations(
     both = (first_trials > 0) & (second_trials > 0)
     n, m = np.where(both, first_trials, 1), np.where(both, second_trials, 1)
     pooled = (first + second + 1) / (n + m + 2)
-    variance = pooled * (1 - pooled) * (1 / n + 1 / m)
+    # Shares above 1 are no binomial sample; the floor makes them differ by very much.
+    variance = np.maximum(pooled * (1 - pooled) * (1 / n + 1 / m), 1e-12)
     return np.where(both, np.abs(first / n - second / m) / np.sqrt(variance), 0.0)

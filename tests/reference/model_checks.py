@@ -32,7 +32,7 @@ from tests.reference.compare_outputs import (
     compare_metrics,
     split_by_prefix,
 )
-from tests.reference.result import CheckResult, Comparison, skip
+from tests.reference.result import CheckResult, Comparison, guarded, skip
 
 GRADIENT_TOLERANCE = 1e-3
 # Gradients that are 0 but for rounding (a key's bias does not move a softmax) are
@@ -124,17 +124,24 @@ def make_config(recorded: dict) -> PretrainingConfig:
     return PretrainingConfig.create(**{"data_dir": "-", "model_name": "reference", **given})
 
 
+def uncovered_options(recorded: dict) -> list[str]:
+    """Returns the options of a recorded variant that this version does not have."""
+    return [option for option in NOT_COVERED if recorded["config"].get(option)]
+
+
 def check_models(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
     """Yields the results of every variant in `forward_config.json`."""
     for name in load_forward_config(reference_dir):
-        yield from check_variant(reference_dir, name)
+        yield from guarded(
+            f"forward {name}", functools.partial(check_variant, reference_dir, name)
+        )
 
 
 def check_variant(reference_dir: pathlib.Path, name: str) -> Iterator[CheckResult]:
     """Yields one result for each thing that a variant can be compared in."""
     recorded = load_forward_config(reference_dir)[name]
     title = f"forward {name}"
-    outside = [option for option in NOT_COVERED if recorded["config"].get(option)]
+    outside = uncovered_options(recorded)
     if outside:
         yield skip(title, f"not covered by this version: {', '.join(outside)}")
         return

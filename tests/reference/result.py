@@ -1,6 +1,7 @@
 """What a reference check found, and how arrays are compared."""
 
 import dataclasses
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -93,3 +94,17 @@ class Comparison:
         if worst:
             detail += f", largest difference {worst:.1e} ({label})"
         return CheckResult(self.name, True, detail)
+
+
+def guarded(name: str, checks: Callable[[], Iterable[CheckResult]]) -> Iterator[CheckResult]:
+    """Yields the results of `checks()`, and a failure if it raises or yields nothing."""
+    found = False
+    try:
+        for result in checks():
+            found = True
+            yield result
+    except Exception as error:
+        found = True
+        yield CheckResult(name, False, f"{type(error).__name__}: {error}")
+    if not found:
+        yield CheckResult(name, False, "nothing was compared")

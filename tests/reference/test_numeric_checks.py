@@ -1,0 +1,136 @@
+"""Runs the numeric half of the reference check on the small set of tests/data."""
+
+import pathlib
+import shutil
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from tests.reference import model_checks
+from tests.reference.helper_checks import check_helpers
+from tests.reference.optimizer_checks import check_optimizer
+from tests.reference.result import CheckResult
+
+REFERENCE_DIR = pathlib.Path(__file__).parents[1] / "data/reference/pretraining"
+COVERED = (
+    "default",
+    "disallow_correct",
+    "temperature",
+    "uniform_generator",
+    "untied_generator_embeddings",
+    "tied_all",
+    "mlm_only",
+)
+
+
+def assert_all_pass(results: Iterable[CheckResult], subtests: pytest.Subtests) -> set[str]:
+    """Makes a test of each result, and returns the names of those not skipped."""
+    names = set()
+    for result in results:
+        with subtests.test(result.name):
+            assert result.passed, result.detail
+        if not result.skipped:
+            names.add(result.name)
+    return names
+
+
+@pytest.mark.parametrize("variant", COVERED)
+def test_forward(variant, subtests):
+    results = model_checks.check_variant(REFERENCE_DIR, variant)
+    names = assert_all_pass(results, subtests)
+    assert {f"forward {variant} {part}" for part in ("masked_lm", "gradients")} < names
+    assert (f"forward {variant} discriminator" in names) == (variant != "mlm_only")
+    assert (f"forward {variant} second_batch" in names) == (variant == "default")
+
+
+def test_every_variant_is_checked_refused_or_reported():
+    variants = model_checks.load_forward_config(REFERENCE_DIR)
+    others = [name for name in variants if name not in COVERED]
+    results = {name: list(model_checks.check_variant(REFERENCE_DIR, name)) for name in others}
+    assert all(len(found) == 1 and found[0].passed for found in results.values())
+    refused = {name for name, (result,) in results.items() if not result.skipped}
+    assert refused == {"uniform_generator_tied"}
+
+
+def test_helpers(subtests):
+    assert len(assert_all_pass(check_helpers(REFERENCE_DIR), subtests)) == 14
+
+
+def test_optimizer(subtests):
+    assert len(assert_all_pass(check_optimizer(REFERENCE_DIR), subtests)) == 16
+
+
+@pytest.fixture
+def copied_set(tmp_path) -> pathlib.Path:
+    return pathlib.Path(shutil.copytree(REFERENCE_DIR, tmp_path / "set"))
+
+
+def change(path: pathlib.Path, key: str, factor: float = 1.0, shift: float = 0.0) -> None:
+    """Changes the largest value of one array."""
+    arrays = dict(np.load(path))
+    array = np.atleast_1d(arrays[key])
+    index = np.unravel_index(np.argmax(np.abs(array)), array.shape)
+    array[index] = array[index] * factor + shift
+    arrays[key] = array.reshape(arrays[key].shape)
+    np.savez(path, **arrays)
+
+
+@pytest.mark.parametrize(
+    ("key", "factor", "shift", "failed"),
+    [
+        ("generator_sequence_output", 1.0002, 0, "encoders"),
+        ("mlm_loss", 0.9998, 0, "masked_lm"),
+        ("mlm_preds", 1, 1, "masked_lm"),
+        ("disc_logits", 1.0002, 0, "discriminator"),
+        ("total_loss", 1.0002, 0, "total_loss"),
+        ("grad_l2", 1.002, 0, "gradients"),
+        ("metric_disc_auc", 1.0002, 0, "metrics"),
+        ("candidates_mask", 0, 0, "masking"),
+    ],
+)
+def test_a_difference_of_the_model_is_found(copied_set, key, factor, shift, failed):
+    change(copied_set / "forward_tied_all.npz", key, factor, shift)
+    results = model_checks.check_variant(copied_set, "tied_all")
+    names = {result.name for result in results if not result.passed}
+    assert names == {f"forward tied_all {failed}"}
+
+
+def test_an_array_that_nothing_compares_is_found(copied_set):
+    path = copied_set / "forward_mlm_only.npz"
+    np.savez(path, **np.load(path), another=np.ones(3))
+    results = model_checks.check_variant(copied_set, "mlm_only")
+    assert [r.detail for r in results if not r.passed] == ["not compared: another"]
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "factor", "checks", "failed"),
+    [
+        ("helpers", "scatter_int_sequence", 2, check_helpers, "helpers scatter_update"),
+        ("helpers", "num_to_predict", 2, check_helpers, "helpers num_to_predict"),
+        (
+            "helpers",
+            "mask_m15/slot_frequency",
+            1.5,
+            check_helpers,
+            "helpers mask_m15 with replacement",
+        ),
+        (
+            "optimizer",
+            "a_pretrain/value/electra/embeddings/word_embeddings",
+            1.00003,
+            check_optimizer,
+            "optimizer a_pretrain values",
+        ),
+        (
+            "optimizer",
+            "c_power/global_norm",
+            1.00003,
+            check_optimizer,
+            "optimizer c_power norms and rates",
+        ),
+    ],
+)
+def test_a_difference_elsewhere_is_found(copied_set, file, key, factor, checks, failed):
+    change(copied_set / f"{file}.npz", key, factor)
+    assert {result.name for result in checks(copied_set) if not result.passed} == {failed}

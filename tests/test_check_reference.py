@@ -1,0 +1,73 @@
+"""The command line of the reference check: lines, summary, status and missing files."""
+
+import pathlib
+import shutil
+
+import pytest
+
+from tests import check_reference
+from tests.reference.result import CheckResult
+
+REFERENCE_DIR = pathlib.Path(__file__).parent / "data/reference/pretraining"
+
+
+@pytest.mark.parametrize(("passed", "status"), [(True, 0), (False, 1)])
+def test_status_and_summary(monkeypatch, capsys, passed, status):
+    results = [
+        CheckResult("first", True, "3 compared"),
+        CheckResult("second", passed, "detail"),
+        CheckResult("third", True, "reason", skipped=True),
+    ]
+    monkeypatch.setattr(check_reference, "run_checks", lambda *_: iter(results))
+    assert check_reference.main(["--reference_dir", str(REFERENCE_DIR)]) == status
+    lines = capsys.readouterr().out.splitlines()
+    word = "PASS" if passed else "FAIL"
+    assert lines[:3] == [
+        "PASS first: 3 compared",
+        f"{word} second: detail",
+        "SKIP third: reason",
+    ]
+    assert lines[3].startswith(f"{1 + passed} passed, {1 - passed} failed, 1 skipped in ")
+
+
+def test_the_small_set_is_whole():
+    result = check_reference.check_files(REFERENCE_DIR)
+    assert result.passed, result.detail
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "helpers.npz",
+        "forward_config.json",
+        "forward_temperature.npz",
+        "ckpt_tied_all.data-00000-of-00001",
+        "corpus.txt",
+        "pretrain_data-1-of-3.tfrecord",
+    ],
+)
+def test_a_missing_file_is_named(tmp_path, name):
+    copy = pathlib.Path(shutil.copytree(REFERENCE_DIR, tmp_path / "set"))
+    (copy / name).unlink()
+    result = check_reference.check_files(copy)
+    assert not result.passed
+    assert result.detail == f"missing: {name}"
+
+
+def test_an_empty_folder_fails_in_every_part(tmp_path, capsys):
+    assert check_reference.main(["--reference_dir", str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:-1]] == [
+        "FAIL files",
+        "FAIL data",
+        "FAIL helpers",
+        "FAIL forward",
+        "FAIL optimizer",
+    ]
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as error:
+        check_reference.main(["--reference_dir", str(tmp_path / "nowhere")])
+    assert error.value.code == 2
+    assert "nowhere does not exist" in capsys.readouterr().err
