@@ -55,6 +55,11 @@ class TrainingSteps:
         self._step = step
         self._sums = SumsOnDevice()
         self._last_terms: dict[str, tf.Variable] = {}
+        self._replica_function = self._replica_step
+        if config.jit_compile:
+            self._replica_function = tf.function(
+                self._replica_step, jit_compile=True, autograph=False
+            )
         self._run = tf.function(self._run_steps, autograph=False)
 
     def run(self, iterator: tf.data.Iterator, num_steps: int) -> None:
@@ -73,7 +78,7 @@ class TrainingSteps:
 
     def _run_steps(self, iterator: tf.data.Iterator, num_steps: tf.Tensor) -> None:
         def body(done: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            per_replica = self._strategy.run(self._replica_step, args=(next(iterator),))
+            per_replica = self._strategy.run(self._replica_function, args=(next(iterator),))
             sums = {
                 name: self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
                 for name, value in per_replica.items()

@@ -83,6 +83,8 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
             )
     except UserError as error:
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
+    except SystemExit:
+        sys.exit(0)  # absl has printed what --help asked for, and would exit with 1
     try:
         status = main()
     except UserError as error:

@@ -199,3 +199,16 @@ def test_every_mode_trains(make_config, overrides):
     assert ("disc_loss" in values) == config.electra_objective
     if config.disallow_correct:
         assert values["sampled_masked_lm_accuracy"] == 0
+
+
+def test_a_step_compiled_by_xla_computes_the_same(make_config, tmp_path):
+    plain = make_config(num_train_steps=2, model_dir=str(tmp_path / "plain"))
+    compiled = make_config(
+        num_train_steps=2, model_dir=str(tmp_path / "compiled"), jit_compile=True
+    )
+    training.train(plain, quiet)
+    training.train(compiled, quiet)
+    actual = weights_of(compiled, 2)
+    for name, value in weights_of(plain, 2).items():
+        # The smallest gradients are rounding noise, which Adam scales up to 1e-3.
+        np.testing.assert_allclose(actual[name], value, atol=2e-5, err_msg=name)

@@ -1,0 +1,113 @@
+"""Fused kernels give the values and gradients of the plain operations."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import layers, pretraining_model, random_bits
+from electra_tf.fused import fused, plain_operations
+
+WIDTH = 12
+
+
+def normal(*shape: int) -> tf.Tensor:
+    return tf.constant(np.random.default_rng(sum(shape)).normal(size=shape), tf.float32)
+
+
+def key() -> tf.Tensor:
+    return random_bits.make_key(5, 6, "dropout")
+
+
+X = (2, 5, WIDTH)
+KERNELS = {
+    "add_bias": (layers.add_bias, [normal(*X), normal(WIDTH)], {}),
+    "split_heads": (layers.split_heads, [normal(*X), normal(WIDTH)], {"num_heads": 2}),
+    "merge_heads": (layers.merge_heads, [normal(2, 3, 5, 4)], {}),
+    "attention_softmax": (
+        layers.attention_softmax,
+        [normal(2, 3, 5, 5), tf.constant([[1.0, 1, 1, 0, 0], [1, 1, 1, 1, 1]]), key()],
+        {"rate": 0.3},
+    ),
+    **{
+        name: (layers.bias_activation, [normal(*X), normal(WIDTH)], {"activation": name})
+        for name in ("gelu", "gelu_tanh", "relu")
+    },
+    "add_norm": (
+        layers.add_norm,
+        [normal(*X), normal(*X), normal(WIDTH), normal(WIDTH), normal(WIDTH), key()],
+        {"rate": 0.3, "epsilon": 1e-12},
+    ),
+    "norm_dropout": (
+        layers.norm_dropout,
+        [normal(*X), normal(WIDTH), normal(WIDTH), key()],
+        {"rate": 0.3, "epsilon": 1e-12},
+    ),
+    "activation_norm": (
+        layers.activation_norm,
+        [normal(*X), normal(WIDTH), normal(WIDTH), normal(WIDTH)],
+        {"activation": "gelu", "epsilon": 1e-12},
+    ),
+    "softmax_cross_entropy": (
+        pretraining_model.softmax_cross_entropy,
+        [normal(2, 5, WIDTH), tf.constant([[0, 3, 11, 1, 1], [2, 2, 7, 9, 0]])],
+        {},
+    ),
+}
+
+
+def values_and_gradients(function, tensors, options):
+    """Returns the outputs and, of a weighted sum of them, the gradients."""
+    floats = [t for t in tensors if t.dtype.is_floating]
+    with tf.GradientTape() as tape:
+        tape.watch(floats)
+        outputs = tf.nest.flatten(function(*tensors, **options))
+        total = tf.add_n([tf.reduce_sum(y * tf.cos(y + i)) for i, y in enumerate(outputs)])
+    return outputs + tape.gradient(total, floats, unconnected_gradients="zero")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_equals_the_plain_operations(name):
+    function, tensors, options = KERNELS[name]
+    fast = values_and_gradients(function, tensors, options)
+    with plain_operations():
+        plain = values_and_gradients(function, tensors, options)
+    assert len(fast) == len(plain)
+    for a, b in zip(fast, plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_gelu_is_the_one_with_erf():
+    y = layers.bias_activation(tf.constant([[1.0]]), tf.zeros([1]), activation="gelu")
+    assert float(y[0, 0]) == pytest.approx(0.841345, abs=1e-6)  # Phi(1)
+    y = layers.bias_activation(tf.constant([[1.0]]), tf.zeros([1]), activation="gelu_tanh")
+    assert float(y[0, 0]) == pytest.approx(0.841192, abs=1e-6)
+
+
+def test_padding_keys_get_no_attention():
+    probs = layers.attention_softmax(
+        normal(1, 2, 4, 4), tf.constant([[1.0, 1, 0, 0]]), key(), rate=0.0
+    )
+    assert np.all(probs.numpy()[..., 2:] == 0)
+    np.testing.assert_allclose(np.sum(probs, axis=-1), 1, rtol=1e-6)
+
+
+def test_bfloat16_goes_in_and_out():
+    x = tf.cast(normal(*X), tf.bfloat16)
+    arguments = [x, x, *[normal(WIDTH)] * 3, key()]
+    y = layers.add_norm(*arguments, rate=0.0, epsilon=1e-12)
+    assert y.dtype == tf.bfloat16
+    wide = [tf.cast(t, tf.float32) if t.dtype == tf.bfloat16 else t for t in arguments]
+    expected = layers.add_norm(*wide, rate=0.0, epsilon=1e-12)
+    np.testing.assert_allclose(tf.cast(y, tf.float32), expected, rtol=1e-2, atol=2e-2)
+
+
+def test_only_outputs_that_are_used_get_a_gradient():
+    @fused()
+    def both(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return x * 2, x * 3
+
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        total = tf.reduce_sum(both(x)[1])
+    np.testing.assert_array_equal(tape.gradient(total, x), [3, 3])
