@@ -1,0 +1,99 @@
+"""Configurations: the authors' defaults, what follows from what, and every refusal."""
+
+import json
+
+import pytest
+
+from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.errors import UserError
+
+
+def create(**given) -> PretrainingConfig:
+    return PretrainingConfig.create(**{"data_dir": "data", "model_name": "m", **given})
+
+
+def test_small_has_the_authors_values():
+    config = create()
+    assert (config.learning_rate, config.train_batch_size, config.max_seq_length) == (
+        5e-4,
+        128,
+        128,
+    )
+    assert (config.num_train_steps, config.num_warmup_steps) == (1_000_000, 10_000)
+    assert (config.gen_weight, config.disc_weight, config.mask_prob) == (1.0, 50.0, 0.15)
+    assert config.max_predictions_per_seq == 19
+    assert config.embedding_size == 128
+    assert config.pretrain_tfrecords == "data/pretrain_tfrecords/pretrain_data.tfrecord*"
+    assert config.vocab_file == "data/vocab.txt"
+    assert config.model_dir == "data/models/m"
+    assert config.results_txt == "data/models/m/results/unsup_results.txt"
+    encoder, generator = discriminator_config(config), generator_config(config)
+    assert (encoder.hidden_size, encoder.num_hidden_layers) == (256, 12)
+    assert (encoder.num_attention_heads, encoder.intermediate_size) == (4, 1024)
+    assert (generator.hidden_size, generator.num_attention_heads) == (64, 1)
+    assert (generator.num_hidden_layers, generator.embedding_size) == (12, 128)
+
+
+def test_embeddings_are_as_wide_as_base_and_large():
+    assert create(model_size="base").embedding_size == 768
+    assert create(model_size="large").embedding_size == 1024
+
+
+def test_debug_shrinks_the_run_but_given_values_win():
+    config = create(debug=True, num_train_steps=7)
+    assert (config.train_batch_size, config.eval_batch_size, config.num_eval_steps) == (8, 4, 2)
+    assert config.num_train_steps == 7
+
+
+def test_overrides_reach_the_discriminator_and_leave_the_generators_heads_alone():
+    config = create(model_hparam_overrides={"hidden_size": 512, "num_attention_heads": 16})
+    assert discriminator_config(config).num_attention_heads == 16
+    assert discriminator_config(config).head_size == 32
+    assert generator_config(config).num_attention_heads == 2
+
+
+def test_generator_with_its_own_embeddings_has_them_as_wide_as_itself():
+    assert generator_config(create(untied_generator_embeddings=True)).embedding_size == 64
+    assert generator_config(create(untied_generator=False)) == discriminator_config(create())
+
+
+def test_json_holds_every_hyperparameter():
+    values = json.loads(create(model_hparam_overrides={"hidden_act": "relu"}).to_json())
+    assert values["model_hparam_overrides"] == {"hidden_act": "relu"}
+    assert create(**values) == create(model_hparam_overrides={"hidden_act": "relu"})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"data_dir": None}, "--data_dir is required"),
+        ({"model_size": "huge"}, "--model_size must be one of small, base, large"),
+        (
+            {"model_hparam_overrides": {"hidden_sise": 8}},
+            "hidden_sise.*[Dd]id you mean.*hidden_size",
+        ),
+        (
+            {"model_hparam_overrides": {"hidden_size": 100, "num_attention_heads": 3}},
+            r"hidden_size \(100\) is not a multiple of num_attention_heads \(3\)",
+        ),
+        ({"model_hparam_overrides": {"hidden_act": "swish"}}, "hidden_act must be one of"),
+        ({"model_hparam_overrides": {"hidden_dropout_prob": 1.0}}, "hidden_dropout_prob"),
+        ({"model_hparam_overrides": {"num_hidden_layers": 0}}, "num_hidden_layers"),
+        ({"model_hparam_overrides": {"vocab_size": 9}}, "--vocab_size=30522 but"),
+        ({"do_eval": True}, "both are true"),
+        ({"do_train": False}, "both are false"),
+        ({"uniform_generator": True, "untied_generator": False}, "--uniform_generator"),
+        ({"uniform_generator": True, "electra_objective": False}, "--uniform_generator"),
+        ({"mask_prob": 1.0}, "--mask_prob"),
+        ({"max_seq_length": 513}, "512 position embeddings"),
+        ({"generator_layers": 0.01}, "--generator_layers=0.01"),
+        ({"train_batch_size": 0}, "--train_batch_size must be positive"),
+        ({"temperature": float("nan")}, "--temperature must be positive"),
+        ({"learning_rate": -1.0}, "--learning_rate must not be negative"),
+        ({"precision": "float16"}, "--precision must be one of"),
+        ({"strategy": "many"}, "--strategy must be one of"),
+    ],
+)
+def test_refusals_name_the_flag(given, message):
+    with pytest.raises(UserError, match=message):
+        create(**given)

@@ -1,0 +1,90 @@
+"""The optimizer against NumPy; its trajectories against the authors' are in tests/reference."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.optimizer import (
+    ElectraAdam,
+    WarmupPolynomialDecay,
+    clip_by_global_norm,
+    layer_factors,
+)
+
+
+def test_schedule_rises_to_the_peak_and_falls_to_0():
+    schedule = WarmupPolynomialDecay(1.0, num_train_steps=100, warmup_steps=10)
+    rates = [float(schedule(step)) for step in range(101)]
+    assert rates[0] == pytest.approx(0.1 * 0.99)
+    assert rates[9] == pytest.approx(0.9)
+    assert max(rates) == rates[9]
+    assert rates[99] == rates[100] == 0
+    assert float(WarmupPolynomialDecay(1.0, 100, 10, first_update=0)(0)) == 0
+
+
+def test_warmup_is_the_longer_of_steps_and_proportion():
+    by_share = WarmupPolynomialDecay(1.0, 100, warmup_steps=5, warmup_proportion=0.2)
+    assert float(by_share(9)) == pytest.approx(0.9 * 0.5)
+    assert float(WarmupPolynomialDecay(1.0, 100, power=2.0)(49)) == pytest.approx(0.25)
+    restored = WarmupPolynomialDecay.from_config(by_share.get_config())
+    assert float(restored(9)) == float(by_share(9))
+
+
+def test_three_updates_equal_numpy():
+    start = {"kernel": np.array([[1.0, -2.0]]), "bias": np.array([0.5])}
+    variables = [keras.Variable(value.astype(np.float32), name=n) for n, value in start.items()]
+    optimizer = ElectraAdam(0.1, weight_decay_rate=0.01)
+    optimizer.build(variables)
+    expected = dict(start)
+    m = dict.fromkeys(start, 0.0)
+    v = dict.fromkeys(start, 0.0)
+    generator = np.random.default_rng(0)
+    for _ in range(3):
+        gradients = {n: generator.normal(size=value.shape) for n, value in start.items()}
+        optimizer.apply([tf.constant(g, tf.float32) for g in gradients.values()], variables)
+        for n, g in gradients.items():
+            m[n] = 0.9 * m[n] + 0.1 * g
+            v[n] = 0.999 * v[n] + 0.001 * g**2
+            decay = 0.01 if n == "kernel" else 0.0
+            update = m[n] / (np.sqrt(v[n]) + 1e-6) + decay * expected[n]
+            expected[n] = expected[n] - 0.1 * update
+    for variable in variables:
+        np.testing.assert_allclose(variable, expected[variable.name], rtol=1e-5)
+
+
+def test_clipping_scales_all_gradients_by_one_factor():
+    gradients = [tf.constant([3.0, 0.0]), tf.constant([[4.0]])]
+    clipped, norm = clip_by_global_norm(gradients, 1.0)
+    assert float(norm) == 5
+    np.testing.assert_allclose(clipped[0], [0.6, 0])
+    np.testing.assert_allclose(clipped[1], [[0.8]])
+    untouched, _ = clip_by_global_norm(gradients, 10.0)
+    np.testing.assert_array_equal(untouched[0], gradients[0])
+    broken, norm = clip_by_global_norm([tf.constant([np.inf]), tf.constant([1.0])], 1.0)
+    assert not np.isfinite(float(norm))
+    assert not np.all(np.isfinite(np.concatenate(broken)))
+
+
+def test_layer_wise_rates():
+    paths = [
+        "electra/embeddings/word_embeddings",
+        "electra/layer_0/output/kernel",
+        "electra/layer_11/output/kernel",
+        "task_specific/dense/kernel",
+    ]
+    ours = layer_factors(paths, 0.8, 12)
+    assert [ours[p] for p in paths] == pytest.approx([0.8**13, 0.8**12, 0.8, 1.0])
+    theirs = layer_factors(paths, 0.8, 12, authors_exponents=True)
+    assert [theirs[p] for p in paths] == pytest.approx([0.8**14, 0.8**13, 0.8**2, 1.0])
+    with pytest.raises(ValueError, match="pooler"):
+        layer_factors(["pooler/kernel"], 0.8, 12)
+
+
+def test_layer_factors_scale_the_update():
+    variables = [keras.Variable(np.ones(2, np.float32), name=n) for n in ("a", "b")]
+    optimizer = ElectraAdam(0.1, layer_factors={"a": 0.5, "b": 1.0})
+    optimizer.build(variables)
+    optimizer.apply([tf.ones(2), tf.ones(2)], variables)
+    moved = [1 - float(variable[0]) for variable in variables]
+    assert moved[0] == pytest.approx(0.5 * moved[1], rel=1e-4)

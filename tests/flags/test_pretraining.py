@@ -1,0 +1,98 @@
+"""Flags of run_pretraining.py: the authors' spellings, precedence, refusals."""
+
+import json
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.config import PretrainingConfig
+from electra_tf.errors import UserError
+from flags import command_line, pretraining
+
+
+def parse(*arguments: str) -> PretrainingConfig:
+    flag_values = absl_flags.FlagValues()
+    pretraining.define_flags(flag_values)
+    command_line.parse(["program", *arguments], None, flag_values)
+    return pretraining.config_from_flags(flag_values)
+
+
+REQUIRED = ("--data-dir", "data", "--model-name", "small")
+
+
+def test_the_authors_command():
+    config = parse(
+        *REQUIRED,
+        "--hparams",
+        '{"model_size": "base", "learning_rate": 2e-4, "use_tpu": false, "tpu_name": null, '
+        '"model_hparam_overrides": {"num_hidden_layers": 6}, "num_train_steps": 766000.0}',
+    )
+    assert config.model_name == "small"
+    assert config.model_size == "base"
+    assert config.learning_rate == 2e-4
+    assert config.num_train_steps == 766000
+    assert isinstance(config.num_train_steps, int)
+    assert config.model_hparam_overrides == {"num_hidden_layers": 6}
+
+
+def test_hparams_from_a_file_and_flags_over_them(tmp_path):
+    path = tmp_path / "hparams.json"
+    path.write_text(json.dumps({"learning_rate": 1, "train_batch_size": 4, "debug": True}))
+    config = parse(*REQUIRED, f"--hparams={path}", "--train_batch_size=6", "--seed", "3")
+    assert (config.learning_rate, config.train_batch_size, config.seed) == (1.0, 6, 3)
+    assert config.num_train_steps == 20
+
+
+@pytest.mark.parametrize(
+    "spelling", [["--electra-objective", "False"], ["--noelectra_objective"]]
+)
+def test_booleans_take_values_as_the_authors_wrote_them(spelling):
+    assert not parse(*REQUIRED, *spelling).electra_objective
+
+
+def test_every_hyperparameter_of_the_authors_is_known():
+    # The attributes of configure_pretraining.py's PretrainingConfig.
+    # fmt: off
+    names = {
+        "debug", "do_train", "do_eval", "electra_objective", "electric_objective",
+        "gen_weight", "disc_weight", "mask_prob", "learning_rate", "lr_decay_power",
+        "weight_decay_rate", "num_warmup_steps", "num_train_steps",
+        "iterations_per_loop", "save_checkpoints_steps", "keep_checkpoint_max",
+        "model_size", "model_hparam_overrides", "embedding_size", "vocab_size",
+        "do_lower_case", "uniform_generator", "two_tower_generator",
+        "untied_generator_embeddings", "untied_generator", "generator_layers",
+        "generator_hidden_size", "disallow_correct", "temperature", "max_seq_length",
+        "train_batch_size", "eval_batch_size", "max_predictions_per_seq", "use_tpu",
+        "num_tpu_cores", "tpu_job_name", "tpu_name", "tpu_zone", "gcp_project",
+        "pretrain_tfrecords", "vocab_file", "model_name", "model_dir", "results_txt",
+        "results_pkl", "num_eval_steps",
+    }
+    # fmt: on
+    known = {*PretrainingConfig.__dataclass_fields__, *pretraining.RETIRED}
+    assert names <= known
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--learning_rat=1"], "Unknown flag --learning_rat.*learning_rate"),
+        (["--hparams", '{"learning_rat": 1}'], "'learning_rat' in --hparams.*learning_rate"),
+        (
+            ["--hparams", '{"learning_rate": "x"}'],
+            "learning_rate in --hparams must be a number",
+        ),
+        (["--hparams", '{"debug": "maybe"}'], "debug in --hparams must be true or false"),
+        (["--hparams", '{"num_train_steps": 1.5}'], "must be a whole number"),
+        (["--hparams", "{broken"], "--hparams is not valid JSON"),
+        (["--hparams", "[1]"], "must be a JSON object"),
+        (["--hparams", "none.json"], "there is no such file"),
+        (["--hparams", '{"use_tpu": true}'], "use_tpu in --hparams: TPUs"),
+        (["--hparams", '{"electric_objective": true}'], "Electric"),
+        (["--num_train_steps=many"], "num_train_steps"),
+        (["--model_size=huge"], "model_size"),
+        (["--model_hparam_overrides={"], "--model_hparam_overrides is not valid JSON"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(UserError, match=message):
+        parse(*REQUIRED, *arguments)
