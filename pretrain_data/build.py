@@ -235,5 +235,6 @@ def _say_result(
         f"--data_dir={shlex.quote(str(config.output_dir.parent))} "
         f"--pretrain_tfrecords={shlex.quote(f'{config.output_dir}/{SHARD_PREFIX}*')} "
         f"--vocab_file={shlex.quote(str(config.vocab_file))} "
-        f"--max_seq_length={manifest.max_seq_length}"
+        f"--vocab_size={manifest.vocab_size} --max_seq_length={manifest.max_seq_length}"
+        + ("" if manifest.do_lower_case else " --do_lower_case=false")
     )

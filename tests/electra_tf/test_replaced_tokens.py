@@ -1,0 +1,49 @@
+"""What the demo shows: corrupted sentences with the discriminator's beliefs."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import replaced_tokens
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.replaced_tokens import InspectedToken
+from electra_tf.training import special_token_ids
+from pretrain_data.tokenizer import Tokenizer
+from pretrain_data.vocabulary import load_vocabulary
+
+SENTENCE = [
+    InspectedToken("the", "the", 0.1),
+    InspectedToken("dog", "cat", 0.9),
+    InspectedToken("sat", "sat", 0.7),
+    InspectedToken("##ting", "##s", 0.2),
+]
+
+
+def test_text_without_colours():
+    rendered = replaced_tokens.render(SENTENCE, color=False)
+    assert rendered == "the dog?(cat) sat?ting(##s)"
+
+
+def test_colours():
+    rendered = replaced_tokens.render(SENTENCE, color=True)
+    assert "\x1b[1;31;4mdog\x1b[0m" in rendered
+    assert "\x1b[1;31msat\x1b[0m" in rendered
+    assert rendered.startswith("the ")
+
+
+def test_sentences_are_padded_masked_and_read_back(make_config, tiny_data):
+    config = make_config(mask_prob=0.5, max_predictions_per_seq=8)
+    vocabulary = load_vocabulary(tiny_data / "vocab.txt", "--vocab_file")
+    tokenizer = Tokenizer(vocabulary, True, True)
+    sentences = ["w1 w2 w3 w4 w5 w6 w7 w8", "w3 " * 40, ""]
+    encoded = replaced_tokens.encode(vocabulary, tokenizer, sentences, 16)
+    np.testing.assert_array_equal(np.sum(encoded["input_mask"], axis=1), [10, 16, 2])
+    assert encoded["input_ids"].dtype == tf.int32
+    keras.utils.set_random_seed(0)
+    model = PretrainingModel(config, special_token_ids(vocabulary))
+    shown = replaced_tokens.inspect_sentences(model, vocabulary, tokenizer, sentences, 0)
+    assert [item.original for item in shown[0]] == sentences[0].split()
+    assert [len(tokens) for tokens in shown] == [8, 14, 0]
+    assert any(item.token != item.original for item in shown[0])
+    assert all(0 < item.probability < 1 for item in shown[0])
+    assert replaced_tokens.render(shown[2], color=True) == ""

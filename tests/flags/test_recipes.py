@@ -1,0 +1,29 @@
+"""Every recipe is a flag file that makes a model."""
+
+import pathlib
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.config import discriminator_config, generator_config
+from flags import command_line, pretraining
+
+RECIPES = sorted((pathlib.Path(__file__).parents[2] / "recipes").glob("*.flags"))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_recipe(recipe):
+    flag_values = absl_flags.FlagValues()
+    pretraining.define_flags(flag_values)
+    # absl defines --flagfile on its global flags alone.
+    arguments = flag_values.read_flags_from_files([f"--flagfile={recipe}"])
+    command_line.parse(["x", "--data-dir=d", "--model-name=m", *arguments], None, flag_values)
+    config = pretraining.config_from_flags(flag_values)
+    assert generator_config(config).hidden_size <= discriminator_config(config).hidden_size
+    header = [line for line in recipe.read_text().splitlines() if line.startswith("#")]
+    for word in ("Command:", "Hardware:"):
+        assert any(word in line for line in header)
+
+
+def test_the_published_sizes_are_there():
+    assert {"quickstart", "small", "base", "large"} <= {path.stem for path in RECIPES}

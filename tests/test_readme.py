@@ -1,0 +1,83 @@
+"""Runs every command of the README in a copy of the repository, with fewer steps.
+
+`make demo` and `make test` are run by `.ci/run`.
+"""
+
+import io
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+# Appended to the training commands; a later flag wins over the recipe's.
+QUICKLY = ["--num_train_steps=2", "--iterations_per_loop=1", "--num_eval_steps=2"]
+NOT_RUN_HERE = ("make", "pip", "tensorboard")
+
+
+def readme_commands() -> list[list[str]]:
+    """Returns the commands of the README's bash blocks, in order."""
+    commands = []
+    for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words and words[0] not in NOT_RUN_HERE:
+                commands.append(words)
+    return commands
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory) -> pathlib.Path:
+    """A folder that looks like the repository, whose outputs stay in it."""
+    folder = tmp_path_factory.mktemp("readme")
+    for name in ("recipes", "tests"):
+        (folder / name).symlink_to(ROOT / name)
+    for path in ROOT.glob("*.py"):
+        (folder / path.name).symlink_to(path)
+    shutil.copytree(ROOT / "demo", folder / "demo", ignore=shutil.ignore_patterns("output"))
+    archives = folder / "data" / "openwebtext"
+    archives.mkdir(parents=True)
+    shutil.copy(ROOT / "demo" / "vocab.txt", folder / "data" / "vocab.txt")
+    for name in ("urlsf_subset00-1_data.xz", "urlsf_subset00-2_data.xz"):
+        with tarfile.open(archives / name, "w:xz") as archive:
+            text = b"The first line of a page.\nAnother line of it.\n" * 20
+            member = tarfile.TarInfo("0001-page.txt")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    return folder
+
+
+def test_the_readmes_commands_work(workplace):
+    commands = readme_commands()
+    programs = {command[1] for command in commands}
+    assert {
+        "build_pretraining_dataset.py",
+        "build_openwebtext_pretraining_dataset.py",
+        "run_pretraining.py",
+    } <= programs
+    for command in commands:
+        assert command[0] == "python", command
+        extra = QUICKLY if command[1] == "run_pretraining.py" else []
+        result = subprocess.run(
+            [sys.executable, *command[1:], *extra],
+            cwd=workplace,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert result.returncode == 0, f"{shlex.join(command)}\n{result.stdout}{result.stderr}"
+        # Nothing but ours is printed, and never a warning of TensorFlow's.
+        assert result.stderr == "", shlex.join(command)
+
+
+def test_the_readmes_files_exist():
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
+    named = re.findall(r"`((?:\w+/)+[\w.]*)`", README)
+    missing = [path for path in links + named if not (ROOT / path).exists()]
+    assert [path for path in missing if not path.startswith("DATA_DIR")] == []
