@@ -23,10 +23,10 @@ demo: $(READY)
 	cp demo/vocab.txt $(OUTPUT)/vocab.txt
 	$(BIN)/python build_pretraining_dataset.py --corpus-dir demo/corpus \
 	  --vocab-file demo/vocab.txt --output-dir $(OUTPUT)/pretrain_tfrecords \
-	  --max-seq-length 64 --seed 1 --overwrite
+	  --max-seq-length 32 --seed 1 --overwrite
 	$(BIN)/python build_pretraining_dataset.py --corpus-dir demo/corpus_heldout \
 	  --vocab-file demo/vocab.txt --output-dir $(OUTPUT)/eval_tfrecords \
-	  --max-seq-length 64 --seed 1 --overwrite
+	  --max-seq-length 32 --seed 1 --overwrite
 	rm -rf $(OUTPUT)/models/quickstart
 	$(BIN)/python run_pretraining.py $(RUN) $(EVAL)
 	$(BIN)/python run_pretraining.py $(RUN) $(EVAL) --do_train=false --do_eval

@@ -28,8 +28,11 @@ def main() -> None:
 
     if config.do_train:
         training.train(config)
+        more = ("--do_train=false", "--do_eval")
+        print(command_line.next_command("run_pretraining.py", *more))
     else:
         training.evaluate(config)
+        print(command_line.next_command("-m demo.show_replaced_tokens"))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ def main() -> None:
         worst = sorted(tokens, key=lambda item: -item.probability)[:3]
         named = ", ".join(f"{item.token} {item.probability:.0%}" for item in worst)
         print(f"    most suspected: {named}")
+    print("\nNext: pre-train on your own text, see README.md")
 
 
 if __name__ == "__main__":

@@ -109,10 +109,6 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
     say(f"Checkpoint:  {checkpoints.latest}")
     say(f"Log:         {log.path}")
     say(f"TensorBoard: tensorboard --logdir {log.tensorboard_dir}")
-    say(
-        f"Next:        python run_pretraining.py --data_dir={config.data_dir} "
-        f"--model_name={config.model_name} --do_train=false --do_eval … (the same flags)"
-    )
     return values
 
 
@@ -140,7 +136,7 @@ def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> d
     )
     say(f"step {step}  {format_metrics(values)}")
     for path in written:
-        say(f"Results: {path}")
+        say(f"Results:     {path}")
     return values
 
 

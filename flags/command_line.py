@@ -1,6 +1,7 @@
 """Runs a command's main: spelling of flags, errors, TensorFlow kept out until parsed."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -93,6 +94,11 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED_STATUS)
     sys.exit(status or 0)
+
+
+def next_command(program: str, *more: str) -> str:
+    """Returns the line that proposes `program` with the flags of this command and `more`."""
+    return f"Next:        python {program} {shlex.join([*sys.argv[1:], *more])}"
 
 
 def silence_tensorflow() -> None:
