@@ -69,16 +69,24 @@ def _receive(
     """Yields what the processes send until `results` is filled by the caller."""
     while None in results:
         try:
-            yield messages.get(timeout=1.0)
-            continue
+            message = messages.get(timeout=1.0)
         except queue.Empty:
-            pass
-        for process, result in zip(processes, results, strict=True):
-            if result is None and process.exitcode is not None and messages.empty():
-                raise WorkerError(
-                    f"A process of the build ended with exit code {process.exitcode}; it may "
-                    "have run out of memory. Fewer --num-processes need less."
-                )
+            _check_alive(messages, processes, results)
+        else:
+            yield message
+
+
+def _check_alive(
+    messages: multiprocessing.Queue,
+    processes: list[multiprocessing.Process],
+    results: list[Result | None],
+) -> None:
+    for process, result in zip(processes, results, strict=True):
+        if result is None and process.exitcode is not None and messages.empty():
+            raise WorkerError(
+                f"A process of the build ended with exit code {process.exitcode}; it may "
+                "have run out of memory. Fewer --num-processes need less."
+            )
 
 
 def _work(job: Job, messages: multiprocessing.Queue) -> None:

@@ -29,8 +29,15 @@ class ProgressLine:
         self._has_drawn = False
 
     def update(self, disk_bytes: int, text_bytes: int, examples: int) -> None:
-        """Shows totals so far, unless the last time was a moment ago."""
+        """Shows totals so far, unless the last time was a moment ago.
+
+        The clock starts anew as long as nothing has been read: loading TensorFlow takes
+        longer than reading a small corpus.
+        """
         now = time.monotonic()
+        if not disk_bytes:
+            self._start = now
+            return
         if now - self._last_shown < self._interval:
             return
         self._last_shown = now

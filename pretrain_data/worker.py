@@ -74,7 +74,7 @@ class WorkerError(RuntimeError):
 
 
 def run_job(job: Job, report: Callable[[Totals], None]) -> Result:
-    """Builds the shards of `job`, calling `report` after every block of text.
+    """Builds the shards of `job`, calling `report` at the start and after every block.
 
     Raises:
         UserError: a corpus file cannot be read.
@@ -96,6 +96,7 @@ def run_job(job: Job, report: Callable[[Totals], None]) -> Result:
         job.max_seq_length,
         job.vocabulary.size,
     )
+    report(Totals())  # the start is over
     with _no_garbage_collection():
         return _build_shards(job, tokenizer, builder, writer, report)
 
