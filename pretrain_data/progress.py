@@ -35,7 +35,7 @@ class ProgressLine:
         longer than reading a small corpus.
         """
         now = time.monotonic()
-        if not disk_bytes:
+        if not text_bytes:
             self._start = now
             return
         if now - self._last_shown < self._interval:
