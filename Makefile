@@ -30,7 +30,7 @@ demo: $(READY)
 	rm -rf $(OUTPUT)/models/quickstart
 	$(BIN)/python run_pretraining.py $(RUN) $(EVAL)
 	$(BIN)/python run_pretraining.py $(RUN) $(EVAL) --do_train=false --do_eval
-	$(BIN)/python -m demo.show_replaced_tokens $(RUN) --text_file demo/sentences.txt --color
+	$(BIN)/python show_replaced_tokens.py $(RUN) --text_file demo/sentences.txt --color
 
 test: $(READY)
 	$(BIN)/ruff check .

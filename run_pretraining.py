@@ -32,7 +32,8 @@ def main() -> None:
         print(command_line.next_command("run_pretraining.py", *more))
     else:
         training.evaluate(config)
-        print(command_line.next_command("-m demo.show_replaced_tokens"))
+        if config.electra_objective:
+            print(command_line.next_command("show_replaced_tokens.py"))
 
 
 if __name__ == "__main__":

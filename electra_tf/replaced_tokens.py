@@ -1,15 +1,22 @@
 """Corrupts sentences with the generator and asks the discriminator which tokens it did."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import training
+from electra_tf.config import PretrainingConfig
+from electra_tf.errors import UserError
 from electra_tf.outputs import Randomness
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.strategies import create_strategy
 from pretrain_data.tokenizer import Tokenizer
 from pretrain_data.vocabulary import Vocabulary
+
+# Suspects named below each sentence.
+_NUM_NAMED = 3
 
 
 class InspectedToken(NamedTuple):
@@ -24,6 +31,37 @@ class InspectedToken(NamedTuple):
     token: str
     original: str
     probability: float
+
+
+def show(
+    config: PretrainingConfig,
+    sentences: Sequence[str],
+    *,
+    color: bool,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Corrupts the sentences with the newest checkpoint's generator and prints them.
+
+    Raises:
+        UserError: where there is no checkpoint, or a discriminator is not part of it.
+    """
+    if not config.electra_objective:
+        raise UserError("--electra_objective is false: such a model has no discriminator")
+    vocabulary = training.load_checked_vocabulary(config)
+    strategy = create_strategy(config.strategy)
+    model, step, _ = training.load_model(config, vocabulary, strategy)
+    tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
+    say(f"The generator replaced some tokens of each sentence (model of step {step}).")
+    say(
+        "Underlined: replaced. Red: what the discriminator suspects most."
+        if color
+        else "token(original): replaced. token?: what the discriminator suspects most."
+    )
+    for tokens in inspect_sentences(model, vocabulary, tokenizer, sentences, config.seed):
+        say(f"\n  {render(tokens, color=color)}")
+        worst = sorted(tokens, key=lambda item: -item.probability)[:_NUM_NAMED]
+        named = ", ".join(f"{item.token} {item.probability:.0%}" for item in worst)
+        say(f"    most suspected: {named}")
 
 
 def inspect_sentences(

@@ -41,7 +41,7 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
         UserError: for bad input, a checkpoint of another model, or a loss that is
             no longer finite; the last good checkpoint is kept.
     """
-    vocabulary = _load_vocabulary(config)
+    vocabulary = load_checked_vocabulary(config)
     files = _check_records(config.pretrain_tfrecords, TRAIN_FLAG, vocabulary, config)
     if config.eval_tfrecords:
         _check_records(config.eval_tfrecords, EVAL_FLAG, vocabulary, config)
@@ -118,7 +118,7 @@ def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> d
     Raises:
         UserError: for bad input, or where there is no checkpoint.
     """
-    vocabulary = _load_vocabulary(config)
+    vocabulary = load_checked_vocabulary(config)
     patterns = config.eval_tfrecords or config.pretrain_tfrecords
     flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
     files = _check_records(patterns, flag, vocabulary, config)
@@ -156,6 +156,17 @@ def load_model(
     return model, int(step.numpy()), checkpoints.latest
 
 
+def load_checked_vocabulary(config: PretrainingConfig) -> Vocabulary:
+    """Returns the vocabulary of `--vocab_file`, which must have `--vocab_size` entries."""
+    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
+    if vocabulary.size != config.vocab_size:
+        raise UserError(
+            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has "
+            f"{vocabulary.size} entries: pass --vocab_size={vocabulary.size}"
+        )
+    return vocabulary
+
+
 def special_token_ids(vocabulary: Vocabulary) -> SpecialTokenIds:
     """Returns the ids that masking treats apart."""
     return SpecialTokenIds(vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
@@ -171,16 +182,6 @@ def _build(
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
     return model, optimizer, step
-
-
-def _load_vocabulary(config: PretrainingConfig) -> Vocabulary:
-    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
-    if vocabulary.size != config.vocab_size:
-        raise UserError(
-            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has "
-            f"{vocabulary.size} entries: pass --vocab_size={vocabulary.size}"
-        )
-    return vocabulary
 
 
 def _check_records(

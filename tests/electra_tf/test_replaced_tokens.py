@@ -2,9 +2,11 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from electra_tf import replaced_tokens
+from electra_tf import replaced_tokens, training
+from electra_tf.errors import UserError
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.replaced_tokens import InspectedToken
 from electra_tf.training import special_token_ids
@@ -47,3 +49,18 @@ def test_sentences_are_padded_masked_and_read_back(make_config, tiny_data):
     assert any(item.token != item.original for item in shown[0])
     assert all(0 < item.probability < 1 for item in shown[0])
     assert replaced_tokens.render(shown[2], color=True) == ""
+
+
+def test_shows_sentences_from_the_newest_checkpoint(make_config):
+    config = make_config(num_train_steps=2)
+    training.train(config, lambda line: None)
+    said: list[str] = []
+    replaced_tokens.show(config, ["w1 w2 w3", "w4"], color=False, say=said.append)
+    assert "model of step 2" in said[0]
+    assert sum("most suspected: " in line for line in said) == 2
+
+
+def test_a_model_without_discriminator_is_refused(make_config):
+    config = make_config(electra_objective=False)
+    with pytest.raises(UserError, match="no discriminator"):
+        replaced_tokens.show(config, ["w1"], color=False)

@@ -11,6 +11,7 @@ PROGRAMS = (
     "run_pretraining.py",
     "build_pretraining_dataset.py",
     "build_openwebtext_pretraining_dataset.py",
+    "show_replaced_tokens.py",
 )
 
 

@@ -1,0 +1,35 @@
+"""Flags of show_replaced_tokens.py."""
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.errors import UserError
+from flags import command_line, replaced_tokens
+
+
+def parse(*arguments: str) -> replaced_tokens.ShowConfig:
+    flag_values = absl_flags.FlagValues()
+    replaced_tokens.define_flags(flag_values)
+    command_line.parse(
+        ["program", "--data-dir=d", "--model-name=m", *arguments], None, flag_values
+    )
+    return replaced_tokens.config_from_flags(flag_values)
+
+
+def test_reads_the_lines_with_text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"One line.\n\n  \nAnother \xff.\n")
+    config = parse("--text_file", str(path), "--color")
+    assert config.sentences == ("One line.", "Another \ufffd.")
+    assert config.color
+    assert config.model.model_name == "m"
+    # Test output is no terminal.
+    assert not parse("--text_file", str(path)).color
+
+
+def test_refuses_a_missing_or_empty_file(tmp_path):
+    with pytest.raises(UserError, match=r"--text_file=.*none.txt: No such file"):
+        parse("--text_file", str(tmp_path / "none.txt"))
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(UserError, match="holds no text"):
+        parse("--text_file", str(tmp_path / "empty.txt"))
