@@ -111,6 +111,11 @@ class ElectraAdam(keras.optimizers.Optimizer):
         self.adam_m = self.add_optimizer_variables(variables, "adam_m")
         self.adam_v = self.add_optimizer_variables(variables, "adam_v")
 
+    def learning_rate_at(self, step: int) -> float:
+        """Returns the rate of the update after `step` finished ones."""
+        rate = self._learning_rate
+        return float(rate(step) if callable(rate) else rate)
+
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:

@@ -14,7 +14,7 @@ from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.config import PretrainingConfig
 from electra_tf.errors import UserError
 from electra_tf.evaluation import Evaluator, total_loss, write_results
-from electra_tf.optimizer import create_optimizer
+from electra_tf.optimizer import ElectraAdam, create_optimizer
 from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.strategies import create_strategy
@@ -23,7 +23,7 @@ from electra_tf.train_step import TrainingSteps
 from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
 from pretrain_data.manifest import load_manifest
 from pretrain_data.reader import read_pretraining_records
-from pretrain_data.records import find_record_files
+from pretrain_data.records import find_checked_record_files
 from pretrain_data.vocabulary import Vocabulary, load_vocabulary
 
 TRAIN_FLAG = "--pretrain_tfrecords"
@@ -58,8 +58,6 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
     if first_step >= config.num_train_steps:
         say(f"Nothing to do: the run has its {config.num_train_steps} steps.")
         return {}
-    checkpoints.write_description(_hyperparameters(config), vocabulary.path)
-
     dataset = read_pretraining_records(
         config.pretrain_tfrecords,
         max_seq_length=config.max_seq_length,
@@ -72,6 +70,7 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
         flag=TRAIN_FLAG,
         say=say,
     )
+    checkpoints.write_description(_hyperparameters(config), vocabulary.path)
     with strategy.scope():
         steps = TrainingSteps(model, optimizer, strategy, config, step)
         evaluator = Evaluator(model, strategy)
@@ -174,7 +173,7 @@ def special_token_ids(vocabulary: Vocabulary) -> SpecialTokenIds:
 
 def _build(
     config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
-) -> tuple[PretrainingModel, keras.optimizers.Optimizer, tf.Variable]:
+) -> tuple[PretrainingModel, ElectraAdam, tf.Variable]:
     keras.utils.set_random_seed(config.seed)
     with strategy.scope():
         model = PretrainingModel(config, special_token_ids(vocabulary))
@@ -187,7 +186,9 @@ def _build(
 def _check_records(
     patterns: str, flag: str, vocabulary: Vocabulary, config: PretrainingConfig
 ) -> list[str]:
-    files = find_record_files(patterns, flag)
+    files = find_checked_record_files(
+        patterns, config.max_seq_length, flag, skip_bad_records=config.skip_bad_records
+    )
     for directory in sorted({os.path.dirname(path) for path in files}):
         manifest = load_manifest(directory)
         if manifest is None:
@@ -245,9 +246,7 @@ def _evaluate(
     return {"loss": loss, "gen_loss": values["masked_lm_loss"], **values}
 
 
-def _training_values(
-    sums: dict, optimizer: keras.optimizers.Optimizer, step: int
-) -> dict[str, float]:
+def _training_values(sums: dict, optimizer: ElectraAdam, step: int) -> dict[str, float]:
     values = metrics.finalize(sums)
     train = {
         name.removeprefix("train/"): value
@@ -256,7 +255,7 @@ def _training_values(
     }
     rest = {name: value for name, value in values.items() if not name.startswith("train/")}
     # The rate of the last update: the schedule takes the number of updates before it.
-    train["learning_rate"] = float(optimizer._learning_rate(step - 1))
+    train["learning_rate"] = optimizer.learning_rate_at(step - 1)
     return {**rest, **train}
 
 

@@ -14,10 +14,8 @@ from pretrain_data.bad_records import scan_files
 from pretrain_data.record_format import Run, parse_records, records_of_run
 from pretrain_data.records import (
     DEFAULT_FLAG,
-    check_file_sizes,
-    check_sequence_length,
     count_records,
-    find_record_files,
+    find_checked_record_files,
 )
 
 # Part of the order of the examples, so it does not depend on the machine.
@@ -70,10 +68,9 @@ def read_pretraining_records(
         UserError: no file matches, there is no record, the records have another length, or
             a file another size than its manifest says.
     """
-    files = find_record_files(patterns, flag)
-    if not skip_bad_records:
-        check_file_sizes(files)
-        check_sequence_length(files, max_seq_length, flag)
+    files = find_checked_record_files(
+        patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
+    )
     runs, num_records = _runs(files, max_seq_length, skip_bad_records, start_example, flag, say)
 
     first_epoch, position = 0, start_example

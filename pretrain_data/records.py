@@ -90,6 +90,26 @@ def check_file_sizes(files: Sequence[str]) -> None:
             )
 
 
+def find_checked_record_files(
+    patterns: str | Sequence[str],
+    max_seq_length: int,
+    flag: str = DEFAULT_FLAG,
+    *,
+    skip_bad_records: bool = False,
+) -> list[str]:
+    """Returns the files that match, after a look at their sizes and sequence length.
+
+    Raises:
+        UserError: no file matches, a file is of another size than its manifest says (unless
+            bad records are skipped), or the records have another length.
+    """
+    files = find_record_files(patterns, flag)
+    if not skip_bad_records:
+        check_file_sizes(files)
+        check_sequence_length(files, max_seq_length, flag)
+    return files
+
+
 def check_sequence_length(
     files: Sequence[str], max_seq_length: int, flag: str = DEFAULT_FLAG
 ) -> None:

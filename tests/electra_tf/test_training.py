@@ -175,8 +175,9 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
             training.train(config, quiet)
         assert not pathlib.Path(config.model_dir).exists()
     length = make_config(max_seq_length=8)
-    with pytest.raises(UserError, match="16"):
+    with pytest.raises(UserError, match="hold 16 tokens"):
         training.train(length, quiet)
+    assert not pathlib.Path(length.model_dir).exists()
     evaluation = make_config(do_train=False, do_eval=True)
     with pytest.raises(UserError, match="no checkpoint"):
         training.evaluate(evaluation, quiet)
