@@ -28,12 +28,16 @@ def plain_operations() -> Iterator[None]:
         _enabled.reset(token)
 
 
-def fused(*static: str) -> Callable[[Callable], Callable]:
+def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callable]:
     """Decorator: compiles `function(*tensors, **static)` and its gradient.
 
     Args:
         *static: names of the keyword arguments that are Python values; each
             combination of them is compiled once.
+        sum_apart: for functions whose vectors (float tensors of rank 1) are added to or
+            multiplied with every row of the first tensor. Their gradients are sums over
+            rows, and XLA on CPU computes what it sums anew for each sum; with this the
+            terms are written out once and summed by a kernel of their own.
 
     The function takes tensors by position and returns a tensor or a tuple of
     them. Integer tensors get no gradient.
@@ -43,7 +47,8 @@ def fused(*static: str) -> Callable[[Callable], Callable]:
         @functools.cache
         def compiled(values: tuple) -> Callable:
             return _with_fused_gradient(
-                functools.partial(function, **dict(zip(static, values, strict=True)))
+                functools.partial(function, **dict(zip(static, values, strict=True))),
+                sum_apart,
             )
 
         @functools.wraps(function)
@@ -58,11 +63,16 @@ def fused(*static: str) -> Callable[[Callable], Callable]:
     return decorate
 
 
-def _with_fused_gradient(function: Callable) -> Callable:
+def _with_fused_gradient(function: Callable, sum_apart: bool) -> Callable:
     forward = tf.function(function, jit_compile=True, autograph=False)
 
     @functools.partial(tf.function, jit_compile=True, autograph=False)
     def backward(tensors: list[tf.Tensor], upstream: list[tf.Tensor]):
+        if sum_apart:
+            tensors = [
+                tf.broadcast_to(x, tf.shape(tensors[0])) if _is_vector(x) else x
+                for x in tensors
+            ]
         differentiable = [tensor for tensor in tensors if tensor.dtype.is_floating]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(differentiable)
@@ -82,8 +92,24 @@ def _with_fused_gradient(function: Callable) -> Callable:
         def gradient(*upstream: tf.Tensor):
             upstream = [dy for dy, used in zip(upstream, float_outputs, strict=True) if used]
             gradients = iter(backward(list(tensors), upstream))
-            return [next(gradients) if x.dtype.is_floating else None for x in tensors]
+            gradients = [next(gradients) if x.dtype.is_floating else None for x in tensors]
+            if sum_apart:
+                gradients = [
+                    sum_rows(g) if _is_vector(x) else g
+                    for g, x in zip(gradients, tensors, strict=True)
+                ]
+            return gradients
 
         return outputs, gradient
 
     return call
+
+
+def _is_vector(x: tf.Tensor) -> bool:
+    return x.dtype.is_floating and x.shape.rank == 1
+
+
+@functools.partial(tf.function, jit_compile=True, autograph=False)
+def sum_rows(x: tf.Tensor) -> tf.Tensor:
+    """Returns the float32 sum [width] of `x` [..., width] over all axes but the last."""
+    return tf.reduce_sum(tf.cast(x, tf.float32), axis=list(range(x.shape.rank - 1)))

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from electra_tf import random_bits
 from electra_tf.config import EncoderConfig
-from electra_tf.fused import fused
+from electra_tf.fused import fused, sum_rows
 
 # Added to the scores of padding keys, as in BERT: large enough that exp() of it is 0.
 MASKED_SCORE = -10_000.0
@@ -155,7 +155,6 @@ def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     return tf.cast(_float32(x) + bias, x.dtype)
 
 
-@fused("num_heads")
 def split_heads(
     qkv: tf.Tensor, bias: tf.Tensor, *, num_heads: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -165,12 +164,41 @@ def split_heads(
         Three tensors [batch, heads, seq, head_size]; the query is divided by
         sqrt(head_size) (Vaswani et al. 2017, eq. 1).
     """
+    head_size = qkv.shape[-1] // (3 * num_heads)
+    scale = 1 / math.sqrt(head_size)
+
+    @tf.custom_gradient
+    def split(qkv: tf.Tensor, bias: tf.Tensor):
+        outputs = _split_heads(qkv, bias, num_heads=num_heads, query_scale=scale)
+
+        # XLA would pad each part to the whole and add them up.
+        def gradient(d_query: tf.Tensor, d_key: tf.Tensor, d_value: tf.Tensor):
+            parts = [scaled(merge_heads(d_query), factor=scale)]
+            parts += [merge_heads(d_key), merge_heads(d_value)]
+            d_qkv = tf.concat(parts, axis=-1)
+            return d_qkv, sum_rows(d_qkv)
+
+        return outputs, gradient
+
+    return split(tf.convert_to_tensor(qkv), tf.convert_to_tensor(bias))
+
+
+@fused("num_heads", "query_scale")
+def _split_heads(
+    qkv: tf.Tensor, bias: tf.Tensor, *, num_heads: int, query_scale: float
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     batch, length = tf.shape(qkv)[0], tf.shape(qkv)[1]
     head_size = qkv.shape[-1] // (3 * num_heads)
     x = tf.reshape(_float32(qkv) + bias, [batch, length, 3, num_heads, head_size])
     x = tf.transpose(x, [2, 0, 3, 1, 4])  # (3, batch, heads, seq, head_size)
-    query = x[0] * (1 / math.sqrt(head_size))
+    query = x[0] * query_scale
     return tf.cast(query, qkv.dtype), tf.cast(x[1], qkv.dtype), tf.cast(x[2], qkv.dtype)
+
+
+@fused("factor")
+def scaled(x: tf.Tensor, *, factor: float) -> tf.Tensor:
+    """Returns `factor * x` in the dtype of `x`."""
+    return tf.cast(_float32(x) * factor, x.dtype)
 
 
 @fused()
@@ -199,7 +227,7 @@ def attention_softmax(
     return tf.cast(random_bits.dropout(probs, rate, key), scores.dtype)
 
 
-@fused("activation")
+@fused("activation", sum_apart=True)
 def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor:
     """Returns `activation(x + bias)`; "gelu" is the exact one, with erf."""
     x32 = _float32(x) + bias
@@ -218,7 +246,7 @@ def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -
     return centered * tf.math.rsqrt(variance + epsilon) * gamma + beta
 
 
-@fused("rate", "epsilon")
+@fused("rate", "epsilon", sum_apart=True)
 def add_norm(
     x: tf.Tensor,
     residual: tf.Tensor,
@@ -235,7 +263,7 @@ def add_norm(
     return tf.cast(normalize(_float32(residual) + x32, gamma, beta, epsilon), x.dtype)
 
 
-@fused("rate", "epsilon")
+@fused("rate", "epsilon", sum_apart=True)
 def norm_dropout(
     x: tf.Tensor,
     gamma: tf.Tensor,
@@ -251,7 +279,7 @@ def norm_dropout(
     )
 
 
-@fused("activation", "epsilon")
+@fused("activation", "epsilon", sum_apart=True)
 def activation_norm(
     x: tf.Tensor,
     bias: tf.Tensor,
