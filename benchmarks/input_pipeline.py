@@ -23,7 +23,7 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples per batch.", lowe
 _LENGTH = flags.DEFINE_integer("max_seq_length", 128, "Tokens per example.", lower_bound=5)
 _SECONDS = flags.DEFINE_float("seconds", 5.0, "Duration of each measurement.", lower_bound=0.1)
 _CONSUMED = flags.DEFINE_float(
-    "consumed", 25.0, "Examples per second that the model takes.", lower_bound=0.0
+    "consumed", 34.0, "Examples per second that the model takes.", lower_bound=0.0
 )
 
 
