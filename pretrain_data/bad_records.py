@@ -1,6 +1,7 @@
 """Tells good records from bad ones, and says what is wrong with those and where."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import struct
 from collections.abc import Iterator, Sequence
@@ -146,12 +147,11 @@ def walk_records(path: str) -> Iterator[tuple[bytes, int, BadRecord | None]]:
     size = tf.io.gfile.stat(path).length
     while True:
         records = records_of_run(path, offset, ALL_RECORDS)
-        try:
+        # What stopped the reading is looked at below.
+        with contextlib.suppress(tf.errors.DataLossError):
             for record in records.as_numpy_iterator():
                 yield record, offset, None
                 offset += _FRAME_BYTES + len(record)
-        except tf.errors.DataLossError:
-            pass
         if offset == size:
             return
         bad_record, offset = _inspect(path, offset, size)
