@@ -15,7 +15,8 @@ WORKERS ?= 2
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check \
+	  --editable '.[dev]'
 	touch $(READY)
 
 demo: $(READY)

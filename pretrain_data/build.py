@@ -224,10 +224,11 @@ def _say_result(
     for path, count in manifest.invalid_utf8.items():
         say(f"{path}: {count:,} invalid UTF-8 sequences were replaced with U+FFFD.")
     text_megabytes = manifest.num_text_bytes / 1e6
+    duration = f"{seconds:.1f} s" if seconds < 10 else format_seconds(seconds)
     say(
         f"{manifest.num_examples:,} examples of {manifest.max_seq_length} tokens from "
         f"{manifest.num_documents:,} documents ({manifest.num_lines:,} lines, "
-        f"{text_megabytes:,.1f} MB) in {format_seconds(seconds)}: "
+        f"{text_megabytes:,.1f} MB) in {duration}: "
         f"{text_megabytes / seconds:.1f} MB/s.\n"
         f"Records:  {config.output_dir}/{SHARD_PREFIX}-*-of-{len(manifest.shards)}\n"
         f"Manifest: {config.output_dir}/{manifest_lib.FILE_NAME}\n"

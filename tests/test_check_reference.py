@@ -8,7 +8,10 @@ import pytest
 from tests import check_reference
 from tests.reference.result import CheckResult
 
-REFERENCE_DIR = pathlib.Path(__file__).parent / "data/reference/pretraining"
+ROOT = pathlib.Path(__file__).parents[1]
+REFERENCE_DIR = ROOT / "tests/data/reference/pretraining"
+# The whole set, with text that may not be shipped; it lies beside the repository or nowhere.
+WHOLE_SET = ROOT.parent / "shared/reference/pretraining"
 
 
 @pytest.mark.parametrize(("passed", "status"), [(True, 0), (False, 1)])
@@ -28,6 +31,12 @@ def test_status_and_summary(monkeypatch, capsys, passed, status):
         "SKIP third: reason",
     ]
     assert lines[3].startswith(f"{1 + passed} passed, {1 - passed} failed, 1 skipped in ")
+
+
+@pytest.mark.skipif(not WHOLE_SET.exists(), reason=f"{WHOLE_SET} is not here")
+def test_the_whole_set_agrees(capsys):
+    status = check_reference.main(["--reference_dir", str(WHOLE_SET)])
+    assert status == 0, capsys.readouterr().out
 
 
 def test_the_small_set_is_whole():
