@@ -67,11 +67,9 @@ class CheckpointDirectory:
         self._check_variables()
         try:
             status = self._checkpoint.restore(self.latest)
-            if self._with_optimizer:
-                status.assert_existing_objects_matched()
-            else:
+            if not self._with_optimizer:
                 status.expect_partial()
-                status.assert_existing_objects_matched()
+            status.assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             raise UserError(
                 f"The checkpoint {self.latest} cannot be restored: {str(error)[:500]}"
