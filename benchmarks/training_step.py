@@ -213,7 +213,9 @@ def serve(config_json: str) -> None:
         optimizer = create_optimizer(config)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        steps = TrainingSteps(model, optimizer, strategy, config, step)
+        steps = TrainingSteps(
+            model, optimizer, strategy, step, seed=config.seed, clip_norm=config.clip_norm
+        )
     iterator = iter(strategy.experimental_distribute_dataset(random_batches(config)))
     for line in sys.stdin:
         start, cpu_start = time.perf_counter(), time.process_time()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from electra_tf.atomic_files import write_atomically
+from electra_tf.description import CONFIG_FILE, load_description
 from electra_tf.errors import UserError
 
-CONFIG_FILE = "config.json"
 VOCAB_FILE = "vocab.txt"
 CHECKPOINT_NAME = "ckpt"
 _MAX_DIFFERENCES_SHOWN = 20
@@ -99,14 +99,12 @@ class CheckpointDirectory:
             os.replace(target + ".tmp", target)
 
     def _check_variables(self) -> None:
-        path = os.path.join(self.directory, CONFIG_FILE)
-        try:
-            saved = json.loads(pathlib.Path(path).read_text())["variables"]
-        except FileNotFoundError:
+        description = load_description(self.directory)
+        if description is None:
             return  # the restoration itself finds out
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} is not the description of a run: {error!r}") from error
-        differences = describe_differences(saved, _shapes(self._model.variables))
+        differences = describe_differences(
+            description.variables, _shapes(self._model.variables)
+        )
         if differences:
             shown = differences[:_MAX_DIFFERENCES_SHOWN]
             if len(differences) > len(shown):
@@ -114,7 +112,8 @@ class CheckpointDirectory:
             raise UserError(
                 f"The checkpoint {self.latest} is of another model than the flags ask for. "
                 "Use another --model_name, or the flags of the first run (they are in "
-                f"{path}). Differing variables:\n  " + "\n  ".join(shown)
+                f"{os.path.join(self.directory, CONFIG_FILE)}). Differing variables:\n  "
+                + "\n  ".join(shown)
             )
 
 
@@ -134,14 +133,6 @@ def describe_differences(
                 f"{list(wanted[name])} in the model"
             )
     return lines
-
-
-def write_atomically(path: str, text: str) -> None:
-    """Writes a text file under a temporary name and renames it."""
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    temporary = f"{path}.tmp"
-    pathlib.Path(temporary).write_text(text)
-    os.replace(temporary, path)
 
 
 def _shapes(variables: Sequence[keras.Variable]) -> dict[str, list[int]]:

@@ -215,9 +215,8 @@ class PretrainingConfig:
             raise UserError(
                 f"--model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r}"
             )
-        hidden_size = merged["model_hparam_overrides"].get("hidden_size", MODEL_SIZES[size][0])
         merged.setdefault(
-            "embedding_size", SMALL_EMBEDDING_SIZE if size == "small" else hidden_size
+            "embedding_size", default_embedding_size(size, merged["model_hparam_overrides"])
         )
         if "max_predictions_per_seq" not in merged:
             # The authors' rule: 19 positions at 128 tokens and 15 %.
@@ -303,21 +302,47 @@ def discriminator_config(config: PretrainingConfig) -> EncoderConfig:
     Raises:
         UserError: for an override that is no field of the encoder.
     """
-    overrides = dict(config.model_hparam_overrides)
+    return encoder_config(
+        config.model_size,
+        config.model_hparam_overrides,
+        embedding_size=config.embedding_size,
+        vocab_size=config.vocab_size,
+    )
+
+
+def encoder_config(
+    model_size: str,
+    model_hparam_overrides: Mapping[str, Any],
+    *,
+    embedding_size: int,
+    vocab_size: int,
+) -> EncoderConfig:
+    """Returns the shape of an encoder: that of its size, under the overrides.
+
+    Raises:
+        UserError: for an override that is no field of the encoder.
+    """
+    overrides = dict(model_hparam_overrides)
     for name in overrides:
         if name not in OVERRIDABLE:
             raise UserError(
                 f"Unknown key {name!r} in --model_hparam_overrides."
                 + nearest_name_hint(name, OVERRIDABLE)
             )
-    overrides.setdefault("vocab_size", config.vocab_size)
-    if overrides["vocab_size"] != config.vocab_size:
+    overrides.setdefault("vocab_size", vocab_size)
+    if overrides["vocab_size"] != vocab_size:
         raise UserError(
-            f"--vocab_size={config.vocab_size} but --model_hparam_overrides says "
+            f"--vocab_size={vocab_size} but --model_hparam_overrides says "
             f"vocab_size {overrides['vocab_size']}"
         )
-    shape = _shape(*MODEL_SIZES[config.model_size])
-    return EncoderConfig(embedding_size=config.embedding_size, **{**shape, **overrides})
+    shape = _shape(*MODEL_SIZES[model_size])
+    return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
+
+
+def default_embedding_size(model_size: str, model_hparam_overrides: Mapping[str, Any]) -> int:
+    """Returns the width of the embeddings of a size: 128 for small, else the hidden size."""
+    hidden_size = model_hparam_overrides.get("hidden_size", MODEL_SIZES[model_size][0])
+    return SMALL_EMBEDDING_SIZE if model_size == "small" else hidden_size
 
 
 def generator_config(config: PretrainingConfig) -> EncoderConfig:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.checkpoints import write_atomically
+from electra_tf.atomic_files import write_atomically
 from electra_tf.outputs import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.train_step import SumsOnDevice
@@ -53,7 +53,7 @@ class Evaluator:
             dropout=False,
         )
         output = self._model(features, randomness=randomness)
-        return self._model.objective.metric_sums(output)
+        return self._model.metric_sums(output)
 
 
 def total_loss(values: Mapping[str, float], gen_weight: float, disc_weight: float) -> float:

@@ -1,7 +1,8 @@
 """What the parts of pre-training hand to each other."""
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
@@ -93,3 +94,22 @@ class Randomness:
     def dropout_key(self, purpose: str) -> tf.Tensor | None:
         """Returns a key for dropout, or None where there is none."""
         return random_bits.fold_in(self.key(purpose), self.replica) if self.dropout else None
+
+
+class TermsOutput(Protocol):
+    """What a model that is trained returns for a batch."""
+
+    terms: dict[str, LossTerm]
+
+
+class TrainableModel(Protocol):
+    """What the training step asks of a model (pre-training and fine-tuning models)."""
+
+    trainable_variables: list
+
+    def __call__(
+        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
+    ) -> TermsOutput: ...
+
+    def metric_sums(self, output: TermsOutput) -> dict[str, tf.Tensor]:
+        """Returns the sums behind the metrics of a batch; see `electra_tf.metrics`."""

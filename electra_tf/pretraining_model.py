@@ -94,6 +94,10 @@ class PretrainingModel(keras.Model):
             )
         return self.objective.forward(self, inputs, randomness, sampled_token_ids)
 
+    def metric_sums(self, output: PretrainingOutput) -> dict[str, tf.Tensor]:
+        """Returns the sums behind the objective's metrics; see `electra_tf.metrics`."""
+        return self.objective.metric_sums(output)
+
     def _get_masked_lm_output(
         self, inputs: PretrainInputs, randomness: Randomness
     ) -> MaskedLMOutput:

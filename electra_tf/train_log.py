@@ -49,7 +49,8 @@ class TrainLog:
         model_dir: folder of the run.
         first_step: finished steps at the start. Later records of an interrupted run
             are dropped from the file, since they are about to be repeated.
-        num_train_steps, batch_size, seq_length: for the rates and the time left.
+        num_train_steps, batch_size: for the rates and the time left.
+        seq_length: tokens of a sequence; None where batches differ in length.
         stream: the console.
     """
 
@@ -60,7 +61,7 @@ class TrainLog:
         first_step: int,
         num_train_steps: int,
         batch_size: int,
-        seq_length: int,
+        seq_length: int | None = None,
         stream: TextIO | None = None,
     ) -> None:
         self.path = os.path.join(model_dir, LOG_FILE)
@@ -83,9 +84,10 @@ class TrainLog:
         rates = {
             "steps_per_second": rate,
             "sequences_per_second": rate * self._batch_size,
-            "tokens_per_second": rate * self._batch_size * self._seq_length,
             "seconds_left": left,
         }
+        if self._seq_length is not None:
+            rates["tokens_per_second"] = rates["sequences_per_second"] * self._seq_length
         self._record(step, "train", {**values, **rates})
         width = len(str(self._num_train_steps))
         self._say(
@@ -95,10 +97,12 @@ class TrainLog:
         )
         self._last_step, self._last_time = step, now
 
-    def evaluation(self, step: int, values: Mapping[str, float]) -> None:
-        """Logs the metrics of held-out text."""
+    def evaluation(
+        self, step: int, values: Mapping[str, float], shown: str | None = None
+    ) -> None:
+        """Logs the metrics of held-out text; `shown` takes the place of the usual columns."""
         self._record(step, "eval", values)
-        self._say(f"eval at step {step}  {format_metrics(values)}")
+        self._say(f"eval at step {step}  {shown or format_metrics(values)}")
 
     def restart_clock(self) -> None:
         """Leaves the time since the last record out of the rates (saving, evaluating)."""

@@ -4,10 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig
 from electra_tf.optimizer import ElectraAdam, clip_by_global_norm
-from electra_tf.outputs import LossTerm, Randomness
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.outputs import LossTerm, Randomness, TrainableModel
 
 
 class SumsOnDevice:
@@ -34,29 +32,41 @@ class SumsOnDevice:
 
 
 class TrainingSteps:
-    """Trains a model on a distributed iterator.
+    """Trains a model on a distributed iterator; pre-training and fine-tuning both do.
 
-    Create it inside `strategy.scope()`. `step` is the int64 variable that counts
-    finished updates; every random choice follows from it and the seed.
+    Create it inside `strategy.scope()`.
+
+    Args:
+        model: returns loss terms for a batch.
+        optimizer: built for the model's trainable variables.
+        strategy: over whose replicas the batches are spread.
+        step: int64 variable that counts finished updates.
+        seed: integer or integer variable; every random choice follows from it and the step.
+        clip_norm: gradients are scaled down to this global norm.
+        jit_compile: compile the whole replica step with XLA.
     """
 
     def __init__(
         self,
-        model: PretrainingModel,
+        model: TrainableModel,
         optimizer: ElectraAdam,
         strategy: tf.distribute.Strategy,
-        config: PretrainingConfig,
         step: tf.Variable,
+        *,
+        seed: int | tf.Variable,
+        clip_norm: float,
+        jit_compile: bool = False,
     ) -> None:
         self._model = model
         self._optimizer = optimizer
         self._strategy = strategy
-        self._config = config
         self._step = step
+        self._seed = seed
+        self._clip_norm = clip_norm
         self._sums = SumsOnDevice()
         self._last_terms: dict[str, tf.Variable] = {}
         self._replica_function = self._replica_step
-        if config.jit_compile:
+        if jit_compile:
             self._replica_function = tf.function(
                 self._replica_step, jit_compile=True, autograph=False
             )
@@ -102,7 +112,7 @@ class TrainingSteps:
         replica = context.replica_id_in_sync_group
         batch_size = tf.shape(features["input_ids"])[0]
         randomness = Randomness(
-            seed=self._config.seed,
+            seed=self._seed,
             step=self._step,
             first_example=replica * batch_size,
             replica=replica,
@@ -121,7 +131,7 @@ class TrainingSteps:
         replicas = context.num_replicas_in_sync
         if replicas > 1:
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        gradients, norm = clip_by_global_norm(gradients, self._config.clip_norm)
+        gradients, norm = clip_by_global_norm(gradients, self._clip_norm)
         # Keras's optimizers sum over replicas what they are given.
         gradients = [g / replicas for g in gradients] if replicas > 1 else gradients
         self._optimizer.apply(gradients, [v for _, v in pairs])
@@ -134,7 +144,7 @@ class TrainingSteps:
             for name, value in named.items()
         }
         sums["train/gradient_norm"] = tf.stack([norm * once, once])
-        return {**sums, **self._model.objective.metric_sums(output)}
+        return {**sums, **self._model.metric_sums(output)}
 
     @staticmethod
     def _watched(sums: metrics.Sums) -> list[str]:

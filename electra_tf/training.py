@@ -72,7 +72,15 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
     )
     checkpoints.write_description(_hyperparameters(config), vocabulary.path)
     with strategy.scope():
-        steps = TrainingSteps(model, optimizer, strategy, config, step)
+        steps = TrainingSteps(
+            model,
+            optimizer,
+            strategy,
+            step,
+            seed=config.seed,
+            clip_norm=config.clip_norm,
+            jit_compile=config.jit_compile,
+        )
         evaluator = Evaluator(model, strategy)
     log = TrainLog(
         config.model_dir,

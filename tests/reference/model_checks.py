@@ -85,7 +85,7 @@ class Variant:
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
         """Returns the sums behind the metrics of one batch."""
-        return self.model.objective.metric_sums(output)
+        return self.model.metric_sums(output)
 
     @functools.cached_property
     def output_and_gradients(self) -> tuple[PretrainingOutput, dict[str, np.ndarray]]:

@@ -1,0 +1,37 @@
+"""`config.json` beside a run's checkpoints: its hyperparameters and its variables.
+
+No TensorFlow is imported here: flags are checked against a description before
+anything slow happens.
+"""
+
+import json
+import os
+import pathlib
+from typing import Any, NamedTuple
+
+from electra_tf.errors import UserError
+
+CONFIG_FILE = "config.json"
+
+
+class Description(NamedTuple):
+    """`hyperparameters` by name, and the shape of each variable by path."""
+
+    hyperparameters: dict[str, Any]
+    variables: dict[str, list[int]]
+
+
+def load_description(directory: str | os.PathLike) -> Description | None:
+    """Returns the description in a folder, or None where there is none.
+
+    Raises:
+        UserError: the file is not the description of a run.
+    """
+    path = os.path.join(directory, CONFIG_FILE)
+    try:
+        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        return Description(dict(content["hyperparameters"]), dict(content["variables"]))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is not the description of a run: {error!r}") from error
