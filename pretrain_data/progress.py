@@ -1,4 +1,4 @@
-"""Progress of the corpus building: one line on a terminal, now and then one in a log."""
+"""Progress of reading a corpus: one line on a terminal, now and then one in a log."""
 
 import sys
 import time
@@ -9,17 +9,21 @@ SECONDS_BETWEEN_REDRAWS = 0.2
 
 
 class ProgressLine:
-    """Shows the share done, MB/s of text, examples and the time left."""
+    """Shows the share done, MB/s of text, how much was made of it and the time left."""
 
-    def __init__(self, total_disk_bytes: int, stream: TextIO | None = None):
+    def __init__(
+        self, total_disk_bytes: int, stream: TextIO | None = None, unit: str = "examples"
+    ):
         """Starts the clock.
 
         Args:
             total_disk_bytes: what has to be read from the disk.
             stream: where the line goes, standard output by default. A terminal gets one
                 line that is rewritten, anything else a new line every ten seconds.
+            unit: what the examples are called.
         """
         self._total = max(1, total_disk_bytes)
+        self._unit = unit
         self._stream = stream or sys.stdout
         self._is_terminal = self._stream.isatty()
         self._interval = (
@@ -46,7 +50,7 @@ class ProgressLine:
         left = format_seconds(elapsed / share - elapsed) if share else "?"
         line = (
             f"{share:4.0%}  {text_bytes / elapsed / 1e6:.1f} MB/s  "
-            f"{examples:,} examples  {left} left"
+            f"{examples:,} {self._unit}  {left} left"
         )
         if self._is_terminal:
             self._stream.write(f"\r\x1b[K{line}")

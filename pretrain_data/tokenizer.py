@@ -142,21 +142,35 @@ class Tokenizer(tf.Module):
         return tf.gather(ids, tf.argsort(tf.concat([ascii_rows, other_rows], axis=0)))
 
     def _tokenize_any(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
-        texts = tf.strings.regex_replace(texts, _DROPPED, "")
-        if self.do_lower_case:
-            texts = tf.strings.lower(_lower_late_capitals(texts), encoding="utf-8")
-        if self.strip_accents:
-            texts = tf_text.normalize_utf8(texts, "NFD")
-            texts = tf.strings.regex_replace(texts, r"\p{Mn}+", "")
-        words = tf_text.regex_split(
-            texts, f"{_WHITESPACE}|{_WORDS_OF_ONE_CHARACTER}", _WORDS_OF_ONE_CHARACTER
-        )
+        words = split_words(texts, self.do_lower_case, self.strip_accents)
         is_long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_CODE_POINTS_PER_WORD
         ids = self._words_to_pieces.tokenize(tf.where(is_long, self._unmatchable, words.values))
         return tf.RaggedTensor.from_row_splits(
             ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False
         )
+
+
+def split_words(texts: tf.Tensor, do_lower_case: bool, strip_accents: bool) -> tf.RaggedTensor:
+    """Takes steps 1 to 3 of the tokenization: texts to words.
+
+    Args:
+        texts: string (n), UTF-8; invalid bytes are dropped.
+        do_lower_case: lower-case the text.
+        strip_accents: drop accents; without effect unless `do_lower_case`.
+
+    Returns:
+        string ragged (n, words).
+    """
+    texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+    texts = tf.strings.regex_replace(texts, _DROPPED, "")
+    if do_lower_case:
+        texts = tf.strings.lower(_lower_late_capitals(texts), encoding="utf-8")
+        if strip_accents:
+            texts = tf_text.normalize_utf8(texts, "NFD")
+            texts = tf.strings.regex_replace(texts, r"\p{Mn}+", "")
+    return tf_text.regex_split(
+        texts, f"{_WHITESPACE}|{_WORDS_OF_ONE_CHARACTER}", _WORDS_OF_ONE_CHARACTER
+    )
 
 
 def _lower_late_capitals(texts: tf.Tensor) -> tf.Tensor:

@@ -9,6 +9,7 @@ from electra_tf.errors import UserError
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEFAULT_FLAG = "--vocab-file"
+MIN_VOCAB_SIZE = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,27 @@ class Vocabulary:
     @property
     def mask_id(self) -> int:
         return self.ids[MASK]
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularyBuildConfig:
+    """What to learn a vocabulary from, and how.
+
+    Attributes:
+        corpus_dir: holds the text: `.txt` and `.txt.gz` files at any depth.
+        output_file: gets the vocabulary.
+        vocab_size: entries of the vocabulary, special tokens included.
+        do_lower_case: lower-case the text.
+        strip_accents: drop accents when lower-casing. This takes Hangul apart too.
+        overwrite: replace `output_file`.
+    """
+
+    corpus_dir: pathlib.Path
+    output_file: pathlib.Path
+    vocab_size: int
+    do_lower_case: bool = True
+    strip_accents: bool = True
+    overwrite: bool = False
 
 
 def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocabulary:

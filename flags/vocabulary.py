@@ -1,0 +1,56 @@
+"""Flags of `build_vocabulary.py`; the negations are those of `flags.corpus.ALIASES`."""
+
+import pathlib
+import sys
+
+from absl import flags
+
+from pretrain_data.vocabulary import MIN_VOCAB_SIZE, VocabularyBuildConfig
+
+
+def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines the flags of `build_vocabulary.py`."""
+    options = {"flag_values": flag_values, "module_name": sys.argv[0]}
+    flags.DEFINE_string(
+        "corpus_dir",
+        None,
+        "Directory with the text: .txt and .txt.gz files, at any depth.",
+        required=True,
+        **options,
+    )
+    flags.DEFINE_string(
+        "output_file", None, "Gets the vocabulary, one token a line.", required=True, **options
+    )
+    flags.DEFINE_integer(
+        "vocab_size",
+        None,
+        "Entries of the vocabulary, special tokens included.",
+        required=True,
+        lower_bound=MIN_VOCAB_SIZE,
+        **options,
+    )
+    flags.DEFINE_boolean(
+        "do_lower_case", True, "Lower-case the text. --no-lower-case keeps case.", **options
+    )
+    flags.DEFINE_boolean(
+        "do_strip_accents",
+        True,
+        "Drop accents when lower-casing. --no-strip-accents keeps them, as Korean needs: its "
+        "syllables are taken apart otherwise.",
+        **options,
+    )
+    flags.DEFINE_boolean("overwrite", False, "Replace the output file.", **options)
+
+
+def vocabulary_build_config(
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> VocabularyBuildConfig:
+    """Returns what the flags ask for."""
+    return VocabularyBuildConfig(
+        corpus_dir=pathlib.Path(flag_values.corpus_dir).expanduser(),
+        output_file=pathlib.Path(flag_values.output_file).expanduser(),
+        vocab_size=flag_values.vocab_size,
+        do_lower_case=flag_values.do_lower_case,
+        strip_accents=flag_values.do_strip_accents,
+        overwrite=flag_values.overwrite,
+    )

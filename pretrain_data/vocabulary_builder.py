@@ -1,0 +1,208 @@
+"""Trains a WordPiece vocabulary: a directory of text to a file with one piece a line.
+
+Words are those of the project's tokenizer. TensorFlow Text's learner finds the pieces that
+occur at least so many times; the number of times is searched for that gives the wanted
+number of pieces.
+"""
+
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib
+
+from electra_tf.atomic_files import write_atomically
+from electra_tf.errors import UserError
+from pretrain_data.corpus import Corpus, find_corpus
+from pretrain_data.progress import ProgressLine, format_seconds
+from pretrain_data.tokenizer import Tokenizer, split_words
+from pretrain_data.vocabulary import (
+    MIN_VOCAB_SIZE,
+    SPECIAL_TOKENS,
+    Vocabulary,
+    VocabularyBuildConfig,
+    load_vocabulary,
+)
+
+OUTPUT_FLAG = "--output-file"
+# Each character takes two entries, alone and as `##` continuation: a third of all at most.
+_CHARACTERS_SHARE = 6
+# The search ends with this share of pieces too many; the rarest of them are dropped.
+_SURPLUS = 0.05
+
+
+def build_vocabulary(
+    config: VocabularyBuildConfig, say: Callable[[str], None] = print
+) -> Vocabulary:
+    """Learns a vocabulary and writes it to `config.output_file`.
+
+    The same text and settings give the same file.
+
+    Args:
+        config: what to build.
+        say: gets every message.
+
+    Returns:
+        The vocabulary that was written.
+
+    Raises:
+        UserError: a setting, the corpus or the output file will not do. Nothing was
+            replaced.
+    """
+    start = time.monotonic()
+    if config.vocab_size < MIN_VOCAB_SIZE:
+        raise UserError(
+            f"--vocab-size must be at least {MIN_VOCAB_SIZE}, not {config.vocab_size}."
+        )
+    _check_output_file(config)
+    corpus = find_corpus(config.corpus_dir)
+    word_counts = count_words(corpus, config.do_lower_case, config.strip_accents)
+    if not word_counts:
+        raise UserError(f"The corpus in {config.corpus_dir} holds no words.")
+    say(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
+    pieces = learn_pieces(word_counts, config.vocab_size, say)
+    try:
+        write_atomically(str(config.output_file), "\n".join(pieces) + "\n")
+    except OSError as error:
+        raise UserError(
+            f"Vocabulary file {config.output_file} ({OUTPUT_FLAG}) cannot be written: "
+            f"{error.strerror}."
+        ) from error
+    vocabulary = load_vocabulary(config.output_file, OUTPUT_FLAG)
+    _say_result(config, vocabulary, word_counts, time.monotonic() - start, say)
+    return vocabulary
+
+
+def count_words(corpus: Corpus, do_lower_case: bool, strip_accents: bool) -> Counter[str]:
+    """Counts the words of all files, as the tokenizer divides them."""
+    word_counts: Counter[str] = Counter()
+    num_disk_bytes, num_text_bytes = 0, 0
+    progress = ProgressLine(
+        sum(part.num_disk_bytes for part in corpus.parts), unit="distinct words"
+    )
+    for part in corpus.parts:
+        for block in part.read():
+            # Most parts between spaces occur many times: each is divided once.
+            part_counts: Counter[str] = Counter()
+            for line in block.lines:
+                part_counts.update(line.split(" "))
+            words_of_parts = split_words(
+                tf.constant([text.encode() for text in part_counts], tf.string),
+                do_lower_case,
+                strip_accents,
+            ).to_list()
+            for words, count in zip(words_of_parts, part_counts.values(), strict=True):
+                for word in words:
+                    word_counts[word.decode()] += count
+            num_disk_bytes += block.num_disk_bytes
+            num_text_bytes += block.num_text_bytes
+            progress.update(num_disk_bytes, num_text_bytes, len(word_counts))
+    progress.close()
+    return word_counts
+
+
+def learn_pieces(
+    word_counts: Mapping[str, int], vocab_size: int, say: Callable[[str], None] = print
+) -> tuple[str, ...]:
+    """Learns WordPiece pieces by TensorFlow Text's top-down algorithm.
+
+    Args:
+        word_counts: word to number of occurrences.
+        vocab_size: number of pieces, special tokens included.
+        say: gets a line after each pass over the words.
+
+    Returns:
+        `SPECIAL_TOKENS`, the most frequent characters in their order, then everything
+        else, the most frequent first.
+
+    Raises:
+        UserError: the words do not have so many pieces.
+    """
+    # Words in a fixed order, whatever order the files were read in.
+    words = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
+
+    def learn(threshold: int) -> list[str]:
+        pieces = wordpiece_tokenizer_learner_lib.learn(
+            words,
+            vocab_size,
+            list(SPECIAL_TOKENS),
+            upper_thresh=threshold,
+            lower_thresh=threshold,
+            max_unique_chars=vocab_size // _CHARACTERS_SHARE,
+        )
+        say(f"{len(pieces):,} pieces occur at least {threshold:,} times.")
+        return pieces
+
+    # The number of pieces falls with the threshold: double it until they are too few …
+    low, high = 1, 2
+    enough = learn(low)
+    if len(enough) < vocab_size:
+        raise UserError(
+            f"The corpus has only {len(enough):,} different pieces: give more text, or "
+            f"--vocab-size={len(enough)} or less."
+        )
+    while len(pieces := learn(high)) >= vocab_size:
+        low, high, enough = high, 2 * high, pieces
+    # … then halve what lies between.
+    while high - low > 1 and len(enough) > (1 + _SURPLUS) * vocab_size:
+        middle = (low + high) // 2
+        pieces = learn(middle)
+        if len(pieces) >= vocab_size:
+            low, enough = middle, pieces
+        else:
+            high = middle
+    return _without_rarest(enough, len(enough) - vocab_size)
+
+
+def _without_rarest(pieces: list[str], count: int) -> tuple[str, ...]:
+    """Drops the last `count` pieces that are longer than a character."""
+    kept = []
+    for piece in reversed(pieces):
+        if count and len(piece.removeprefix("##")) > 1 and piece not in SPECIAL_TOKENS:
+            count -= 1
+        else:
+            kept.append(piece)
+    return tuple(reversed(kept))
+
+
+def _check_output_file(config: VocabularyBuildConfig) -> None:
+    where = f"Vocabulary file {config.output_file} ({OUTPUT_FLAG})"
+    if config.output_file.is_dir():
+        raise UserError(f"{where} is a directory; give the path of a file.")
+    if config.output_file.exists() and not config.overwrite:
+        raise UserError(
+            f"{where} exists. Give another one, or --overwrite to replace it: records and "
+            "models that were made with it need it as it is."
+        )
+
+
+def _say_result(
+    config: VocabularyBuildConfig,
+    vocabulary: Vocabulary,
+    word_counts: Mapping[str, int],
+    seconds: float,
+    say: Callable[[str], None],
+) -> None:
+    # The words have been normalized already.
+    tokenizer = Tokenizer(vocabulary, do_lower_case=False)
+    ids_of_words = tokenizer.tokenize([word.encode() for word in word_counts]).to_list()
+    num_pieces = num_unknown = 0
+    for ids, count in zip(ids_of_words, word_counts.values(), strict=True):
+        num_pieces += len(ids) * count
+        num_unknown += ids.count(vocabulary.unk_id) * count
+    num_words = sum(word_counts.values())
+    case = "" if config.do_lower_case else " --no-lower-case"
+    accents = "" if config.strip_accents else " --no-strip-accents"
+    say(
+        f"{vocabulary.size:,} entries in {format_seconds(seconds)}: "
+        f"{num_pieces / num_words:.2f} pieces a word, {num_unknown / num_words:.3%} of the "
+        "words unknown.\n"
+        f"Vocabulary: {config.output_file}\n"
+        "Next:       python build_pretraining_dataset.py "
+        f"--corpus-dir {shlex.quote(str(config.corpus_dir))} "
+        f"--vocab-file {shlex.quote(str(config.output_file))} "
+        f"--output-dir {shlex.quote(str(config.output_file.parent / 'pretrain_tfrecords'))}"
+        f"{case}{accents}"
+    )

@@ -1,0 +1,71 @@
+"""Tests of the flags of the vocabulary's training."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.errors import UserError
+from flags import command_line, corpus, vocabulary
+
+ROOT = pathlib.Path(__file__).parents[2]
+REQUIRED = ["program", "--corpus-dir", "text", "--output-file", "v.txt", "--vocab-size", "100"]
+
+
+def parse(*arguments: str):
+    flag_values = absl_flags.FlagValues()
+    vocabulary.define_flags(flag_values)
+    assert command_line.parse([*REQUIRED, *arguments], corpus.ALIASES, flag_values) == [
+        "program"
+    ]
+    return vocabulary.vocabulary_build_config(flag_values)
+
+
+def test_defaults():
+    config = parse()
+    assert (config.corpus_dir, config.output_file, config.vocab_size) == (
+        pathlib.Path("text"),
+        pathlib.Path("v.txt"),
+        100,
+    )
+    assert (config.do_lower_case, config.strip_accents, config.overwrite) == (True, True, False)
+
+
+def test_negations_are_those_of_the_records():
+    config = parse("--no-lower-case", "--no-strip-accents", "--overwrite")
+    assert (config.do_lower_case, config.strip_accents, config.overwrite) == (
+        False,
+        False,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--vocab-size", "31"],
+            "vocab_size=31: 31 is not integer >= 32",
+        ),
+        (["--vocab-sice", "64"], "Unknown flag --vocab_sice. Did you mean 'vocab_size'?"),
+    ],
+)
+def test_wrong_values_are_refused(arguments, message):
+    with pytest.raises(UserError) as error:
+        parse(*arguments)
+    assert message in str(error.value)
+
+
+def test_help_does_not_wait_for_tensorflow():
+    helped = subprocess.run(
+        [sys.executable, "-X", "importtime", "build_vocabulary.py", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert helped.returncode == 0
+    assert "--vocab_size" in helped.stdout
+    assert "| tensorflow" not in helped.stderr
