@@ -1,0 +1,99 @@
+"""Flags of `compare_results.py`."""
+
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+from electra_tf.errors import UserError
+from finetune.results import JSON_SUFFIX
+
+# `run_pretraining.py --do_eval` writes it to the same folder.
+_PRETRAINING_RESULTS = "unsup_results.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class ComparisonConfig:
+    """What to compare.
+
+    Attributes:
+        results: paths of `*_results.json` files.
+        names: one for each path, or None for the models' names.
+        output: Markdown file, or None to print only.
+    """
+
+    results: tuple[str, ...]
+    names: tuple[str, ...] | None
+    output: str | None
+
+
+def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines `--results`, `--names` and `--output`."""
+    options = {"flag_values": flag_values, "module_name": sys.argv[0]}
+    flags.DEFINE_multi_string(
+        "results",
+        None,
+        f"Files <tasks>{JSON_SUFFIX}, or folders of such files; several are separated by "
+        "commas, or the flag is given again.",
+        required=True,
+        **options,
+    )
+    flags.DEFINE_multi_string(
+        "names",
+        None,
+        "Names of the rows, one for each file, separated by commas; the models' if unset.",
+        **options,
+    )
+    flags.DEFINE_string("output", None, "Markdown file that gets the table as well.", **options)
+
+
+def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ComparisonConfig:
+    """Returns what the parsed flags ask for.
+
+    Raises:
+        UserError: for results that do not exist.
+    """
+    results = [path for value in flag_values.results for path in _results_files(value)]
+    if flag_values.names is None:
+        names = None
+    else:
+        names = tuple(n.strip() for value in flag_values.names for n in value.split(","))
+    output = flag_values.output
+    return ComparisonConfig(tuple(results), names, output and os.path.expanduser(output))
+
+
+def _results_files(value: str) -> list[str]:
+    """Returns the files of a list separated by commas, folders replaced by their files."""
+    files: list[str] = []
+    for path in _split_paths(value):
+        if not os.path.isdir(path):
+            files.append(path)
+            continue
+        found = sorted(
+            str(p)
+            for p in pathlib.Path(path).glob(f"*{JSON_SUFFIX}")
+            if p.name != _PRETRAINING_RESULTS
+        )
+        if not found:
+            raise UserError(f"--results: there is no *{JSON_SUFFIX} in {path}")
+        files.extend(found)
+    return files
+
+
+def _split_paths(value: str) -> list[str]:
+    """Splits at commas; the name of a run of several tasks ("a,b_results.json") has some."""
+    pieces: Sequence[str] = value.split(",")
+    paths = []
+    while pieces:
+        for end in range(len(pieces), 0, -1):
+            path = os.path.expanduser(",".join(pieces[:end]).strip())
+            if path and os.path.exists(path):
+                break
+        else:
+            raise UserError(f"--results: there is no file or folder {pieces[0].strip()!r}")
+        paths.append(path)
+        pieces = pieces[end:]
+    return paths

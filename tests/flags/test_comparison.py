@@ -1,0 +1,79 @@
+"""Flags of compare_results.py, and the program itself."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.errors import UserError
+from finetune.results import write_results
+from finetune.summary import TrialResult
+from flags import command_line, comparison
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def parse(*arguments: str) -> comparison.ComparisonConfig:
+    flag_values = absl_flags.FlagValues()
+    comparison.define_flags(flag_values)
+    command_line.parse(["program", *arguments], None, flag_values)
+    return comparison.config_from_flags(flag_values)
+
+
+def write_run(folder: pathlib.Path, model_name: str, tasks: str = "cola") -> str:
+    metrics = {"cola/dev": {"mcc": 61.5}}
+    result = TrialResult(trial=1, seed=42, metrics=metrics, main={"cola/dev": "mcc"})
+    return write_results(
+        [result], model_name=model_name, tasks_label=tasks, results_dir=str(folder)
+    ).json
+
+
+def test_files_of_several_tasks_have_commas_in_their_names(tmp_path):
+    single = write_run(tmp_path / "a", "small")
+    several = write_run(tmp_path / "a", "small", "cola,mrpc,rte")
+    config = parse(f"--results={several},{single}, {several}", "--names=x,y", "--names=z")
+    assert config.results == (several, single, several)
+    assert config.names == ("x", "y", "z")
+    assert config.output is None
+    assert parse("--results", single, "--results", several).results == (single, several)
+    assert parse("--results", single).names is None
+
+
+def test_folders_stand_for_their_files(tmp_path):
+    paths = [write_run(tmp_path, "small", tasks) for tasks in ("rte", "cola")]
+    # What an evaluation of pre-training leaves in the same folder.
+    (tmp_path / "unsup_results.json").write_text('{"loss": 1.0}')
+    assert parse("--results", str(tmp_path)).results == tuple(sorted(paths))
+
+
+def test_refuses_what_is_not_there(tmp_path):
+    with pytest.raises(UserError, match="--results"):
+        parse()
+    with pytest.raises(UserError, match=r"--results: there is no file or folder '.*none.json'"):
+        parse(f"--results={write_run(tmp_path, 'm')},{tmp_path / 'none.json'}")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"there is no \*_results.json in .*empty"):
+        parse(f"--results={tmp_path / 'empty'}")
+
+
+def test_the_program_prints_and_writes_the_table(tmp_path):
+    paths = [write_run(tmp_path / name, name) for name in ("small", "base")]
+    output = tmp_path / "new" / "table.md"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-X", "importtime", "compare_results.py"),
+            *("--results", ",".join(paths), "--output", str(output)),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    table = output.read_text(encoding="utf-8")
+    assert "| small | 61.50 (1) |\n| base | 61.50 (1) |" in table
+    assert done.stdout == f"{table}\nWritten to {output}\n"
+    assert "| tensorflow" not in done.stderr
+    assert "| matplotlib" not in done.stderr
