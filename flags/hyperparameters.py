@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags
@@ -98,12 +98,16 @@ def _kind(field: dataclasses.Field) -> type:
     for kind in (bool, int, float):
         if field.type in (kind, kind | None):
             return kind
+    if field.type in (Sequence[str], Sequence[int]):
+        return list
     return str if field.type in (str, str | None) else dict
 
 
 def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
     """Returns `value` as the field's type, taking the authors' spellings ("True", 1)."""
     kind = _kind(field)
+    if kind is list:
+        return _convert_list(field, value, source)
     wrong = UserError(f"{source} must be {_article(kind)}, not {value!r}")
     if kind is dict:
         if isinstance(value, str):
@@ -131,6 +135,25 @@ def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
     return kind(value)
 
 
+def _convert_list(field: dataclasses.Field, value: Any, source: str) -> tuple:
+    """Takes a list, a JSON list, or words separated by commas."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise UserError(f"{source} is not valid JSON: {error}") from error
+    if isinstance(value, str):
+        value = [word.strip() for word in value.split(",") if word.strip()]
+    item = int if field.type == Sequence[int] else str
+    try:
+        if isinstance(value, list) and all(isinstance(v, (str, int)) for v in value):
+            return tuple(item(v) for v in value)
+    except ValueError:
+        pass  # a word where a number belongs: said below
+    kind = "whole numbers" if item is int else "names"
+    raise UserError(f"{source} must be a list of {kind}, not {value!r}")
+
+
 def _article(kind: type) -> str:
     return {
         bool: "true or false",
@@ -142,4 +165,6 @@ def _article(kind: type) -> str:
 
 
 def _spell(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else f"{value}"

@@ -1,11 +1,13 @@
 """Compares the whole project with numbers that the authors' code produced.
 
     python -m tests.check_reference --reference_dir ../shared/reference/pretraining
+    python -m tests.check_reference --reference_dir ../shared/reference/finetuning
     python -m tests.check_reference --reference_dir tests/data/reference/pretraining
 
-Prints one line for each check, PASS, FAIL or SKIP, and exits with status 1 if any failed
-or any file is missing. The README beside the data defines every array; any set of that
-format can be given.
+A set with a `features.jsonl` is one of fine-tuning, any other one of pre-training. Prints
+one line for each check, PASS, FAIL or SKIP, and exits with status 1 if any failed or any
+file is missing. The README beside the data defines every array; any set of that format
+can be given.
 """
 
 import argparse
@@ -19,6 +21,16 @@ from pretrain_data.quiet import import_tensorflow
 from tests.reference.result import CheckResult, guarded
 
 VOCAB_FILE = pathlib.Path(__file__).parents[1] / "recipes/vocab/bert_uncased_vocab.txt"
+FINETUNING_FILES = (
+    "features.jsonl",
+    "features_chunk_label_mapping.json",
+    "features_raw_classification.json",
+    "features_raw_squad.json",
+    "layer_lrs.json",
+    "scorers_basic.json",
+    "scorers_qa_nbest.json",
+    "scorers_squad_eval.json",
+)
 EXPECTED_FILES = (
     "tokenization.jsonl",
     "pretraining_examples_meta.json",
@@ -68,18 +80,59 @@ def run_checks(reference_dir: pathlib.Path, vocab_file: pathlib.Path) -> Iterato
     """Yields the results of all checks; one that cannot be run is a failed one."""
     import tensorflow as tf
 
+    # On a GPU, products of float32 would otherwise keep ten bits of the mantissa.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    if (reference_dir / "features.jsonl").exists():
+        yield from run_finetuning_checks(reference_dir, vocab_file)
+    else:
+        yield from run_pretraining_checks(reference_dir, vocab_file)
+
+
+def run_pretraining_checks(
+    reference_dir: pathlib.Path, vocab_file: pathlib.Path
+) -> Iterator[CheckResult]:
+    """Yields what a set of pre-training says."""
     from tests.reference.data_checks import check_data
     from tests.reference.helper_checks import check_helpers
     from tests.reference.model_checks import check_models
     from tests.reference.optimizer_checks import check_optimizer
 
-    # On a GPU, products of float32 would otherwise keep ten bits of the mantissa.
-    tf.config.experimental.enable_tensor_float_32_execution(False)
     yield from guarded("files", lambda: [check_files(reference_dir)])
     yield from guarded("data", lambda: check_data(reference_dir, vocab_file))
     yield from guarded("helpers", lambda: check_helpers(reference_dir))
     yield from guarded("forward", lambda: check_models(reference_dir))
     yield from guarded("optimizer", lambda: check_optimizer(reference_dir))
+
+
+def run_finetuning_checks(
+    reference_dir: pathlib.Path, vocab_file: pathlib.Path
+) -> Iterator[CheckResult]:
+    """Yields what a set of fine-tuning says."""
+    from tests.reference.classification_checks import check_classification
+    from tests.reference.qa_checks import check_qa_features, check_qa_heads, check_qa_scorers
+    from tests.reference.tagging_checks import check_tagging
+
+    yield from guarded("files", lambda: [check_finetuning_files(reference_dir)])
+    yield from guarded(
+        "classification", lambda: check_classification(reference_dir, vocab_file)
+    )
+    yield from guarded("tagging", lambda: check_tagging(reference_dir, vocab_file))
+    yield from guarded("qa features", lambda: check_qa_features(reference_dir, vocab_file))
+    yield from guarded("qa heads", lambda: check_qa_heads(reference_dir))
+    yield from guarded("qa scorers", lambda: check_qa_scorers(reference_dir, vocab_file))
+
+
+def check_finetuning_files(reference_dir: pathlib.Path) -> CheckResult:
+    """Looks for every file of a set of fine-tuning."""
+    names = list(FINETUNING_FILES)
+    for folder in sorted(path for path in (reference_dir / "heads").glob("*")):
+        for name in ("arrays.npz", "config.json", "model.ckpt.index"):
+            names.append(f"heads/{folder.name}/{name}")
+    if not (reference_dir / "heads").is_dir():
+        names.append("heads")
+    missing = [name for name in names if not (reference_dir / name).exists()]
+    detail = f"missing: {', '.join(missing)}" if missing else f"{len(names)} files"
+    return CheckResult("files", not missing, detail)
 
 
 def check_files(reference_dir: pathlib.Path) -> CheckResult:

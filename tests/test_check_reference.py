@@ -11,7 +11,7 @@ from tests.reference.result import CheckResult
 ROOT = pathlib.Path(__file__).parents[1]
 REFERENCE_DIR = ROOT / "tests/data/reference/pretraining"
 # The whole set, with text that may not be shipped; it lies beside the repository or nowhere.
-WHOLE_SET = ROOT.parent / "shared/reference/pretraining"
+WHOLE_SETS = [ROOT.parent / "shared/reference" / n for n in ("pretraining", "finetuning")]
 
 
 @pytest.mark.parametrize(("passed", "status"), [(True, 0), (False, 1)])
@@ -33,9 +33,11 @@ def test_status_and_summary(monkeypatch, capsys, passed, status):
     assert lines[3].startswith(f"{1 + passed} passed, {1 - passed} failed, 1 skipped in ")
 
 
-@pytest.mark.skipif(not WHOLE_SET.exists(), reason=f"{WHOLE_SET} is not here")
-def test_the_whole_set_agrees(capsys):
-    status = check_reference.main(["--reference_dir", str(WHOLE_SET)])
+@pytest.mark.parametrize("whole_set", WHOLE_SETS, ids=lambda path: path.name)
+def test_the_whole_set_agrees(whole_set, capsys):
+    if not whole_set.exists():
+        pytest.skip(f"{whole_set} is not here")
+    status = check_reference.main(["--reference_dir", str(whole_set)])
     assert status == 0, capsys.readouterr().out
 
 

@@ -9,6 +9,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAMS = (
     "run_pretraining.py",
+    "run_finetuning.py",
     "build_pretraining_dataset.py",
     "build_openwebtext_pretraining_dataset.py",
     "show_replaced_tokens.py",

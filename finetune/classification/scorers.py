@@ -1,0 +1,94 @@
+"""Metrics of classes, numbers and label sets, from scikit-learn and SciPy.
+
+Shares and correlations are percentages. F1 of two classes is that of the second one, as
+GLUE has it for MRPC and QQP; of more classes it is the mean over them, the macro F1.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.stats
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
+
+CLASSIFICATION_METRICS = ("accuracy", "mcc", "f1", "macro_f1")
+REGRESSION_METRICS = ("spearman", "pearson", "mse")
+MULTILABEL_METRICS = ("micro_f1", "macro_f1", "subset_accuracy")
+
+
+def classification_metrics(
+    label_ids: np.ndarray,
+    predictions: np.ndarray,
+    num_labels: int,
+    names: Sequence[str] = CLASSIFICATION_METRICS,
+) -> dict[str, float]:
+    """Returns the named metrics of classes.
+
+    Args:
+        label_ids, predictions: int [n], n > 0, below `num_labels`.
+        num_labels: number of classes.
+        names: of `CLASSIFICATION_METRICS`.
+    """
+    functions = {
+        "accuracy": lambda: accuracy_score(label_ids, predictions),
+        "mcc": lambda: _matthews(label_ids, predictions),
+        "f1": lambda: _f1(label_ids, predictions, num_labels),
+        "macro_f1": lambda: _macro_f1(label_ids, predictions, num_labels),
+    }
+    return {name: 100 * float(functions[name]()) for name in names}
+
+
+def regression_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
+    """Returns Pearson's and Spearman's correlation and the mean squared error.
+
+    A correlation with a constant is undefined: NaN, without a warning.
+
+    Args:
+        targets, predictions: float [n], n > 0.
+    """
+    targets, predictions = np.asarray(targets), np.asarray(predictions)
+    pearson = spearman = math.nan
+    if np.ptp(targets) > 0 and np.ptp(predictions) > 0:
+        pearson = 100 * float(scipy.stats.pearsonr(targets, predictions)[0])
+        spearman = 100 * float(scipy.stats.spearmanr(targets, predictions)[0])
+    mse = float(np.mean(np.square(targets - predictions)))
+    return {"pearson": pearson, "spearman": spearman, "mse": mse}
+
+
+def multilabel_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
+    """Returns micro and macro F1, and the share of examples with exactly the right labels.
+
+    F1 of a label that neither is nor is predicted counts as 0.
+
+    Args:
+        targets, predictions: 0 or 1, int [n, labels].
+    """
+    targets, predictions = np.asarray(targets, int), np.asarray(predictions, int)
+    metrics = {
+        f"{average}_f1": f1_score(targets, predictions, average=average, zero_division=0)
+        for average in ("micro", "macro")
+    }
+    metrics["subset_accuracy"] = accuracy_score(targets, predictions)
+    return {name: 100 * float(value) for name, value in metrics.items()}
+
+
+def confusion(label_ids: np.ndarray, predictions: np.ndarray, num_labels: int) -> np.ndarray:
+    """Returns counts int64 [gold, predicted]."""
+    return confusion_matrix(label_ids, predictions, labels=np.arange(num_labels))
+
+
+def _matthews(label_ids: np.ndarray, predictions: np.ndarray) -> float:
+    if len(np.unique(label_ids)) < 2 or len(np.unique(predictions)) < 2:
+        return 0.0  # what the formula's limit is; scikit-learn warns on the way to it
+    return matthews_corrcoef(label_ids, predictions)
+
+
+def _f1(label_ids: np.ndarray, predictions: np.ndarray, num_labels: int) -> float:
+    if num_labels == 2:
+        return f1_score(label_ids, predictions, pos_label=1, zero_division=0)
+    return _macro_f1(label_ids, predictions, num_labels)
+
+
+def _macro_f1(label_ids: np.ndarray, predictions: np.ndarray, num_labels: int) -> float:
+    labels = np.arange(num_labels)
+    return f1_score(label_ids, predictions, labels=labels, average="macro", zero_division=0)

@@ -1,0 +1,436 @@
+"""Every hyperparameter of fine-tuning, as one frozen dataclass under the authors' names.
+
+No TensorFlow is imported here. Each field carries its help text, and `flags/` makes one
+command-line flag of each.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.config import (
+    MODEL_SIZES,
+    PRECISIONS,
+    STRATEGIES,
+    EncoderConfig,
+    default_embedding_size,
+    encoder_config,
+    option,
+)
+from electra_tf.description import load_description
+from electra_tf.errors import UserError
+
+RANDOM_INIT = "random"
+# The authors' defaults by size (their configure_finetuning.py).
+_LARGE_DEFAULTS = {"learning_rate": 5e-5, "layerwise_lr_decay": 0.9}
+QA_TASKS = ("squad", "squadv1", "newsqa", "naturalqs", "triviaqa", "searchqa")
+# Metrics are reported over bucket lengths of about 1.5 times the one before.
+LENGTH_BUCKETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuningConfig:
+    """Every hyperparameter of a fine-tuning run.
+
+    Build instances with `FinetuningConfig.create`: it fills in paths and the defaults that
+    depend on task and model size, and checks all values.
+    """
+
+    model_name: str = option("", "Name of the pre-trained model, in DATA_DIR/models.")
+    data_dir: str = option("", "Folder of models/, finetuning_data/ and the vocabulary.")
+    debug: bool = option(False, "A few steps on few examples, to see whether a command works.")
+    log_examples: bool = option(False, "Print the features of the first examples.")
+    num_trials: int = option(1, "Runs with different seeds; metrics are also summed up.")
+    do_train: bool = option(True, "Fine-tune.")
+    do_eval: bool = option(True, "Evaluate on the dev set.")
+    do_predict: bool = option(False, "Predict the file --predict_file, which has no labels.")
+    keep_all_models: bool = option(True, "Keep the models of all trials, not only the last.")
+
+    task_names: Sequence[str] = option(
+        ("chunk",), "Tasks to train together, separated by commas, or a JSON list."
+    )
+    task_spec: str | None = option(
+        None, "JSON file (or inline JSON) that describes tasks of your own; see README."
+    )
+    own_task_kind: str | None = option(
+        None,
+        "A task of your own without a spec file: its kind.",
+        ("classification", "multilabel", "regression", "tagging", "qa"),
+    )
+    own_task_files: str | None = option(None, "Its files, such as train=a.tsv,dev=b.tsv.")
+    own_task_columns: str | None = option(
+        None, "Its columns by name or index, such as text=review,label=1."
+    )
+    own_task_labels: str | None = option(None, "Its labels, a,b; those of train if unset.")
+    own_task_label_separator: str | None = option(None, "Between the labels of a cell; ','.")
+    own_task_metric: str | None = option(None, "Its main metric; the kind's if unset.")
+    own_task_format: str | None = option(
+        None,
+        "Format of its files; that of their extension if unset.",
+        ("tsv", "csv", "jsonl", "conll", "squad", "mrqa"),
+    )
+    own_task_header: bool | None = option(None, "Whether tsv and csv have a header; true.")
+    own_task_min_label: float | None = option(None, "Least label of a regression.")
+    own_task_max_label: float | None = option(None, "Greatest label of a regression.")
+    own_task_dev_fraction: float | None = option(
+        None, "Share of train held out as dev where there is no dev file; 0.1."
+    )
+    own_task_level: str | None = option(None, "What tagging counts; span.", ("span", "token"))
+    own_task_unanswerable: bool | None = option(
+        None, "Whether questions may have no answer; found in train if unset."
+    )
+
+    model_size: str | None = option(
+        None, "Size of the encoder; that of the checkpoint if unset.", tuple(MODEL_SIZES)
+    )
+    model_hparam_overrides: Mapping[str, Any] = option(
+        None, "JSON object that overrides the size; that of the checkpoint if unset."
+    )
+    embedding_size: int | None = option(None, "Width of the embeddings, if not the size's.")
+    vocab_size: int | None = option(None, "Entries of the vocabulary; counted if unset.")
+    do_lower_case: bool | None = option(None, "Lower-case; as in pre-training if unset.")
+    strip_accents: bool | None = option(None, "Strip accents; as in pre-training if unset.")
+
+    learning_rate: float = option(1e-4, "Peak learning rate of the heads; 5e-5 for large.")
+    weight_decay_rate: float = option(0.01, "Decoupled decay of all but LayerNorm and biases.")
+    layerwise_lr_decay: float = option(
+        0.8, "Factor of the rate from one layer to the next below; 0.9 for large, 0 for none."
+    )
+    authors_layerwise_lr_decay: bool = option(
+        False, "Give every encoder layer one factor more, as the authors' code does."
+    )
+    lr_decay_power: float = option(1.0, "Power of the polynomial decay; 1 is linear.")
+    num_train_epochs: float = option(3.0, "Passes over the data; 10 for rte and sts, 2 for QA.")
+    warmup_proportion: float = option(0.1, "Share of the steps over which the rate rises.")
+    clip_norm: float = option(1.0, "Gradients are scaled down to this global norm.")
+    save_checkpoints_steps: int = option(1_000_000, "Steps between two checkpoints.")
+    iterations_per_loop: int = option(1000, "Steps run on the device between two looks.")
+    log_steps: int = option(100, "Steps between two lines of the log.")
+    eval_steps: int | None = option(
+        None, "Steps between two evaluations on dev while training; none if unset."
+    )
+    keep_best: bool = option(
+        False, "End with the weights of the best dev evaluation; evaluates each epoch."
+    )
+    early_stopping_patience: int | None = option(
+        None, "Stop after this many dev evaluations without a new best; implies keep_best."
+    )
+    use_tfrecords_if_existing: bool = option(
+        True, "Reuse cached features; vocabulary, length and data must be the same."
+    )
+    num_folds: int | None = option(
+        None,
+        "Cross-validate on the train split with this many folds instead of dev; "
+        "without double_unordered.",
+    )
+    overwrite: bool = option(False, "Train anew, replacing the models that are there.")
+
+    write_test_outputs: bool = option(False, "Predict the test splits and write submissions.")
+    n_writes_test: int = option(5, "Trials whose test predictions are written.")
+    predict_file: str | None = option(None, "File to predict, laid out as the task's files.")
+    predict_output: str | None = option(
+        None, "Where predictions go, .jsonl or .tsv; RESULTS/<task>_predictions.jsonl if unset."
+    )
+
+    max_seq_length: int = option(128, "Tokens at most; 512 for QA and 256 for chunk.")
+    bucket_by_length: bool = option(True, "Pad batches to their bucket, not to the maximum.")
+    length_buckets: Sequence[int] = option(
+        None, "Lengths that batches are padded to; up to max_seq_length."
+    )
+    train_batch_size: int = option(32, "Examples a step, over all devices.")
+    eval_batch_size: int = option(32, "Examples a step of evaluation.")
+    predict_batch_size: int = option(32, "Examples a step of prediction.")
+    double_unordered: bool = option(True, "mrpc and sts: train on both orders of a pair.")
+
+    max_query_length: int = option(64, "Tokens of a question, at most.")
+    doc_stride: int = option(128, "Tokens between the starts of two windows of a context.")
+    n_best_size: int = option(20, "Answers kept for each question.")
+    max_answer_length: int = option(30, "Tokens of an answer, at most.")
+    answerable_classifier: bool = option(True, "Predict whether a question has an answer.")
+    answerable_uses_start_logits: bool = option(True, "Show it the predicted start.")
+    answerable_weight: float = option(0.5, "Weight of its loss.")
+    joint_prediction: bool = option(True, "Predict the end of an answer given its start.")
+    beam_size: int = option(20, "Starts, and ends for each, that joint prediction keeps.")
+    qa_na_threshold: float = option(-2.75, "Null odds above which an answer is empty.")
+
+    authors_tagging_truncation: bool = option(
+        False, "Cut sentences where the authors' tagging code does (far too early)."
+    )
+
+    authors_qa_answer_check: bool = option(
+        False,
+        "Drop answers that differ from the context in kinds of white space, as the authors do.",
+    )
+
+    raw_data_dir: str | None = option(
+        None, "Folder of the tasks' folders; DATA_DIR/finetuning_data if unset."
+    )
+    vocab_file: str | None = option(
+        None, "Vocabulary; that of the checkpoint, or DATA_DIR/vocab.txt, if unset."
+    )
+    init_checkpoint: str | None = option(
+        None, "Folder or prefix of the checkpoint; DATA_DIR/models/NAME. 'random' for none."
+    )
+    model_dir: str | None = option(
+        None, "Fine-tuned models; MODEL/finetuning_models/<tasks>_model if unset."
+    )
+    results_dir: str | None = option(None, "Results; MODEL/results if unset.")
+    results_txt: str | None = option(None, "RESULTS/<tasks>_results.txt if unset.")
+    results_pkl: str | None = option(None, "RESULTS/<tasks>_results.pkl if unset.")
+    preprocessed_data_dir: str | None = option(
+        None, "Cached features; MODEL/finetuning_tfrecords/<tasks>_tfrecords if unset."
+    )
+
+    seed: int = option(42, "Seed of the first trial; each further trial adds 1.")
+    strategy: str = option("one_device", "How the work is spread over devices.", STRATEGIES)
+    precision: str = option("float32", "Arithmetic of the matrix products.", PRECISIONS)
+    jit_compile: bool = option(False, "Compile the whole step with XLA; pays on a GPU.")
+
+    @classmethod
+    def create(cls, **given: Any) -> "FinetuningConfig":
+        """Fills in what follows from `given` (None means not given) and checks the whole.
+
+        Raises:
+            UserError: for a value that cannot be, naming the flag.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        for name in ("data_dir", "model_name"):
+            if not given.get(name):
+                raise UserError(f"--{name} is required")
+        tasks = tuple(given.get("task_names", ("chunk",)))
+        merged = {
+            **_paths(given, tasks),
+            **_task_defaults(tasks, _own_kinds(given, tasks)),
+            **(_LARGE_DEFAULTS if given.get("model_size") == "large" else {}),
+            **(_debug_defaults() if given.get("debug") else {}),
+            **given,
+            "task_names": tasks,
+        }
+        if given.get("num_folds"):
+            # A pair and its swapped copy must not be on both sides of a fold.
+            merged["double_unordered"] = False
+        merged.update(_model_settings(merged, given))
+        longest = merged["max_seq_length"]
+        buckets = merged.get("length_buckets") or LENGTH_BUCKETS
+        merged["length_buckets"] = (*sorted(b for b in buckets if b < longest), longest)
+        merged["keep_best"] = merged.get("keep_best", False) or (
+            merged.get("early_stopping_patience") is not None
+        )
+        config = cls(**merged)
+        config._check()
+        return config
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """Shape of the encoder."""
+        return encoder_config(
+            self.model_size,
+            self.model_hparam_overrides,
+            embedding_size=self.embedding_size,
+            vocab_size=self.vocab_size,
+        )
+
+    @property
+    def tasks_label(self) -> str:
+        """The task names as they stand in file names."""
+        return ",".join(self.task_names)
+
+    @property
+    def pretrained_model_dir(self) -> str:
+        """DATA_DIR/models/NAME."""
+        return os.path.join(self.data_dir, "models", self.model_name)
+
+    def _check(self) -> None:
+        if not self.task_names:
+            raise UserError("--task_names is empty: name at least one task")
+        repeated = sorted({t for t in self.task_names if self.task_names.count(t) > 1})
+        if repeated:
+            raise UserError(f"--task_names names {', '.join(repeated)} more than once")
+        for name in (
+            "num_trials",
+            "num_train_epochs",
+            "clip_norm",
+            "save_checkpoints_steps",
+            "iterations_per_loop",
+            "log_steps",
+            "max_seq_length",
+            "train_batch_size",
+            "eval_batch_size",
+            "predict_batch_size",
+            "max_query_length",
+            "doc_stride",
+            "n_best_size",
+            "max_answer_length",
+            "beam_size",
+        ):
+            if not getattr(self, name) > 0:
+                raise UserError(f"--{name} must be positive, not {getattr(self, name)}")
+        for name in ("eval_steps", "early_stopping_patience"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"--{name} must be positive, not {value}")
+        for name in ("learning_rate", "weight_decay_rate", "seed", "n_writes_test"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"--{name} must not be negative, it is {getattr(self, name)}")
+        for name in ("warmup_proportion", "layerwise_lr_decay"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"--{name} must lie in [0, 1], not {getattr(self, name)}")
+        for name, choices in (("precision", PRECISIONS), ("strategy", STRATEGIES)):
+            if getattr(self, name) not in choices:
+                raise UserError(
+                    f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
+                )
+        if self.num_folds is not None and self.num_folds < 2:
+            raise UserError(f"--num_folds must be at least 2, not {self.num_folds}")
+        if self.num_folds is not None and len(self.task_names) > 1:
+            raise UserError("--num_folds takes a single task in --task_names")
+        if self.do_predict and not self.predict_file:
+            raise UserError("--do_predict needs --predict_file")
+        if self.predict_output and not self.predict_output.endswith((".jsonl", ".tsv")):
+            raise UserError(
+                f"--predict_output must end in .jsonl or .tsv, not {self.predict_output}"
+            )
+        if self.do_predict and len(self.task_names) > 1:
+            raise UserError("--do_predict takes a single task in --task_names")
+        if self.num_folds is not None and (self.do_predict or self.write_test_outputs):
+            raise UserError(
+                "--num_folds leaves no single model to predict with: leave out "
+                "--do_predict and --write_test_outputs"
+            )
+        if self.max_seq_length < 8:
+            raise UserError(f"--max_seq_length must be at least 8, not {self.max_seq_length}")
+        if not (self.do_train or self.do_eval or self.do_predict or self.write_test_outputs):
+            raise UserError(
+                "Nothing to do: --do_train, --do_eval, --do_predict and "
+                "--write_test_outputs are all false"
+            )
+
+        positions = self.encoder.max_position_embeddings
+        if self.max_seq_length > positions:
+            raise UserError(
+                f"--max_seq_length={self.max_seq_length} exceeds the model's {positions} "
+                "position embeddings"
+            )
+
+    def to_json(self) -> str:
+        """Returns all hyperparameters as indented JSON."""
+        return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
+
+
+def _own_kinds(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
+    """Returns the kinds of the user's own tasks, by name."""
+    # Imported here: a specification's errors name tasks, which are configured by this.
+    from finetune.custom.spec_parser import load_specs
+
+    specs = load_specs(given["task_spec"]) if given.get("task_spec") else []
+    kinds = {spec.name: spec.kind for spec in specs}
+    if given.get("own_task_kind") and len(tasks) == 1:
+        kinds[tasks[0]] = given["own_task_kind"]
+    return kinds
+
+
+def _task_defaults(tasks: Sequence[str], own_kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the authors' defaults for a single task; own tasks have those of their kind."""
+    if len(tasks) != 1:
+        return {}
+    (task,) = tasks
+    if task in ("rte", "sts"):
+        return {"num_train_epochs": 10.0}
+    if task in QA_TASKS or own_kinds.get(task) == "qa":
+        return {"num_train_epochs": 2.0, "max_seq_length": 512}
+    if task == "chunk":
+        return {"max_seq_length": 256}
+    return {}
+
+
+def _debug_defaults() -> dict[str, Any]:
+    return {
+        "use_tfrecords_if_existing": False,
+        "num_trials": 1,
+        "iterations_per_loop": 1,
+        "log_steps": 1,
+        "train_batch_size": 32,
+        "num_train_epochs": 3.0,
+        "log_examples": True,
+        "init_checkpoint": RANDOM_INIT,
+        "overwrite": True,
+    }
+
+
+def _model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what describes the model: as given, else as the checkpoint's run had it.
+
+    With `init_checkpoint` "random" the run of --model_name is looked at all the same, so
+    that it can be compared with the same model from random weights.
+    """
+    checkpoint = merged["init_checkpoint"]
+    model = os.path.join(merged["data_dir"], "models", merged["model_name"])
+    folder = checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint)
+    folder = model if checkpoint == RANDOM_INIT else folder
+    description = load_description(folder)
+    saved = description.hyperparameters if description else {}
+    size = given.get("model_size") or saved.get("model_size") or "small"
+    if size not in MODEL_SIZES:
+        raise UserError(f"--model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r}")
+    same_size = size == saved.get("model_size")
+    overrides = dict(given.get("model_hparam_overrides") or {})
+    if same_size:
+        overrides = {**(saved.get("model_hparam_overrides") or {}), **overrides}
+    vocab_file = given.get("vocab_file") or _first_file(
+        os.path.join(folder, "vocab.txt"),
+        os.path.join(model, "vocab.txt"),
+        os.path.join(merged["data_dir"], "vocab.txt"),
+    )
+    settings = {
+        "model_size": size,
+        "model_hparam_overrides": overrides,
+        "embedding_size": given.get("embedding_size")
+        or (saved.get("embedding_size") if same_size else None)
+        or default_embedding_size(size, overrides),
+        "vocab_file": vocab_file,
+        "vocab_size": given.get("vocab_size")
+        or saved.get("vocab_size")
+        or _count_lines(vocab_file)
+        or EncoderConfig.vocab_size,
+    }
+    for name in ("do_lower_case", "strip_accents"):
+        settings[name] = given.get(name, saved.get(name, True))
+    positions = overrides.get("max_position_embeddings", EncoderConfig.max_position_embeddings)
+    settings["max_seq_length"] = given.get("max_seq_length") or min(
+        merged.get("max_seq_length", 128), positions
+    )
+    return settings
+
+
+def _first_file(*paths: str) -> str:
+    """Returns the first path that exists, or else the last."""
+    return next((path for path in paths if os.path.exists(path)), paths[-1])
+
+
+def _count_lines(path: str) -> int:
+    try:
+        with open(path, "rb") as file:
+            return sum(1 for _ in file)
+    except OSError:
+        return 0
+
+
+def _paths(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
+    label = ",".join(tasks)
+    data_dir = given["data_dir"]
+    model = os.path.join(data_dir, "models", given["model_name"])
+    results = given.get("results_dir") or os.path.join(model, "results")
+    suffix = "-debug" if given.get("debug") else ""
+    return {
+        "raw_data_dir": os.path.join(data_dir, "finetuning_data"),
+        "init_checkpoint": model,
+        "model_dir": os.path.join(model, "finetuning_models", f"{label}_model{suffix}"),
+        "results_dir": results,
+        "results_txt": os.path.join(results, f"{label}_results.txt"),
+        "results_pkl": os.path.join(results, f"{label}_results.pkl"),
+        "preprocessed_data_dir": os.path.join(
+            model, "finetuning_tfrecords", f"{label}_tfrecords{suffix}"
+        ),
+    }

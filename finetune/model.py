@@ -1,0 +1,131 @@
+"""The fine-tuning model: one encoder, and a head for each task."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from electra_tf import metrics, random_bits
+from electra_tf.config import EncoderConfig
+from electra_tf.encoder import Encoder
+from electra_tf.outputs import LossTerm, Randomness
+from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, TASK_ID
+from finetune.task import HeadOutput, Task, TaskHead
+
+TASK_SCOPE = "task_specific"
+
+
+class FinetuningOutput(NamedTuple):
+    """What the model returns for a batch.
+
+    `terms` holds the one loss; `losses` float32 [batch] is each row's loss under its own
+    task; `heads` each task's `HeadOutput` for all rows; `task_id` int32 [batch].
+    """
+
+    terms: dict[str, LossTerm]
+    losses: tf.Tensor
+    heads: dict[str, HeadOutput]
+    task_id: tf.Tensor
+
+
+class FinetuningModel(keras.Model):
+    """An encoder under `electra/`, and heads under `task_specific/<task>/`.
+
+    Args:
+        encoder_config: shape of the encoder.
+        tasks: in the order of their ids.
+        precision: Keras's name of a dtype policy.
+    """
+
+    def __init__(
+        self,
+        encoder_config: EncoderConfig,
+        tasks: Sequence[Task],
+        precision: str = "float32",
+        **kwargs,
+    ) -> None:
+        super().__init__(dtype=keras.DTypePolicy(precision), autocast=False, **kwargs)
+        self.encoder_config = encoder_config
+        self.task_names = tuple(task.name for task in tasks)
+        self.electra = Encoder(encoder_config, dtype=self.dtype_policy, name="electra")
+        with keras.name_scope(TASK_SCOPE):
+            for task in tasks:
+                head = task.build_head(encoder_config, self.dtype_policy)
+                # One attribute each: a checkpoint does not follow a dictionary of layers.
+                setattr(self, _attribute(task.name), head)
+        self.built = True
+
+    def head(self, task_name: str) -> TaskHead:
+        """Returns the head of a task."""
+        return getattr(self, _attribute(task_name))
+
+    def call(
+        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
+    ) -> FinetuningOutput:
+        """Runs all heads on a training batch.
+
+        The loss is the sum over the rows, as in the authors' code: `coefficient` is the
+        number of rows over all replicas.
+
+        Args:
+            features: `input_ids`, `input_mask`, `segment_ids` int32 [batch, seq],
+                `task_id` int32 [batch], and the features of every task.
+            randomness: of dropout.
+        """
+        heads = self._run_heads(
+            features,
+            self.task_names,
+            randomness.dropout_key("finetuning_dropout"),
+            is_training=True,
+        )
+        losses = tf.add_n(
+            [
+                tf.where(features[TASK_ID] == task_id, heads[name].losses, 0.0)
+                for task_id, name in enumerate(self.task_names)
+            ]
+        )
+        rows = tf.cast(tf.shape(losses)[0], tf.float32)
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        term = LossTerm(tf.reduce_mean(losses), coefficient=rows * replicas, weight=rows)
+        return FinetuningOutput({"mean": term}, losses, heads, features[TASK_ID])
+
+    def predict_task(self, features: Mapping[str, tf.Tensor], task_name: str) -> HeadOutput:
+        """Runs the head of one task, without dropout."""
+        return self._run_heads(features, (task_name,), None, is_training=False)[task_name]
+
+    def metric_sums(self, output: FinetuningOutput) -> dict[str, tf.Tensor]:
+        """Returns the sums behind each task's mean loss; see `electra_tf.metrics`."""
+        if len(self.task_names) == 1:
+            return {}
+        return {
+            f"{name}_loss": metrics.mean_sums(
+                output.losses, tf.cast(output.task_id == task_id, tf.float32)
+            )
+            for task_id, name in enumerate(self.task_names)
+        }
+
+    def _run_heads(
+        self,
+        features: Mapping[str, tf.Tensor],
+        task_names: Sequence[str],
+        dropout_key: tf.Tensor | None,
+        *,
+        is_training: bool,
+    ) -> dict[str, HeadOutput]:
+        keys = [None] * (len(task_names) + 1)
+        if dropout_key is not None:
+            keys = tf.unstack(random_bits.split(dropout_key, len(keys)))
+        sequence_output = self.electra(
+            features[INPUT_IDS], features[INPUT_MASK], features[SEGMENT_IDS], keys[-1]
+        ).sequence_output
+        return {
+            name: self.head(name)(
+                sequence_output, features, dropout_key=key, is_training=is_training
+            )
+            for name, key in zip(task_names, keys, strict=False)
+        }
+
+
+def _attribute(task_name: str) -> str:
+    return f"task_{task_name}"

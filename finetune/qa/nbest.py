@@ -1,0 +1,192 @@
+"""The best answers to a question, over all windows of its context."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from finetune.config import FinetuningConfig
+from finetune.features import INPUT_IDS, Row
+from finetune.qa.examples import QAExample
+from finetune.qa.featurize import Window
+from finetune.qa.final_text import FinalText, join_pieces
+from finetune.text_tokenizer import TextTokenizer
+
+# Null odds of a context without tokens, as in the authors' code.
+_CERTAINLY_NULL = 1_000_000.0
+# The answer where no span can be one.
+_NO_SPAN = "empty"
+
+
+class Answer(NamedTuple):
+    """A text, its share among the n best, and the scores of its first and last piece."""
+
+    text: str
+    probability: float
+    start_logit: float
+    end_logit: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoded:
+    """What the model says to a question.
+
+    Attributes:
+        nbest: different texts, the best first; at least one.
+        null_odds: how much speaks for there being no answer; None in tasks where every
+            question has one.
+    """
+
+    nbest: tuple[Answer, ...]
+    null_odds: float | None
+
+    @property
+    def text(self) -> str:
+        """The best answer that is not empty, whatever the null odds."""
+        return next((answer.text for answer in self.nbest if answer.text), "")
+
+
+class _Spans(NamedTuple):
+    """Spans that can be answers: a window, first and last position in it, their scores."""
+
+    window: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    start_logit: np.ndarray
+    end_logit: np.ndarray
+
+
+class NBestDecoder:
+    """Reads answers off the outputs of `finetune.qa.head.QAHead`.
+
+    Args:
+        config: for `n_best_size`, `max_answer_length`, `joint_prediction` and
+            `answerable_classifier`.
+        tokenizer: of the model.
+        v2: whether questions may have no answer.
+    """
+
+    def __init__(self, config: FinetuningConfig, tokenizer: TextTokenizer, v2: bool) -> None:
+        self._config = config
+        self._tokenizer = tokenizer
+        self._v2 = v2
+        self._final_text = FinalText(tokenizer)
+
+    def prepare(self, examples: Sequence[QAExample]) -> None:
+        """Splits the words of all contexts at once, which `decode` is faster for."""
+        contexts = {id(e.context): e.context for e in examples}.values()
+        self._final_text.prepare(word for context in contexts for word in context.words)
+
+    def decode(
+        self,
+        example: QAExample,
+        windows: Sequence[Window],
+        rows: Sequence[Row],
+        outputs: Sequence[Mapping[str, np.ndarray]],
+    ) -> Decoded:
+        """Returns the best answers to a question.
+
+        Args:
+            example: the question.
+            windows, rows, outputs: one for each window of its context.
+        """
+        words = example.context.words
+        spans = [
+            self._spans(number, *pair)
+            for number, pair in enumerate(zip(windows, outputs, strict=True))
+        ]
+        nbest: dict[str, tuple[float, float]] = {}
+        if spans:
+            merged = _Spans(*map(np.concatenate, zip(*spans, strict=True)))
+            order = np.argsort(-(merged.start_logit + merged.end_logit), kind="stable")
+            for i in order:
+                if len(nbest) >= self._config.n_best_size:
+                    break
+                window, start, end = (int(column[i]) for column in merged[:3])
+                text = self._text(words, windows[window], rows[window], start, end)
+                nbest.setdefault(text, (merged.start_logit[i], merged.end_logit[i]))
+        if not nbest:
+            nbest[_NO_SPAN] = (np.float32(0), np.float32(0))
+        return Decoded(_with_probabilities(nbest), self._null_odds(nbest, outputs))
+
+    def _spans(self, number: int, window: Window, output: Mapping[str, np.ndarray]) -> _Spans:
+        """Returns the spans of a window that lie in the context and are short enough.
+
+        A span counts only in the window where its start has the most context.
+        """
+        if self._config.joint_prediction:
+            starts = output["start_top_index"][:, None]
+            ends = output["end_top_index"]
+            start_logits = output["start_top_log_probs"][:, None]
+            end_logits = output["end_top_log_probs"]
+        else:
+            starts = _best(output["start_logits"], self._config.n_best_size)[:, None]
+            ends = _best(output["end_logits"], self._config.n_best_size)[None]
+            start_logits, end_logits = (
+                output["start_logits"][starts],
+                output["end_logits"][ends],
+            )
+        starts, ends, start_logits, end_logits = (
+            part.ravel() for part in np.broadcast_arrays(starts, ends, start_logits, end_logits)
+        )
+        count = len(window.words)
+        first, last = starts - window.first_token, ends - window.first_token
+        valid = (first >= 0) & (first < count) & (first <= last) & (last < count)
+        valid &= last - first < self._config.max_answer_length
+        valid[valid] = window.is_max_context[first[valid]]
+        return _Spans(
+            np.full(np.count_nonzero(valid), number),
+            starts[valid],
+            ends[valid],
+            start_logits[valid].astype(np.float32),
+            end_logits[valid].astype(np.float32),
+        )
+
+    def _text(
+        self, words: Sequence[str], window: Window, row: Row, start: int, end: int
+    ) -> str:
+        pieces = self._tokenizer.tokens(row[INPUT_IDS][start : end + 1])
+        first = window.words[start - window.first_token]
+        last = window.words[end - window.first_token]
+        return self._final_text(join_pieces(pieces), words[first : last + 1])
+
+    def _null_odds(
+        self,
+        nbest: Mapping[str, tuple[float, float]],
+        outputs: Sequence[Mapping[str, np.ndarray]],
+    ) -> float | None:
+        """Returns the least of what the windows say.
+
+        Without a classifier it is, as in the authors' code, the score of [CLS] minus that
+        of the best answer; with joint prediction the end does not count in the former.
+        """
+        if not self._v2:
+            return None
+        scores = [_CERTAINLY_NULL, *map(self._null_score, outputs)]
+        null_odds = np.float32(min(scores))
+        if not self._config.answerable_classifier:
+            best = next((scores for text, scores in nbest.items() if text), (0.0, 0.0))
+            null_odds = null_odds - np.float32(best[0]) - np.float32(best[1])
+        return float(null_odds)
+
+    def _null_score(self, output: Mapping[str, np.ndarray]) -> np.float32:
+        if self._config.answerable_classifier:
+            return output["answerable_logit"]
+        score = output["start_logits"][0]
+        return score if self._config.joint_prediction else score + output["end_logits"][0]
+
+
+def _best(logits: np.ndarray, count: int) -> np.ndarray:
+    """Returns the indices of the largest logits, falling; the first of equals first."""
+    return np.argsort(-logits, kind="stable")[:count]
+
+
+def _with_probabilities(nbest: Mapping[str, tuple[float, float]]) -> tuple[Answer, ...]:
+    scores = np.array([start + end for start, end in nbest.values()], np.float64)
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    return tuple(
+        Answer(text, float(share), float(start), float(end))
+        for share, (text, (start, end)) in zip(shares, nbest.items(), strict=True)
+    )

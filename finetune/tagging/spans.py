@@ -1,0 +1,73 @@
+"""Spans of words, and the tags that mark them: IOB1, IOB2 (BIO), BIOES and IO.
+
+A tag is "O", or a prefix of B (begins), I (inside), E (ends), S (single), a hyphen and the
+type of the span.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+OUTSIDE = "O"
+PREFIXES = "BIES"
+BIOES, BIO, IO = "BIOES", "BIO", "IO"
+
+
+class Span(NamedTuple):
+    """Words `start` to `end`, the latter included, of the type `kind`."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def is_tag(tag: str) -> bool:
+    """Whether `tag` is "O", or one of the prefixes, a hyphen and a type."""
+    prefix, hyphen, kind = tag.partition("-")
+    return tag == OUTSIDE or (len(prefix) == 1 and prefix in PREFIXES and bool(hyphen and kind))
+
+
+def tag_spans(tags: Sequence[str], *, authors_rule: bool = False) -> list[Span]:
+    """Returns the spans that tags of any of the encodings mark.
+
+    Like conlleval, and like seqeval without a scheme, it makes sense of ill-formed tags
+    too: a span ends where its type changes or after E and S; whatever follows begins one.
+
+    Args:
+        tags: for which `is_tag` holds.
+        authors_rule: end spans at B, S and O alone, and give them the type of their last
+            tag, as the authors' code does: [E-X, E-X] is then one span.
+    """
+    spans = []
+    start, last_prefix, last_kind = -1, "", ""
+    for i, tag in enumerate((*tags, OUTSIDE)):
+        prefix, _, kind = tag.partition("-")
+        ends = prefix in ("B", "S", OUTSIDE)
+        if not authors_rule:
+            ends = ends or last_prefix in ("E", "S") or kind != last_kind
+        if start >= 0 and ends:
+            spans.append(Span(start, i - 1, last_kind))
+            start = -1
+        if start < 0 and prefix != OUTSIDE:
+            start = i
+        last_prefix, last_kind = prefix, kind
+    return spans
+
+
+def span_tags(spans: Iterable[Span], length: int, encoding: str = BIOES) -> list[str]:
+    """Returns `length` tags that mark spans, in the encoding "BIOES", "BIO" or "IO"."""
+    tags = [OUTSIDE] * length
+    for start, end, kind in spans:
+        prefixes = ["I"] * (end - start + 1)
+        if "E" in encoding:
+            prefixes[-1] = "E"
+        if "B" in encoding:
+            prefixes[0] = "B"
+        if "S" in encoding and start == end:
+            prefixes[0] = "S"
+        tags[start : end + 1] = [f"{prefix}-{kind}" for prefix in prefixes]
+    return tags
+
+
+def bioes_labels(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Returns every BIOES tag of some types, sorted."""
+    return tuple(sorted({OUTSIDE, *(f"{p}-{kind}" for kind in kinds for p in PREFIXES)}))

@@ -1,0 +1,86 @@
+"""The tasks of a run, by name: the authors' own and those that users describe."""
+
+from electra_tf.errors import UserError, nearest_name_hint
+from finetune.classification.glue import GLUE_TASKS, make_glue_task
+from finetune.config import QA_TASKS, FinetuningConfig
+from finetune.custom.spec import TaskSpec
+from finetune.custom.spec_parser import OWN_TASK_PREFIX, load_specs, spec_from_flags
+from finetune.custom.task import make_custom_task
+from finetune.qa.tasks import make_qa_task
+from finetune.tagging.tasks import TAGGING_TASKS, make_tagging_task
+from finetune.task import Task
+from finetune.text_tokenizer import TextTokenizer
+
+BUILT_IN_TASKS = (*GLUE_TASKS, *TAGGING_TASKS, *QA_TASKS)
+
+
+def build_tasks(config: FinetuningConfig, tokenizer: TextTokenizer) -> list[Task]:
+    """Returns the tasks of `config.task_names`, in that order.
+
+    A name is that of a built-in task, or of a task described by `--task_spec`, or, for
+    one name at most, by the `--own_task_...` flags.
+
+    Args:
+        config: hyperparameters.
+        tokenizer: of the pre-trained model.
+
+    Raises:
+        UserError: for an unknown name, or a description that is wrong, has the name of a
+            built-in task or is not used.
+    """
+    specs = own_specs(config)
+    return [_build_task(config, name, tokenizer, specs.get(name)) for name in config.task_names]
+
+
+def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
+    """Returns the descriptions of a run's own tasks by name, having read no data.
+
+    Raises:
+        UserError: as `build_tasks`.
+    """
+    listed = ", ".join(config.task_names)
+    specs = (
+        {spec.name: spec for spec in load_specs(config.task_spec)} if config.task_spec else {}
+    )
+    for name, spec in specs.items():
+        if name in BUILT_IN_TASKS:
+            raise UserError(
+                f"{spec.source}: {name!r} is the name of a built-in task; choose another one "
+                "for yours, here and in --task_names"
+            )
+        if name not in config.task_names:
+            raise UserError(
+                f"{spec.source} describes task {name!r}, and --task_names is {listed}: add "
+                f"it there, or remove the description."
+                f"{nearest_name_hint(name, config.task_names)}"
+            )
+    unknown = [n for n in config.task_names if n not in BUILT_IN_TASKS and n not in specs]
+    flagged = spec_from_flags(config, unknown[0] if unknown else "task")
+    if flagged and len(unknown) != 1:
+        raise UserError(
+            f"The --{OWN_TASK_PREFIX}... flags describe one task, and of --task_names "
+            f"({listed}) {len(unknown)} are neither built-in nor in --task_spec; use "
+            "--task_spec for several tasks of your own"
+        )
+    if flagged:
+        return {**specs, flagged.name: flagged}
+    for name in unknown:
+        raise UserError(
+            f"Unknown task {name!r} in --task_names."
+            f"{nearest_name_hint(name, BUILT_IN_TASKS)} Built-in tasks: "
+            f"{', '.join(BUILT_IN_TASKS)}. Describe a task of your own with --task_spec or "
+            f"--{OWN_TASK_PREFIX}kind and --{OWN_TASK_PREFIX}files"
+        )
+    return specs
+
+
+def _build_task(
+    config: FinetuningConfig, name: str, tokenizer: TextTokenizer, spec: TaskSpec | None
+) -> Task:
+    if spec is not None:
+        return make_custom_task(config, spec, tokenizer)
+    if name in GLUE_TASKS:
+        return make_glue_task(config, name, tokenizer)
+    if name in TAGGING_TASKS:
+        return make_tagging_task(config, name, tokenizer)
+    return make_qa_task(config, name, tokenizer)

@@ -1,0 +1,304 @@
+"""Trains and evaluates one model, again and again: trials and folds share compiled graphs."""
+
+import functools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import metrics
+from electra_tf.checkpoints import CheckpointDirectory
+from electra_tf.errors import UserError
+from electra_tf.optimizer import ElectraAdam, WarmupPolynomialDecay, layer_factors
+from electra_tf.train_log import TrainLog
+from electra_tf.train_step import TrainingSteps
+from finetune.batches import FeatureTable, make_dataset, plan_evaluation, plan_training
+from finetune.best_checkpoint import BestCheckpoint
+from finetune.config import FinetuningConfig
+from finetune.model import FinetuningModel
+from finetune.pretrained import find_checkpoint, load_encoder
+from finetune.task import Outputs, Scores, SplitData, Task
+
+LOSS_TERM = "mean"
+
+
+class DivergedError(Exception):
+    """The loss or gradient of a step is not finite."""
+
+
+class TrainedTrial(NamedTuple):
+    """How a training run went: updates done, the step that was kept, and its seconds."""
+
+    steps: int
+    best_step: int | None
+    seconds: float
+
+
+class Trainer:
+    """A model and its compiled steps; `start` makes it a fresh one for each trial.
+
+    Args:
+        config: hyperparameters.
+        tasks: trained together.
+        strategy: over whose replicas batches are spread.
+        say: takes progress messages.
+    """
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        tasks: Sequence[Task],
+        strategy: tf.distribute.Strategy,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._config = config
+        self._tasks = tasks
+        self._strategy = strategy
+        self._say = say
+        self._loaded_before = False
+        keras.utils.set_random_seed(config.seed)
+        with strategy.scope():
+            self.model = FinetuningModel(config.encoder, tasks, config.precision)
+            self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
+            self._seed = tf.Variable(config.seed, dtype=tf.int64, trainable=False)
+        self._optimizer: ElectraAdam | None = None
+        self._steps: TrainingSteps | None = None
+        self._num_train_steps = 0
+
+    def start(self, seed: int) -> None:
+        """Puts in fresh weights: heads drawn with `seed`, the encoder from its checkpoint.
+
+        Raises:
+            UserError: the checkpoint has not the whole encoder.
+        """
+        keras.utils.set_random_seed(seed)
+        with self._strategy.scope():
+            fresh = FinetuningModel(self._config.encoder, self._tasks, self._config.precision)
+        _copy(fresh.variables, self.model.variables)
+        prefix = find_checkpoint(self._config)
+        if prefix is not None:
+            say = _ignore if self._loaded_before else self._say
+            load_encoder(prefix, self.model.electra, say)
+        elif not self._loaded_before:
+            self._say("Encoder: random weights.")
+        self._loaded_before = True
+        self._seed.assign(seed)
+        self._step.assign(0)
+        if self._optimizer is not None:
+            self._optimizer.iterations.assign(0)
+            for moment in (*self._optimizer.adam_m, *self._optimizer.adam_v):
+                moment.assign(tf.zeros_like(moment))
+
+    def train(
+        self,
+        data: Mapping[str, SplitData],
+        *,
+        num_train_steps: int,
+        seed: int,
+        model_dir: str,
+        evaluate: Callable[[], tuple[float, Mapping[str, float]]] | None,
+        eval_steps: int | None,
+        hyperparameters: Mapping[str, object],
+    ) -> TrainedTrial:
+        """Trains until `num_train_steps`, or until dev no longer gets better.
+
+        Goes on from the newest checkpoint of `model_dir`, and leaves one of the final
+        weights there: those of the best evaluation with `keep_best`, else the last.
+
+        Args:
+            data: the train split of each task, by name.
+            num_train_steps: updates; the learning rate falls to 0 there.
+            seed: of the order of examples and dropout.
+            model_dir: folder of checkpoints and logs.
+            evaluate: returns the selecting metric and all metrics; None never evaluates.
+            eval_steps: updates between two evaluations.
+            hyperparameters: written beside the checkpoints.
+
+        Raises:
+            DivergedError: the loss or a gradient is not finite.
+        """
+        config = self._config
+        steps, optimizer = self._compiled(num_train_steps)
+        checkpoints = CheckpointDirectory(
+            model_dir, self.model, self._step, optimizer, keep_checkpoint_max=1
+        )
+        if checkpoints.restore_latest():
+            self._say(f"Resuming from {checkpoints.latest}, step {int(self._step)}.")
+        checkpoints.write_description(hyperparameters, config.vocab_file)
+        best = BestCheckpoint(os.path.join(model_dir, "best"), self.model, self._step)
+        first_step = current = int(self._step.numpy())
+        table = FeatureTable(
+            [data[task.name].rows for task in self._tasks],
+            [task.feature_specs for task in self._tasks],
+        )
+        plan = plan_training(
+            table.row_lengths,
+            batch_size=config.train_batch_size,
+            num_steps=num_train_steps,
+            buckets=self.buckets,
+            seed=seed,
+        )
+        dataset = self._strategy.experimental_distribute_dataset(
+            make_dataset(table, plan, first_step)
+        )
+        iterator = iter(dataset)
+        log = TrainLog(
+            model_dir,
+            first_step=first_step,
+            num_train_steps=num_train_steps,
+            batch_size=config.train_batch_size,
+        )
+        start = time.monotonic()
+        try:
+            while current < num_train_steps:
+                target = self._next_stop(current, num_train_steps, eval_steps)
+                steps.run(iterator, target - current)
+                current = int(self._step.numpy())
+                bad = steps.non_finite_terms()
+                if bad:
+                    raise DivergedError(f"{', '.join(bad)} not finite at step {current}")
+                last = current == num_train_steps
+                if last or current % config.log_steps == 0:
+                    log.training(current, self._training_values(steps, current))
+                stop = False
+                if evaluate and eval_steps and (last or current % eval_steps == 0):
+                    value, values = evaluate()
+                    log.evaluation(current, values, _shown(values))
+                    improved = best.update(value)
+                    if config.keep_best and improved:
+                        best.save()
+                    stop = best.evaluations_since_best >= (
+                        config.early_stopping_patience or np.inf
+                    )
+                    log.restart_clock()
+                if not last and (stop or current % config.save_checkpoints_steps == 0):
+                    checkpoints.save()
+                    log.restart_clock()
+                if stop:
+                    self._say(f"Stopped early: no better dev result since step {best.step}.")
+                    break
+        finally:
+            log.close()
+        seconds = time.monotonic() - start
+        best_step = None
+        if config.keep_best and best.step is not None:
+            best.restore()
+            best_step = best.step
+        # The weights to use; the step says that the run is over.
+        self._step.assign(num_train_steps)
+        checkpoints.save()
+        return TrainedTrial(current, best_step, seconds)
+
+    def restore(self, model_dir: str) -> None:
+        """Loads the fine-tuned weights of a folder.
+
+        Raises:
+            UserError: there is none, or it is of another model.
+        """
+        checkpoints = CheckpointDirectory(model_dir, self.model, self._step)
+        if not checkpoints.restore_latest():
+            raise UserError(
+                f"There is no fine-tuned model in {model_dir}: train first, or change "
+                "--model_dir, --model_name or --task_names"
+            )
+
+    def predict(
+        self, task: Task, data: SplitData, batch_size: int | None = None
+    ) -> list[Outputs]:
+        """Returns what the task's head puts out for every row, in their order."""
+        table = FeatureTable([data.rows], [task.feature_specs])
+        plan = plan_evaluation(
+            table.row_lengths,
+            batch_size=batch_size or self._config.eval_batch_size,
+            buckets=self.buckets,
+        )
+        outputs: list[Outputs] = [{}] * len(table)
+        function = self._predict_function(task.name)
+        dataset = make_dataset(table, plan)
+        for features, rows, count in zip(dataset, plan.rows, plan.counts, strict=True):
+            arrays = {name: value.numpy() for name, value in function(features).items()}
+            for i, row in enumerate(rows[:count]):
+                outputs[row] = {name: array[i] for name, array in arrays.items()}
+        return outputs
+
+    def evaluate(self, task: Task, data: SplitData) -> Scores:
+        """Returns the scores of a labeled split."""
+        return task.score(data, self.predict(task, data))
+
+    @property
+    def buckets(self) -> tuple[int, ...]:
+        """Lengths that batches are padded to."""
+        buckets = tuple(self._config.length_buckets)
+        return buckets if self._config.bucket_by_length else buckets[-1:]
+
+    def _compiled(self, num_train_steps: int) -> tuple[TrainingSteps, ElectraAdam]:
+        """Returns step and optimizer; the length of the schedule is a part of the graph."""
+        if self._steps is None or self._num_train_steps != num_train_steps:
+            config = self._config
+            schedule = WarmupPolynomialDecay(
+                learning_rate=config.learning_rate,
+                num_train_steps=num_train_steps,
+                warmup_proportion=config.warmup_proportion,
+                power=config.lr_decay_power,
+            )
+            variables = self.model.trainable_variables
+            factors = None
+            if config.layerwise_lr_decay > 0:
+                factors = layer_factors(
+                    [variable.path for variable in variables],
+                    config.layerwise_lr_decay,
+                    config.encoder.num_hidden_layers,
+                    authors_exponents=config.authors_layerwise_lr_decay,
+                )
+            with self._strategy.scope():
+                self._optimizer = ElectraAdam(schedule, config.weight_decay_rate, factors)
+                self._optimizer.build(variables)
+                self._steps = TrainingSteps(
+                    self.model,
+                    self._optimizer,
+                    self._strategy,
+                    self._step,
+                    seed=self._seed,
+                    clip_norm=config.clip_norm,
+                    jit_compile=config.jit_compile,
+                )
+            self._num_train_steps = num_train_steps
+        return self._steps, self._optimizer
+
+    @functools.cache  # noqa: B019 - lives as long as the trainer does
+    def _predict_function(self, task_name: str) -> Callable:
+        def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            output = self.model.predict_task(features, task_name)
+            return {**output.outputs, "loss": output.losses}
+
+        return tf.function(predict, autograph=False, reduce_retracing=True)
+
+    def _next_stop(self, step: int, num_train_steps: int, eval_steps: int | None) -> int:
+        config = self._config
+        intervals = [config.iterations_per_loop, config.log_steps]
+        intervals += [config.save_checkpoints_steps, *([eval_steps] if eval_steps else [])]
+        return min(*[(step // n + 1) * n for n in intervals], num_train_steps)
+
+    def _training_values(self, steps: TrainingSteps, step: int) -> dict[str, float]:
+        values = metrics.finalize(steps.read_metrics())
+        named = {name.removeprefix("train/"): value for name, value in values.items()}
+        named["loss"] = named.pop(f"{LOSS_TERM}_loss")  # of an example, not of a batch
+        named["learning_rate"] = self._optimizer.learning_rate_at(step - 1)
+        return named
+
+
+def _copy(sources: Sequence[keras.Variable], targets: Sequence[keras.Variable]) -> None:
+    for source, target in zip(sources, targets, strict=True):
+        target.assign(source)
+
+
+def _shown(values: Mapping[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+
+def _ignore(message: str) -> None:
+    """Says nothing."""

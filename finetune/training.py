@@ -1,0 +1,421 @@
+"""A fine-tuning run: data, trials with their seeds (or folds), results and predictions."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.description import load_description
+from electra_tf.errors import UserError
+from electra_tf.strategies import create_strategy
+from electra_tf.train_log import LOG_FILE
+from finetune.config import FinetuningConfig
+from finetune.data import TRAIN, TaskData
+from finetune.data_report import DataReport
+from finetune.folds import fold_indices, stratification_labels
+from finetune.plots import plot_confusion, plot_learning_curves
+from finetune.predictions import predict_file, write_dev_answers, write_test_outputs
+from finetune.pretrained import find_checkpoint
+from finetune.results import format_summary, write_results
+from finetune.summary import DEGENERATE, DIVERGED, OK, TrialResult
+from finetune.task import PREDICT, Scores, SplitData, Task
+from finetune.task_builder import build_tasks
+from finetune.text_tokenizer import TextTokenizer
+from finetune.trainer import DivergedError, Trainer
+from pretrain_data.vocabulary import load_vocabulary
+
+Say = Callable[[str], None]
+HELD_OUT = "held_out"
+LABELS = "labels"
+# Hyperparameters that a model's weights do not follow from.
+_NOT_OF_THE_WEIGHTS = frozenset(
+    (
+        "debug",
+        "log_examples",
+        "num_trials",
+        "do_train",
+        "do_eval",
+        "do_predict",
+        "keep_all_models",
+        "save_checkpoints_steps",
+        "iterations_per_loop",
+        "log_steps",
+        "use_tfrecords_if_existing",
+        "write_test_outputs",
+        "n_writes_test",
+        "predict_file",
+        "predict_output",
+        "eval_batch_size",
+        "predict_batch_size",
+        "raw_data_dir",
+        "vocab_file",
+        "model_dir",
+        "results_dir",
+        "results_txt",
+        "results_pkl",
+        "preprocessed_data_dir",
+        "overwrite",
+        "strategy",
+        "data_dir",
+        "n_best_size",
+        "max_answer_length",
+        "beam_size",
+        "qa_na_threshold",
+    )
+)
+
+
+def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
+    """Fine-tunes, evaluates and predicts, as the configuration asks.
+
+    Returns:
+        The result of each trial, or of each fold of each trial.
+
+    Raises:
+        UserError: for bad input, before anything is trained or overwritten.
+    """
+    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
+    if vocabulary.size != config.vocab_size:
+        raise UserError(
+            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has "
+            f"{vocabulary.size} entries"
+        )
+    tokenizer = TextTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
+    tasks = build_tasks(config, tokenizer)
+    if config.do_train:
+        find_checkpoint(config)
+    data = TaskData(config, say)
+    runs = _fold_runs(config, tasks, data) if config.num_folds else _trial_runs(config)
+    train_data: dict[str, SplitData] = {}
+    if config.do_train and not config.num_folds:
+        train_data = {task.name: data.get(task, TRAIN, is_training=True) for task in tasks}
+    if not config.num_folds and (config.do_eval or config.keep_best):
+        for task in tasks:
+            for split in task.dev_splits:
+                data.get(task, split)
+    _check_predictable(config, tasks, data)
+    if config.do_train:
+        for one in runs:
+            _check_model_dir(one.model_dir, _hyperparameters(config, one, tasks, data), config)
+    strategy = create_strategy(config.strategy)
+    trainer = Trainer(config, tasks, strategy, say)
+    _describe(config, trainer, tasks, strategy, say)
+    results: list[TrialResult] = []
+    for one in runs:
+        say(f"\n{one.title}, seed {one.seed}")
+        session = _Session(config, trainer, tasks, data, one, say)
+        results.append(session.run(one.train_data or train_data))
+        _write_all(config, runs[: len(results)], results, say if one is runs[-1] else None)
+        if not config.keep_all_models and one is not runs[-1]:
+            shutil.rmtree(one.model_dir, ignore_errors=True)
+    if config.do_predict:
+        say(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
+    return results
+
+
+def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> None:
+    """Loads what will be predicted, so that a missing file is told of before training."""
+    if config.write_test_outputs:
+        for task in tasks:
+            for split in task.test_splits:
+                data.get(task, split, labeled=False)
+    if config.do_predict:
+        data.get(tasks[0], PREDICT, labeled=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """One training: a trial, or a fold of one."""
+
+    trial: int
+    seed: int
+    model_dir: str
+    fold: int | None = None
+    train_data: Mapping[str, SplitData] | None = None
+    held_out: SplitData | None = None
+    num_examples: int | None = None
+
+    @property
+    def title(self) -> str:
+        return f"Trial {self.trial}" + (f", fold {self.fold}" if self.fold else "")
+
+    @property
+    def file_label(self) -> str:
+        return f"{self.trial}" + (f"_fold{self.fold}" if self.fold else "")
+
+
+def _trial_runs(config: FinetuningConfig) -> list[_Run]:
+    return [
+        _Run(trial, config.seed + trial - 1, f"{config.model_dir}_{trial}")
+        for trial in range(1, config.num_trials + 1)
+    ]
+
+
+def _fold_runs(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> list[_Run]:
+    """Returns a run for each fold; the held-out examples take the place of a dev set."""
+    (task,) = tasks
+    examples = data.get(task, TRAIN).examples
+    report = DataReport(task.name, TRAIN)
+    runs = []
+    for one in _trial_runs(config):
+        folds = fold_indices(stratification_labels(examples), config.num_folds, one.seed)
+        # Folds differ by an example or so; a common number of steps shares the graph.
+        num_examples = min(len(train) for train, _ in folds)
+        for fold, (train, held_out) in enumerate(folds, start=1):
+            parts = []
+            for indices, is_training in ((train, True), (held_out, False)):
+                part = [examples[i] for i in indices]
+                rows = task.featurize(part, is_training=is_training, report=report)
+                parts.append(SplitData(TRAIN if is_training else HELD_OUT, part, rows))
+            runs.append(
+                dataclasses.replace(
+                    one,
+                    fold=fold,
+                    model_dir=f"{one.model_dir}_fold{fold}",
+                    train_data={task.name: parts[0]},
+                    held_out=parts[1],
+                    num_examples=num_examples,
+                )
+            )
+    return runs
+
+
+class _Session:
+    """One trial from fresh weights to its scores."""
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        trainer: Trainer,
+        tasks: Sequence[Task],
+        data: TaskData,
+        one: _Run,
+        say: Say,
+    ) -> None:
+        self._config = config
+        self._trainer = trainer
+        self._tasks = tasks
+        self._data = data
+        self._run = one
+        self._say = say
+
+    def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
+        config, one = self._config, self._run
+        result = TrialResult(trial=one.trial, seed=one.seed, fold=one.fold)
+        if config.do_train:
+            try:
+                result = self._train(train_data, result)
+            except DivergedError as error:
+                self._say(f"{one.title} diverged: {error}")
+                return dataclasses.replace(result, status=DIVERGED, reason=str(error))
+        else:
+            _check_labels(one.model_dir, self._tasks)
+            self._trainer.restore(one.model_dir)
+        if config.do_eval:
+            result = self._evaluate(result)
+        if config.write_test_outputs and one.trial <= config.n_writes_test:
+            for path in write_test_outputs(
+                config, self._trainer, self._tasks, self._data, one.trial
+            ):
+                self._say(f"Test outputs: {path}")
+        return result
+
+    def _train(self, train_data: Mapping[str, SplitData], result: TrialResult) -> TrialResult:
+        config, one = self._config, self._run
+        hyperparameters = _hyperparameters(config, one, self._tasks, self._data)
+        if config.overwrite:
+            shutil.rmtree(one.model_dir, ignore_errors=True)
+        self._trainer.start(one.seed)
+        num_rows = sum(len(part.rows) for part in train_data.values())
+        num_examples = num_rows
+        if one.num_examples:
+            num_examples = min(num_rows, one.num_examples)
+        steps_per_epoch = num_examples / config.train_batch_size
+        eval_steps = config.eval_steps
+        if eval_steps is None and config.keep_best:
+            eval_steps = max(1, round(steps_per_epoch))
+        trained = self._trainer.train(
+            train_data,
+            num_train_steps=max(1, int(steps_per_epoch * config.num_train_epochs)),
+            seed=one.seed,
+            model_dir=one.model_dir,
+            evaluate=self._selecting_value if eval_steps else None,
+            eval_steps=eval_steps,
+            hyperparameters=hyperparameters,
+        )
+        return dataclasses.replace(
+            result,
+            steps=trained.steps,
+            best_step=trained.best_step,
+            seconds=trained.seconds,
+        )
+
+    def _splits(self, task: Task) -> list[SplitData]:
+        if self._run.held_out is not None:
+            return [self._run.held_out]
+        return [self._data.get(task, split) for split in task.dev_splits]
+
+    def _selecting_value(self) -> tuple[float, dict[str, float]]:
+        """Returns the mean of the tasks' main metrics on dev, and all metrics."""
+        values: dict[str, float] = {}
+        mains = []
+        for task in self._tasks:
+            scores = self._trainer.evaluate(task, self._splits(task)[0])
+            mains.append(scores.main_value)
+            values |= {f"{task.name}_{name}": v for name, v in scores.metrics.items()}
+        return sum(mains) / len(mains), values
+
+    def _evaluate(self, result: TrialResult) -> TrialResult:
+        metrics, main, problems = {}, {}, []
+        for task in self._tasks:
+            for i, split in enumerate(self._splits(task)):
+                outputs = self._trainer.predict(task, split)
+                scores = task.score(split, outputs)
+                key = f"{task.name}/{split.split}"
+                metrics[key], main[key] = dict(scores.metrics), scores.main
+                self._say(f"{key}: {_format_scores(scores)}")
+                problem = task.degenerate(split, outputs) if i == 0 else None
+                if problem:
+                    problems.append(f"{task.name}: {problem}")
+                self._plot_confusion(task, split, scores)
+                write_dev_answers(self._config, task, split, outputs, self._run.file_label)
+        return dataclasses.replace(
+            result,
+            status=DEGENERATE if problems else OK,
+            reason="; ".join(problems) or None,
+            metrics=metrics,
+            main=main,
+        )
+
+    def _plot_confusion(self, task: Task, split: SplitData, scores: Scores) -> None:
+        if scores.confusion is None:
+            return
+        name = f"{task.name}_{split.split}_{self._run.file_label}_confusion.png"
+        plot_confusion(
+            os.path.join(self._config.results_dir, name),
+            scores.confusion,
+            scores.labels,
+            f"{task.name} {split.split}, {self._run.title.lower()}",
+        )
+
+
+def _format_scores(scores: Scores) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in scores.metrics.items())
+
+
+def _hyperparameters(
+    config: FinetuningConfig, one: _Run, tasks: Sequence[Task], data: TaskData
+) -> dict[str, Any]:
+    """Returns what the weights of a run follow from, the data's fingerprints included."""
+    fingerprints = {k: v for k, v in data.fingerprints.items() if k.endswith(f"/{TRAIN}")}
+    return {
+        **json.loads(json.dumps(dataclasses.asdict(config))),
+        "trial_seed": one.seed,
+        "fold": one.fold,
+        LABELS: _labels(tasks),
+        "data": fingerprints,
+    }
+
+
+def _labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """Returns the labels of the tasks that have them, in the order of their ids."""
+    return {
+        task.name: list(labels)
+        for task in tasks
+        if (labels := getattr(task, "labels", None)) is not None
+    }
+
+
+def _check_labels(model_dir: str, tasks: Sequence[Task]) -> None:
+    """Labels found in the data must still be those that the model was trained with."""
+    description = load_description(model_dir)
+    saved = description.hyperparameters.get(LABELS, {}) if description else {}
+    for name, labels in _labels(tasks).items():
+        if name in saved and saved[name] != labels:
+            raise UserError(
+                f"The model in {model_dir} was trained on the labels {', '.join(saved[name])} "
+                f"of task {name}, and the data now has {', '.join(labels)}. Restore the train "
+                "file, or name the labels in the task's description"
+            )
+
+
+def _changed_settings(model_dir: str, hyperparameters: Mapping[str, Any]) -> list[str]:
+    description = load_description(model_dir)
+    if description is None:
+        return []
+    saved = description.hyperparameters
+    return [
+        f"{name}: {saved.get(name)!r} there, {value!r} now"
+        for name, value in hyperparameters.items()
+        if name not in _NOT_OF_THE_WEIGHTS and saved.get(name) != value
+    ]
+
+
+def _check_model_dir(
+    model_dir: str, hyperparameters: Mapping[str, Any], config: FinetuningConfig
+) -> None:
+    changed = _changed_settings(model_dir, hyperparameters)
+    if changed and not config.overwrite:
+        raise UserError(
+            f"{model_dir} holds a model of other settings or data. Pass --overwrite to train "
+            "it anew, or another --model_dir. Changed:\n  " + "\n  ".join(changed)
+        )
+
+
+def _write_all(
+    config: FinetuningConfig, runs: Sequence[_Run], results: list[TrialResult], say: Say | None
+) -> None:
+    """Writes results and learning curves after each trial; the last one is announced."""
+    if not config.do_eval:
+        return
+    files = write_results(
+        results,
+        model_name=config.model_name,
+        tasks_label=config.tasks_label,
+        results_dir=config.results_dir,
+        results_txt=config.results_txt,
+        results_pkl=config.results_pkl,
+    )
+    records = [record for one in runs for record in _log_records(one)]
+    curves = os.path.join(config.results_dir, f"{config.tasks_label}_learning_curves.png")
+    if records:
+        plot_learning_curves(curves, records, f"{config.model_name}: {config.tasks_label}")
+    if say is None:
+        return
+    say("")
+    for line in format_summary(results):
+        say(line)
+    for path in (*files, *([curves] if records else [])):
+        say(f"Results: {path}")
+
+
+def _log_records(one: _Run) -> list[dict[str, Any]]:
+    path = pathlib.Path(one.model_dir) / LOG_FILE
+    if not path.exists():
+        return []
+    where = {"trial": one.trial} | ({"fold": one.fold} if one.fold else {})
+    return [{**json.loads(line), **where} for line in path.read_text().splitlines()]
+
+
+def _describe(
+    config: FinetuningConfig,
+    trainer: Trainer,
+    tasks: Sequence[Task],
+    strategy: tf.distribute.Strategy,
+    say: Say,
+) -> None:
+    encoder = trainer.model.encoder_config
+    say(
+        f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
+        f"{trainer.model.electra.count_params():,} parameters in the encoder, "
+        f"{trainer.model.count_params():,} trained, {config.precision}"
+    )
+    say(f"Device:  {', '.join(strategy.extended.worker_devices)}")
+    say(f"Tasks:   {', '.join(task.name for task in tasks)}")
+    lengths = ", ".join(map(str, trainer.buckets))
+    say(f"Batches: {config.train_batch_size} examples, padded to {lengths} tokens")

@@ -1,0 +1,182 @@
+"""Tests of the readers of users' files."""
+
+import gzip
+
+import pytest
+
+from electra_tf.errors import UserError
+from finetune.custom.readers import read_records
+from finetune.custom.record import Record
+
+TEXT_LABEL = {"text_a": "text", "label": "label"}
+
+
+def write(tmp_path, name, content):
+    path = tmp_path / name
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return str(path)
+
+
+def values(records):
+    return [(record.line, record.values) for record in records]
+
+
+def test_tsv_splits_at_tabs_alone(tmp_path):
+    path = write(tmp_path, "a.tsv", '\ufefflabel\ttext\r\n1\t"a, b\r\n0\tc\u2028d\n\n')
+    records = read_records(path, file_format="tsv", columns=TEXT_LABEL)
+    assert values(records) == [
+        (2, {"text_a": '"a, b', "label": "1"}),
+        (3, {"text_a": "c\u2028d", "label": "0"}),
+    ]
+
+
+def test_columns_by_index_without_header(tmp_path):
+    path = write(tmp_path, "a.tsv.gz", "x\ty\tz\n1\t2\t3\n")
+    columns = {"text_a": 1, "label": -1}
+    records = read_records(path, file_format="tsv", columns=columns, header=False)
+    assert values(records) == [
+        (1, {"text_a": "y", "label": "z"}),
+        (2, {"text_a": "2", "label": "3"}),
+    ]
+
+
+def test_csv_quotes_and_line_breaks_within_them(tmp_path):
+    path = write(tmp_path, "a.csv", 'text,label\n"a\n""b"", c",1\nd,0\n')
+    records = read_records(path, file_format="csv", columns=TEXT_LABEL)
+    assert values(records) == [
+        (2, {"text_a": 'a\n"b", c', "label": "1"}),
+        (4, {"text_a": "d", "label": "0"}),
+    ]
+
+
+def test_jsonl_keeps_lists_and_skips_blank_lines(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"w": ["a", "b"], "t": ["O", "B-X"]}\n\n{"w": ["c"]}\n')
+    columns = {"words": "w", "tags": "t"}
+    records = read_records(path, file_format="jsonl", columns=columns, optional=("tags",))
+    assert values(records) == [
+        (1, {"words": ["a", "b"], "tags": ["O", "B-X"]}),
+        (3, {"words": ["c"]}),
+    ]
+
+
+def test_conll_sentences_end_at_blank_lines_and_documents(tmp_path):
+    content = "-DOCSTART- -X- O\n\na DT B-NP\nb NN I-NP\n\n\n-DOCSTART- -X- O\nc VB O"
+    path = write(tmp_path, "a.conll", content)
+    records = read_records(path, file_format="conll", columns={"words": 0, "tags": -1})
+    assert values(records) == [
+        (3, {"words": ["a", "b"], "tags": ["B-NP", "I-NP"]}),
+        (8, {"words": ["c"], "tags": ["O"]}),
+    ]
+
+
+def test_conll_words_may_hold_blanks_between_tabs(tmp_path):
+    path = write(tmp_path, "a.conll", "New York\tB-LOC\nis\tO\n")
+    (record,) = read_records(path, file_format="conll", columns={"words": 0, "tags": 1})
+    assert record.values["words"] == ["New York", "is"]
+
+
+def test_missing_optional_columns_are_left_out(tmp_path):
+    path = write(tmp_path, "a.tsv", "text\nhello\n")
+    (record,) = read_records(path, file_format="tsv", columns=TEXT_LABEL, optional=("label",))
+    assert record.values == {"text_a": "hello"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "", r"a\.tsv is empty"),
+        ("a.tsv", "\ufeff\n", "is empty"),
+        ("a.tsv", "text\tlabel\n", "holds no examples, only a header"),
+        ("a.tsv", "Text\tlabel\nx\t1\n", r"no column 'text' \(text_a\).* Text, label\. Did"),
+        ("a.tsv", "text\tlabel\ttext\nx\t1\ty\n", "more than one column 'text'"),
+        ("a.tsv", "text\tlabel\nx\t1\nx\n", "line 3 has 1 column, and the header has 2$"),
+        ("a.tsv", "text\tlabel\na\tb\t1\n", "line 2 has 3 columns, .* must be quoted"),
+        ("a.tsv", "text\tlabel\n\nx\t1\n", "line 2 is blank"),
+        ("a.csv", "text,label\nx,1\ny\n", "line 3 has 1 column"),
+        ("a.csv", 'text,label\nx,1\n"y,0\nz,1\n', "record at line 3 is not valid csv"),
+        ("a.csv", b"text,label\nx,1\n\xb0\xa1,0\n", r"line 3 is not UTF-8 \(byte 0xb0\)"),
+        ("a.csv", b"\xef\xbb\xbftext,label\n\xb0,0\n", r"line 2 is not UTF-8"),
+        ("a.csv", "text,label\nx,1".encode("utf-16"), "is UTF-16; save it as UTF-8"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', "line 2 is not valid JSON"),
+        ("a.jsonl", "[1]\n", r"line 1 must be a JSON object, not \[1\]"),
+        ("a.jsonl", '{"texts": "a", "label": 1}', "line 1 has no 'text' .* texts, label. Did"),
+        ("a.jsonl", '{"text": null, "label": 1}', "line 1 has no 'text'"),
+    ],
+)
+def test_broken_files_are_named_with_line(tmp_path, name, content, message):
+    path = write(tmp_path, name, content)
+    with pytest.raises(UserError, match=message) as error:
+        read_records(path, file_format=name.split(".")[1], columns=TEXT_LABEL)
+    assert path in str(error.value)
+
+
+def test_missing_and_broken_compressed_files_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"There is no file .*none\.tsv"):
+        read_records(str(tmp_path / "none.tsv"), file_format="tsv", columns=TEXT_LABEL)
+    whole = gzip.compress(b"text\tlabel\nx\t1\n")
+    for broken in (b"text", whole[:-4]):
+        path = tmp_path / "a.tsv.gz"
+        path.write_bytes(broken)
+        with pytest.raises(UserError, match=r"a\.tsv\.gz is not a whole \.gz file"):
+            read_records(str(path), file_format="tsv", columns=TEXT_LABEL)
+
+
+def test_conll_errors(tmp_path):
+    path = write(tmp_path, "a.conll", "a DT O\nb O\n")
+    with pytest.raises(UserError, match="line 2 has 2 columns, and the first line has 3"):
+        read_records(path, file_format="conll", columns={"words": 0, "tags": -1})
+    with pytest.raises(UserError, match=r"no column 3 \(tags\): line 1 has 3 columns"):
+        read_records(path, file_format="conll", columns={"words": 0, "tags": 3})
+    with pytest.raises(UserError, match=r"must be indices .* words is 'token'"):
+        read_records(path, file_format="conll", columns={"words": "token", "tags": 3})
+
+
+def test_names_need_a_header(tmp_path):
+    path = write(tmp_path, "a.tsv", "a\tb\n")
+    with pytest.raises(UserError, match="without a header"):
+        read_records(path, file_format="tsv", columns=TEXT_LABEL, header=False)
+
+
+def record(value):
+    return Record("a.jsonl", 4, {"x": value})
+
+
+def test_labels_of_all_spellings():
+    assert record(" yes ").label("x") == "yes"
+    assert record(1).label("x") == "1"
+    assert record(True).label("x") == "true"
+    assert record("a; b;a").labels("x", ";") == ["a", "b"]
+    assert record(["a", 2]).labels("x", ",") == ["a", "2"]
+    assert record("").labels("x", ",") == []
+    assert record(" 2.5").number("x") == 2.5
+    assert record("New York").words("x") == ["New", "York"]
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "message"),
+    [
+        ("text", " \t", "x is empty"),
+        ("text", 3, "x must be a string, not 3"),
+        ("label", "", "x is empty"),
+        ("label", 1.5, "x must be a string, not 1.5"),
+        ("number", "high", 'x must be a number, not "high"'),
+        ("number", "nan", "x must be a number"),
+        ("number", "inf", "x must be a number"),
+        ("number", True, "x must be a number, not true"),
+        ("number", None, "x must be a number, not null"),
+        ("words", "", "x is empty"),
+        ("words", ["a", 1], r'x must be a list of strings, not \["a", 1\]'),
+        ("words", ["a", " "], "x holds an empty string"),
+    ],
+)
+def test_bad_values_are_named_with_line(method, value, message):
+    with pytest.raises(UserError, match=rf"a\.jsonl: line 4: {message}"):
+        getattr(record(value), method)("x")
+
+
+def test_bad_label_lists_are_named():
+    with pytest.raises(UserError, match="line 4: x is empty"):
+        record("a,,b").labels("x", ",")
+    with pytest.raises(UserError, match="line 4: x must be a list of labels, not 3"):
+        record(3).labels("x", ",")

@@ -1,0 +1,191 @@
+"""Tests of users' texts with labels, label sets and numbers."""
+
+import json
+
+import pytest
+
+from electra_tf.errors import UserError
+from finetune.config import FinetuningConfig
+from finetune.custom.spec_parser import load_specs
+from finetune.custom.text_source import TextSource
+from finetune.data_report import DataReport
+
+
+@pytest.fixture
+def make_source(tmp_path):
+    """Returns a function that writes files and makes the source of a task called mine."""
+
+    def make(files, kind="classification", config=None, **changes):
+        for name, content in files.items():
+            (tmp_path / name).write_text(content)
+        spec_file = tmp_path / "mine.json"
+        given = {
+            "name": "mine",
+            "kind": kind,
+            "files": {name.split(".")[0]: name for name in files if name != "new.tsv"},
+        }
+        spec_file.write_text(json.dumps({**given, **changes}))
+        (spec,) = load_specs(str(spec_file))
+        settings = {"data_dir": str(tmp_path), "model_name": "m", "task_names": ("mine",)}
+        return TextSource(spec, FinetuningConfig.create(**settings, **(config or {})))
+
+    return make
+
+
+def load(source, split):
+    return source.load(split, DataReport("mine", split))
+
+
+def tsv(*rows):
+    return "\n".join(["text\tlabel", *rows]) + "\n"
+
+
+TRAIN = tsv("good film\tpos", "bad film\tneg", "so so\tpos")
+
+
+def test_examples_of_pairs(make_source):
+    source = make_source(
+        {"train.csv": 'q,a,y,n\nwho?,me,1,x1\nwhy?,"so, there",0,x2\n'},
+        columns={"text_a": "q", "text_b": "a", "label": "y", "id": "n"},
+        dev_fraction=0,
+    )
+    first, second = load(source, "train")
+    assert (first.eid, first.text_a, first.text_b) == (0, "who?", "me")
+    assert (first.label, first.guid) == ("1", "x1")
+    assert (second.eid, second.text_b, second.guid) == (1, "so, there", "x2")
+    assert source.labels == ("0", "1")
+    assert source.dev_splits == ()
+
+
+def test_labels_of_train_are_sorted_numbers_first(make_source):
+    rows = [f"text\t{label}" for label in ("b", "10", "2", "a")]
+    assert make_source({"train.tsv": tsv(*rows)}).labels == ("2", "10", "a", "b")
+    given = make_source({"train.tsv": tsv(*rows)}, labels=["b", "a", "2", "10"])
+    assert given.labels == ("b", "a", "2", "10")
+
+
+def test_splits_by_name(make_source):
+    files = {f"{name}.tsv": TRAIN for name in ("train", "test_b", "shop", "dev", "test")}
+    source = make_source(files)
+    assert source.dev_splits == ("dev", "shop")
+    assert source.test_splits == ("test_b", "test")
+    assert [e.label for e in load(source, "shop")] == ["pos", "neg", "pos"]
+    with pytest.raises(UserError, match="no split 'dve', only train, test_b, shop, dev, test"):
+        load(source, "dve")
+
+
+def test_dev_is_held_out_of_train_with_the_same_shares(make_source):
+    rows = [f"text {i}\t{'a' if i % 4 else 'b'}" for i in range(40)]
+    lines = [json.dumps({"text": row[:-2], "label": row[-1]}) for row in rows]
+    files = {"train.jsonl": "\n".join(lines)}
+    source = make_source(files, dev_fraction=0.2)
+    train, dev = load(source, "train"), load(source, "dev")
+    assert source.dev_splits == ("dev",)
+    assert sorted(e.text_a for e in (*train, *dev)) == sorted(r[:-2] for r in rows)
+    assert sorted(e.label for e in dev) == ["a"] * 6 + ["b"] * 2
+    assert [e.eid for e in dev] == list(range(8))
+    other_seed = make_source(files, dev_fraction=0.2, config={"seed": 7})
+    assert load(other_seed, "dev") == dev
+    assert load(make_source(files, dev_fraction=0.2, dev_seed=1), "dev") != dev
+    report = DataReport("mine", "dev")
+    source.load("dev", report)
+    assert report.lines() == [
+        "mine dev: 1 x no dev file: examples of train are held out as dev"
+    ]
+
+
+def test_cross_validation_holds_nothing_out(make_source):
+    source = make_source({"train.tsv": TRAIN}, config={"num_folds": 2})
+    assert len(load(source, "train")) == 3
+    with pytest.raises(UserError, match="no split 'dev', only train"):
+        load(source, "dev")
+
+
+def test_fingerprints_cover_specification_data_and_train(make_source, tmp_path):
+    source = make_source({"train.tsv": TRAIN, "dev.tsv": TRAIN})
+    names = ["mine.json", "dev.tsv", "train.tsv"]
+    assert source.split_files("dev") == [str(tmp_path / name) for name in names]
+    assert source.split_files("train") == [str(tmp_path / n) for n in (names[0], names[2])]
+
+
+def test_multilabel_cells_and_lists(make_source):
+    source = make_source(
+        {
+            "train.tsv": tsv("one\ta; b", "none\t", "two\tb;b"),
+            "dev.jsonl": '{"text": "x", "label": ["b", "a"]}\n{"text": "y", "label": []}\n',
+        },
+        kind="multilabel",
+        label_separator=";",
+    )
+    assert source.labels == ("a", "b")
+    assert [e.label for e in load(source, "train")] == [("a", "b"), (), ("b",)]
+    assert [e.label for e in load(source, "dev")] == [("b", "a"), ()]
+
+
+def test_regression_range(make_source):
+    files = {"train.tsv": tsv("a\t1", "b\t4.5"), "dev.tsv": tsv("c\t6")}
+    found = make_source(files, kind="regression")
+    assert found.label_range == (1.0, 4.5)
+    assert [e.label for e in load(found, "dev")] == [6.0]
+    given = make_source(files, kind="regression", min_label=0, max_label=5)
+    assert given.label_range == (0.0, 5.0)
+    with pytest.raises(
+        UserError, match=r"dev\.tsv: line 2: label 6\.0 is outside .*\(0\).*\(5\)"
+    ):
+        load(given, "dev")
+    with pytest.raises(UserError, match=r"train\.tsv: labels are from 2\.0 to 2\.0"):
+        _ = make_source({"train.tsv": tsv("a\t2", "b\t2")}, kind="regression").label_range
+    with pytest.raises(UserError, match=r'train\.tsv: line 3: label must be a number, not "x"'):
+        load(make_source({"train.tsv": tsv("a\t2", "b\tx")}, kind="regression"), "train")
+
+
+def test_files_to_predict_need_no_labels(make_source, tmp_path):
+    (tmp_path / "new.tsv").write_text("text\nhello\n")
+    config = {"predict_file": str(tmp_path / "new.tsv")}
+    for kind, dummy in (("classification", "neg"), ("multilabel", ())):
+        source = make_source({"train.tsv": TRAIN}, kind, config)
+        (example,) = load(source, "predict")
+        assert (example.text_a, example.label) == ("hello", dummy)
+
+
+@pytest.mark.parametrize("test", [tsv("fine\tpos"), tsv("fine\t?"), "text\nfine\n"])
+def test_labels_of_test_are_not_looked_at(make_source, test):
+    source = make_source({"train.tsv": TRAIN, "dev.tsv": TRAIN, "test.tsv": test})
+    (example,) = load(source, "test")
+    assert (example.text_a, example.label) == ("fine", "neg")
+
+
+def test_errors_of_labels(make_source):
+    files = {"train.tsv": TRAIN, "dev.tsv": tsv("fine\tpos", "so so\tneutral")}
+    with pytest.raises(
+        UserError,
+        match=r"dev\.tsv: line 3: label 'neutral' is nowhere in .*train\.tsv, .*neg, pos",
+    ):
+        load(make_source(files), "dev")
+    with pytest.raises(
+        UserError, match=r"dev\.tsv: line 3: unknown label 'neutral'; .* labels neg, pos"
+    ):
+        load(make_source(files, labels=["neg", "pos"]), "dev")
+    with_neutral = make_source(files, labels=["neg", "neutral", "pos"])
+    assert [e.label for e in load(with_neutral, "dev")] == ["pos", "neutral"]
+    same = {"train.tsv": tsv("a\tx", "b\tx")}
+    with pytest.raises(UserError, match=r"train\.tsv: all 2 examples have the label 'x'"):
+        _ = make_source(same).labels
+    with pytest.raises(UserError, match="all 2 examples have the label 'x'"):
+        load(make_source(same, labels=["x", "y"]), "train")
+    with pytest.raises(UserError, match="no example has a label"):
+        _ = make_source({"train.tsv": tsv("a\t", "b\t")}, kind="multilabel").labels
+    with pytest.raises(UserError, match="too few examples to hold out"):
+        load(make_source({"train.tsv": tsv("a\tx", "b\ty")}), "train")
+
+
+def test_missing_texts_and_files_are_named(make_source, tmp_path):
+    with pytest.raises(UserError, match=r"train\.tsv: line 3: text_a is empty"):
+        load(make_source({"train.tsv": tsv("a\tx", " \ty")}), "train")
+    source = make_source({"train.tsv": TRAIN, "dev.tsv": TRAIN})
+    (tmp_path / "dev.tsv").unlink()
+    among = tmp_path / "finetuning_data" / "mine" / "dev.tsv"
+    with pytest.raises(
+        UserError, match=f"the dev file .* no {tmp_path}/dev.tsv and no {among}"
+    ):
+        load(source, "dev")

@@ -1,0 +1,120 @@
+"""Plans of batches: every row once an epoch, padded to the right length, repeatable."""
+
+import numpy as np
+import pytest
+
+from finetune.batches import (
+    FeatureTable,
+    make_dataset,
+    padding_share,
+    plan_evaluation,
+    plan_training,
+)
+from finetune.features import FeatureSpec
+
+BUCKETS = (4, 8, 16)
+
+
+def make_rows(lengths: list[int]) -> list[dict]:
+    return [
+        {
+            "input_ids": np.arange(1, n + 1, dtype=np.int32) + 100 * i,
+            "segment_ids": np.ones(n, np.int32),
+            "t_label_ids": i,
+            "t_targets": np.array([i, 0.5], np.float32),
+        }
+        for i, n in enumerate(lengths)
+    ]
+
+
+SPECS = (FeatureSpec("t_label_ids"), FeatureSpec("t_targets", "float32", size=2))
+
+
+@pytest.fixture
+def lengths() -> np.ndarray:
+    return np.random.default_rng(3).integers(2, 17, size=203).astype(np.int32)
+
+
+def test_each_epoch_of_training_holds_every_row_once(lengths):
+    plan = plan_training(lengths, batch_size=7, num_steps=2 * 29, buckets=BUCKETS, seed=5)
+    assert plan.rows.shape == (58, 7)
+    # 29 batches of 7 are the 203 rows; a window holds both epochs.
+    assert np.bincount(plan.rows.ravel(), minlength=203).tolist() == [2] * 203
+
+
+def test_a_batch_is_padded_to_the_first_bucket_that_holds_it(lengths):
+    plan = plan_training(lengths, batch_size=7, num_steps=40, buckets=BUCKETS, seed=5)
+    for rows, length in zip(plan.rows, plan.lengths, strict=True):
+        longest = lengths[rows].max()
+        assert length == min(bucket for bucket in BUCKETS if bucket >= longest)
+
+
+def test_bucketing_pads_less_than_fixed_length(lengths):
+    bucketed = plan_training(lengths, batch_size=8, num_steps=50, buckets=BUCKETS, seed=0)
+    fixed = plan_training(lengths, batch_size=8, num_steps=50, buckets=(16,), seed=0)
+    assert padding_share(bucketed, lengths) < 0.6 * padding_share(fixed, lengths)
+
+
+def test_the_order_follows_from_the_seed(lengths):
+    def plan(seed: int) -> np.ndarray:
+        return plan_training(
+            lengths, batch_size=7, num_steps=30, buckets=BUCKETS, seed=seed
+        ).rows
+
+    assert np.array_equal(plan(1), plan(1))
+    assert not np.array_equal(plan(1), plan(2))
+
+
+def test_fewer_rows_than_a_batch_are_repeated():
+    plan = plan_training(
+        np.array([3, 5], np.int32), batch_size=5, num_steps=2, buckets=(8,), seed=0
+    )
+    assert np.bincount(plan.rows.ravel()).tolist() == [5, 5]
+
+
+def test_evaluation_holds_every_row_once_and_fills_the_last_batch(lengths):
+    plan = plan_evaluation(lengths, batch_size=16, buckets=BUCKETS)
+    kept = [row for rows, n in zip(plan.rows, plan.counts, strict=True) for row in rows[:n]]
+    assert sorted(kept) == list(range(203))
+    assert plan.counts.tolist() == [16] * 12 + [11]
+    assert plan.rows.shape == (13, 16)
+
+
+def test_a_row_beyond_the_buckets_is_an_error():
+    with pytest.raises(ValueError, match="17 tokens"):
+        plan_evaluation(np.array([17], np.int32), batch_size=2, buckets=BUCKETS)
+
+
+def test_batches_hold_the_rows_padded_with_zeros():
+    lengths = [3, 2, 7]
+    table = FeatureTable([make_rows(lengths)], [SPECS])
+    plan = plan_evaluation(table.row_lengths, batch_size=2, buckets=BUCKETS)
+    first, second = make_dataset(table, plan)
+    assert first["input_ids"].numpy().tolist() == [[101, 102, 0, 0], [1, 2, 3, 0]]
+    assert first["input_mask"].numpy().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0]]
+    assert first["segment_ids"].numpy().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0]]
+    assert first["t_label_ids"].numpy().tolist() == [1, 0]
+    assert first["t_targets"].numpy().tolist() == [[1, 0.5], [0, 0.5]]
+    assert second["input_ids"].shape == (2, 8)
+
+
+def test_rows_of_other_tasks_have_zeros_and_their_own_task_id():
+    other = [{**row, "u_targets": 2.5} for row in make_rows([4])]
+    for row in other:
+        del row["t_label_ids"], row["t_targets"]
+    table = FeatureTable(
+        [make_rows([3]), other], [SPECS, (FeatureSpec("u_targets", "float32"),)]
+    )
+    batch = table.gather(np.array([0, 1]), 4)
+    assert batch["task_id"].numpy().tolist() == [0, 1]
+    assert batch["u_targets"].numpy().tolist() == [0, 2.5]
+    assert batch["t_targets"].numpy().tolist() == [[0, 0.5], [0, 0]]
+
+
+def test_a_dataset_can_start_at_any_step(lengths):
+    table = FeatureTable([make_rows(lengths.tolist())], [SPECS])
+    plan = plan_training(lengths, batch_size=7, num_steps=6, buckets=BUCKETS, seed=5)
+    whole = list(make_dataset(table, plan))
+    rest = list(make_dataset(table, plan, 4))
+    assert len(rest) == 2
+    assert np.array_equal(rest[0]["input_ids"], whole[4]["input_ids"])

@@ -1,0 +1,119 @@
+"""What follows from what in a fine-tuning configuration, and what is refused."""
+
+import json
+
+import pytest
+
+from electra_tf.errors import UserError
+from finetune.config import FinetuningConfig
+
+
+def create(tmp_path, **given) -> FinetuningConfig:
+    return FinetuningConfig.create(data_dir=str(tmp_path), model_name="m", **given)
+
+
+def describe_model(tmp_path, **hyperparameters) -> None:
+    folder = tmp_path / "models" / "m"
+    folder.mkdir(parents=True)
+    content = {"hyperparameters": hyperparameters, "variables": {}}
+    (folder / "config.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("task", "epochs", "length"),
+    [
+        ("cola", 3.0, 128),
+        ("rte", 10.0, 128),
+        ("sts", 10.0, 128),
+        ("squad", 2.0, 512),
+        ("newsqa", 2.0, 512),
+        ("naturalqs", 2.0, 512),
+        ("chunk", 3.0, 256),
+    ],
+)
+def test_defaults_of_a_single_task(tmp_path, task, epochs, length):
+    config = create(tmp_path, task_names=(task,))
+    assert (config.num_train_epochs, config.max_seq_length) == (epochs, length)
+
+
+def test_several_tasks_have_the_common_defaults(tmp_path):
+    config = create(tmp_path, task_names=("rte", "squad"))
+    assert (config.num_train_epochs, config.max_seq_length) == (3.0, 128)
+
+
+def test_defaults_of_large(tmp_path):
+    config = create(tmp_path, model_size="large")
+    assert (config.learning_rate, config.layerwise_lr_decay) == (5e-5, 0.9)
+    assert create(tmp_path, model_size="large", learning_rate=1e-5).learning_rate == 1e-5
+
+
+def test_paths_are_the_authors(tmp_path):
+    config = create(tmp_path, task_names=("cola", "rte"))
+    model = f"{tmp_path}/models/m"
+    assert config.model_dir == f"{model}/finetuning_models/cola,rte_model"
+    assert config.results_txt == f"{model}/results/cola,rte_results.txt"
+    assert config.preprocessed_data_dir == f"{model}/finetuning_tfrecords/cola,rte_tfrecords"
+    assert config.raw_data_dir == f"{tmp_path}/finetuning_data"
+
+
+def test_the_model_is_as_its_run_described_it(tmp_path):
+    describe_model(
+        tmp_path,
+        model_size="small",
+        model_hparam_overrides={"hidden_size": 64, "max_position_embeddings": 48},
+        embedding_size=32,
+        vocab_size=99,
+        do_lower_case=False,
+    )
+    config = create(tmp_path, task_names=("chunk",))
+    assert (config.encoder.hidden_size, config.encoder.embedding_size) == (64, 32)
+    assert (config.vocab_size, config.do_lower_case) == (99, False)
+    # A default that the model has no positions for is shortened, a given one refused.
+    assert config.max_seq_length == 48
+    with pytest.raises(UserError, match="--max_seq_length=64 exceeds the model's 48"):
+        create(tmp_path, max_seq_length=64)
+    # Random weights keep the shape; another size drops it.
+    assert create(tmp_path, init_checkpoint="random").encoder == config.encoder
+    assert create(tmp_path, model_size="base").encoder.hidden_size == 768
+
+
+def test_buckets_end_at_the_longest(tmp_path):
+    assert create(tmp_path, max_seq_length=60).length_buckets == (16, 24, 32, 48, 60)
+    config = create(tmp_path, max_seq_length=128, length_buckets=(10, 200))
+    assert config.length_buckets == (10, 128)
+
+
+def test_folds_train_on_one_order_of_a_pair(tmp_path):
+    config = create(tmp_path, task_names=("mrpc",), num_folds=3, double_unordered=True)
+    assert config.double_unordered is False
+
+
+def test_debug_keeps_away_from_real_models(tmp_path):
+    config = create(tmp_path, debug=True)
+    assert config.model_dir.endswith("chunk_model-debug")
+    assert config.init_checkpoint == "random"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"task_names": ()}, "--task_names is empty"),
+        ({"task_names": ("cola", "cola")}, "cola more than once"),
+        ({"num_trials": 0}, "--num_trials must be positive"),
+        ({"warmup_proportion": 1.5}, "--warmup_proportion must lie in"),
+        ({"num_folds": 1}, "--num_folds must be at least 2"),
+        ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds takes a single task"),
+        ({"do_predict": True}, "--do_predict needs --predict_file"),
+        ({"do_train": False, "do_eval": False}, "Nothing to do"),
+        ({"model_size": "tiny"}, "--model_size must be one of"),
+        ({"early_stopping_patience": 0}, "--early_stopping_patience must be positive"),
+        ({"precision": "float8"}, "--precision must be one of"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path, given, message):
+    with pytest.raises(UserError, match=message):
+        create(tmp_path, **given)
+
+
+def test_early_stopping_keeps_the_best(tmp_path):
+    assert create(tmp_path, early_stopping_patience=2).keep_best

@@ -1,0 +1,80 @@
+"""Tests of cross-validation folds."""
+
+import types
+
+import numpy as np
+import pytest
+
+from electra_tf.errors import UserError
+from finetune.folds import fold_indices, hold_out, stratification_labels
+
+
+@pytest.mark.parametrize("labels", [["a"] * 20 + ["b"] * 10, [None] * 30])
+def test_each_example_is_held_out_once(labels):
+    folds = fold_indices(labels, 5, seed=0)
+    assert len(folds) == 5
+    held_out = np.concatenate([dev for _, dev in folds])
+    assert sorted(held_out) == list(range(30))
+    assert list(held_out) != list(range(30))
+    for train, dev in folds:
+        assert sorted([*train, *dev]) == list(range(30))
+        assert len(dev) == 6
+
+
+def test_folds_have_the_shares_of_the_labels():
+    labels = ["a"] * 20 + ["b"] * 10
+    for _, dev in fold_indices(labels, 5, seed=3):
+        assert sorted(labels[i] for i in dev) == ["a"] * 4 + ["b"] * 2
+
+
+def test_the_seed_decides():
+    def held_out(seed):
+        return [dev.tolist() for _, dev in fold_indices(["a", "b"] * 10, 2, seed)]
+
+    assert held_out(1) == held_out(1)
+    assert held_out(1) != held_out(2)
+
+
+def test_too_few_examples_are_refused():
+    with pytest.raises(UserError, match=r"--num_folds=3 .* examples of 'b' \(2\), 'c' \(1\)"):
+        fold_indices(["a"] * 9 + ["c", "b", "b"], 3, seed=0)
+    with pytest.raises(UserError, match=r"--num_folds=3 needs .* the train split has 2"):
+        fold_indices([None, None], 3, seed=0)
+
+
+def test_only_single_names_stratify():
+    def examples(*labels):
+        return [types.SimpleNamespace(label=label) for label in labels]
+
+    assert stratification_labels(examples("a", "b")) == ["a", "b"]
+    assert stratification_labels(examples(2.5, ("a", "b"))) == [None, None]
+    assert stratification_labels([types.SimpleNamespace(tags=["O"])]) == [None]
+
+
+def test_a_share_is_held_out_of_each_label():
+    labels = ["a"] * 60 + ["b"] * 30 + ["c"] * 9 + ["d"]
+    train, dev = hold_out(labels, 0.1, seed=0)
+    assert sorted([*train, *dev]) == list(range(100))
+    assert [labels[i] for i in dev] == ["a"] * 6 + ["b"] * 3 + ["c"]
+    assert dev.tolist() == hold_out(labels, 0.1, seed=0)[1].tolist()
+    assert dev.tolist() != hold_out(labels, 0.1, seed=1)[1].tolist()
+    assert dev[:6].tolist() != list(range(6))
+
+
+def test_small_shares_of_many_labels_add_up():
+    labels = [f"label {i % 20}" for i in range(80)]
+    _, dev = hold_out(labels, 0.1, seed=0)
+    assert len(dev) == len({labels[i] for i in dev}) == 8
+
+
+def test_one_example_of_each_label_trains():
+    train, dev = hold_out(["a", "a", "b", "c"], 0.9, seed=0)
+    assert (len(train), len(dev)) == (3, 1)
+    assert dev[0] < 2
+    with pytest.raises(UserError, match="too few examples"):
+        hold_out(["a", "b"], 0.5, seed=0)
+
+
+def test_examples_without_label_are_held_out_too():
+    train, dev = hold_out([None] * 10, 0.3, seed=0)
+    assert (len(train), len(dev)) == (7, 3)

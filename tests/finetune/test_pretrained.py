@@ -1,0 +1,72 @@
+"""Loading an encoder: all of it or a clear error."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.checkpoints import CheckpointDirectory
+from electra_tf.errors import UserError
+from electra_tf.pretrain_helpers import SpecialTokenIds
+from electra_tf.pretraining_model import PretrainingModel
+from finetune.config import FinetuningConfig
+from finetune.pretrained import find_checkpoint, load_encoder
+
+
+@pytest.fixture
+def pretrained(make_config, tmp_path):
+    """A checkpoint of a pre-training run in `models/m`, and its model."""
+    config = make_config(model_dir=str(tmp_path / "models" / "m"))
+    model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
+    step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    checkpoints = CheckpointDirectory(config.model_dir, model, step)
+    checkpoints.write_description({**vars(config)}, f"{config.data_dir}/vocab.txt")
+    checkpoints.save()
+    return model
+
+
+def finetuning_config(tmp_path, **given) -> FinetuningConfig:
+    return FinetuningConfig.create(
+        data_dir=str(tmp_path), model_name="m", task_names=("cola",), **given
+    )
+
+
+def build_encoder(config: FinetuningConfig):
+    from electra_tf.encoder import Encoder
+
+    return Encoder(config.encoder, name="electra")
+
+
+def test_loads_every_variable_of_the_encoder(pretrained, tmp_path):
+    config = finetuning_config(tmp_path)
+    encoder = build_encoder(config)
+    lines = []
+    report = load_encoder(find_checkpoint(config), encoder, lines.append)
+    for ours, theirs in zip(encoder.variables, pretrained.electra.variables, strict=True):
+        assert np.array_equal(ours, theirs), ours.path
+    assert len(report.matched) == len(encoder.variables)
+    assert report.missing == ()
+    assert any(name.startswith("discriminator_predictions/") for name in report.unused)
+    assert [line.split()[0] for line in lines[1:]] == ["matched", "missing", "unused"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"hidden_size": 32}, r"electra/layer_0/attention_qkv/kernel: \[16, 48\] in the check"),
+        ({"num_hidden_layers": 3}, "electra/layer_2/.* only in the model"),
+        ({"num_hidden_layers": 1}, "electra/layer_1/.* only in the checkpoint"),
+    ],
+)
+def test_another_size_fails(pretrained, tmp_path, overrides, message):
+    config = finetuning_config(tmp_path, model_hparam_overrides=overrides)
+    with pytest.raises(UserError, match=message):
+        load_encoder(find_checkpoint(config), build_encoder(config))
+
+
+def test_where_there_is_no_checkpoint(tmp_path):
+    (tmp_path / "models" / "m").mkdir(parents=True)
+    with pytest.raises(UserError, match="holds no checkpoint"):
+        find_checkpoint(finetuning_config(tmp_path))
+    with pytest.raises(UserError, match="there is no checkpoint"):
+        find_checkpoint(finetuning_config(tmp_path, init_checkpoint=str(tmp_path / "x")))
+    assert find_checkpoint(finetuning_config(tmp_path, init_checkpoint="random")) is None

@@ -1,0 +1,112 @@
+"""Tests of the choice of tasks by name."""
+
+import json
+
+import pytest
+
+from electra_tf.errors import UserError
+from finetune.config import FinetuningConfig
+from finetune.tagging.tasks import TAGGING_TASKS
+from finetune.task_builder import BUILT_IN_TASKS, build_tasks, own_specs
+from finetune.text_tokenizer import TextTokenizer
+from pretrain_data.vocabulary import load_vocabulary
+
+OWN_FLAGS = ("kind", "files", "columns", "labels", "metric")
+
+
+@pytest.fixture
+def make_config(tmp_path):
+    """Returns a function that makes the configuration of tasks, some of them one's own."""
+    (tmp_path / "train.tsv").write_text("text\tlabel\ngood\tpos\nbad\tneg\nfine\tpos\n")
+
+    for name in TAGGING_TASKS:
+        folder = tmp_path / "finetuning_data" / name
+        folder.mkdir(parents=True)
+        (folder / "train.txt").write_text("good JJ B-NP\nbad NN I-NP\n")
+
+    def make(*names, specs=(), **own):
+        if specs:
+            own["task_spec"] = json.dumps([spec(tmp_path, name) for name in specs])
+        given = {"data_dir": str(tmp_path), "model_name": "tiny", "task_names": names}
+        return FinetuningConfig.create(**given, **own)
+
+    return make
+
+
+def spec(folder, name):
+    return {
+        "name": name,
+        "kind": "classification",
+        "files": {"train": str(folder / "train.tsv")},
+    }
+
+
+def with_flags(config, **own):
+    """Sets `--own_task_...` flags."""
+    for key in OWN_FLAGS:
+        object.__setattr__(config, f"own_task_{key}", own.get(key))
+    return config
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nbad\n")
+    return TextTokenizer(load_vocabulary(path))
+
+
+def test_tasks_come_in_the_order_of_their_names(make_config, tokenizer):
+    names = ("squad", "mine", "sts", "chunk", "other", "cola")
+    tasks = build_tasks(make_config(*names, specs=("other", "mine")), tokenizer)
+    assert tuple(task.name for task in tasks) == names
+    assert tasks[1].labels == ("neg", "pos")
+
+
+def test_all_built_in_tasks_are_built(make_config, tokenizer):
+    tasks = build_tasks(make_config(*BUILT_IN_TASKS), tokenizer)
+    assert tuple(task.name for task in tasks) == BUILT_IN_TASKS
+    assert {"cola", "mrpc", "mnli", "sst", "rte", "qnli", "qqp", "sts"} <= {*BUILT_IN_TASKS}
+    assert {"chunk", "ner", "pos"} <= {*BUILT_IN_TASKS}
+    assert {"squad", "squadv1", "newsqa", "naturalqs", "triviaqa"} <= {*BUILT_IN_TASKS}
+    assert "searchqa" in BUILT_IN_TASKS
+
+
+def test_flags_describe_the_name_that_is_not_built_in(make_config, tokenizer, tmp_path):
+    config = with_flags(
+        make_config("cola", "reviews"),
+        kind="classification",
+        files=f"train={tmp_path / 'train.tsv'}",
+        metric="mcc",
+    )
+    _, task = build_tasks(config, tokenizer)
+    assert (task.name, task.labels, task.main_metric) == ("reviews", ("neg", "pos"), "mcc")
+
+
+def test_unknown_names_are_refused_with_the_nearest(make_config):
+    with pytest.raises(UserError, match=r"Unknown task 'squadv2' .* Did you mean 'squadv1'\?"):
+        own_specs(make_config("squadv2"))
+    with pytest.raises(UserError, match=r"Built-in tasks: .*cola.*chunk.*squad.* --task_spec"):
+        own_specs(make_config("reviews"))
+
+
+def test_descriptions_must_be_used_and_not_shadow(make_config):
+    with pytest.raises(UserError, match="'cola' is the name of a built-in task"):
+        own_specs(make_config("cola", specs=("cola",)))
+    with pytest.raises(
+        UserError,
+        match=r"describes task 'review', and --task_names is cola, reviews: .* 'reviews'",
+    ):
+        own_specs(make_config("cola", "reviews", specs=("review",)))
+
+
+@pytest.mark.parametrize(
+    ("names", "specs", "count"),
+    [(("cola",), (), 0), (("a", "b"), (), 2), (("mine",), ("mine",), 0)],
+)
+def test_flags_describe_a_single_task(make_config, names, specs, count):
+    config = make_config(*names, specs=specs)
+    config = with_flags(config, kind="qa", files="train=a.json")
+    with pytest.raises(
+        UserError, match=rf"flags describe one task, and .* {count} are neither"
+    ):
+        own_specs(config)

@@ -1,0 +1,229 @@
+"""Whole runs through their real entry function, on data that the tests write."""
+
+import json
+import pathlib
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+from electra_tf.outputs import Randomness
+from electra_tf.strategies import create_strategy
+from finetune import training
+from finetune.batches import FeatureTable
+from finetune.data import TaskData
+from finetune.task_builder import build_tasks
+from finetune.text_tokenizer import TextTokenizer
+from finetune.trainer import DivergedError, Trainer
+from pretrain_data.vocabulary import load_vocabulary
+
+
+def quiet(message: str) -> None:
+    """Says nothing."""
+
+
+def weights_of(model_dir: str) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(model_dir))
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+        if name.endswith("VARIABLE_VALUE") and "save_counter" not in name
+    }
+
+
+def assert_same_weights(first: str, second: str) -> None:
+    ours, theirs = weights_of(first), weights_of(second)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        assert np.array_equal(ours[name], theirs[name]), name
+
+
+def test_trials_learn_and_leave_results(make_finetuning_config):
+    config = make_finetuning_config(num_trials=2, num_train_epochs=12)
+    results = training.run(config, quiet)
+    assert [result.seed for result in results] == [42, 43]
+    assert [result.steps for result in results] == [96, 96]
+    # The label follows from one word: chance is an MCC of 0.
+    assert min(result.metrics["cola/dev"]["mcc"] for result in results) > 50
+    folder = pathlib.Path(config.results_dir)
+    assert "cola/dev" in json.loads((folder / "cola_results.json").read_text())["summary"]
+    assert "| median |" in (folder / "cola_results.md").read_text()
+    assert len(pickle.loads(pathlib.Path(config.results_pkl).read_bytes())) == 2
+    for name in ("cola_learning_curves.png", "cola_dev_1_confusion.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_later_trial_equals_a_run_of_its_own(make_finetuning_config, tmp_path):
+    """Trials share compiled graphs and variables, and nothing else."""
+    training.run(make_finetuning_config(num_trials=2), quiet)
+    alone = make_finetuning_config(seed=43, model_dir=str(tmp_path / "alone"))
+    training.run(alone, quiet)
+    assert_same_weights(str(tmp_path / "model_2"), str(tmp_path / "alone_1"))
+
+
+def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, tmp_path, monkeypatch):
+    training.run(make_finetuning_config(), quiet)
+
+    class StopError(Exception):
+        """Stands for a kill."""
+
+    original = training.Trainer._next_stop
+    stops = []
+
+    def next_stop(self, step, *arguments):
+        stops.append(step)
+        if step >= 12:
+            raise StopError
+        return original(self, step, *arguments)
+
+    other = make_finetuning_config(model_dir=str(tmp_path / "other"), save_checkpoints_steps=6)
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Trainer, "_next_stop", next_stop)
+        with pytest.raises(StopError):
+            training.run(other, quiet)
+    said = []
+    training.run(other, said.append)
+    assert any("Resuming from" in line and "step 12" in line for line in said)
+    assert_same_weights(str(tmp_path / "model_1"), str(tmp_path / "other_1"))
+
+
+def test_bucketing_gives_the_predictions_of_fixed_padding(make_finetuning_config):
+    config = make_finetuning_config()
+    training.run(config, quiet)
+    outputs = []
+    for bucket_by_length in (True, False):
+        one = make_finetuning_config(bucket_by_length=bucket_by_length)
+        trainer, tasks, data = build(one)
+        trainer.restore(f"{one.model_dir}_1")
+        outputs.append(trainer.predict(tasks[0], data.get(tasks[0], "dev")))
+    for bucketed, fixed in zip(*outputs, strict=True):
+        np.testing.assert_allclose(bucketed["logits"], fixed["logits"], atol=2e-6)
+
+
+def test_a_batch_trains_alike_whatever_it_is_padded_to(make_finetuning_config):
+    """Without dropout, gradients and so weights do not depend on the padding."""
+    trainer, (task,), data = build(make_finetuning_config())
+    trainer.start(1)
+    rows = data.get(task, "train", is_training=True).rows
+    table = FeatureTable([[r for r in rows if len(r["input_ids"]) <= 10]], [task.feature_specs])
+    gradients = []
+    for length in (10, 16):
+        with tf.GradientTape() as tape:
+            output = trainer.model(
+                table.gather(np.arange(8), length),
+                randomness=Randomness(seed=0, step=0, dropout=False),
+            )
+            loss = tf.reduce_sum(output.losses)
+        variables = [variable.value for variable in trainer.model.trainable_variables]
+        gradients.append([tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)])
+    for short, long in zip(*gradients, strict=True):
+        np.testing.assert_allclose(short, long, atol=1e-5)
+
+
+def build(config):
+    tasks = build_tasks(config, TextTokenizer(load_vocabulary(config.vocab_file)))
+    return (
+        Trainer(config, tasks, create_strategy("one_device"), quiet),
+        tasks,
+        TaskData(config, quiet),
+    )
+
+
+def test_another_setting_does_not_overwrite_a_model(make_finetuning_config):
+    training.run(make_finetuning_config(), quiet)
+    with pytest.raises(UserError, match=r"learning_rate: 0\.005 there, 0\.001 now"):
+        training.run(make_finetuning_config(learning_rate=1e-3), quiet)
+    results = training.run(make_finetuning_config(learning_rate=1e-3, overwrite=True), quiet)
+    assert results[0].steps == 16
+
+
+def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_config):
+    config = make_finetuning_config(
+        num_train_epochs=40, eval_steps=8, early_stopping_patience=2, learning_rate=1e-2
+    )
+    (result,) = training.run(config, quiet)
+    assert result.steps < 320
+    assert result.best_step == result.steps - 16
+    log = pathlib.Path(f"{config.model_dir}_1", "train_log.jsonl").read_text().splitlines()
+    evaluations = [r for r in map(json.loads, log) if r["kind"] == "eval"]
+    best = max(evaluations, key=lambda record: record["cola_mcc"])
+    assert result.metrics["cola/dev"]["mcc"] == pytest.approx(best["cola_mcc"])
+    assert best["step"] == result.best_step
+
+
+def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):
+    original = training.Trainer.train
+
+    def train(self, *arguments, seed, **options):
+        if seed == 42:
+            raise DivergedError("train/loss not finite at step 3")
+        return original(self, *arguments, seed=seed, **options)
+
+    monkeypatch.setattr(training.Trainer, "train", train)
+    config = make_finetuning_config(num_trials=2)
+    first, second = training.run(config, quiet)
+    assert (first.status, first.reason) == ("diverged", "train/loss not finite at step 3")
+    assert second.finished
+    text = pathlib.Path(config.results_txt).read_text()
+    assert "1 of 2 trials finished" in text
+
+
+def test_tasks_train_together(make_finetuning_config):
+    config = make_finetuning_config(task_names=("cola", "chunk"))
+    (result,) = training.run(config, quiet)
+    assert set(result.metrics) == {"cola/dev", "chunk/dev"}
+    assert result.steps == 32
+
+
+def test_folds_hold_out_every_example_once(make_finetuning_config):
+    config = make_finetuning_config(num_folds=4)
+    results = training.run(config, quiet)
+    assert [result.fold for result in results] == [1, 2, 3, 4]
+    assert all(set(result.metrics) == {"cola/held_out"} for result in results)
+    assert "mean" in pathlib.Path(config.results_txt).read_text()
+
+
+def test_test_splits_and_files_are_predicted(make_finetuning_config, finetuning_data, tmp_path):
+    unlabeled = tmp_path / "new.tsv"
+    unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w3 w4\n")
+    config = make_finetuning_config(
+        write_test_outputs=True,
+        do_predict=True,
+        predict_file=str(unlabeled),
+        predict_output=str(tmp_path / "out.tsv"),
+        num_train_epochs=12,
+    )
+    training.run(config, quiet)
+    folder = finetuning_data / "models" / "m" / "test_predictions"
+    submission = (folder / "glue_1" / "CoLA.tsv").read_text().splitlines()
+    assert submission[0] == "index\tprediction"
+    assert len(submission) == 6
+    pickled = pickle.loads((folder / "cola_test_1_predictions.pkl").read_bytes())
+    assert sorted(pickled) == [0, 1, 2, 3, 4]
+    assert pickled[0].shape == (2,)
+    header, first, second = (tmp_path / "out.tsv").read_text().splitlines()
+    column = header.split("\t").index("prediction")
+    assert [line.split("\t")[column] for line in (first, second)] == ["1", "0"]
+
+
+def test_evaluates_a_trained_model_alone(make_finetuning_config):
+    (trained,) = training.run(make_finetuning_config(), quiet)
+    (evaluated,) = training.run(make_finetuning_config(do_train=False), quiet)
+    assert evaluated.metrics == trained.metrics
+
+
+@pytest.mark.parametrize("missing", ["train", "dev", "test"])
+def test_a_missing_split_is_told_before_anything_is_trained(
+    make_finetuning_config, finetuning_data, tmp_path, missing
+):
+    raw = tmp_path / "raw"
+    (raw / "cola").mkdir(parents=True)
+    for split in {"train", "dev", "test"} - {missing}:
+        source = finetuning_data / "finetuning_data" / "cola" / f"{split}.tsv"
+        (raw / "cola" / f"{split}.tsv").write_text(source.read_text())
+    config = make_finetuning_config(raw_data_dir=str(raw), write_test_outputs=True)
+    with pytest.raises(UserError, match=rf"{missing}\.tsv"):
+        training.run(config, quiet)
+    assert not (tmp_path / "model_1").exists()

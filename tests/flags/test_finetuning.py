@@ -1,0 +1,69 @@
+"""Flags of run_finetuning.py: the authors' commands, lists, and what is refused."""
+
+import json
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.errors import UserError
+from flags import command_line, finetuning
+
+
+def config_of(*arguments: str):
+    flag_values = absl_flags.FlagValues()
+    finetuning.define_flags(flag_values)
+    command_line.parse(["run_finetuning.py", *arguments], None, flag_values)
+    return finetuning.config_from_flags(flag_values)
+
+
+def test_the_authors_commands():
+    config = config_of(
+        "--data-dir",
+        "data",
+        "--model-name",
+        "electra_base",
+        "--hparams",
+        '{"model_size": "base", "task_names": ["mnli", "cola"], "num_trials": 3}',
+    )
+    assert config.task_names == ("mnli", "cola")
+    assert (config.model_size, config.num_trials) == ("base", 3)
+    assert config.init_checkpoint == "data/models/electra_base"
+
+
+def test_hparams_from_a_file_and_a_flag_over_it(tmp_path):
+    path = tmp_path / "hparams.json"
+    path.write_text(
+        json.dumps({"task_names": ["rte"], "learning_rate": 3e-4, "use_tpu": False})
+    )
+    config = config_of(
+        "--data-dir=d", "--model-name=m", f"--hparams={path}", "--learning-rate=1e-5"
+    )
+    assert (config.task_names, config.learning_rate) == (("rte",), 1e-5)
+
+
+@pytest.mark.parametrize("names", ["cola,rte", "cola, rte", '["cola", "rte"]'])
+def test_lists(names):
+    config = config_of("--data-dir=d", "--model-name=m", f"--task_names={names}")
+    assert config.task_names == ("cola", "rte")
+
+
+def test_lists_of_numbers():
+    config = config_of(
+        "--data-dir=d", "--model-name=m", "--task_names=cola", "--length_buckets=20,40"
+    )
+    assert config.length_buckets == (20, 40, 128)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--hparams={'a'}"], "not valid JSON"),
+        (['--hparams={"use_tpu": true}'], "TPUs are not supported"),
+        (['--hparams={"learning_rat": 1}'], "Did you mean 'learning_rate'"),
+        (["--length_buckets=20,x"], "--length_buckets must be a list of whole numbers"),
+        (['--hparams={"task_names": 3}'], "task_names in --hparams must be a list of names"),
+    ],
+)
+def test_what_is_refused(arguments, message):
+    with pytest.raises(UserError, match=message):
+        config_of("--data-dir=d", "--model-name=m", *arguments)
