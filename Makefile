@@ -32,6 +32,8 @@ demo: $(READY)
 	$(BIN)/python run_pretraining.py $(RUN) $(EVAL)
 	$(BIN)/python run_pretraining.py $(RUN) $(EVAL) --do_train=false --do_eval
 	$(BIN)/python show_replaced_tokens.py $(RUN) --text_file demo/sentences.txt --color
+	$(BIN)/python run_finetuning.py --data-dir $(OUTPUT) --model-name quickstart \
+	  --flagfile recipes/text_router.flags --overwrite
 
 test: $(READY)
 	$(BIN)/ruff check .

@@ -275,7 +275,12 @@ class Trainer:
             output = self.model.predict_task(features, task_name)
             return {**output.outputs, "loss": output.losses}
 
-        return tf.function(predict, autograph=False, reduce_retracing=True)
+        return tf.function(
+            predict,
+            autograph=False,
+            reduce_retracing=True,
+            jit_compile=self._config.jit_compile or None,
+        )
 
     def _next_stop(self, step: int, num_train_steps: int, eval_steps: int | None) -> int:
         config = self._config

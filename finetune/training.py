@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -10,18 +11,23 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.description import load_description
 from electra_tf.errors import UserError
 from electra_tf.strategies import create_strategy
 from electra_tf.train_log import LOG_FILE
 from finetune.config import FinetuningConfig
 from finetune.data import TRAIN, TaskData
-from finetune.data_report import DataReport
-from finetune.folds import fold_indices, stratification_labels
 from finetune.plots import plot_confusion, plot_learning_curves
 from finetune.predictions import predict_file, write_dev_answers, write_test_outputs
 from finetune.pretrained import find_checkpoint
 from finetune.results import format_summary, write_results
+from finetune.runs import (
+    Run,
+    check_labels,
+    check_model_dir,
+    fold_runs,
+    run_hyperparameters,
+    trial_runs,
+)
 from finetune.summary import DEGENERATE, DIVERGED, OK, TrialResult
 from finetune.task import PREDICT, Scores, SplitData, Task
 from finetune.task_builder import build_tasks
@@ -30,44 +36,6 @@ from finetune.trainer import DivergedError, Trainer
 from pretrain_data.vocabulary import load_vocabulary
 
 Say = Callable[[str], None]
-HELD_OUT = "held_out"
-LABELS = "labels"
-# Hyperparameters that a model's weights do not follow from.
-_NOT_OF_THE_WEIGHTS = frozenset(
-    (
-        "debug",
-        "log_examples",
-        "num_trials",
-        "do_train",
-        "do_eval",
-        "do_predict",
-        "keep_all_models",
-        "save_checkpoints_steps",
-        "iterations_per_loop",
-        "log_steps",
-        "use_tfrecords_if_existing",
-        "write_test_outputs",
-        "n_writes_test",
-        "predict_file",
-        "predict_output",
-        "eval_batch_size",
-        "predict_batch_size",
-        "raw_data_dir",
-        "vocab_file",
-        "model_dir",
-        "results_dir",
-        "results_txt",
-        "results_pkl",
-        "preprocessed_data_dir",
-        "overwrite",
-        "strategy",
-        "data_dir",
-        "n_best_size",
-        "max_answer_length",
-        "beam_size",
-        "qa_na_threshold",
-    )
-)
 
 
 def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
@@ -90,7 +58,7 @@ def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
     if config.do_train:
         find_checkpoint(config)
     data = TaskData(config, say)
-    runs = _fold_runs(config, tasks, data) if config.num_folds else _trial_runs(config)
+    runs = fold_runs(config, tasks, data) if config.num_folds else trial_runs(config)
     train_data: dict[str, SplitData] = {}
     if config.do_train and not config.num_folds:
         train_data = {task.name: data.get(task, TRAIN, is_training=True) for task in tasks}
@@ -101,7 +69,9 @@ def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
     _check_predictable(config, tasks, data)
     if config.do_train:
         for one in runs:
-            _check_model_dir(one.model_dir, _hyperparameters(config, one, tasks, data), config)
+            check_model_dir(
+                one.model_dir, run_hyperparameters(config, one, tasks, data), config
+            )
     strategy = create_strategy(config.strategy)
     trainer = Trainer(config, tasks, strategy, say)
     _describe(config, trainer, tasks, strategy, say)
@@ -114,8 +84,28 @@ def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
         if not config.keep_all_models and one is not runs[-1]:
             shutil.rmtree(one.model_dir, ignore_errors=True)
     if config.do_predict:
+        _restore_best(trainer, runs, results)
         say(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
     return results
+
+
+def _restore_best(
+    trainer: Trainer, runs: Sequence[Run], results: Sequence[TrialResult]
+) -> None:
+    """Loads the model of the trial that is best on dev, of those that are there."""
+
+    def value(pair: tuple[Run, TrialResult]) -> float:
+        key = next(iter(pair[1].metrics), None)
+        return pair[1].metrics[key][pair[1].main[key]] if key else 0.0
+
+    there = [
+        (one, result)
+        for one, result in zip(runs, results, strict=True)
+        if result.finished and os.path.isdir(one.model_dir)
+    ]
+    if not there:
+        raise UserError("--do_predict: no trial came to its end, so nothing can be predicted")
+    trainer.restore(max(there, key=value)[0].model_dir)
 
 
 def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> None:
@@ -128,63 +118,6 @@ def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: Ta
         data.get(tasks[0], PREDICT, labeled=False)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Run:
-    """One training: a trial, or a fold of one."""
-
-    trial: int
-    seed: int
-    model_dir: str
-    fold: int | None = None
-    train_data: Mapping[str, SplitData] | None = None
-    held_out: SplitData | None = None
-    num_examples: int | None = None
-
-    @property
-    def title(self) -> str:
-        return f"Trial {self.trial}" + (f", fold {self.fold}" if self.fold else "")
-
-    @property
-    def file_label(self) -> str:
-        return f"{self.trial}" + (f"_fold{self.fold}" if self.fold else "")
-
-
-def _trial_runs(config: FinetuningConfig) -> list[_Run]:
-    return [
-        _Run(trial, config.seed + trial - 1, f"{config.model_dir}_{trial}")
-        for trial in range(1, config.num_trials + 1)
-    ]
-
-
-def _fold_runs(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> list[_Run]:
-    """Returns a run for each fold; the held-out examples take the place of a dev set."""
-    (task,) = tasks
-    examples = data.get(task, TRAIN).examples
-    report = DataReport(task.name, TRAIN)
-    runs = []
-    for one in _trial_runs(config):
-        folds = fold_indices(stratification_labels(examples), config.num_folds, one.seed)
-        # Folds differ by an example or so; a common number of steps shares the graph.
-        num_examples = min(len(train) for train, _ in folds)
-        for fold, (train, held_out) in enumerate(folds, start=1):
-            parts = []
-            for indices, is_training in ((train, True), (held_out, False)):
-                part = [examples[i] for i in indices]
-                rows = task.featurize(part, is_training=is_training, report=report)
-                parts.append(SplitData(TRAIN if is_training else HELD_OUT, part, rows))
-            runs.append(
-                dataclasses.replace(
-                    one,
-                    fold=fold,
-                    model_dir=f"{one.model_dir}_fold{fold}",
-                    train_data={task.name: parts[0]},
-                    held_out=parts[1],
-                    num_examples=num_examples,
-                )
-            )
-    return runs
-
-
 class _Session:
     """One trial from fresh weights to its scores."""
 
@@ -194,7 +127,7 @@ class _Session:
         trainer: Trainer,
         tasks: Sequence[Task],
         data: TaskData,
-        one: _Run,
+        one: Run,
         say: Say,
     ) -> None:
         self._config = config
@@ -214,7 +147,7 @@ class _Session:
                 self._say(f"{one.title} diverged: {error}")
                 return dataclasses.replace(result, status=DIVERGED, reason=str(error))
         else:
-            _check_labels(one.model_dir, self._tasks)
+            check_labels(one.model_dir, self._tasks)
             self._trainer.restore(one.model_dir)
         if config.do_eval:
             result = self._evaluate(result)
@@ -227,7 +160,7 @@ class _Session:
 
     def _train(self, train_data: Mapping[str, SplitData], result: TrialResult) -> TrialResult:
         config, one = self._config, self._run
-        hyperparameters = _hyperparameters(config, one, self._tasks, self._data)
+        hyperparameters = run_hyperparameters(config, one, self._tasks, self._data)
         if config.overwrite:
             shutil.rmtree(one.model_dir, ignore_errors=True)
         self._trainer.start(one.seed)
@@ -266,7 +199,7 @@ class _Session:
         mains = []
         for task in self._tasks:
             scores = self._trainer.evaluate(task, self._splits(task)[0])
-            mains.append(scores.main_value)
+            mains.append(scores.main_value if math.isfinite(scores.main_value) else -math.inf)
             values |= {f"{task.name}_{name}": v for name, v in scores.metrics.items()}
         return sum(mains) / len(mains), values
 
@@ -308,67 +241,8 @@ def _format_scores(scores: Scores) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in scores.metrics.items())
 
 
-def _hyperparameters(
-    config: FinetuningConfig, one: _Run, tasks: Sequence[Task], data: TaskData
-) -> dict[str, Any]:
-    """Returns what the weights of a run follow from, the data's fingerprints included."""
-    fingerprints = {k: v for k, v in data.fingerprints.items() if k.endswith(f"/{TRAIN}")}
-    return {
-        **json.loads(json.dumps(dataclasses.asdict(config))),
-        "trial_seed": one.seed,
-        "fold": one.fold,
-        LABELS: _labels(tasks),
-        "data": fingerprints,
-    }
-
-
-def _labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
-    """Returns the labels of the tasks that have them, in the order of their ids."""
-    return {
-        task.name: list(labels)
-        for task in tasks
-        if (labels := getattr(task, "labels", None)) is not None
-    }
-
-
-def _check_labels(model_dir: str, tasks: Sequence[Task]) -> None:
-    """Labels found in the data must still be those that the model was trained with."""
-    description = load_description(model_dir)
-    saved = description.hyperparameters.get(LABELS, {}) if description else {}
-    for name, labels in _labels(tasks).items():
-        if name in saved and saved[name] != labels:
-            raise UserError(
-                f"The model in {model_dir} was trained on the labels {', '.join(saved[name])} "
-                f"of task {name}, and the data now has {', '.join(labels)}. Restore the train "
-                "file, or name the labels in the task's description"
-            )
-
-
-def _changed_settings(model_dir: str, hyperparameters: Mapping[str, Any]) -> list[str]:
-    description = load_description(model_dir)
-    if description is None:
-        return []
-    saved = description.hyperparameters
-    return [
-        f"{name}: {saved.get(name)!r} there, {value!r} now"
-        for name, value in hyperparameters.items()
-        if name not in _NOT_OF_THE_WEIGHTS and saved.get(name) != value
-    ]
-
-
-def _check_model_dir(
-    model_dir: str, hyperparameters: Mapping[str, Any], config: FinetuningConfig
-) -> None:
-    changed = _changed_settings(model_dir, hyperparameters)
-    if changed and not config.overwrite:
-        raise UserError(
-            f"{model_dir} holds a model of other settings or data. Pass --overwrite to train "
-            "it anew, or another --model_dir. Changed:\n  " + "\n  ".join(changed)
-        )
-
-
 def _write_all(
-    config: FinetuningConfig, runs: Sequence[_Run], results: list[TrialResult], say: Say | None
+    config: FinetuningConfig, runs: Sequence[Run], results: list[TrialResult], say: Say | None
 ) -> None:
     """Writes results and learning curves after each trial; the last one is announced."""
     if not config.do_eval:
@@ -394,7 +268,7 @@ def _write_all(
         say(f"Results: {path}")
 
 
-def _log_records(one: _Run) -> list[dict[str, Any]]:
+def _log_records(one: Run) -> list[dict[str, Any]]:
     path = pathlib.Path(one.model_dir) / LOG_FILE
     if not path.exists():
         return []

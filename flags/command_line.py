@@ -35,7 +35,9 @@ def normalize_arguments(
         if argument == "--":
             normalized.extend(arguments[i:])
             break
+        # What has blanks before an "=" is no name, but the value of the flag before it.
         is_flag = argument.startswith("-") and not _is_number(argument)
+        is_flag = is_flag and " " not in argument.partition("=")[0]
         if not is_flag:
             normalized.append(argument)
             continue

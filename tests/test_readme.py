@@ -17,7 +17,14 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 # Appended to the training commands; a later flag wins over the recipe's.
-QUICKLY = ["--num_train_steps=2", "--iterations_per_loop=1", "--num_eval_steps=2"]
+QUICKLY = {
+    "run_pretraining.py": [
+        "--num_train_steps=2",
+        "--iterations_per_loop=1",
+        "--num_eval_steps=2",
+    ],
+    "run_finetuning.py": ["--num_train_epochs=0.2"],
+}
 NOT_RUN_HERE = ("make", "pip", "tensorboard")
 
 
@@ -50,6 +57,11 @@ def workplace(tmp_path_factory) -> pathlib.Path:
             member = tarfile.TarInfo("0001-page.txt")
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text))
+    cola = folder / "my_data" / "finetuning_data" / "cola"
+    cola.mkdir(parents=True)
+    for split in ("train", "dev"):
+        rows = (f"src\t{i % 2}\t\tThe sentence number {i}." for i in range(40))
+        (cola / f"{split}.tsv").write_text("\n".join(rows) + "\n")
     return folder
 
 
@@ -60,12 +72,14 @@ def test_the_readmes_commands_work(workplace):
         "build_pretraining_dataset.py",
         "build_openwebtext_pretraining_dataset.py",
         "run_pretraining.py",
+        "run_finetuning.py",
+        "build_vocabulary.py",
+        "compare_results.py",
     } <= programs
     for command in commands:
         assert command[0] == "python", command
-        extra = QUICKLY if command[1] == "run_pretraining.py" else []
         result = subprocess.run(
-            [sys.executable, *command[1:], *extra],
+            [sys.executable, *command[1:], *QUICKLY.get(command[1], [])],
             cwd=workplace,
             capture_output=True,
             text=True,

@@ -187,7 +187,7 @@ def test_folds_hold_out_every_example_once(make_finetuning_config):
 
 def test_test_splits_and_files_are_predicted(make_finetuning_config, finetuning_data, tmp_path):
     unlabeled = tmp_path / "new.tsv"
-    unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w3 w4\n")
+    unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w23 w24\n")
     config = make_finetuning_config(
         write_test_outputs=True,
         do_predict=True,

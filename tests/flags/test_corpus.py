@@ -82,3 +82,12 @@ def test_openwebtext_lies_below_the_data_directory():
     assert (config.num_processes, config.do_lower_case) == (5, False)
     assert config.is_openwebtext
     assert not config.blanks_separate_docs
+
+
+def test_a_value_that_looks_like_flags_is_left_alone():
+    arguments = ["--more-flags", "--learning-rate 5e-4", "--x-y=-1 -2"]
+    assert command_line.normalize_arguments(arguments) == [
+        "--more_flags",
+        "--learning-rate 5e-4",
+        "--x_y=-1 -2",
+    ]

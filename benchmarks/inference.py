@@ -1,0 +1,545 @@
+r"""Compares inference on the CPU with Hugging Face's ELECTRA on PyTorch.
+
+    python -m benchmarks.inference --torch_python /path/to/env/bin/python
+
+`--torch_python` is the Python of an environment with torch and transformers; without it only
+ours is measured. Both sides classify the same random sequences of full length with the same
+random weights: the encoder and one affine map of the vector of [CLS]. Ours is the compiled
+function that `run_finetuning.py` predicts with, which computes the loss as well; theirs is
+the eager model under `torch.inference_mode`, with the attention that transformers chooses by
+itself. In bfloat16 theirs is run with converted weights and under autocast, and the faster of
+the two counts, for each shape.
+
+Every variant is a process of its own and uses all cores. All of them compile and warm up
+first; then, shape by shape, they are asked by turns, one at a time, so that the noise of the
+machine hits all alike. A ratio is the median of the ratios within each round. What others
+took of the cores meanwhile is measured too and told where it matters: it hits PyTorch's
+threads, which wait for each other, far harder than ours. Needs Linux.
+"""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from electra_tf.atomic_files import write_atomically
+from electra_tf.config import MODEL_SIZES
+from electra_tf.errors import UserError
+from finetune.config import RANDOM_INIT, FinetuningConfig
+from finetune.results import markdown_table
+from flags import command_line
+
+_TORCH_PYTHON = flags.DEFINE_string(
+    "torch_python", None, "Python that has torch and transformers; unset measures ours alone."
+)
+_BATCH_SIZES = flags.DEFINE_list("batch_sizes", "1,8,32", "Sequences of a batch.")
+_LENGTHS = flags.DEFINE_list("lengths", "32,128,384", "Tokens of each sequence.")
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each variant.", lower_bound=1)
+_SECONDS = flags.DEFINE_float("seconds", 2.0, "Duration of a turn.", lower_bound=0.0)
+_MODEL_SIZE = flags.DEFINE_enum("model_size", "small", list(MODEL_SIZES), "Of the encoder.")
+_JSON = flags.DEFINE_string("json", None, "File that gets every measurement.")
+
+NUM_CORES = len(os.sched_getaffinity(0))
+SEED = 1
+# Clock ticks and the parent itself take as much of a turn.
+TOLERATED_CORES = 0.15
+# Ids of the published BERT vocabulary, whose words begin about 1000.
+CLS, SEP, FIRST_ORDINARY = 101, 102, 1000
+VOCAB_SIZE = 30522
+# Any built-in task of two labels; no text of it is read.
+TASK = "sst"
+
+OURS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+THEIRS = {
+    "float32": ("float32",),
+    "bfloat16": ("bfloat16", "bfloat16_autocast"),
+}
+_OUR_CHILD = "import sys; from benchmarks import inference as i; i.serve(sys.argv[1])"
+
+
+@dataclasses.dataclass(frozen=True)
+class Turn:
+    """What a child reports of one turn, `max_rss` in KiB; `other_cores` is its parent's."""
+
+    forwards: int
+    seconds: float
+    cpu_seconds: float
+    max_rss: int
+    other_cores: float = 0.0
+
+
+class Child:
+    """A process that runs forward passes when it is asked to.
+
+    Attributes:
+        about: what it said of itself after it had warmed up.
+    """
+
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+        )
+        self.about: dict[str, Any] = {}
+
+    def warm_up(self) -> None:
+        """Waits until every shape has been run."""
+        self.about = self._read()
+
+    def stop(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.communicate()
+
+    def run(self, batch_size: int, length: int, seconds: float) -> Turn:
+        """Runs forward passes for so long, one at least."""
+        with contextlib.suppress(BrokenPipeError):  # the missing answer tells
+            self._process.stdin.write(json.dumps([batch_size, length, seconds]) + "\n")
+            self._process.stdin.flush()
+        busy_before, start = _busy_seconds(), time.perf_counter()
+        turn = Turn(**self._read())
+        busy = _busy_seconds() - busy_before - turn.cpu_seconds
+        other_cores = max(0.0, busy / (time.perf_counter() - start))
+        return dataclasses.replace(turn, other_cores=other_cores)
+
+    def _read(self) -> dict[str, Any]:
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            raise UserError(f"{self.name} ended with status {status}; it says why above")
+        return json.loads(line)
+
+
+def main() -> None:
+    """Prints the tables."""
+    torch_python = _TORCH_PYTHON.value
+    shapes = [(b, n) for b in _integers(_BATCH_SIZES) for n in _integers(_LENGTHS)]
+    versions = {"tensorflow": importlib.metadata.version("tensorflow")}
+    versions |= torch_versions(torch_python) if torch_python else {}
+    described = [f"{name} {version}" for name, version in versions.items()]
+    machine = ", ".join([_cpu_model(), f"{NUM_CORES} cores", *described])
+    print(machine, flush=True)
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        children = []
+        for name, command in create_commands(folder, shapes, torch_python).items():
+            print(f"Warming up: {name} …", file=sys.stderr)
+            children.append(Child(name, command))
+            stack.callback(children[-1].stop)
+            children[-1].warm_up()
+        turns = {shape: measure(children, *shape) for shape in shapes}
+        logits = {
+            child.name: dict(np.load(_logits_file(folder, child.name))) for child in children
+        }
+    about = {child.name: child.about for child in children}
+    cells = {shape: Cell(shape, rounds) for shape, rounds in turns.items()}
+    agreement = compare_logits(logits)
+    print_report(cells, agreement, about)
+    if _JSON.value:
+        content = {
+            "machine": machine,
+            "model_size": _MODEL_SIZE.value,
+            "rounds": _ROUNDS.value,
+            "seconds": _SECONDS.value,
+            "about": about,
+            "cells": [cell.to_json() for cell in cells.values()],
+            "agreement": agreement,
+        }
+        write_atomically(_JSON.value, json.dumps(content, indent=2) + "\n")
+        print(f"\nJSON: {_JSON.value}")
+
+
+def measure(children: Sequence[Child], batch_size: int, length: int) -> list[dict[str, Turn]]:
+    """Returns each child's turn in every round."""
+    print(f"Measuring {batch_size} x {length} …", file=sys.stderr)
+    for child in children:
+        child.run(batch_size, length, 0.0)
+    return [
+        {child.name: child.run(batch_size, length, _SECONDS.value) for child in children}
+        for _ in range(_ROUNDS.value)
+    ]
+
+
+class Cell:
+    """The measurements of one shape."""
+
+    def __init__(self, shape: tuple[int, int], rounds: Sequence[Mapping[str, Turn]]) -> None:
+        self.shape = shape
+        self._rounds = rounds
+
+    def rates(self, name: str) -> list[float]:
+        """Returns sequences per second in each round."""
+        turns = [turns[name] for turns in self._rounds]
+        return [self.shape[0] * turn.forwards / turn.seconds for turn in turns]
+
+    def fastest(self, names: Sequence[str]) -> str | None:
+        """Returns the variant with the highest median among those that were run."""
+        names = [name for name in names if name in self._rounds[0]]
+        if not names:
+            return None
+        return max(names, key=lambda name: statistics.median(self.rates(name)))
+
+    def ratios(self, ours: Sequence[str], theirs: Sequence[str]) -> list[float]:
+        """Returns the rate of our fastest over that of their fastest, in each round."""
+        first, second = self.fastest(ours), self.fastest(theirs)
+        if first is None or second is None:
+            return []
+        pairs = zip(self.rates(first), self.rates(second), strict=True)
+        return [a / b for a, b in pairs]
+
+    @property
+    def other_cores(self) -> float:
+        """Cores that other processes took: the median over all turns."""
+        return statistics.median(
+            t.other_cores for turns in self._rounds for t in turns.values()
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns rates, milliseconds a forward pass, cores and ratios."""
+        batch_size, length = self.shape
+        variants = {}
+        for name in self._rounds[0]:
+            turns = [turns[name] for turns in self._rounds]
+            variants[name] = {
+                "sequences_per_second": self.rates(name),
+                "milliseconds": [1000 * turn.seconds / turn.forwards for turn in turns],
+                "cores": [turn.cpu_seconds / turn.seconds for turn in turns],
+                "other_cores": [turn.other_cores for turn in turns],
+                "max_rss_kib": max(turn.max_rss for turn in turns),
+            }
+        ratios = {title: self.ratios(*names) for title, names in RATIOS.items()}
+        return {
+            "batch_size": batch_size,
+            "length": length,
+            "variants": variants,
+            "ratios": ratios,
+        }
+
+
+def ours(precision: str) -> str:
+    """Returns the name of our variant."""
+    return f"ours, {OURS[precision]}"
+
+
+def theirs(precision: str) -> tuple[str, ...]:
+    """Returns the names of their variants."""
+    return tuple(f"Hugging Face, {way}" for way in THEIRS[precision])
+
+
+RATIOS = {
+    "float32 / float32": ([ours("float32")], theirs("float32")),
+    "bfloat16 / bfloat16": ([ours("bfloat16")], theirs("bfloat16")),
+    "our best / their float32": ([ours(p) for p in OURS], theirs("float32")),
+    "our best / their best": (
+        [ours(p) for p in OURS],
+        [name for p in THEIRS for name in theirs(p)],
+    ),
+}
+
+
+def create_commands(
+    folder: str, shapes: Sequence[tuple[int, int]], torch_python: str | None
+) -> dict[str, list[str]]:
+    """Writes the sequences, and returns the command line of every variant.
+
+    The first one writes the weights that theirs read.
+    """
+    inputs, weights = os.path.join(folder, "inputs.npz"), os.path.join(folder, "weights.npz")
+    np.savez(inputs, **{f"{b}x{n}": random_ids(b, n) for b, n in shapes})
+    common = {"inputs": inputs, "weights": weights, "num_threads": NUM_CORES}
+    commands = {}
+    for precision in OURS:
+        config = create_config(precision, max(length for _, length in shapes))
+        settings = {
+            **common,
+            "logits": _logits_file(folder, ours(precision)),
+            "config": dataclasses.asdict(config),
+            "writes_weights": precision == "float32",
+        }
+        commands[ours(precision)] = [sys.executable, "-c", _OUR_CHILD, json.dumps(settings)]
+        if not torch_python:
+            continue
+        shape = dataclasses.asdict(config.encoder)
+        shape["layer_norm_eps"] = shape.pop("layer_norm_epsilon")
+        for way, name in zip(THEIRS[precision], theirs(precision), strict=True):
+            settings = {
+                **common,
+                "logits": _logits_file(folder, name),
+                "encoder": shape,
+                "task": TASK,
+                "way": way,
+            }
+            script = pathlib.Path(__file__).with_name("huggingface_inference.py")
+            commands[name] = [torch_python, str(script), json.dumps(settings)]
+    return commands
+
+
+def create_config(precision: str, max_seq_length: int) -> FinetuningConfig:
+    """Returns the configuration of ours; nothing is read from or written to disk."""
+    return FinetuningConfig.create(
+        model_name="benchmark",
+        data_dir="unused",
+        init_checkpoint=RANDOM_INIT,
+        task_names=(TASK,),
+        model_size=_MODEL_SIZE.value,
+        vocab_size=VOCAB_SIZE,
+        max_seq_length=max_seq_length,
+        seed=SEED,
+        precision=OURS[precision],
+    )
+
+
+def random_ids(batch_size: int, length: int) -> np.ndarray:
+    """Returns full rows `[CLS] … [SEP]`, int32 [batch, length]."""
+    generator = np.random.default_rng([SEED, batch_size, length])
+    ids = generator.integers(FIRST_ORDINARY, VOCAB_SIZE, (batch_size, length), np.int32)
+    ids[:, 0], ids[:, -1] = CLS, SEP
+    return ids
+
+
+def torch_versions(torch_python: str) -> dict[str, str]:
+    """Returns the versions of torch and transformers there.
+
+    Raises:
+        UserError: the path is not a Python that has both.
+    """
+    code = (
+        "import importlib.metadata, json; names = 'torch', 'transformers'; "
+        "print(json.dumps({name: importlib.metadata.version(name) for name in names}))"
+    )
+    where = f"--torch_python={torch_python}"
+    try:
+        result = subprocess.run([torch_python, "-c", code], capture_output=True, text=True)
+        return json.loads(result.stdout)
+    except OSError as error:
+        raise UserError(f"{where}: {error.strerror}") from error
+    except ValueError:
+        said = result.stderr.strip().rpartition("\n")[2]
+        raise UserError(f"{where} is no Python with torch and transformers. {said}") from None
+
+
+def serve(settings_json: str) -> None:
+    """Is one of our children; `huggingface_inference.py` speaks the same way.
+
+    It runs every shape, writes the logits, says so with a line, and then answers each line
+    [batch size, length, seconds] of standard input with a line of what it did.
+    """
+    from pretrain_data.quiet import import_tensorflow
+
+    import_tensorflow()
+    import resource
+
+    import keras
+    import tensorflow as tf
+
+    from finetune.model import FinetuningModel
+    from finetune.task_builder import build_tasks
+
+    settings = json.loads(settings_json)
+    tf.config.threading.set_intra_op_parallelism_threads(settings["num_threads"])
+    config = FinetuningConfig(**settings["config"])
+    keras.utils.set_random_seed(config.seed)
+    (task,) = build_tasks(config, tokenizer=None)
+    model = FinetuningModel(config.encoder, [task], config.precision)
+    if settings["writes_weights"]:
+        np.savez(settings["weights"], **_authors_variables(model, task.name))
+
+    def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        output = model.predict_task(features, task.name)
+        return {**output.outputs, "loss": output.losses}
+
+    def features_of(ids: np.ndarray) -> dict[str, tf.Tensor]:
+        ids = tf.constant(ids)
+        features = {
+            "input_ids": ids,
+            "input_mask": tf.ones_like(ids),
+            "segment_ids": tf.zeros_like(ids),
+        }
+        return {**features, f"{task.name}_label_ids": tf.zeros_like(ids[:, 0])}
+
+    features, functions, logits = {}, {}, {}
+    for name, ids in np.load(settings["inputs"]).items():
+        batch_size = len(ids)
+        if batch_size not in functions:
+            # As in `finetune.trainer`. The first shape is a graph of its own, all lengths
+            # after it share the one that is measured.
+            functions[batch_size] = tf.function(predict, autograph=False, reduce_retracing=True)
+            functions[batch_size](features_of(ids[:, :-1]))
+        features[ids.shape] = features_of(ids)
+        for _ in range(2):
+            logits[name] = functions[batch_size](features[ids.shape])["logits"].numpy()
+    np.savez(settings["logits"], **logits)
+    print(json.dumps({"parameters": model.count_params()}), flush=True)
+    for line in sys.stdin:
+        batch_size, length, seconds = json.loads(line)
+        function, batch = functions[batch_size], features[batch_size, length]
+        forwards, start, cpu_start = 0, time.perf_counter(), time.process_time()
+        while not forwards or time.perf_counter() - start < seconds:
+            for value in function(batch).values():
+                value.numpy()
+            forwards += 1
+        turn = Turn(
+            forwards=forwards,
+            seconds=time.perf_counter() - start,
+            cpu_seconds=time.process_time() - cpu_start,
+            max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        )
+        print(json.dumps(dataclasses.asdict(turn)), flush=True)
+
+
+def _authors_variables(model: Any, task_name: str) -> dict[str, np.ndarray]:
+    """Returns the weights under the names of the authors' checkpoints."""
+    from electra_tf.tf1_checkpoint import encoder_variables
+
+    mapping = encoder_variables(model.electra) + model.head(task_name).tf1_variables()
+    return {
+        name: value
+        for entry in mapping
+        for name, value in entry.split(entry.variable.numpy()).items()
+    }
+
+
+def compare_logits(logits: Mapping[str, Mapping[str, np.ndarray]]) -> list[dict[str, Any]]:
+    """Compares the logits of every variant with those of ours in float32.
+
+    A random model prefers one class for nearly all sequences, so that the same classes say
+    little; how far apart the logits are, against how they differ from sequence to sequence
+    ("std_of_margin"; the margin is the second logit less the first), says more.
+    """
+    reference = logits[ours("float32")]
+    margins = {
+        name: np.concatenate([values[key][:, 1] - values[key][:, 0] for key in reference])
+        for name, values in logits.items()
+    }
+    margin = margins.pop(ours("float32"))
+    return [
+        {
+            "variant": name,
+            "sequences": len(margin),
+            "max_logit_difference": max(
+                float(np.abs(logits[name][key] - reference[key]).max()) for key in reference
+            ),
+            "rms_margin_difference": float(np.sqrt(np.mean((other - margin) ** 2))),
+            "std_of_margin": float(margin.std()),
+            "same_class": float(np.mean((other > 0) == (margin > 0))),
+        }
+        for name, other in margins.items()
+    ]
+
+
+def print_report(
+    cells: Mapping[tuple[int, int], Cell],
+    agreement: Sequence[Mapping[str, Any]],
+    about: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Prints rates, ratios and agreement as Markdown."""
+    for name, values in about.items():
+        said = ", ".join(
+            f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}"
+            for key, value in values.items()
+        )
+        print(f"  {name}: {said}")
+    print(
+        f"\nELECTRA-{_MODEL_SIZE.value}, all tokens real; medians (ranges) of "
+        f"{_ROUNDS.value} rounds of {_SECONDS.value:g} s\n\nSequences per second\n"
+    )
+    columns = [(ours(p),) for p in OURS] + [theirs(p) for p in THEIRS]
+    columns = [names for names in columns if names[0] in about]
+    header = ["batch x tokens", *(names[0] for names in columns)]
+    rows = []
+    for (batch_size, length), cell in cells.items():
+        row = [f"{batch_size} x {length}"]
+        for names in columns:
+            name = cell.fastest(names)
+            way = " autocast" if name.endswith("autocast") else ""
+            row.append(_spread(cell.rates(name), 1) + way)
+        rows.append(row)
+    print(markdown_table(header, rows, text_columns=1))
+    if len(columns) > len(OURS):
+        print("\nSpeed of ours over Hugging Face's\n")
+        rows = [
+            [f"{b} x {n}", *(_spread(cell.ratios(*names), 2) for names in RATIOS.values())]
+            for (b, n), cell in cells.items()
+        ]
+        print(markdown_table(["batch x tokens", *RATIOS], rows, text_columns=1))
+    else:
+        print("\nOnly ours: --torch_python was not given.")
+    busy = {f"{b} x {n}": cell.other_cores for (b, n), cell in cells.items()}
+    busy = {shape: cores for shape, cores in busy.items() if cores > TOLERATED_CORES}
+    if busy:
+        listed = ", ".join(f"{shape}: {cores:.1f}" for shape, cores in busy.items())
+        print(
+            "\n**The machine was busy: other processes took of the cores (median of the turns) "
+            f"{listed}. Do not trust these numbers.**"
+        )
+    print(
+        f"\nAgainst {ours('float32')}: the same weights, {agreement[0]['sequences']} "
+        f"sequences, whose margins have a std of {agreement[0]['std_of_margin']:.4f}\n"
+    )
+    header = ["", "largest difference of a logit", "rms difference of margins", "same class"]
+    rows = [
+        [
+            row["variant"],
+            f"{row['max_logit_difference']:.1e}",
+            f"{row['rms_margin_difference']:.1e}",
+            f"{row['same_class']:.1%}",
+        ]
+        for row in agreement
+    ]
+    print(markdown_table(header, rows, text_columns=1))
+
+
+def _spread(values: Sequence[float], decimals: int) -> str:
+    center, low, high = statistics.median(values), min(values), max(values)
+    return f"{center:.{decimals}f} ({low:.{decimals}f} – {high:.{decimals}f})"
+
+
+def _busy_seconds() -> float:
+    """Returns the seconds that all cores together have worked, or been taken away."""
+    first_line = pathlib.Path("/proc/stat").read_text().partition("\n")[0]
+    ticks = [int(count) for count in first_line.split()[1:9]]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks
+    return sum((user, nice, system, irq, softirq, steal)) / os.sysconf("SC_CLK_TCK")
+
+
+def _logits_file(folder: str, name: str) -> str:
+    return os.path.join(folder, f"{name}.npz")
+
+
+def _integers(flag: flags.FlagHolder) -> list[int]:
+    try:
+        values = [int(value) for value in flag.value]
+    except ValueError:
+        values = []
+    lowest = 8 if flag.name == "lengths" else 1
+    if not values or min(values) < lowest:
+        raise UserError(
+            f"--{flag.name} must be whole numbers from {lowest}, separated by commas, not "
+            f"{','.join(flag.value)!r}"
+        )
+    return values
+
+
+def _cpu_model() -> str:
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else "Unknown CPU"
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,420 @@
+r"""Compares fine-tuning with batches padded to length buckets and padded to the maximum.
+
+    python -m benchmarks.length_buckets --data_dir DATA
+    python -m benchmarks.length_buckets --data_dir DATA --model_name tiny --seeds 3
+
+DATA/finetuning_data has the tasks' files. Each setting is a process of its own. It first
+runs one batch of each length twice; what the first pass takes beyond the second one, tracing
+and compiling, counts as compilation. Then both settings are asked by turns, one at a time, to
+train on a sample of the batches of their real plans: every k-th in order of length, which has
+the plan's mix of lengths. The whole run is extrapolated: its steps at that rate, with the
+compilation; evaluation and reading are left out.
+
+With `--seeds`, both settings are fine-tuned completely, from the checkpoint of --model_name,
+and their dev scores stand beside each other: they should be the same within noise.
+Running it again with the same --output_dir goes on from what is finished.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from electra_tf.atomic_files import write_atomically
+from electra_tf.config import MODEL_SIZES, PRECISIONS
+from electra_tf.errors import UserError
+from finetune.config import RANDOM_INIT, FinetuningConfig
+from finetune.results import format_metric, markdown_table
+from finetune.summary import TrialResult, summarize
+from flags import command_line
+
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of finetuning_data/ and models/.")
+_TASKS = flags.DEFINE_list("tasks", "sst,cola,mrpc", "Tasks to fine-tune on, one by one.")
+_MODEL_NAME = flags.DEFINE_string(
+    "model_name", None, "Pre-trained model, in DATA_DIR/models; random weights if unset."
+)
+_MODEL_SIZE = flags.DEFINE_enum(
+    "model_size", "small", list(MODEL_SIZES), "Of the random weights; not with --model_name."
+)
+_VOCAB_FILE = flags.DEFINE_string(
+    "vocab_file",
+    "recipes/vocab/bert_uncased_vocab.txt",
+    "Vocabulary of the random weights; not with --model_name.",
+)
+_PRECISION = flags.DEFINE_enum("precision", "float32", list(PRECISIONS), "Of both settings.")
+_STEPS = flags.DEFINE_integer("steps", 60, "Steps a turn.", lower_bound=1)
+_ROUNDS = flags.DEFINE_integer("rounds", 3, "Turns of each setting.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("train_batch_size", 32, "Examples a step.", lower_bound=1)
+_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "Fixed length.", lower_bound=8)
+_SEEDS = flags.DEFINE_integer(
+    "seeds", None, "Fine-tune completely with so many seeds instead.", lower_bound=1
+)
+_EPOCHS = flags.DEFINE_float("num_train_epochs", 3.0, "Of a whole run.", lower_bound=0.01)
+_OUTPUT_DIR = flags.DEFINE_string(
+    "output_dir", None, "With --seeds: models and results; a temporary folder if unset."
+)
+_JSON = flags.DEFINE_string("json", None, "File that gets all numbers.")
+
+BUCKETS, FIXED = "buckets", "fixed"
+_CHILD = "import sys; from benchmarks import length_buckets as b; b.serve(*sys.argv[1:])"
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """What a child says when it has compiled.
+
+    Attributes:
+        num_train_steps: of the whole run.
+        padding: share of the plan's tokens that is padding.
+        lengths: steps of the plan by length.
+        first_pass, second_pass: seconds of one step of each length, done twice.
+    """
+
+    num_train_steps: int
+    padding: float
+    lengths: dict[str, int]
+    first_pass: float
+    second_pass: float
+
+    @property
+    def compilation(self) -> float:
+        """Seconds that tracing and compiling took."""
+        return max(0.0, self.first_pass - self.second_pass)
+
+
+class Child:
+    """A process that fine-tunes with one setting for as many steps as it is asked to."""
+
+    def __init__(self, name: str, config: FinetuningConfig, num_steps: int) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, config.to_json(), str(num_steps)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def read(self) -> Any:
+        """Returns what it says next."""
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            raise UserError(f"{self.name} ended with status {status}; it says why above")
+        return json.loads(line)
+
+    def run(self) -> float:
+        """Runs the sampled steps and returns their seconds."""
+        with contextlib.suppress(BrokenPipeError):  # the missing answer tells
+            self._process.stdin.write("run\n")
+            self._process.stdin.flush()
+        return self.read()
+
+    def stop(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def main() -> None:
+    """Prints the table."""
+    if not _DATA_DIR.value:
+        raise UserError("--data_dir is required: the folder of finetuning_data/")
+    if _SEEDS.value and not _MODEL_NAME.value:
+        raise UserError(
+            "--seeds needs --model_name: random weights learn too little to compare"
+        )
+    with contextlib.ExitStack() as stack:
+        folder = _OUTPUT_DIR.value
+        if folder is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+        if _SEEDS.value:
+            found = {task: compare_scores(task, folder) for task in _TASKS.value}
+            print_scores(found)
+        else:
+            found = {task: measure(task, folder) for task in _TASKS.value}
+            print_rates(found)
+    if _JSON.value:
+        settings = {
+            "model": _MODEL_NAME.value or f"{_MODEL_SIZE.value}, random weights",
+            "precision": _PRECISION.value,
+            "train_batch_size": _BATCH_SIZE.value,
+            "max_seq_length": _LENGTH.value,
+            "num_train_epochs": _EPOCHS.value,
+        }
+        content = {**settings, "tasks": found}
+        write_atomically(_JSON.value, json.dumps(content, indent=2) + "\n")
+        print(f"\nJSON: {_JSON.value}")
+
+
+def create_config(task: str, setting: str, folder: str, **more: Any) -> FinetuningConfig:
+    """Returns the configuration of a setting, which writes to `folder` alone."""
+    weights = {"model_name": _MODEL_NAME.value}
+    if not _MODEL_NAME.value:
+        weights = {
+            "model_name": "random",
+            "init_checkpoint": RANDOM_INIT,
+            "model_size": _MODEL_SIZE.value,
+            "vocab_file": _VOCAB_FILE.value,
+        }
+    folder = os.path.join(folder, f"{task}_{setting}")
+    return FinetuningConfig.create(
+        **weights,
+        data_dir=_DATA_DIR.value,
+        task_names=(task,),
+        bucket_by_length=setting == BUCKETS,
+        max_seq_length=_LENGTH.value,
+        train_batch_size=_BATCH_SIZE.value,
+        num_train_epochs=_EPOCHS.value,
+        precision=_PRECISION.value,
+        model_dir=os.path.join(folder, "model"),
+        results_dir=os.path.join(folder, "results"),
+        preprocessed_data_dir=os.path.join(folder, "features"),
+        **more,
+    )
+
+
+def measure(task: str, folder: str) -> dict[str, Any]:
+    """Measures both settings by turns."""
+    with contextlib.ExitStack() as stack:
+        children, starts = {}, {}
+        for setting in (BUCKETS, FIXED):
+            print(f"{task}: compiling with {setting} …", file=sys.stderr)
+            config = create_config(task, setting, folder)
+            children[setting] = Child(f"{task}, {setting}", config, _STEPS.value)
+            stack.callback(children[setting].stop)
+            starts[setting] = Start(**children[setting].read())
+        rounds = []
+        for i in range(_ROUNDS.value):
+            rounds.append({setting: child.run() for setting, child in children.items()})
+            print(f"{task}: round {i + 1} of {_ROUNDS.value}", file=sys.stderr)
+    examples = _STEPS.value * _BATCH_SIZE.value
+    found: dict[str, Any] = {}
+    for setting, start in starts.items():
+        rates = [examples / seconds[setting] for seconds in rounds]
+        run_examples = start.num_train_steps * _BATCH_SIZE.value
+        seconds = run_examples / statistics.median(rates)
+        found[setting] = {
+            **dataclasses.asdict(start),
+            "examples_per_second": rates,
+            "compilation": start.compilation,
+            "run_seconds": seconds + start.compilation,
+            "run_examples_per_second": run_examples / (seconds + start.compilation),
+        }
+    found["ratios"] = [seconds[FIXED] / seconds[BUCKETS] for seconds in rounds]
+    found["run_ratio"] = found[FIXED]["run_seconds"] / found[BUCKETS]["run_seconds"]
+    return found
+
+
+def serve(config_json: str, num_steps: str) -> None:
+    """Is one of our children: says how it started, then runs the steps for each line."""
+    from pretrain_data.quiet import import_tensorflow
+
+    import_tensorflow()
+    import keras
+    import tensorflow as tf
+
+    from electra_tf.optimizer import ElectraAdam, WarmupPolynomialDecay, layer_factors
+    from electra_tf.strategies import create_strategy
+    from electra_tf.train_step import TrainingSteps
+    from finetune.batches import (
+        BatchPlan,
+        FeatureTable,
+        make_dataset,
+        padding_share,
+        plan_training,
+    )
+    from finetune.data import TRAIN, TaskData
+    from finetune.model import FinetuningModel
+    from finetune.pretrained import find_checkpoint, load_encoder
+    from finetune.task_builder import build_tasks
+    from finetune.text_tokenizer import TextTokenizer
+    from pretrain_data.vocabulary import load_vocabulary
+
+    # Standard output is for answers.
+    answers, sys.stdout = sys.stdout, sys.stderr
+    config = FinetuningConfig(**json.loads(config_json))
+    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
+    tokenizer = TextTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
+    (task,) = build_tasks(config, tokenizer)
+    data = TaskData(config, lambda message: None).get(task, TRAIN, is_training=True)
+    table = FeatureTable([data.rows], [task.feature_specs])
+    num_train_steps = int(len(table) / config.train_batch_size * config.num_train_epochs)
+    plan = plan_training(
+        table.row_lengths,
+        batch_size=config.train_batch_size,
+        num_steps=num_train_steps,
+        buckets=config.length_buckets
+        if config.bucket_by_length
+        else config.length_buckets[-1:],
+        seed=config.seed,
+    )
+    lengths, one_of_each, counts = np.unique(
+        plan.lengths, return_index=True, return_counts=True
+    )
+    sample = sampled_steps(plan.lengths, int(num_steps))
+
+    # As in `finetune.trainer`, which also evaluates and keeps checkpoints.
+    strategy = create_strategy(config.strategy)
+    keras.utils.set_random_seed(config.seed)
+    with strategy.scope():
+        model = FinetuningModel(config.encoder, [task], config.precision)
+        if prefix := find_checkpoint(config):
+            load_encoder(prefix, model.electra, say=lambda message: None)
+        schedule = WarmupPolynomialDecay(
+            learning_rate=config.learning_rate,
+            num_train_steps=num_train_steps,
+            warmup_proportion=config.warmup_proportion,
+            power=config.lr_decay_power,
+        )
+        variables = model.trainable_variables
+        factors = layer_factors(
+            [variable.path for variable in variables],
+            config.layerwise_lr_decay,
+            config.encoder.num_hidden_layers,
+        )
+        optimizer = ElectraAdam(schedule, config.weight_decay_rate, factors)
+        optimizer.build(variables)
+        steps = TrainingSteps(
+            model,
+            optimizer,
+            strategy,
+            tf.Variable(0, dtype=tf.int64, trainable=False),
+            seed=config.seed,
+            clip_norm=config.clip_norm,
+        )
+
+    def run(indices: np.ndarray) -> float:
+        part = BatchPlan(plan.rows[indices], plan.lengths[indices], plan.counts[indices])
+        dataset = make_dataset(table, part)
+        iterator = iter(strategy.experimental_distribute_dataset(dataset))
+        start = time.perf_counter()
+        steps.run(iterator, len(part))
+        steps.read_metrics()
+        return time.perf_counter() - start
+
+    start = Start(
+        num_train_steps=num_train_steps,
+        padding=padding_share(plan, table.row_lengths),
+        lengths=dict(zip(map(str, lengths), counts.tolist(), strict=True)),
+        first_pass=run(one_of_each),
+        second_pass=run(one_of_each),
+    )
+    print(json.dumps(dataclasses.asdict(start)), file=answers, flush=True)
+    for _ in sys.stdin:
+        print(json.dumps(run(sample)), file=answers, flush=True)
+
+
+def sampled_steps(lengths: np.ndarray, num_steps: int) -> np.ndarray:
+    """Returns indices of `num_steps` steps that have the plan's mix of lengths.
+
+    They are evenly spaced in order of length, and returned in the order of the plan. A plan
+    that has fewer steps has some of them taken again.
+
+    Args:
+        lengths: int [steps], of each batch of the plan.
+        num_steps: how many to take.
+    """
+    by_length = np.argsort(lengths, kind="stable")
+    places = (np.arange(num_steps) + 0.5) * len(lengths) / num_steps
+    return np.sort(by_length[places.astype(np.int64)])
+
+
+def print_rates(found: dict[str, dict[str, Any]]) -> None:
+    """Prints rates, compilation and the whole run."""
+    print(
+        f"\n{_describe()}; {_ROUNDS.value} rounds of {_STEPS.value} steps\n\n"
+        f"| task | padding to | padding | examples/s (range) | buckets / fixed (range) | "
+        f"compilation, s | {_EPOCHS.value:g} epochs, min | buckets / fixed, whole run |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+    )
+    for task, values in found.items():
+        for setting in (BUCKETS, FIXED):
+            one = values[setting]
+            rates, ratios = one["examples_per_second"], values["ratios"]
+            cells = [
+                task,
+                setting,
+                f"{one['padding']:.1%}",
+                f"{statistics.median(rates):.1f} ({min(rates):.1f} – {max(rates):.1f})",
+                f"{statistics.median(ratios):.2f} ({min(ratios):.2f} – {max(ratios):.2f})",
+                f"{one['compilation']:.1f}",
+                f"{one['run_seconds'] / 60:.1f}",
+                f"{values['run_ratio']:.2f}",
+            ]
+            if setting == FIXED:
+                cells[0] = cells[4] = cells[-1] = ""
+            print("| " + " | ".join(cells) + " |")
+
+
+def compare_scores(task: str, folder: str) -> dict[str, Any]:
+    """Fine-tunes with both settings and returns the dev scores of every seed."""
+    from pretrain_data.quiet import import_tensorflow
+
+    import_tensorflow()
+    from finetune import training
+
+    found: dict[str, Any] = {}
+    for setting in (BUCKETS, FIXED):
+        print(f"\n{task}, {setting}", file=sys.stderr)
+        config = create_config(task, setting, folder, num_trials=_SEEDS.value)
+        trials = training.run(config, say=lambda message: print(message, file=sys.stderr))
+        found[setting] = _main_scores(trials)
+    return found
+
+
+def _main_scores(trials: Sequence[TrialResult]) -> dict[str, Any]:
+    """Returns values, mean and std of the main metric, by task and split."""
+    scores = {}
+    for key, split in summarize(trials).splits.items():
+        statistic = split.metrics[split.main]
+        values = [trial.metrics[key][split.main] for trial in trials if trial.finished]
+        scores[key] = {
+            "metric": split.main,
+            "values": values,
+            "mean": statistic.mean,
+            "std": statistic.std,
+            "status": [trial.status for trial in trials],
+        }
+    return scores
+
+
+def print_scores(found: dict[str, dict[str, Any]]) -> None:
+    """Prints mean and std of the main metrics, and their difference."""
+    print(f"\n{_describe()}; whole runs of {_EPOCHS.value:g} epochs, {_SEEDS.value} seeds\n")
+    rows = []
+    for settings in found.values():
+        for key, first in settings[BUCKETS].items():
+            second = settings[FIXED].get(key)
+            if second is None:
+                continue
+            name = first["metric"]
+            means = [
+                f"{format_metric(name, s['mean'])} ± {format_metric(name, s['std'])}"
+                for s in (first, second)
+            ]
+            difference = f"{first['mean'] - second['mean']:+.2f}"
+            rows.append([key, name, *means, difference])
+    header = ["task", "metric", "buckets, mean ± std", "fixed, mean ± std", "difference"]
+    print(markdown_table(header, rows, text_columns=2))
+
+
+def _describe() -> str:
+    model = _MODEL_NAME.value or f"ELECTRA-{_MODEL_SIZE.value}, random weights"
+    return (
+        f"{model}, {_PRECISION.value}, batches of {_BATCH_SIZE.value}, at most "
+        f"{_LENGTH.value} tokens"
+    )
+
+
+if __name__ == "__main__":
+    command_line.run(main)
