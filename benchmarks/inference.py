@@ -19,12 +19,10 @@ threads, which wait for each other, far harder than ours. Needs Linux.
 
 import contextlib
 import dataclasses
-import importlib.metadata
 import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,6 +32,14 @@ from typing import Any
 import numpy as np
 from absl import flags
 
+from benchmarks.side_by_side import (
+    NUM_CORES,
+    Child,
+    busy_seconds,
+    describe_machine,
+    our_command,
+    spread,
+)
 from electra_tf.atomic_files import write_atomically
 from electra_tf.config import MODEL_SIZES
 from electra_tf.errors import UserError
@@ -51,7 +57,6 @@ _SECONDS = flags.DEFINE_float("seconds", 2.0, "Duration of a turn.", lower_bound
 _MODEL_SIZE = flags.DEFINE_enum("model_size", "small", list(MODEL_SIZES), "Of the encoder.")
 _JSON = flags.DEFINE_string("json", None, "File that gets every measurement.")
 
-NUM_CORES = len(os.sched_getaffinity(0))
 SEED = 1
 # Clock ticks and the parent itself take as much of a turn.
 TOLERATED_CORES = 0.15
@@ -66,7 +71,6 @@ THEIRS = {
     "float32": ("float32",),
     "bfloat16": ("bfloat16", "bfloat16_autocast"),
 }
-_OUR_CHILD = "import sys; from benchmarks import inference as i; i.serve(sys.argv[1])"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,73 +84,36 @@ class Turn:
     other_cores: float = 0.0
 
 
-class Child:
-    """A process that runs forward passes when it is asked to.
-
-    Attributes:
-        about: what it said of itself after it had warmed up.
-    """
-
-    def __init__(self, name: str, command: Sequence[str]) -> None:
-        self.name = name
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
-        )
-        self.about: dict[str, Any] = {}
-
-    def warm_up(self) -> None:
-        """Waits until every shape has been run."""
-        self.about = self._read()
-
-    def stop(self) -> None:
-        """Ends the process."""
-        self._process.kill()
-        self._process.communicate()
+class InferenceChild(Child):
+    """A process that runs forward passes when it is asked to."""
 
     def run(self, batch_size: int, length: int, seconds: float) -> Turn:
         """Runs forward passes for so long, one at least."""
-        with contextlib.suppress(BrokenPipeError):  # the missing answer tells
-            self._process.stdin.write(json.dumps([batch_size, length, seconds]) + "\n")
-            self._process.stdin.flush()
-        busy_before, start = _busy_seconds(), time.perf_counter()
-        turn = Turn(**self._read())
-        busy = _busy_seconds() - busy_before - turn.cpu_seconds
+        busy_before, start = busy_seconds(), time.perf_counter()
+        turn = Turn(**self.ask(json.dumps([batch_size, length, seconds])))
+        busy = busy_seconds() - busy_before - turn.cpu_seconds
         other_cores = max(0.0, busy / (time.perf_counter() - start))
         return dataclasses.replace(turn, other_cores=other_cores)
-
-    def _read(self) -> dict[str, Any]:
-        line = self._process.stdout.readline()
-        if not line:
-            status = self._process.wait()
-            raise UserError(f"{self.name} ended with status {status}; it says why above")
-        return json.loads(line)
 
 
 def main() -> None:
     """Prints the tables."""
     torch_python = _TORCH_PYTHON.value
     shapes = [(b, n) for b in _integers(_BATCH_SIZES) for n in _integers(_LENGTHS)]
-    versions = {"tensorflow": importlib.metadata.version("tensorflow")}
-    versions |= torch_versions(torch_python) if torch_python else {}
-    described = [f"{name} {version}" for name, version in versions.items()]
-    machine = ", ".join([_cpu_model(), f"{NUM_CORES} cores", *described])
+    machine = describe_machine(torch_python)
     print(machine, flush=True)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        children = []
+        children: list[InferenceChild] = []
+        about = {}
         for name, command in create_commands(folder, shapes, torch_python).items():
             print(f"Warming up: {name} …", file=sys.stderr)
-            children.append(Child(name, command))
+            children.append(InferenceChild(name, command))
             stack.callback(children[-1].stop)
-            children[-1].warm_up()
+            about[name] = children[-1].read()
         turns = {shape: measure(children, *shape) for shape in shapes}
         logits = {
             child.name: dict(np.load(_logits_file(folder, child.name))) for child in children
         }
-    about = {child.name: child.about for child in children}
     cells = {shape: Cell(shape, rounds) for shape, rounds in turns.items()}
     agreement = compare_logits(logits)
     print_report(cells, agreement, about)
@@ -164,7 +131,9 @@ def main() -> None:
         print(f"\nJSON: {_JSON.value}")
 
 
-def measure(children: Sequence[Child], batch_size: int, length: int) -> list[dict[str, Turn]]:
+def measure(
+    children: Sequence[InferenceChild], batch_size: int, length: int
+) -> list[dict[str, Turn]]:
     """Returns each child's turn in every round."""
     print(f"Measuring {batch_size} x {length} …", file=sys.stderr)
     for child in children:
@@ -271,7 +240,7 @@ def create_commands(
             "config": dataclasses.asdict(config),
             "writes_weights": precision == "float32",
         }
-        commands[ours(precision)] = [sys.executable, "-c", _OUR_CHILD, json.dumps(settings)]
+        commands[ours(precision)] = our_command("inference", json.dumps(settings))
         if not torch_python:
             continue
         shape = dataclasses.asdict(config.encoder)
@@ -310,27 +279,6 @@ def random_ids(batch_size: int, length: int) -> np.ndarray:
     ids = generator.integers(FIRST_ORDINARY, VOCAB_SIZE, (batch_size, length), np.int32)
     ids[:, 0], ids[:, -1] = CLS, SEP
     return ids
-
-
-def torch_versions(torch_python: str) -> dict[str, str]:
-    """Returns the versions of torch and transformers there.
-
-    Raises:
-        UserError: the path is not a Python that has both.
-    """
-    code = (
-        "import importlib.metadata, json; names = 'torch', 'transformers'; "
-        "print(json.dumps({name: importlib.metadata.version(name) for name in names}))"
-    )
-    where = f"--torch_python={torch_python}"
-    try:
-        result = subprocess.run([torch_python, "-c", code], capture_output=True, text=True)
-        return json.loads(result.stdout)
-    except OSError as error:
-        raise UserError(f"{where}: {error.strerror}") from error
-    except ValueError:
-        said = result.stderr.strip().rpartition("\n")[2]
-        raise UserError(f"{where} is no Python with torch and transformers. {said}") from None
 
 
 def serve(settings_json: str) -> None:
@@ -467,13 +415,13 @@ def print_report(
         for names in columns:
             name = cell.fastest(names)
             way = " autocast" if name.endswith("autocast") else ""
-            row.append(_spread(cell.rates(name), 1) + way)
+            row.append(spread(cell.rates(name), 1) + way)
         rows.append(row)
     print(markdown_table(header, rows, text_columns=1))
     if len(columns) > len(OURS):
         print("\nSpeed of ours over Hugging Face's\n")
         rows = [
-            [f"{b} x {n}", *(_spread(cell.ratios(*names), 2) for names in RATIOS.values())]
+            [f"{b} x {n}", *(spread(cell.ratios(*names), 2) for names in RATIOS.values())]
             for (b, n), cell in cells.items()
         ]
         print(markdown_table(["batch x tokens", *RATIOS], rows, text_columns=1))
@@ -504,19 +452,6 @@ def print_report(
     print(markdown_table(header, rows, text_columns=1))
 
 
-def _spread(values: Sequence[float], decimals: int) -> str:
-    center, low, high = statistics.median(values), min(values), max(values)
-    return f"{center:.{decimals}f} ({low:.{decimals}f} – {high:.{decimals}f})"
-
-
-def _busy_seconds() -> float:
-    """Returns the seconds that all cores together have worked, or been taken away."""
-    first_line = pathlib.Path("/proc/stat").read_text().partition("\n")[0]
-    ticks = [int(count) for count in first_line.split()[1:9]]
-    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks
-    return sum((user, nice, system, irq, softirq, steal)) / os.sysconf("SC_CLK_TCK")
-
-
 def _logits_file(folder: str, name: str) -> str:
     return os.path.join(folder, f"{name}.npz")
 
@@ -533,12 +468,6 @@ def _integers(flag: flags.FlagHolder) -> list[int]:
             f"{','.join(flag.value)!r}"
         )
     return values
-
-
-def _cpu_model() -> str:
-    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else "Unknown CPU"
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ import dataclasses
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
+from benchmarks.side_by_side import Child, our_command
 from electra_tf.atomic_files import write_atomically
 from electra_tf.config import MODEL_SIZES, PRECISIONS
 from electra_tf.errors import UserError
@@ -66,7 +66,6 @@ _OUTPUT_DIR = flags.DEFINE_string(
 _JSON = flags.DEFINE_string("json", None, "File that gets all numbers.")
 
 BUCKETS, FIXED = "buckets", "fixed"
-_CHILD = "import sys; from benchmarks import length_buckets as b; b.serve(*sys.argv[1:])"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,39 +89,6 @@ class Start:
     def compilation(self) -> float:
         """Seconds that tracing and compiling took."""
         return max(0.0, self.first_pass - self.second_pass)
-
-
-class Child:
-    """A process that fine-tunes with one setting for as many steps as it is asked to."""
-
-    def __init__(self, name: str, config: FinetuningConfig, num_steps: int) -> None:
-        self.name = name
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, config.to_json(), str(num_steps)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def read(self) -> Any:
-        """Returns what it says next."""
-        line = self._process.stdout.readline()
-        if not line:
-            status = self._process.wait()
-            raise UserError(f"{self.name} ended with status {status}; it says why above")
-        return json.loads(line)
-
-    def run(self) -> float:
-        """Runs the sampled steps and returns their seconds."""
-        with contextlib.suppress(BrokenPipeError):  # the missing answer tells
-            self._process.stdin.write("run\n")
-            self._process.stdin.flush()
-        return self.read()
-
-    def stop(self) -> None:
-        """Ends the process."""
-        self._process.kill()
-        self._process.communicate()
 
 
 def main() -> None:
@@ -190,12 +156,15 @@ def measure(task: str, folder: str) -> dict[str, Any]:
         for setting in (BUCKETS, FIXED):
             print(f"{task}: compiling with {setting} …", file=sys.stderr)
             config = create_config(task, setting, folder)
-            children[setting] = Child(f"{task}, {setting}", config, _STEPS.value)
+            children[setting] = Child(
+                f"{task}, {setting}",
+                our_command("length_buckets", config.to_json(), str(_STEPS.value)),
+            )
             stack.callback(children[setting].stop)
             starts[setting] = Start(**children[setting].read())
         rounds = []
         for i in range(_ROUNDS.value):
-            rounds.append({setting: child.run() for setting, child in children.items()})
+            rounds.append({setting: child.ask("run") for setting, child in children.items()})
             print(f"{task}: round {i + 1} of {_ROUNDS.value}", file=sys.stderr)
     examples = _STEPS.value * _BATCH_SIZE.value
     found: dict[str, Any] = {}

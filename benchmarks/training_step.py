@@ -17,20 +17,18 @@ which hits PyTorch's threads far harder than ours: the run is worthless. Needs L
 
 import contextlib
 import dataclasses
-import importlib.metadata
 import json
 import math
-import os
 import pathlib
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from typing import Any
 
 from absl import flags
 
+from benchmarks.side_by_side import NUM_CORES, Child, describe_machine, our_command
 from electra_tf import config as configs
 from electra_tf.config import PretrainingConfig
 from electra_tf.errors import UserError
@@ -50,7 +48,6 @@ _MODEL_SIZE = flags.DEFINE_enum(
 )
 
 WARM_UP_STEPS = 2
-NUM_CORES = len(os.sched_getaffinity(0))
 # Ids of the published BERT vocabulary, whose words begin about 1000.
 SPECIAL = {"cls": 101, "sep": 102, "mask": 103, "first_ordinary": 1000}
 OURS_FLOAT32, OURS_BFLOAT16 = "ours, float32", "ours, mixed_bfloat16"
@@ -60,7 +57,6 @@ RATIOS = (
     (OURS_BFLOAT16, THEIRS_BFLOAT16),
     (OURS_BFLOAT16, THEIRS_FLOAT32),
 )
-_OUR_CHILD = "import sys; from benchmarks import training_step as t; t.serve(sys.argv[1])"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,23 +70,8 @@ class Answer:
     max_rss: int
 
 
-class Child:
+class StepChild(Child):
     """A process that runs training steps when it is asked to."""
-
-    def __init__(self, name: str, command: list[str]) -> None:
-        self.name = name
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
-        )
-
-    def stop(self) -> None:
-        """Ends the process."""
-        self._process.kill()
-        self._process.communicate()
 
     def run(self, num_steps: int) -> Answer:
         """Runs the steps and returns when they are done.
@@ -98,14 +79,7 @@ class Child:
         Raises:
             UserError: the process has ended, or the loss is not finite.
         """
-        with contextlib.suppress(BrokenPipeError):  # the missing answer tells
-            self._process.stdin.write(f"{num_steps}\n")
-            self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            status = self._process.wait()
-            raise UserError(f"{self.name} ended with status {status}; it says why above")
-        answer = Answer(**json.loads(line))
+        answer = Answer(**self.ask(str(num_steps)))
         if not math.isfinite(answer.loss):
             raise UserError(f"{self.name}: the loss is {answer.loss}")
         return answer
@@ -114,16 +88,13 @@ class Child:
 def main() -> None:
     """Prints the tables."""
     torch_python = _TORCH_PYTHON.value
-    versions = {"tensorflow": importlib.metadata.version("tensorflow")}
-    versions |= torch_versions(torch_python) if torch_python else {}
-    described = [f"{name} {version}" for name, version in versions.items()]
-    print(_cpu_model(), f"{NUM_CORES} cores", *described, sep=", ", flush=True)
+    print(describe_machine(torch_python), flush=True)
     commands = create_commands(torch_python)
     with contextlib.ExitStack() as stack:
         children = []
         for name, command in commands.items():
             print(f"Warming up: {name} …", file=sys.stderr)
-            children.append(Child(name, command))
+            children.append(StepChild(name, command))
             stack.callback(children[-1].stop)
             children[-1].run(WARM_UP_STEPS)
         rounds = [
@@ -154,7 +125,7 @@ def create_commands(torch_python: str | None) -> dict[str, list[str]]:
         (OURS_BFLOAT16, THEIRS_BFLOAT16, "mixed_bfloat16"),
     ):
         config = create_config(precision)
-        commands[ours] = [sys.executable, "-c", _OUR_CHILD, config.to_json()]
+        commands[ours] = our_command("training_step", config.to_json())
         if torch_python:
             script = pathlib.Path(__file__).with_name("huggingface_step.py")
             settings = {
@@ -166,27 +137,6 @@ def create_commands(torch_python: str | None) -> dict[str, list[str]]:
             }
             commands[theirs] = [torch_python, str(script), json.dumps(settings)]
     return commands
-
-
-def torch_versions(torch_python: str) -> dict[str, str]:
-    """Returns the versions of torch and transformers there.
-
-    Raises:
-        UserError: the path is not a Python that has both.
-    """
-    code = (
-        "import importlib.metadata, json; names = 'torch', 'transformers'; "
-        "print(json.dumps({name: importlib.metadata.version(name) for name in names}))"
-    )
-    where = f"--torch_python={torch_python}"
-    try:
-        result = subprocess.run([torch_python, "-c", code], capture_output=True, text=True)
-        return json.loads(result.stdout)
-    except OSError as error:
-        raise UserError(f"{where}: {error.strerror}") from error
-    except ValueError:
-        said = result.stderr.strip().rpartition("\n")[2]
-        raise UserError(f"{where} is no Python with torch and transformers. {said}") from None
 
 
 def serve(config_json: str) -> None:
@@ -289,12 +239,6 @@ def _torch_shape(config: configs.EncoderConfig) -> dict[str, Any]:
     shape = dataclasses.asdict(config)
     shape["layer_norm_eps"] = shape.pop("layer_norm_epsilon")
     return shape
-
-
-def _cpu_model() -> str:
-    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else "Unknown CPU"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,6 @@
-"""One text or pair with its label, and where a task's examples come from."""
+"""One text or pair with its label."""
 
 import dataclasses
-from typing import Protocol
-
-from finetune.data_report import DataReport
 
 # A class, several classes, or a number.
 Label = str | tuple[str, ...] | float
@@ -27,24 +24,3 @@ class InputExample:
     text_b: str | None
     label: Label
     guid: str | None = None
-
-
-class ExampleSource(Protocol):
-    """The files behind a task, by split.
-
-    Attributes:
-        dev_splits: splits to evaluate on, the one that selects checkpoints first.
-        test_splits: splits to predict.
-    """
-
-    dev_splits: tuple[str, ...]
-    test_splits: tuple[str, ...]
-
-    def split_files(self, split: str) -> list[str]:
-        """Returns the paths of a split's files, whether or not they exist."""
-
-    def load(self, split: str, report: DataReport) -> list[InputExample]:
-        """Reads a split; raises UserError for bad input, naming file and line."""
-
-    def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[InputExample]:
-        """Reads any file that is laid out as the task's; raises as `load`."""

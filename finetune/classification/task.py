@@ -14,17 +14,18 @@ import numpy as np
 from electra_tf.config import EncoderConfig
 from electra_tf.errors import UserError
 from finetune.classification import scorers
-from finetune.classification.examples import ExampleSource, InputExample
+from finetune.classification.examples import InputExample
 from finetune.classification.featurize import text_rows
 from finetune.classification.heads import ClassificationHead, MultilabelHead, RegressionHead
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.features import FeatureSpec, Row
-from finetune.task import PREDICT, Outputs, Scores, SplitData, Task
+from finetune.source_task import ExampleSource, SourceTask
+from finetune.task import Outputs, Scores, SplitData
 from finetune.text_tokenizer import TextTokenizer
 
 
-class TextTask(Task, abc.ABC):
+class TextTask(SourceTask, abc.ABC):
     """What the three kinds share.
 
     Args:
@@ -46,8 +47,7 @@ class TextTask(Task, abc.ABC):
         *,
         main_metric: str | None = None,
     ) -> None:
-        super().__init__(config, name, tokenizer)
-        self.source = source
+        super().__init__(config, name, tokenizer, source)
         self.main_metric = main_metric or self.METRICS[0]
         if self.main_metric not in self.METRICS:
             raise UserError(
@@ -68,28 +68,6 @@ class TextTask(Task, abc.ABC):
     @abc.abstractmethod
     def target(self, example: InputExample) -> int | float | np.ndarray:
         """Returns the value of the target feature."""
-
-    @property
-    def dev_splits(self) -> tuple[str, ...]:
-        """Splits to evaluate on; the first one selects checkpoints."""
-        return self.source.dev_splits
-
-    @property
-    def test_splits(self) -> tuple[str, ...]:
-        """Splits to predict."""
-        return self.source.test_splits
-
-    def split_files(self, split: str) -> list[str]:
-        """Returns the paths of a split's files."""
-        return (
-            [self.config.predict_file] if split == PREDICT else self.source.split_files(split)
-        )
-
-    def load(self, split: str, report: DataReport) -> list[InputExample]:
-        """Reads a split; see `Task.load`."""
-        if split == PREDICT:
-            return self.source.load_file(self.config.predict_file, labeled=False, report=report)
-        return self.source.load(split, report)
 
     def featurize(
         self, examples: Sequence[InputExample], *, is_training: bool, report: DataReport

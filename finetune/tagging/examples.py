@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Protocol
 
 from electra_tf.errors import UserError
 from finetune.custom.readers import Record, read_records
@@ -33,34 +32,11 @@ class TaggingExample:
     guid: str | None = None
 
 
-class TaggingSource(Protocol):
-    """The files behind a tagging task, by split.
-
-    Attributes:
-        dev_splits: splits to evaluate on, the one that selects checkpoints first.
-        test_splits: splits to predict.
-    """
-
-    dev_splits: tuple[str, ...]
-    test_splits: tuple[str, ...]
-
-    def split_files(self, split: str) -> list[str]:
-        """Returns the paths of a split's files, whether or not they exist."""
-
-    def load(self, split: str, report: DataReport) -> list[TaggingExample]:
-        """Reads a split; raises UserError for bad input, naming file and line."""
-
-    def load_file(
-        self, path: str, *, labeled: bool, report: DataReport
-    ) -> list[TaggingExample]:
-        """Reads any file that is laid out as the task's; raises as `load`."""
-
-
 class ConllSource:
     """Files as those of the CoNLL tasks: a word a line, a blank line between sentences.
 
     Columns are separated by blanks, or by tabs; lines that begin with -DOCSTART- separate
-    sentences too. See `TaggingSource`.
+    sentences too. See `finetune.source_task.ExampleSource`.
 
     Args:
         files: path by split.

@@ -15,19 +15,20 @@ from electra_tf.errors import UserError, nearest_name_hint
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.features import FeatureSpec, Row
-from finetune.tagging.examples import LEVELS, SPAN, TaggingExample, TaggingSource, label_tags
+from finetune.source_task import ExampleSource, SourceTask
+from finetune.tagging.examples import LEVELS, SPAN, TaggingExample, label_tags
 from finetune.tagging.featurize import tagging_rows
 from finetune.tagging.head import TaggingHead
 from finetune.tagging.scorer import span_metrics, token_accuracy
 from finetune.tagging.spans import BIO, OUTSIDE, span_tags, tag_spans
-from finetune.task import PREDICT, Outputs, Scores, SplitData, Task
+from finetune.task import Outputs, Scores, SplitData
 from finetune.text_tokenizer import TextTokenizer
 
 # Main metrics by level, the default first.
 METRICS = {"span": ("f1", "accuracy"), "token": ("accuracy",)}
 
 
-class TaggingTask(Task):
+class TaggingTask(SourceTask):
     """A tag for each word, or spans of words.
 
     Args:
@@ -46,13 +47,13 @@ class TaggingTask(Task):
         config: FinetuningConfig,
         name: str,
         tokenizer: TextTokenizer,
-        source: TaggingSource,
+        source: ExampleSource,
         *,
         labels: Sequence[str],
         level: str = SPAN,
         main_metric: str | None = None,
     ) -> None:
-        super().__init__(config, name, tokenizer)
+        super().__init__(config, name, tokenizer, source)
         if level not in LEVELS:
             raise UserError(f"The level of task {name!r} must be span or token, not {level!r}")
         self.main_metric = main_metric or METRICS[level][0]
@@ -61,7 +62,6 @@ class TaggingTask(Task):
                 f"The metric of task {name!r}, which is of the level {level}, must be "
                 f"{' or '.join(METRICS[level])}, not {self.main_metric!r}"
             )
-        self.source = source
         self.level = level
         self.labels = tuple(labels)
         self._ids = {label: i for i, label in enumerate(self.labels)}
@@ -75,28 +75,6 @@ class TaggingTask(Task):
             FeatureSpec(f"{self.name}_labels_mask", "float32", per_token=True),
             FeatureSpec(f"{self.name}_labeled_positions", per_token=True),
         )
-
-    @property
-    def dev_splits(self) -> tuple[str, ...]:
-        """Splits to evaluate on; the first one selects checkpoints."""
-        return self.source.dev_splits
-
-    @property
-    def test_splits(self) -> tuple[str, ...]:
-        """Splits to predict."""
-        return self.source.test_splits
-
-    def split_files(self, split: str) -> list[str]:
-        """Returns the paths of a split's files."""
-        return (
-            [self.config.predict_file] if split == PREDICT else self.source.split_files(split)
-        )
-
-    def load(self, split: str, report: DataReport) -> list[TaggingExample]:
-        """Reads a split; see `Task.load`."""
-        if split == PREDICT:
-            return self.source.load_file(self.config.predict_file, labeled=False, report=report)
-        return self.source.load(split, report)
 
     def label_ids(self, example: TaggingExample) -> list[int]:
         """Returns the label id of each word, 0 where the example has no tags.
