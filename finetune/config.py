@@ -107,13 +107,14 @@ class FinetuningConfig:
     clip_norm: float = option(1.0, "Gradients are scaled down to this global norm.")
     save_checkpoints_steps: int = option(1_000_000, "Steps between two checkpoints.")
     iterations_per_loop: int = option(1000, "Steps run on the device between two looks.")
-    log_steps: int = option(100, "Steps between two lines of the log.")
+    log_steps: int | None = option(
+        None,
+        "Steps between two lines of the log; a twentieth of the run, 100 at most, if unset.",
+    )
     eval_steps: int | None = option(
-        None, "Steps between two evaluations on dev while training; none if unset."
+        None, "Steps between two evaluations on dev while training; an epoch if unset."
     )
-    keep_best: bool = option(
-        False, "End with the weights of the best dev evaluation; evaluates each epoch."
-    )
+    keep_best: bool = option(False, "End with the weights of the best dev evaluation.")
     early_stopping_patience: int | None = option(
         None, "Stop after this many dev evaluations without a new best; implies keep_best."
     )
@@ -254,7 +255,6 @@ class FinetuningConfig:
             "clip_norm",
             "save_checkpoints_steps",
             "iterations_per_loop",
-            "log_steps",
             "max_seq_length",
             "train_batch_size",
             "eval_batch_size",
@@ -267,7 +267,7 @@ class FinetuningConfig:
         ):
             if not getattr(self, name) > 0:
                 raise UserError(f"--{name} must be positive, not {getattr(self, name)}")
-        for name in ("eval_steps", "early_stopping_patience"):
+        for name in ("log_steps", "eval_steps", "early_stopping_patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"--{name} must be positive, not {value}")

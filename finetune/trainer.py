@@ -24,6 +24,7 @@ from finetune.pretrained import find_checkpoint, load_encoder
 from finetune.task import Outputs, Scores, SplitData, Task
 
 LOSS_TERM = "mean"
+MAX_LOG_STEPS = 100
 
 
 class DivergedError(Exception):
@@ -101,7 +102,7 @@ class Trainer:
         seed: int,
         model_dir: str,
         evaluate: Callable[[], tuple[float, Mapping[str, float]]] | None,
-        eval_steps: int | None,
+        eval_steps: int,
         hyperparameters: Mapping[str, object],
     ) -> TrainedTrial:
         """Trains until `num_train_steps`, or until dev no longer gets better.
@@ -152,20 +153,23 @@ class Trainer:
             num_train_steps=num_train_steps,
             batch_size=config.train_batch_size,
         )
+        log_steps = config.log_steps or min(MAX_LOG_STEPS, max(1, num_train_steps // 20))
+        stops = [config.iterations_per_loop, log_steps, config.save_checkpoints_steps]
+        stops += [eval_steps] if evaluate else []
         start = time.monotonic()
         try:
             while current < num_train_steps:
-                target = self._next_stop(current, num_train_steps, eval_steps)
+                target = min(*[(current // n + 1) * n for n in stops], num_train_steps)
                 steps.run(iterator, target - current)
                 current = int(self._step.numpy())
                 bad = steps.non_finite_terms()
                 if bad:
                     raise DivergedError(f"{', '.join(bad)} not finite at step {current}")
                 last = current == num_train_steps
-                if last or current % config.log_steps == 0:
+                if last or current % log_steps == 0:
                     log.training(current, self._training_values(steps, current))
                 stop = False
-                if evaluate and eval_steps and (last or current % eval_steps == 0):
+                if evaluate and (last or current % eval_steps == 0):
                     value, values = evaluate()
                     log.evaluation(current, values, _shown(values))
                     improved = best.update(value)
@@ -281,12 +285,6 @@ class Trainer:
             reduce_retracing=True,
             jit_compile=self._config.jit_compile or None,
         )
-
-    def _next_stop(self, step: int, num_train_steps: int, eval_steps: int | None) -> int:
-        config = self._config
-        intervals = [config.iterations_per_loop, config.log_steps]
-        intervals += [config.save_checkpoints_steps, *([eval_steps] if eval_steps else [])]
-        return min(*[(step // n + 1) * n for n in intervals], num_train_steps)
 
     def _training_values(self, steps: TrainingSteps, step: int) -> dict[str, float]:
         values = metrics.finalize(steps.read_metrics())

@@ -169,16 +169,14 @@ class _Session:
         if one.num_examples:
             num_examples = min(num_rows, one.num_examples)
         steps_per_epoch = num_examples / config.train_batch_size
-        eval_steps = config.eval_steps
-        if eval_steps is None and config.keep_best:
-            eval_steps = max(1, round(steps_per_epoch))
+        evaluates = config.do_eval or config.keep_best
         trained = self._trainer.train(
             train_data,
             num_train_steps=max(1, int(steps_per_epoch * config.num_train_epochs)),
             seed=one.seed,
             model_dir=one.model_dir,
-            evaluate=self._selecting_value if eval_steps else None,
-            eval_steps=eval_steps,
+            evaluate=self._selecting_value if evaluates else None,
+            eval_steps=config.eval_steps or max(1, round(steps_per_epoch)),
             hyperparameters=hyperparameters,
         )
         return dataclasses.replace(

@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.errors import UserError
 from electra_tf.outputs import Randomness
 from electra_tf.strategies import create_strategy
+from electra_tf.train_step import TrainingSteps
 from finetune import training
 from finetune.batches import FeatureTable
 from finetune.data import TaskData
@@ -69,18 +70,16 @@ def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, tmp_path, mo
     class StopError(Exception):
         """Stands for a kill."""
 
-    original = training.Trainer._next_stop
-    stops = []
+    original = TrainingSteps.run
 
-    def next_stop(self, step, *arguments):
-        stops.append(step)
-        if step >= 12:
+    def run(self, iterator, num_steps):
+        if int(self._step) >= 12:
             raise StopError
-        return original(self, step, *arguments)
+        original(self, iterator, num_steps)
 
     other = make_finetuning_config(model_dir=str(tmp_path / "other"), save_checkpoints_steps=6)
     with monkeypatch.context() as patch:
-        patch.setattr(training.Trainer, "_next_stop", next_stop)
+        patch.setattr(TrainingSteps, "run", run)
         with pytest.raises(StopError):
             training.run(other, quiet)
     said = []
