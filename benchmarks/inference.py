@@ -295,6 +295,7 @@ def serve(settings_json: str) -> None:
     import keras
     import tensorflow as tf
 
+    from electra_tf.cast_kernels import CastKernels
     from finetune.model import FinetuningModel
     from finetune.task_builder import build_tasks
 
@@ -307,8 +308,11 @@ def serve(settings_json: str) -> None:
     if settings["writes_weights"]:
         np.savez(settings["weights"], **_authors_variables(model, task.name))
 
+    cast_kernels = CastKernels(model.electra.linears)
+
     def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        output = model.predict_task(features, task.name)
+        with cast_kernels:
+            output = model.predict_task(features, task.name)
         return {**output.outputs, "loss": output.losses}
 
     def features_of(ids: np.ndarray) -> dict[str, tf.Tensor]:

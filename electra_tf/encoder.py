@@ -109,6 +109,12 @@ class Encoder(keras.layers.Layer):
         """The Transformer layers, bottom first."""
         return [getattr(self, f"layer_{i}") for i in range(self.config.num_hidden_layers)]
 
+    @property
+    def linears(self) -> list[Linear]:
+        """All affine maps between embeddings and output."""
+        project = [] if self.embeddings_project is None else [self.embeddings_project]
+        return project + [linear for layer in self.encoder_layers for linear in layer.linears]
+
     def call(
         self,
         input_ids: tf.Tensor,

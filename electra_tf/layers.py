@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf import random_bits
+from electra_tf.cast_kernels import cast_kernel
 from electra_tf.config import EncoderConfig
 from electra_tf.fused import fused, sum_rows
 
@@ -41,7 +42,7 @@ class Linear(keras.layers.Layer):
 
     def product(self, x: tf.Tensor) -> tf.Tensor:
         """Returns `x @ kernel` [..., out] in the compute dtype, without the bias."""
-        kernel = tf.cast(self.kernel, self.compute_dtype)
+        kernel = cast_kernel(self)
         flat = tf.reshape(tf.cast(x, self.compute_dtype), [-1, kernel.shape[0]])
         shape = tf.concat([tf.shape(x)[:-1], [kernel.shape[1]]], axis=0)
         return _with_static_shape(tf.reshape(tf.matmul(flat, kernel), shape), x, kernel)
@@ -85,6 +86,11 @@ class TransformerLayer(keras.layers.Layer):
             self.output_projection = linear(config.intermediate_size, hidden, "output")
             self.output_norm = LayerNorm(hidden, config, name="output_LayerNorm")
         self.built = True
+
+    @property
+    def linears(self) -> list[Linear]:
+        """The affine maps of the layer."""
+        return [self.qkv, self.attention_output, self.intermediate, self.output_projection]
 
     def call(
         self, x: tf.Tensor, input_mask: tf.Tensor, dropout_keys: tf.Tensor | None = None

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import metrics
+from electra_tf.cast_kernels import CastKernels
 from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.errors import UserError
 from electra_tf.optimizer import ElectraAdam, WarmupPolynomialDecay, layer_factors
@@ -221,6 +222,7 @@ class Trainer:
             buckets=self.buckets,
         )
         outputs: list[Outputs] = [{}] * len(table)
+        self._cast_kernels.refresh()
         function = self._predict_function(task.name)
         dataset = make_dataset(table, plan)
         for features, rows, count in zip(dataset, plan.rows, plan.counts, strict=True):
@@ -273,10 +275,16 @@ class Trainer:
             self._num_train_steps = num_train_steps
         return self._steps, self._optimizer
 
+    @functools.cached_property
+    def _cast_kernels(self) -> CastKernels:
+        with self._strategy.scope():
+            return CastKernels(self.model.electra.linears)
+
     @functools.cache  # noqa: B019 - lives as long as the trainer does
     def _predict_function(self, task_name: str) -> Callable:
         def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            output = self.model.predict_task(features, task_name)
+            with self._cast_kernels:
+                output = self.model.predict_task(features, task_name)
             return {**output.outputs, "loss": output.losses}
 
         return tf.function(
