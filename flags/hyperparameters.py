@@ -162,14 +162,14 @@ def _convert_list(field: dataclasses.Field, value: Any, source: str) -> tuple:
             raise UserError(f"{source} is not valid JSON: {error}") from error
     if isinstance(value, str):
         value = [word.strip() for word in value.split(",") if word.strip()]
-    item = int if field.type == Sequence[int] else str
+    kind, article = (int, "whole numbers") if field.type == Sequence[int] else (str, "names")
+    wrong = UserError(f"{source} must be a list of {article}, not {value!r}")
+    if not isinstance(value, list) or not all(isinstance(v, str | int) for v in value):
+        raise wrong
     try:
-        if isinstance(value, list) and all(isinstance(v, (str, int)) for v in value):
-            return tuple(item(v) for v in value)
+        return tuple(kind(v) for v in value)
     except ValueError:
-        pass  # a word where a number belongs: said below
-    kind = "whole numbers" if item is int else "names"
-    raise UserError(f"{source} must be a list of {kind}, not {value!r}")
+        raise wrong from None
 
 
 def _article(kind: type) -> str:
