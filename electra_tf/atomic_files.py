@@ -10,6 +10,7 @@ def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     if isinstance(content, str):
         content = content.encode("utf-8")
-    temporary = f"{path}.tmp"
+    # Another process may write the same file at the same time.
+    temporary = f"{path}.{os.getpid()}.tmp"
     pathlib.Path(temporary).write_bytes(content)
     os.replace(temporary, path)

@@ -1,7 +1,6 @@
 """Evaluates generator and discriminator on held-out text."""
 
 import json
-import os
 import pickle
 from collections.abc import Iterable, Mapping
 
@@ -75,9 +74,6 @@ def write_results(
     write_atomically(results_json, json.dumps(finite, indent=2) + "\n")
     written = [results_txt, results_json]
     if results_pkl:
-        os.makedirs(os.path.dirname(results_pkl) or ".", exist_ok=True)
-        with open(results_pkl + ".tmp", "wb") as file:
-            pickle.dump(dict(values), file)
-        os.replace(results_pkl + ".tmp", results_pkl)
+        write_atomically(results_pkl, pickle.dumps(dict(values)))
         written.append(results_pkl)
     return written

@@ -94,10 +94,12 @@ class FeatureCache:
         os.makedirs(self.directory, exist_ok=True)
         path = self._path(task, split, ".tfrecord")
         specs = [s for s in (*SHARED_SPECS, *task.feature_specs) if s.name != TASK_ID]
-        with tf.io.TFRecordWriter(path + ".tmp") as writer:
+        # Two runs may prepare the same features at the same time.
+        temporary = f"{path}.{os.getpid()}.tmp"
+        with tf.io.TFRecordWriter(temporary) as writer:
             for row in rows:
                 writer.write(_serialize(row, specs))
-        os.replace(path + ".tmp", path)
+        os.replace(temporary, path)
         manifest = {
             "fingerprint": features_fingerprint,
             "num_rows": len(rows),

@@ -49,7 +49,7 @@ def test_confusion_of_any_number_of_labels(tmp_path, n):
     assert 300 < width < 2500
     assert 300 < height < 2500
     assert pixels(path).std() > 0.01
-    assert not (tmp_path / "plots" / "confusion.png.tmp").exists()
+    assert [path.name for path in (tmp_path / "plots").iterdir()] == ["confusion.png"]
 
 
 def test_colors_are_shares_of_the_gold_label(tmp_path):
