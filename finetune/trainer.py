@@ -91,6 +91,7 @@ class Trainer:
         self._seed.assign(seed)
         self._step.assign(0)
         if self._optimizer is not None:
+            self._steps.read_metrics()  # what a trial that diverged or stopped left behind
             self._optimizer.iterations.assign(0)
             for moment in (*self._optimizer.adam_m, *self._optimizer.adam_v):
                 moment.assign(tf.zeros_like(moment))
