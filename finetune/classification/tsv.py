@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from electra_tf.errors import UserError
 from finetune.classification.examples import InputExample, Label
 from finetune.classification.labels import LabelParser
-from finetune.custom.readers import read_text
 from finetune.data_report import DataReport
+from finetune.record_readers import read_text
 
 TRAIN = "train"
 MALFORMED = "row with a wrong number of columns, left out"

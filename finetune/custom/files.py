@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from electra_tf.errors import UserError
 from finetune.config import FinetuningConfig
-from finetune.custom.readers import Record, read_records
 from finetune.custom.spec import TaskSpec
 from finetune.folds import hold_out
+from finetune.record_readers import Record, read_records
 from finetune.task import PREDICT
 
 TRAIN, DEV, TEST = "train", "dev", "test"

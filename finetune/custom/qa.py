@@ -7,12 +7,12 @@ from typing import Any
 from electra_tf.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.custom.files import DEV, HELD_OUT, TRAIN, TaskFiles
-from finetune.custom.record import Record
 from finetune.custom.spec import TaskSpec
 from finetune.data_report import DataReport
 from finetune.qa.examples import Context, ExampleBuilder, GivenAnswer, QAExample
 from finetune.qa.readers import MRQA_SUFFIXES, read_questions
 from finetune.qa.task import QATask
+from finetune.record import Record
 from finetune.task import Outputs, Scores, SplitData
 from finetune.text_tokenizer import TextTokenizer
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from electra_tf.errors import UserError
 from finetune.custom.files import TRAIN
 from finetune.custom.labels import Labels, refuse_single_label
-from finetune.custom.record import Record
 from finetune.custom.source import OwnSource
 from finetune.data_report import DataReport
+from finetune.record import Record
 from finetune.tagging.examples import SPAN, TaggingExample, label_tags
 from finetune.tagging.spans import OUTSIDE, bioes_labels, is_tag
 

@@ -7,9 +7,9 @@ from electra_tf.errors import UserError
 from finetune.classification.examples import InputExample, Label
 from finetune.custom.files import TRAIN
 from finetune.custom.labels import Labels, refuse_single_label
-from finetune.custom.record import Record
 from finetune.custom.source import OwnSource
 from finetune.data_report import DataReport
+from finetune.record import Record
 
 
 class TextSource(OwnSource):

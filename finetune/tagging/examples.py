@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping
 
 from electra_tf.errors import UserError
-from finetune.custom.readers import Record, read_records
 from finetune.data_report import DataReport
+from finetune.record_readers import Record, read_records
 from finetune.tagging.spans import BIOES, is_tag, span_tags, tag_spans
 
 TRAIN = "train"

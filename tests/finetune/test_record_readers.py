@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from electra_tf.errors import UserError
-from finetune.custom.readers import read_records
-from finetune.custom.record import Record
+from finetune.record import Record
+from finetune.record_readers import read_records
 
 TEXT_LABEL = {"text_a": "text", "label": "label"}
 

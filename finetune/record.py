@@ -1,4 +1,4 @@
-"""One example as it stands in a user's file, and its values as texts, labels or numbers."""
+"""One example as it stands in a file, and its values as texts, labels or numbers."""
 
 import json
 from typing import Any, NamedTuple

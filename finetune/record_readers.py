@@ -1,4 +1,4 @@
-"""Files of a user's own task: tsv, csv, jsonl and conll, plain or `.gz`, to records.
+"""Files of examples: tsv, csv, jsonl and conll, plain or `.gz`, to records.
 
 Every error names the file and the line, counted from 1 as editors do. A record of several
 lines (a quoted csv cell, a conll sentence) goes by its first line.
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.errors import UserError, nearest_name_hint
-from finetune.custom.record import Record, brief
+from finetune.record import Record, brief
 
 DOCUMENT_START = "-DOCSTART-"
 _MAX_CELL_CHARACTERS = 10_000_000
