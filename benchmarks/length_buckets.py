@@ -1,7 +1,8 @@
 r"""Compares fine-tuning with batches padded to length buckets and padded to the maximum.
 
     python -m benchmarks.length_buckets --data_dir DATA
-    python -m benchmarks.length_buckets --data_dir DATA --model_name tiny --seeds 3
+    python -m benchmarks.length_buckets --data_dir DATA --model_name tiny --seeds 3 \
+        --learning_rate 5e-4
 
 DATA/finetuning_data has the tasks' files. Each setting is a process of its own. It first
 runs one batch of each length twice; what the first pass takes beyond the second one, tracing
@@ -58,6 +59,9 @@ _BATCH_SIZE = flags.DEFINE_integer("train_batch_size", 32, "Examples a step.", l
 _LENGTH = flags.DEFINE_integer("max_seq_length", 128, "Fixed length.", lower_bound=8)
 _SEEDS = flags.DEFINE_integer(
     "seeds", None, "Fine-tune completely with so many seeds instead.", lower_bound=1
+)
+_LEARNING_RATE = flags.DEFINE_float(
+    "learning_rate", None, "Peak rate; run_finetuning.py's default if unset.", lower_bound=0.0
 )
 _EPOCHS = flags.DEFINE_float("num_train_epochs", 3.0, "Of a whole run.", lower_bound=0.01)
 _OUTPUT_DIR = flags.DEFINE_string(
@@ -116,6 +120,7 @@ def main() -> None:
             "train_batch_size": _BATCH_SIZE.value,
             "max_seq_length": _LENGTH.value,
             "num_train_epochs": _EPOCHS.value,
+            "learning_rate": _LEARNING_RATE.value,
         }
         content = {**settings, "tasks": found}
         write_atomically(_JSON.value, json.dumps(content, indent=2) + "\n")
@@ -132,6 +137,8 @@ def create_config(task: str, setting: str, folder: str, **more: Any) -> Finetuni
             "model_size": _MODEL_SIZE.value,
             "vocab_file": _VOCAB_FILE.value,
         }
+    if _LEARNING_RATE.value is not None:
+        weights["learning_rate"] = _LEARNING_RATE.value
     folder = os.path.join(folder, f"{task}_{setting}")
     return FinetuningConfig.create(
         **weights,
