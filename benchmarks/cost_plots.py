@@ -17,7 +17,7 @@ def plot_growth(
     peak_bytes: Sequence[int],
     model_flops: Sequence[int],
 ) -> None:
-    """Draws seconds and memory of a step against one setting, both axes logarithmic.
+    """Draws seconds and memory of a step against one setting; only memory's axis is linear.
 
     Args:
         path: PNG file to write.
@@ -37,12 +37,12 @@ def plot_growth(
     time.set_yscale("log")
     memory.plot(sizes, [count / 1e6 for count in peak_bytes], "o-", color="tab:red")
     memory.set_ylabel("peak memory, MB")
-    memory.set_ylim(bottom=0)
+    memory.set_ylim(0, 1.1 * max(peak_bytes) / 1e6)
     for axes in (time, memory):
         axes.set_xlabel(name)
         axes.set_xscale("log")
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-        axes.minorticks_off()
+        axes.set_xticks([], minor=True)
         axes.grid(visible=True, alpha=0.3)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DPI)
