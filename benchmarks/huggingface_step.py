@@ -1,11 +1,12 @@
 """The PyTorch side of `benchmarks.training_step`, for a Python of its own.
 
     python -m benchmarks.training_step --torch_python /path/to/env/bin/python
+    python -m benchmarks.gpu_training_step --torch_python /path/to/env/bin/python
 
-starts this file with its settings as JSON. Each line of standard input is a number of steps
+start this file with their settings as JSON. Each line of standard input is a number of steps
 to run; the answer is one line of JSON. Hugging Face has no pre-training of ELECTRA, so the
-step is put together here from its two models, in eager mode and with the optimizer that its
-Trainer takes. Needs torch and transformers, and nothing of this repository.
+step is put together here from its two models, in eager mode or compiled, and with the
+optimizer that its Trainer takes. Needs torch and transformers, and nothing of this repository.
 """
 
 import json
@@ -43,7 +44,7 @@ class PretrainingModels(torch.nn.Module):
         """Returns gen_weight * L_MLM + disc_weight * L_Disc."""
         positions = self._draw_positions(ids)
         targets = ids.gather(1, positions)
-        shows_mask = torch.rand(positions.shape) < MASK_TOKEN_PROB
+        shows_mask = torch.rand(positions.shape, device=ids.device) < MASK_TOKEN_PROB
         masked = ids.scatter(1, positions, targets.where(~shows_mask, self.special["mask"]))
 
         hidden = self.generator.electra(masked, mask, segments).last_hidden_state
@@ -62,7 +63,7 @@ class PretrainingModels(torch.nn.Module):
         )
 
     def _draw_positions(self, ids: torch.Tensor) -> torch.Tensor:
-        noise = torch.rand(ids.shape)
+        noise = torch.rand(ids.shape, device=ids.device)
         for name in ("cls", "sep"):
             noise.masked_fill_(ids == self.special[name], -1.0)
         return noise.topk(self.config["max_predictions_per_seq"]).indices
@@ -97,7 +98,8 @@ def random_batch(settings: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, 
     """Returns ids, mask and segments of full rows."""
     config, special = settings["config"], settings["special"]
     shape = (config["train_batch_size"], config["max_seq_length"])
-    ids = torch.randint(special["first_ordinary"], config["vocab_size"], shape)
+    first, device = special["first_ordinary"], settings["device"]
+    ids = torch.randint(first, config["vocab_size"], shape, device=device)
     ids[:, 0], ids[:, -1] = special["cls"], special["sep"]
     return ids, torch.ones_like(ids), torch.zeros_like(ids)
 
@@ -107,14 +109,15 @@ def create_run(settings: dict[str, Any]) -> tuple[Callable[[int], float], int]:
     config = settings["config"]
     torch.manual_seed(config["seed"])
     torch.set_num_threads(settings["num_threads"])
-    model = PretrainingModels(settings)
+    model = PretrainingModels(settings).to(settings["device"])
     optimizer, schedule = create_optimizer(model, config)
+    forward = torch.compile(model) if settings["compiled"] else model
     bfloat16 = config["precision"] == "mixed_bfloat16"
 
     def run(num_steps: int) -> float:
         for _ in range(num_steps):
-            with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
-                loss = model(*random_batch(settings))
+            with torch.autocast(settings["device"], torch.bfloat16, enabled=bfloat16):
+                loss = forward(*random_batch(settings))
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), config["clip_norm"])
@@ -127,7 +130,9 @@ def create_run(settings: dict[str, Any]) -> tuple[Callable[[int], float], int]:
 
 def main() -> None:
     """Answers every line of standard input until it ends."""
-    run, num_parameters = create_run(json.loads(sys.argv[1]))
+    settings = json.loads(sys.argv[1])
+    run, num_parameters = create_run(settings)
+    on_gpu = settings["device"] == "cuda"
     for line in sys.stdin:
         start, cpu_start = time.perf_counter(), time.process_time()
         loss = run(int(line))
@@ -137,6 +142,7 @@ def main() -> None:
             "loss": loss,
             "parameters": num_parameters,
             "max_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            "peak_device_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
         }
         print(json.dumps(answer), flush=True)
 

@@ -43,8 +43,8 @@ from benchmarks.side_by_side import (
 from electra_tf.atomic_files import write_atomically
 from electra_tf.config import MODEL_SIZES
 from electra_tf.errors import UserError
+from electra_tf.markdown import markdown_table
 from finetune.config import RANDOM_INIT, FinetuningConfig
-from finetune.results import markdown_table
 from flags import command_line
 
 _TORCH_PYTHON = flags.DEFINE_string(

@@ -34,8 +34,9 @@ from benchmarks.side_by_side import Child, our_command
 from electra_tf.atomic_files import write_atomically
 from electra_tf.config import MODEL_SIZES, PRECISIONS
 from electra_tf.errors import UserError
+from electra_tf.markdown import markdown_table
 from finetune.config import RANDOM_INIT, FinetuningConfig
-from finetune.results import format_metric, markdown_table
+from finetune.results import format_metric
 from finetune.summary import TrialResult, summarize
 from flags import command_line
 

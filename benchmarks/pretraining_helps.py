@@ -30,13 +30,13 @@ from absl import flags
 
 from electra_tf.atomic_files import write_atomically
 from electra_tf.errors import UserError
+from electra_tf.markdown import markdown_table
 from finetune.config import RANDOM_INIT
 from finetune.results import (
     JSON_SUFFIX,
     UNDEFINED,
     format_metric,
     headline,
-    markdown_table,
     read_results,
 )
 from finetune.summary import OK, TrialResult, summarize

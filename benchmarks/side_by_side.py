@@ -18,19 +18,22 @@ from typing import Any
 from electra_tf.errors import UserError
 
 NUM_CORES = len(os.sched_getaffinity(0))
+NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}
 
 
 class Child:
-    """A process that answers lines."""
+    """A process that answers lines; it sees no GPU unless `use_gpu` is set."""
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], *, use_gpu: bool = False) -> None:
         self.name = name
+        # TensorFlow would take the whole memory of a GPU at once.
+        gpu = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"} if use_gpu else NO_GPU
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+            env={**os.environ, **gpu},
         )
 
     def ask(self, question: str) -> Any:

@@ -16,22 +16,20 @@ which hits PyTorch's threads far harder than ours: the run is worthless. Needs L
 """
 
 import contextlib
-import dataclasses
-import json
-import math
-import pathlib
-import resource
 import statistics
 import sys
-import time
-from typing import Any
 
 from absl import flags
 
-from benchmarks.side_by_side import NUM_CORES, Child, describe_machine, our_command
+from benchmarks.pretraining_step import (
+    Answer,
+    StepChild,
+    huggingface_step_command,
+    our_step_command,
+)
+from benchmarks.side_by_side import describe_machine
 from electra_tf import config as configs
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
 from flags import command_line
 
 _TORCH_PYTHON = flags.DEFINE_string(
@@ -48,8 +46,6 @@ _MODEL_SIZE = flags.DEFINE_enum(
 )
 
 WARM_UP_STEPS = 2
-# Ids of the published BERT vocabulary, whose words begin about 1000.
-SPECIAL = {"cls": 101, "sep": 102, "mask": 103, "first_ordinary": 1000}
 OURS_FLOAT32, OURS_BFLOAT16 = "ours, float32", "ours, mixed_bfloat16"
 THEIRS_FLOAT32, THEIRS_BFLOAT16 = "Hugging Face, float32", "Hugging Face, bfloat16 autocast"
 RATIOS = (
@@ -57,32 +53,6 @@ RATIOS = (
     (OURS_BFLOAT16, THEIRS_BFLOAT16),
     (OURS_BFLOAT16, THEIRS_FLOAT32),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """What a child reports of one turn; `max_rss` is in KiB."""
-
-    seconds: float
-    cpu_seconds: float
-    loss: float
-    parameters: int
-    max_rss: int
-
-
-class StepChild(Child):
-    """A process that runs training steps when it is asked to."""
-
-    def run(self, num_steps: int) -> Answer:
-        """Runs the steps and returns when they are done.
-
-        Raises:
-            UserError: the process has ended, or the loss is not finite.
-        """
-        answer = Answer(**self.ask(str(num_steps)))
-        if not math.isfinite(answer.loss):
-            raise UserError(f"{self.name}: the loss is {answer.loss}")
-        return answer
 
 
 def main() -> None:
@@ -125,80 +95,10 @@ def create_commands(torch_python: str | None) -> dict[str, list[str]]:
         (OURS_BFLOAT16, THEIRS_BFLOAT16, "mixed_bfloat16"),
     ):
         config = create_config(precision)
-        commands[ours] = our_command("training_step", config.to_json())
+        commands[ours] = our_step_command(config)
         if torch_python:
-            script = pathlib.Path(__file__).with_name("huggingface_step.py")
-            settings = {
-                "config": dataclasses.asdict(config),
-                "special": SPECIAL,
-                "discriminator": _torch_shape(configs.discriminator_config(config)),
-                "generator": _torch_shape(configs.generator_config(config)),
-                "num_threads": NUM_CORES,
-            }
-            commands[theirs] = [torch_python, str(script), json.dumps(settings)]
+            commands[theirs] = huggingface_step_command(torch_python, config)
     return commands
-
-
-def serve(config_json: str) -> None:
-    """Is one of our children: runs as many steps as each line of standard input says."""
-    from pretrain_data.quiet import import_tensorflow
-
-    import_tensorflow()
-    import keras
-    import tensorflow as tf
-
-    from electra_tf import metrics
-    from electra_tf.optimizer import create_optimizer
-    from electra_tf.pretrain_helpers import SpecialTokenIds
-    from electra_tf.pretraining_model import PretrainingModel
-    from electra_tf.strategies import create_strategy
-    from electra_tf.train_step import TrainingSteps
-
-    config = PretrainingConfig(**json.loads(config_json))
-    keras.utils.set_random_seed(config.seed)
-    strategy = create_strategy(config.strategy)
-    with strategy.scope():
-        special = [SPECIAL[name] for name in SpecialTokenIds._fields]
-        model = PretrainingModel(config, SpecialTokenIds(*special))
-        optimizer = create_optimizer(config)
-        optimizer.build(model.trainable_variables)
-        step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        steps = TrainingSteps(
-            model, optimizer, strategy, step, seed=config.seed, clip_norm=config.clip_norm
-        )
-    iterator = iter(strategy.experimental_distribute_dataset(random_batches(config)))
-    for line in sys.stdin:
-        start, cpu_start = time.perf_counter(), time.process_time()
-        steps.run(iterator, int(line))
-        values = metrics.finalize(steps.read_metrics())
-        answer = Answer(
-            seconds=time.perf_counter() - start,
-            cpu_seconds=time.process_time() - cpu_start,
-            loss=values["train/loss"],
-            parameters=model.count_params(),
-            max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-        )
-        print(json.dumps(dataclasses.asdict(answer)), flush=True)
-
-
-def random_batches(config: PretrainingConfig) -> Any:
-    """Returns an endless `tf.data.Dataset` of full rows."""
-    import tensorflow as tf
-
-    def features(index: tf.Tensor) -> dict[str, tf.Tensor]:
-        ids = tf.random.stateless_uniform(
-            [config.train_batch_size, config.max_seq_length - 2],
-            seed=[config.seed, index],
-            minval=SPECIAL["first_ordinary"],
-            maxval=config.vocab_size,
-            dtype=tf.int32,
-        )
-        ids = tf.pad(ids, [[0, 0], [1, 0]], constant_values=SPECIAL["cls"])
-        ids = tf.pad(ids, [[0, 0], [0, 1]], constant_values=SPECIAL["sep"])
-        mask, segments = tf.ones_like(ids), tf.zeros_like(ids)
-        return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
-
-    return tf.data.Dataset.range(tf.int64.max).map(features).prefetch(tf.data.AUTOTUNE)
 
 
 def print_table(config: PretrainingConfig, rounds: list[dict[str, Answer]]) -> None:
@@ -233,12 +133,6 @@ def print_ratios(rounds: list[dict[str, Answer]]) -> None:
             f"  {f'{ours} / {theirs}':<55}{statistics.median(ratios):>6.2f}x "
             f"({min(ratios):.2f} - {max(ratios):.2f})"
         )
-
-
-def _torch_shape(config: configs.EncoderConfig) -> dict[str, Any]:
-    shape = dataclasses.asdict(config)
-    shape["layer_norm_eps"] = shape.pop("layer_norm_epsilon")
-    return shape
 
 
 if __name__ == "__main__":

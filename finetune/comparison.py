@@ -4,7 +4,8 @@ import os
 from collections.abc import Sequence
 
 from electra_tf.errors import UserError
-from finetune.results import UNDEFINED, headline, markdown_table, read_results
+from electra_tf.markdown import markdown_table
+from finetune.results import UNDEFINED, headline, read_results
 from finetune.summary import Summary, summarize
 
 

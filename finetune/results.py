@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from electra_tf.atomic_files import write_atomically
 from electra_tf.errors import UserError
+from electra_tf.markdown import markdown_table
 from finetune.summary import (
     OK,
     SplitSummary,
@@ -187,16 +188,6 @@ def format_metric(name: str, value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return UNDEFINED
     return f"{value:.4f}" if name.endswith("loss") else f"{value:.2f}"
-
-
-def markdown_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int
-) -> str:
-    """Returns a Markdown table, the columns after the first `text_columns` flush right."""
-    alignment = ["---" if i < text_columns else "---:" for i in range(len(header))]
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
-    escaped.insert(1, alignment)
-    return "\n".join("| " + " | ".join(row) + " |" for row in escaped)
 
 
 def _describe_trial(trial: TrialResult) -> str:

@@ -93,6 +93,7 @@ def run_pretraining_checks(
 ) -> Iterator[CheckResult]:
     """Yields what a set of pre-training says."""
     from tests.reference.data_checks import check_data
+    from tests.reference.flops_checks import check_flops
     from tests.reference.helper_checks import check_helpers
     from tests.reference.model_checks import check_models
     from tests.reference.optimizer_checks import check_optimizer
@@ -102,6 +103,7 @@ def run_pretraining_checks(
     yield from guarded("helpers", lambda: check_helpers(reference_dir))
     yield from guarded("forward", lambda: check_models(reference_dir))
     yield from guarded("optimizer", lambda: check_optimizer(reference_dir))
+    yield from guarded("flops", lambda: check_flops(reference_dir))
 
 
 def run_finetuning_checks(

@@ -9,12 +9,12 @@ import statistics
 import pytest
 
 from electra_tf.errors import UserError
+from electra_tf.markdown import markdown_table
 from finetune.comparison import merge_tables
 from finetune.results import (
     format_markdown,
     format_summary,
     format_text,
-    markdown_table,
     read_results,
     write_results,
 )

@@ -13,6 +13,7 @@ PROGRAMS = (
     "build_pretraining_dataset.py",
     "build_openwebtext_pretraining_dataset.py",
     "show_replaced_tokens.py",
+    "flops_computation.py",
 )
 
 

@@ -1,0 +1,215 @@
+"""What `flops_computation.py` prints: the paper's models and runs of one's own, as tables.
+
+Speed-ups divide the FLOPs of BERT-Base by those of a model, as the paper's Table 1 does; the
+large models are put relative to ELECTRA-400K, as in its Tables 2 and 4. No TensorFlow is
+imported here.
+"""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from electra_tf import flops, model_flops
+from electra_tf.config import EncoderConfig, PretrainingConfig, discriminator_config
+from electra_tf.markdown import markdown_table
+from electra_tf.published_models import (
+    INFERENCE_LENGTH,
+    PublishedModel,
+    inference_flops,
+    large_models,
+    small_models,
+)
+
+SMALL_REFERENCE, LARGE_REFERENCE = "BERT-Base", "ELECTRA-400K"
+_NOTE = (
+    "FLOPs are counted as the paper does (the backward pass as much as the forward pass, "
+    "embeddings as dense products); inference is one sequence of "
+    f"{INFERENCE_LENGTH} tokens. The speed-ups printed for ELECTRA-Small are those of 1.4e18 "
+    "FLOPs, where the authors' script and this one count 1.29e18."
+)
+_RUN_NOTE = (
+    "Model FLOPs are the matrix products alone, backward twice the forward pass: divided by "
+    "the seconds of a step and the peak of the hardware, they give its utilization."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFlops:
+    """FLOPs of a run of one's own.
+
+    Attributes:
+        name: of the recipe or the model.
+        train_flops_by_part: of one step over the whole batch, in the paper's counting.
+        num_train_steps: None where it depends on the data (fine-tuning).
+        inference_flops: of one sequence of 128 tokens, in the paper's counting.
+        model_flops_per_step: see `electra_tf.model_flops`.
+    """
+
+    name: str
+    train_flops_by_part: dict[str, float]
+    num_train_steps: int | None
+    inference_flops: float
+    model_flops_per_step: int
+
+    @property
+    def train_flops_per_step(self) -> float:
+        """Of one step over the whole batch, in the paper's counting."""
+        return sum(self.train_flops_by_part.values())
+
+    @property
+    def train_flops(self) -> float | None:
+        """Of all steps, or None where their number is not known."""
+        if self.num_train_steps is None:
+            return None
+        return self.num_train_steps * self.train_flops_per_step
+
+
+def count_pretraining(name: str, config: PretrainingConfig) -> RunFlops:
+    """Returns the FLOPs of a pre-training run."""
+    return RunFlops(
+        name,
+        flops.train_flops_by_part(config),
+        config.num_train_steps,
+        _encoder_inference(discriminator_config(config)),
+        model_flops.model_flops_per_step(config),
+    )
+
+
+def count_finetuning(
+    name: str, encoder: EncoderConfig, *, batch_size: int, seq_length: int
+) -> RunFlops:
+    """Returns the FLOPs of fine-tuning, all batches padded to `seq_length`."""
+    shape = {"batch_size": batch_size, "seq_length": seq_length}
+    return RunFlops(
+        name,
+        {"encoder and head": flops.finetuning_flops_per_step(encoder, **shape)},
+        None,
+        _encoder_inference(encoder),
+        model_flops.finetuning_model_flops_per_step(encoder, **shape),
+    )
+
+
+def format_report(runs: Sequence[RunFlops]) -> str:
+    """Returns all tables as Markdown, that of `runs` last and only if there are any."""
+    parts = [
+        _NOTE,
+        f"## Small models (paper, Table 1); speed-up over {SMALL_REFERENCE}",
+        _small_table(),
+        f"## Large models (paper, Tables 2 to 4), relative to {LARGE_REFERENCE}",
+        _large_table(),
+    ]
+    if runs:
+        parts += ["## Your runs", _RUN_NOTE, _runs_table(runs), _parts_table(runs)]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_json(runs: Sequence[RunFlops]) -> str:
+    """Returns all numbers, unrounded, as a JSON object of `published` and `runs`."""
+    small = _named(SMALL_REFERENCE, small_models())
+    large = _named(LARGE_REFERENCE, large_models())
+    published = [
+        {
+            **dataclasses.asdict(model),
+            "train_speed_up": small.train_flops / model.train_flops,
+            "inference_speed_up": small.inference_flops / model.inference_flops,
+            "train_relative_to_electra_400k": model.train_flops / large.train_flops,
+        }
+        for model in (*small_models(), *large_models())
+    ]
+    own = [
+        {
+            **dataclasses.asdict(run),
+            "train_flops_per_step": run.train_flops_per_step,
+            "train_flops": run.train_flops,
+            "train_speed_up": run.train_flops and small.train_flops / run.train_flops,
+            "inference_speed_up": small.inference_flops / run.inference_flops,
+        }
+        for run in runs
+    ]
+    return json.dumps({"published": published, "runs": own}, indent=2) + "\n"
+
+
+def _small_table() -> str:
+    models = small_models()
+    reference = _named(SMALL_REFERENCE, models)
+    rows = [
+        [
+            model.name,
+            model.source,
+            _count(model.train_flops),
+            _count(model.inference_flops),
+            _times(reference.train_flops / model.train_flops),
+            _times(reference.inference_flops / model.inference_flops),
+            model.printed or "-",
+        ]
+        for model in models
+    ]
+    header = ["", "train FLOPs are", "train FLOPs", "inference FLOPs"]
+    header += ["speed-up: train", "inference", "the paper prints"]
+    return markdown_table(header, rows, text_columns=2)
+
+
+def _large_table() -> str:
+    models = large_models()
+    reference = _named(LARGE_REFERENCE, models)
+    rows = [
+        [
+            model.name,
+            model.source,
+            _count(model.train_flops),
+            _count(model.inference_flops),
+            _times(model.train_flops / reference.train_flops),
+            model.printed or "-",
+        ]
+        for model in models
+    ]
+    header = ["", "train FLOPs are", "train FLOPs", "inference FLOPs", "train, relative"]
+    return markdown_table([*header, "the paper prints"], rows, text_columns=2)
+
+
+def _runs_table(runs: Sequence[RunFlops]) -> str:
+    reference = _named(SMALL_REFERENCE, small_models())
+    rows = []
+    for run in runs:
+        steps, total = run.num_train_steps, run.train_flops
+        rows.append(
+            [
+                run.name,
+                _count(run.train_flops_per_step),
+                "-" if steps is None else f"{steps:,}",
+                "-" if total is None else _count(total),
+                _count(run.inference_flops),
+                "-" if total is None else _times(reference.train_flops / total),
+                _times(reference.inference_flops / run.inference_flops),
+                _count(run.model_flops_per_step),
+            ]
+        )
+    header = ["", "FLOPs a step", "steps", "train FLOPs", "inference FLOPs"]
+    header += [f"speed-up over {SMALL_REFERENCE}: train", "inference", "model FLOPs a step"]
+    return markdown_table(header, rows, text_columns=1)
+
+
+def _parts_table(runs: Sequence[RunFlops]) -> str:
+    rows = [
+        [run.name, part, _count(value), f"{100 * value / run.train_flops_per_step:.2f} %"]
+        for run in runs
+        for part, value in run.train_flops_by_part.items()
+    ]
+    return markdown_table(["", "part of a step", "FLOPs", "share"], rows, text_columns=2)
+
+
+def _encoder_inference(encoder: EncoderConfig) -> int:
+    return inference_flops(flops.Transformer.of(encoder, INFERENCE_LENGTH))
+
+
+def _named(name: str, models: Sequence[PublishedModel]) -> PublishedModel:
+    return next(model for model in models if model.name == name)
+
+
+def _count(value: float) -> str:
+    return f"{value:.2e}".replace("e+", "e")
+
+
+def _times(ratio: float) -> str:
+    """Returns three digits, or all before the point."""
+    return f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:#.3g}x"

@@ -1,0 +1,120 @@
+"""Flags of `flops_computation.py`, beside those of pre-training."""
+
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+from electra_tf.config import PretrainingConfig
+from electra_tf.errors import UserError
+from electra_tf.flops_report import RunFlops, count_finetuning, count_pretraining
+from finetune.config import FinetuningConfig
+from flags import command_line, finetuning, hyperparameters, pretraining
+
+# These name a checkpoint and its place; they make no run of their own.
+_PLACE = ("data_dir", "model_name")
+_UNNAMED = "command line"
+
+
+@dataclasses.dataclass(frozen=True)
+class FlopsConfig:
+    """What to count.
+
+    Attributes:
+        runs: the recipes, then the run that the hyperparameters describe, if any.
+        json: file that gets all numbers, or None.
+    """
+
+    runs: tuple[RunFlops, ...]
+    json: str | None
+
+
+def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines the flags of pre-training, `--recipe` and `--json`."""
+    pretraining.define_flags(flag_values)
+    options = {"flag_values": flag_values, "module_name": sys.argv[0]}
+    flags.DEFINE_multi_string(
+        "recipe",
+        None,
+        "Flag files of pre-training or fine-tuning to count as they stand; several are "
+        "separated by commas, or the flag is given again. The encoder of fine-tuning is that "
+        "of --data_dir and --model_name, or else a small one.",
+        **options,
+    )
+    flags.DEFINE_string("json", None, "File that gets all numbers.", **options)
+
+
+def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfig:
+    """Returns what the parsed flags ask for.
+
+    Raises:
+        UserError: for values that cannot be, and for a recipe that cannot be read.
+    """
+    given = hyperparameters.given_values(
+        PretrainingConfig, flag_values.hparams, pretraining.RETIRED, flag_values
+    )
+    place = {"data_dir": given.get("data_dir", "."), "model_name": given.get("model_name")}
+    runs = [
+        _count_recipe(path.strip(), place)
+        for value in flag_values.recipe or ()
+        for path in value.split(",")
+    ]
+    if set(given) - set(_PLACE):
+        name = place["model_name"] or _UNNAMED
+        config = PretrainingConfig.create(**{**given, **place, "model_name": name})
+        runs.append(count_pretraining(name, config))
+    json = flag_values.json
+    return FlopsConfig(tuple(runs), json and os.path.expanduser(json))
+
+
+def _count_recipe(path: str, place: dict[str, str | None]) -> RunFlops:
+    arguments = _read_recipe(path)
+    name = pathlib.Path(path).stem
+    place = {**place, "model_name": place["model_name"] or name}
+    try:
+        if _is_finetuning(arguments):
+            config = finetuning.config_from_flags(_parse(finetuning, arguments, place))
+            return count_finetuning(
+                name,
+                config.encoder,
+                batch_size=config.train_batch_size,
+                seq_length=config.max_seq_length,
+            )
+        config = pretraining.config_from_flags(_parse(pretraining, arguments, place))
+        return count_pretraining(name, config)
+    except UserError as error:
+        raise UserError(f"--recipe={path}: {error}") from error
+
+
+def _read_recipe(path: str) -> list[str]:
+    if not os.path.isfile(path):
+        raise UserError(f"--recipe: there is no file {path!r}")
+    try:
+        return flags.FlagValues().read_flags_from_files([f"--flagfile={path}"])
+    except (flags.Error, OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--recipe={path}: {error}") from error
+
+
+def _is_finetuning(arguments: Sequence[str]) -> bool:
+    """Whether a flag is one of fine-tuning alone."""
+    ours, theirs = (
+        {field.name for field in dataclasses.fields(config_class)}
+        for config_class in (PretrainingConfig, FinetuningConfig)
+    )
+    normalized = command_line.normalize_arguments(arguments)
+    names = {argument.lstrip("-").partition("=")[0] for argument in normalized}
+    return bool(names & (theirs - ours))
+
+
+def _parse(
+    program: type(pretraining), arguments: Sequence[str], place: dict[str, str | None]
+) -> flags.FlagValues:
+    flag_values = flags.FlagValues()
+    program.define_flags(flag_values)
+    # What the recipe says of its place wins.
+    defaults = [f"--{name}={value}" for name, value in place.items()]
+    command_line.parse(["recipe", *defaults, *arguments], None, flag_values)
+    return flag_values

@@ -1,0 +1,89 @@
+"""Model FLOPs, against the kernels of real models and numbers worked out by hand."""
+
+import math
+
+import pytest
+
+from electra_tf.config import PretrainingConfig, discriminator_config
+from electra_tf.model_flops import (
+    encoder_model_flops,
+    finetuning_model_flops_per_step,
+    model_flops_per_step,
+)
+from electra_tf.pretrain_helpers import SpecialTokenIds
+from electra_tf.pretraining_model import PretrainingModel
+
+TINY = {
+    "model_hparam_overrides": {
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 20,
+        "max_position_embeddings": 16,
+    },
+    "embedding_size": 6,
+    "vocab_size": 30,
+    "max_seq_length": 10,
+    "max_predictions_per_seq": 4,
+    "train_batch_size": 5,
+    "generator_hidden_size": 0.5,
+}
+
+
+def create(**given) -> PretrainingConfig:
+    return PretrainingConfig.create(**{"data_dir": "data", "model_name": "m", **TINY, **given})
+
+
+def kernels(layers) -> int:
+    return sum(math.prod(layer.kernel.shape) for layer in layers)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"untied_generator": False},
+        {"untied_generator_embeddings": True},
+        {"uniform_generator": True},
+        {"electra_objective": False},
+    ],
+    ids=str,
+)
+def test_every_kernel_of_the_model_is_multiplied_once_forward_and_twice_backward(given):
+    config = create(**given)
+    model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
+    length, positions = config.max_seq_length, config.max_predictions_per_seq
+    products = 0
+    encoders = []
+    if config.electra_objective:
+        head = model.discriminator_predictions
+        products += length * kernels([head.dense, head.dense_1])
+        encoders.append(model.electra)
+    if model.generator is not None:
+        head = model.generator_predictions
+        words = math.prod(model.generator.embeddings.word_embeddings.shape)
+        products += positions * (kernels([head.dense]) + words)
+        encoders.append(model.generator)
+    for encoder in encoders:
+        products += length * kernels(encoder.linears)
+        attention = 2 * length * length * encoder.config.hidden_size
+        products += encoder.config.num_hidden_layers * attention
+    assert model_flops_per_step(config) == 3 * 5 * 2 * products
+
+
+def test_electra_small_is_nine_gigaflops_a_sequence():
+    config = PretrainingConfig.create(data_dir="data", model_name="m")
+    # Worked out by hand: 12 * (12 * 256^2 + 2 * 128 * 256) + 128 * 256 for each of 128
+    # tokens, 12 * (12 * 64^2 + 2 * 128 * 64) + 128 * 64 for the generator, 256 * 257 for
+    # the discriminator's head, and 128 * (64 + 30522) at 19 positions.
+    discriminator = 128 * (12 * (786_432 + 65_536) + 32_768 + 65_792)
+    generator = 128 * (12 * (49_152 + 16_384) + 8_192) + 19 * 128 * 30_586
+    assert model_flops_per_step(config) == 128 * 6 * (discriminator + generator)
+    assert model_flops_per_step(config) / 128 == pytest.approx(9.0e9, rel=0.01)
+
+
+def test_finetuning_is_three_times_the_encoder():
+    encoder = discriminator_config(create())
+    assert finetuning_model_flops_per_step(
+        encoder, batch_size=7, seq_length=9
+    ) == 21 * encoder_model_flops(encoder, 9)

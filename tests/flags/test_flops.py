@@ -1,0 +1,111 @@
+"""Flags of flops_computation.py, and the program itself."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.errors import UserError
+from flags import command_line, flops
+
+ROOT = pathlib.Path(__file__).parents[2]
+SMALL, ROUTER = "recipes/small.flags", "recipes/text_router.flags"
+
+
+@pytest.fixture(autouse=True)
+def _in_the_repository(monkeypatch):
+    monkeypatch.chdir(ROOT)  # recipes name files of the repository
+
+
+def parse(*arguments: str) -> flops.FlopsConfig:
+    flag_values = absl_flags.FlagValues()
+    flops.define_flags(flag_values)
+    command_line.parse(["program", *arguments], None, flag_values)
+    return flops.config_from_flags(flag_values)
+
+
+def test_nothing_given_counts_no_run():
+    assert parse() == flops.FlopsConfig((), None)
+    assert parse("--data-dir=d", "--model-name=m").runs == ()
+
+
+def test_every_recipe_is_counted():
+    recipes = sorted(str(path) for path in pathlib.Path("recipes").glob("*.flags"))
+    runs = parse(f"--recipe={','.join(recipes)}").runs
+    assert [run.name for run in runs] == [pathlib.Path(path).stem for path in recipes]
+    for run, recipe in zip(runs, recipes, strict=True):
+        finetuning = "run_finetuning.py" in pathlib.Path(recipe).read_text()
+        assert (run.train_flops is None) == finetuning
+        assert run.train_flops_per_step > run.inference_flops > 0
+
+
+def test_hyperparameters_make_a_run_of_their_own():
+    recipe, whole, half = (
+        parse(f"--recipe={SMALL}", "--train_batch_size=128").runs
+        + parse("--train_batch_size=64", "--model_name=half").runs
+    )
+    assert [run.name for run in (recipe, whole, half)] == ["small", "command line", "half"]
+    assert whole.train_flops_by_part == recipe.train_flops_by_part
+    assert half.train_flops_per_step == whole.train_flops_per_step / 2
+    assert half.train_flops == 1_000_000 * half.train_flops_per_step
+
+
+def test_finetuning_takes_the_encoder_of_the_model(tmp_path):
+    (unknown,) = parse(f"--recipe={ROUTER}").runs
+    folder = tmp_path / "models" / "large"
+    folder.mkdir(parents=True)
+    hyperparameters = {"model_size": "large", "vocab_size": 30522}
+    content = {"hyperparameters": hyperparameters, "variables": {}}
+    (folder / "config.json").write_text(json.dumps(content))
+    (large,) = parse(f"--recipe={ROUTER}", f"--data-dir={tmp_path}", "--model-name=large").runs
+    assert unknown.inference_flops == 3_677_281_792  # ELECTRA-small, as the authors count
+    assert large.inference_flops > 20 * unknown.inference_flops
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "there is no file"),
+        ("--max_seq_lenght=3", "Did you mean 'max_seq_length'"),
+        ("--max_seq_length=9999", "exceeds the model's 512 position embeddings"),
+    ],
+)
+def test_a_recipe_that_cannot_be_counted(tmp_path, text, message):
+    path = tmp_path / "own.flags"
+    if text is not None:
+        path.write_text(text + "\n")
+    with pytest.raises(UserError, match=message) as error:
+        parse(f"--recipe={path}")
+    assert str(path) in str(error.value)
+
+
+def test_the_program(tmp_path):
+    output = tmp_path / "flops.json"
+    result = subprocess.run(
+        [
+            sys.executable,
+            *("-X", "importtime", "flops_computation.py"),
+            *("--flagfile", SMALL, "--train_batch_size", "64", "--recipe", SMALL),
+            *("--json", str(output)),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "| tensorflow" not in result.stderr
+    lines = result.stdout.splitlines()
+    row = "| BERT-Small | counted here | 1.42e18 | 3.68e09 | 45.3x | 7.78x | 45x / 8x |"
+    assert row in lines
+    assert "| ELECTRA-1.75M | counted here | 3.11e21 | 8.75e10 | 4.38x | 4.4x |" in lines
+    run = "| small | 1.29e12 | 1,000,000 | 1.29e18 | 3.68e09 | 49.7x | 7.78x | 1.15e12 |"
+    assert run in lines
+    written = json.loads(output.read_text())
+    assert [run["name"] for run in written["runs"]] == ["small", "command line"]
+    speed_ups = {m["name"]: m["train_speed_up"] for m in written["published"]}
+    assert speed_ups["ELMo"] == pytest.approx(18.84, abs=0.01)
+    assert speed_ups["BERT-Base"] == 1
