@@ -72,11 +72,10 @@ class EncoderConfig:
         return self.hidden_size // self.num_attention_heads
 
 
-# What `model_hparam_overrides` may set: the fields of the authors' BertConfig.
+# What `model_hparam_overrides` may set: the fields of the authors' BertConfig, and the
+# epsilon that they fix and models trained with other programs may not share.
 OVERRIDABLE = tuple(
-    field.name
-    for field in dataclasses.fields(EncoderConfig)
-    if field.name not in ("embedding_size", "layer_norm_epsilon")
+    field.name for field in dataclasses.fields(EncoderConfig) if field.name != "embedding_size"
 )
 
 
