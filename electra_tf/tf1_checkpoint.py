@@ -271,8 +271,8 @@ def check_arrays(
     if wrong:
         raise UserError(
             f"The checkpoint {source} is of another shape than the model; compare "
-            "--model_size, --model_hparam_overrides, --embedding_size and --vocab_size. "
-            "Differing variables:\n  " + "\n  ".join(wrong)
+            "--model_size, --model_hparam_overrides, --embedding_size, --vocab_size and "
+            "--generator_hidden_size. Differing variables:\n  " + "\n  ".join(wrong)
         )
     required = set(shapes if required is None else required)
     lacking = [name for name in shapes if name in required and name not in arrays]

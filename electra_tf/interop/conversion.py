@@ -41,12 +41,12 @@ def convert(config: ConversionConfig, say: Callable[[str], None] = print) -> Non
         UserError: bad input, before anything is written.
     """
     output = pathlib.Path(config.output_dir)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        if not config.overwrite:
-            raise UserError(
-                f"--output={output} exists and is not empty: name another folder, or pass "
-                "--overwrite"
-            )
+    if output.exists() and not output.is_dir():
+        raise UserError(f"--output={output} is a file: name a folder")
+    if output.exists() and any(output.iterdir()) and not config.overwrite:
+        raise UserError(
+            f"--output={output} is not empty: name another folder, or pass --overwrite"
+        )
     source_format = (
         FORMATS[config.source_format]
         if config.source_format

@@ -62,7 +62,7 @@ def resolve_checkpoint(path: str, data_dir: str) -> str:
     return named if not there and os.path.isdir(named) else path
 
 
-def saved_hyperparameters(path: str) -> dict[str, Any]:
+def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[str, Any]:
     """Returns what a checkpoint says of model and tokenizer, without reading its weights.
 
     Besides hyperparameters of this project these are `vocab_file`, where the vocabulary lies
@@ -70,6 +70,11 @@ def saved_hyperparameters(path: str) -> dict[str, Any]:
 
     Args:
         path: a folder, or the prefix of a checkpoint's files.
+        needs_vocabulary: whether to insist on such a file where the model has a vocabulary.
+
+    Raises:
+        UserError: a description that cannot be read, or a vocabulary that lies in a file of
+            another kind.
     """
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     pair = os.path.join(folder, DISCRIMINATOR_FOLDER)
@@ -78,7 +83,14 @@ def saved_hyperparameters(path: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     vocabulary = os.path.join(folder, VOCAB_FILE)
     if is_huggingface_folder(folder):
-        values = read_huggingface_description(folder).description.model_settings()
+        description = read_huggingface_description(folder).description
+        values = description.model_settings()
+        if needs_vocabulary and description.vocabulary and not os.path.exists(vocabulary):
+            raise UserError(
+                f"The vocabulary of {folder} is inside of its tokenizer.json: convert the "
+                "model with convert_checkpoint.py --to_format=electra_tf, or give a file of "
+                "one token a line with --vocab_file"
+            )
     elif kerashub_config.is_kerashub_folder(folder):
         values = kerashub_config.read_kerashub_description(folder).model_settings()
         vocabulary = os.path.join(folder, kerashub_config.VOCAB_FILE)
