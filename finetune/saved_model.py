@@ -85,6 +85,6 @@ def task_kind(name: str) -> str:
 def finetuned_variables(model: FinetuningModel) -> list[Tf1Variable]:
     """Returns the mapping of a model's variables to the authors' names."""
     mapping = encoder_variables(model.electra)
-    for name in model.task_names:
+    for name in model.head_names:
         mapping += model.head(name).tf1_variables()
     return mapping

@@ -34,7 +34,7 @@ _INDEX = ".index"
 _OPTIMIZER_KEYS = "optimizer/"
 
 
-class _OwnModel(NamedTuple):
+class OwnModel(NamedTuple):
     """A model, its variables by the authors' names, and its description without files."""
 
     model: "keras.Model"
@@ -73,7 +73,7 @@ class OwnFormat:
             prefix = tf.train.latest_checkpoint(path)
             if prefix is None:
                 raise UserError(f"The folder {path} holds no checkpoint that is whole")
-        own = _build(load_description(folder))
+        own = build_model(load_description(folder))
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         mapping, optimizer = own.mapping, None
         saved = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
@@ -99,12 +99,9 @@ class OwnFormat:
         from electra_tf.checkpoints import CheckpointDirectory
         from electra_tf.tf1_checkpoint import assign_arrays, slot_variables
 
-        hyperparameters = own_hyperparameters(checkpoint)
-        own = _build(Description(hyperparameters, _head_shapes(checkpoint.arrays)))
+        own = load_model(checkpoint)
         step = tf.Variable(checkpoint.step or 0, dtype=tf.int64, trainable=False)
-        names = [name for entry in own.mapping for name in entry.names]
-        report = assign_arrays(checkpoint.arrays, own.mapping, "to convert", names)
-        left = set(report.unused)
+        left = set(checkpoint.arrays) - {n for entry in own.mapping for n in entry.names}
         optimizer, notes = None, []
         if checkpoint.slots:
             variables = own.model.trainable_variables
@@ -122,7 +119,7 @@ class OwnFormat:
         vocabulary = os.path.join(directory, VOCAB_FILE)
         write_atomically(vocabulary, checkpoint.description.vocabulary)
         checkpoints = CheckpointDirectory(directory, own.model, step, optimizer)
-        checkpoints.write_description(hyperparameters, vocabulary)
+        checkpoints.write_description(own.description.hyperparameters, vocabulary)
         checkpoints.save()
         return notes
 
@@ -145,13 +142,32 @@ def _head_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, list[int]]:
     return {k: list(v.shape) for k, v in arrays.items() if k.startswith(TASK_SCOPE)}
 
 
-def _build(description: Description) -> _OwnModel:
+def build_model(description: Description) -> OwnModel:
+    """Returns the model that `config.json` describes, with random weights.
+
+    No data is read: the heads of fine-tuned models follow from their variables' shapes.
+    """
     values = description.hyperparameters
     is_pretraining = "electra_objective" in values
     return (_pretraining if is_pretraining else _finetuning)(description)
 
 
-def _pretraining(description: Description) -> _OwnModel:
+def load_model(checkpoint: ModelCheckpoint) -> OwnModel:
+    """Returns the model of a checkpoint, with its weights.
+
+    Raises:
+        UserError: a weight is missing or has another shape than the description says.
+    """
+    from electra_tf.tf1_checkpoint import assign_arrays
+
+    hyperparameters = own_hyperparameters(checkpoint)
+    own = build_model(Description(hyperparameters, _head_shapes(checkpoint.arrays)))
+    names = [name for entry in own.mapping for name in entry.names]
+    assign_arrays(checkpoint.arrays, own.mapping, "to convert", names)
+    return own
+
+
+def _pretraining(description: Description) -> OwnModel:
     from electra_tf.pretrain_helpers import SpecialTokenIds
     from electra_tf.pretraining_model import PretrainingModel
     from electra_tf.tf1_checkpoint import tf1_variables
@@ -169,7 +185,7 @@ def _pretraining(description: Description) -> _OwnModel:
     # Which tokens are special decides on masks, and not on weights.
     model = PretrainingModel(config, SpecialTokenIds(cls=0, sep=0, mask=0))
     has_generator = model.generator is not None and model.generator is not model.electra
-    return _OwnModel(
+    return OwnModel(
         model,
         tf1_variables(model),
         ModelDescription(
@@ -182,7 +198,7 @@ def _pretraining(description: Description) -> _OwnModel:
     )
 
 
-def _finetuning(description: Description) -> _OwnModel:
+def _finetuning(description: Description) -> OwnModel:
     from finetune.model import FinetuningModel
     from finetune.saved_model import finetuned_variables, saved_tasks
 
@@ -196,7 +212,7 @@ def _finetuning(description: Description) -> _OwnModel:
     tasks = saved_tasks(description)
     labels = values.get(LABELS, {})
     model = FinetuningModel(encoder, tasks)
-    return _OwnModel(
+    return OwnModel(
         model,
         finetuned_variables(model),
         ModelDescription(
