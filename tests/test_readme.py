@@ -75,6 +75,7 @@ def test_the_readmes_commands_work(workplace):
         "run_finetuning.py",
         "build_vocabulary.py",
         "compare_results.py",
+        "convert_checkpoint.py",
     } <= programs
     for command in commands:
         assert command[0] == "python", command

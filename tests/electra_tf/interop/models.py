@@ -1,16 +1,19 @@
 """Models and outputs that the tests of formats share."""
 
+import dataclasses
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 
-from electra_tf.interop.checkpoint import ModelCheckpoint
+from electra_tf.description import Description
+from electra_tf.interop.checkpoint import ModelCheckpoint, TaskDescription
 from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.own_format import OwnModel, load_model
+from electra_tf.interop.own_format import OwnModel, build_model, load_model
+from electra_tf.tf1_checkpoint import variable_arrays
 
 HUGGINGFACE_DATA = pathlib.Path(__file__).parents[2] / "data" / "huggingface"
 TF1_DATA = pathlib.Path(__file__).parents[2] / "data" / "reference"
-FLAG = "--init_checkpoint"
 
 
 def read(path: pathlib.Path | str, format_name: str) -> ModelCheckpoint:
@@ -56,15 +59,12 @@ def outputs(
         hidden = model.generator(ids, mask, segments).sequence_output
         table = model.generator.embeddings.word_embeddings
         values["generator"] = model.generator_predictions(hidden, table)
-    values |= {task.name: _head_outputs(own, task, sequence) for task in _tasks(checkpoint)}
+    for task in checkpoint.description.tasks:
+        values[task.name] = _head_outputs(own, task, sequence)
     return {name: np.asarray(value) for name, value in values.items()}
 
 
-def _tasks(checkpoint: ModelCheckpoint) -> tuple:
-    return checkpoint.description.tasks
-
-
-def _head_outputs(own: OwnModel, task, sequence) -> np.ndarray:
+def _head_outputs(own: OwnModel, task: TaskDescription, sequence) -> np.ndarray:
     head = own.model.head(task.name)
     if task.kind == "qa":
         logits = [np.asarray(layer(sequence))[..., 0] for layer in (head.start, head.end)]
@@ -74,14 +74,10 @@ def _head_outputs(own: OwnModel, task, sequence) -> np.ndarray:
     return np.asarray(head.dense(sequence[:, 0]))
 
 
-def tiny_pretraining_checkpoint(make_config, *, slots: bool = False, **overrides):
-    """Returns a checkpoint of random weights, all different, and its configuration."""
-    import dataclasses
-
-    from electra_tf.description import Description
-    from electra_tf.interop.own_format import build_model
-    from electra_tf.tf1_checkpoint import variable_arrays
-
+def tiny_pretraining_checkpoint(
+    make_config: Callable, *, slots: bool = False, **overrides
+) -> ModelCheckpoint:
+    """Returns a checkpoint of random weights, all different, with moments if asked for."""
     config = make_config(**overrides)
     own = build_model(Description(dataclasses.asdict(config), {}))
     random = np.random.default_rng(5)
