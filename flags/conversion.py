@@ -29,6 +29,14 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "vocab_file", None, "Vocabulary, where none lies beside --from.", **options
     )
+    flags.DEFINE_integer(
+        "num_attention_heads",
+        None,
+        "Heads of the encoder of a checkpoint of the authors' code, where they are not "
+        "hidden_size / 64 as in theirs: it does not tell.",
+        lower_bound=1,
+        **options,
+    )
     flags.DEFINE_boolean("overwrite", False, "Write into a folder with content.", **options)
 
 
@@ -40,5 +48,6 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Conversion
         target_format=flag_values.to_format,
         output_dir=os.path.expanduser(flag_values.output),
         vocab_file=flag_values.vocab_file,
+        num_attention_heads=flag_values.num_attention_heads,
         overwrite=flag_values.overwrite,
     )

@@ -23,6 +23,8 @@ class ConversionConfig:
         target_format: name of the format to write.
         output_dir: folder to write.
         vocab_file: vocabulary, for a source that has none beside it.
+        num_attention_heads: of the encoder, for a checkpoint of the authors' code that was
+            trained with other heads than their rule gives: nothing in it tells.
         overwrite: write into a folder that holds something.
     """
 
@@ -31,6 +33,7 @@ class ConversionConfig:
     output_dir: str
     source_format: str | None = None
     vocab_file: str | None = None
+    num_attention_heads: int | None = None
     overwrite: bool = False
 
 
@@ -55,6 +58,8 @@ def convert(config: ConversionConfig, say: Callable[[str], None] = print) -> Non
     say(f"From:   {config.source} ({source_format.name})")
     checkpoint = source_format.read(config.source)
     notes = list(checkpoint.notes)
+    if config.num_attention_heads:
+        checkpoint = _with_heads(checkpoint, config.num_attention_heads, source_format.name)
     checkpoint = _with_vocabulary(checkpoint, config, notes)
     _check_encoder(checkpoint, config.source)
     weights = checkpoint.weights
@@ -69,6 +74,21 @@ def convert(config: ConversionConfig, say: Callable[[str], None] = print) -> Non
     say(f"Output: {config.output_dir} ({config.target_format})")
 
 
+def _with_heads(
+    checkpoint: ModelCheckpoint, num_attention_heads: int, format_name: str
+) -> ModelCheckpoint:
+    description = checkpoint.description
+    if format_name != "tf1" or description.hyperparameters:
+        raise UserError(
+            "--num_attention_heads is for checkpoints of the authors' code, which do not tell; "
+            f"this one has {description.encoder.num_attention_heads}"
+        )
+    encoder = dataclasses.replace(description.encoder, num_attention_heads=num_attention_heads)
+    return dataclasses.replace(
+        checkpoint, description=dataclasses.replace(description, encoder=encoder)
+    )
+
+
 def _with_vocabulary(
     checkpoint: ModelCheckpoint, config: ConversionConfig, notes: list[str]
 ) -> ModelCheckpoint:
@@ -76,8 +96,7 @@ def _with_vocabulary(
     description = checkpoint.description
     vocabulary = description.vocabulary
     if config.vocab_file:
-        vocabulary = pathlib.Path(load_vocabulary(config.vocab_file, "--vocab_file").path)
-        vocabulary = vocabulary.read_bytes()
+        vocabulary = load_vocabulary(config.vocab_file, "--vocab_file").path.read_bytes()
     if vocabulary is None:
         raise UserError(f"There is no vocabulary beside {config.source}: give --vocab_file")
     size = description.encoder.vocab_size
@@ -111,7 +130,10 @@ def _check_encoder(checkpoint: ModelCheckpoint, source: str) -> None:
 
 def _describe(checkpoint: ModelCheckpoint) -> str:
     encoder = checkpoint.description.encoder
-    parts = [f"{encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden"]
+    parts = [
+        f"{encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
+        f"{encoder.num_attention_heads} heads"
+    ]
     parts += ["discriminator"] if checkpoint.has_discriminator else []
     parts += ["generator"] if checkpoint.has_masked_lm else []
     parts += [f"{task.kind} {task.name}" for task in checkpoint.description.tasks]
