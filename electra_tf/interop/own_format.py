@@ -177,6 +177,7 @@ def _pretraining(description: Description) -> OwnModel:
     config = PretrainingConfig.create(
         **{
             **{name: value for name, value in values.items() if name in known},
+            "init_checkpoint": None,
             "precision": "float32",
             "do_train": True,
             "do_eval": False,
