@@ -215,8 +215,10 @@ class PretrainingConfig:
             results_json=os.path.join(model_dir, "results", "unsup_results.json"),
         )
         if given.get("init_checkpoint"):
-            derived.update(_initial_settings(given, model_dir))
-            given.pop("init_checkpoint")
+            # Imported here: checkpoints describe encoders in this module's terms.
+            from electra_tf.interop.settings import initial_settings
+
+            given |= initial_settings(given, model_dir)
         merged = {**derived, **given}
         size = merged.get("model_size", "small")
         if size not in MODEL_SIZES:
@@ -376,28 +378,6 @@ def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict
         or saved.get("embedding_size")
         or default_embedding_size(size, overrides),
     }
-
-
-def _initial_settings(given: dict[str, Any], model_dir: str) -> dict[str, Any]:
-    """Returns what follows from `init_checkpoint`; a run that has begun describes itself."""
-    # Imported here: the formats of checkpoints describe encoders in this module's terms.
-    from electra_tf.interop import formats
-
-    path = formats.resolve_checkpoint(given["init_checkpoint"], given["data_dir"])
-    has_begun = formats.FORMATS["electra_tf"].recognizes(model_dir)
-    if not has_begun:
-        formats.find_format(path, "--init_checkpoint")
-    saved = formats.saved_hyperparameters(
-        model_dir if has_begun else path, needs_vocabulary="vocab_file" not in given
-    )
-    settings = {"init_checkpoint": path}
-    if "model_size" in saved:
-        shape = encoder_settings(given, saved)
-        # A dictionary that is given has been merged into this one.
-        given.pop("model_hparam_overrides", None)
-        settings |= shape
-    kept = ("vocab_size", "do_lower_case", "strip_accents", "vocab_file")
-    return settings | {name: saved[name] for name in kept if name in saved}
 
 
 def generator_config(config: PretrainingConfig) -> EncoderConfig:

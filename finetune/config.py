@@ -20,7 +20,7 @@ from electra_tf.config import (
     option,
 )
 from electra_tf.errors import UserError
-from electra_tf.interop import formats
+from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
 
 RANDOM_INIT = "random"
 # The authors' defaults by size (their configure_finetuning.py).
@@ -371,8 +371,8 @@ def _model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict
     checkpoint = merged["init_checkpoint"]
     model = os.path.join(merged["data_dir"], "models", merged["model_name"])
     if checkpoint != RANDOM_INIT:
-        checkpoint = formats.resolve_checkpoint(checkpoint, merged["data_dir"])
-    saved = formats.saved_hyperparameters(
+        checkpoint = resolve_checkpoint(checkpoint, merged["data_dir"])
+    saved = saved_hyperparameters(
         model if checkpoint == RANDOM_INIT else checkpoint,
         needs_vocabulary="vocab_file" not in given,
     )

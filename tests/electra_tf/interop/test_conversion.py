@@ -9,11 +9,8 @@ import safetensors.numpy
 
 from electra_tf.errors import UserError
 from electra_tf.interop.conversion import ConversionConfig, convert
-from electra_tf.interop.formats import (
-    find_format,
-    resolve_checkpoint,
-    saved_hyperparameters,
-)
+from electra_tf.interop.formats import find_format
+from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
 from tests.electra_tf.interop.models import HUGGINGFACE_DATA, TF1_DATA, read
 
 SMALL = HUGGINGFACE_DATA / "small"
