@@ -102,8 +102,7 @@ class HuggingFaceFormat:
             notes.append(f"{len(checkpoint.slots)} moments of the optimizer")
         if checkpoint.step is not None:
             notes.append(f"the step ({checkpoint.step})")
-        tokens = checkpoint.description.vocabulary.decode().splitlines()
-        pad = tokens.index("[PAD]")
+        pad = _pad_token_id(checkpoint.description.vocabulary)
         for part in parts:
             folder = os.path.join(directory, part.folder if len(parts) > 1 else "")
             tensors = {**to_huggingface(part.arrays), **part.head}
@@ -118,6 +117,13 @@ class HuggingFaceFormat:
             for name, data in files.items():
                 write_atomically(os.path.join(folder, name), data)
         return notes
+
+
+def _pad_token_id(vocabulary: bytes) -> int:
+    tokens = [token.strip() for token in vocabulary.decode().split("\n")]
+    if "[PAD]" not in tokens:
+        raise UserError("The vocabulary has no token [PAD]: give the model's with --vocab_file")
+    return tokens.index("[PAD]")
 
 
 def _is_pair(path: str) -> bool:
@@ -137,7 +143,9 @@ def _read_folder(folder: str) -> ModelCheckpoint:
     scopes = tuple(scope.replace("/", ".") for scope in (*SCOPES, "generator_lm_head/"))
     arrays = from_huggingface({k: v for k, v in tensors.items() if k.startswith(scopes)})
     notes = list(notes)
-    if output_layer is not None and not np.array_equal(output_layer, arrays[WORD_EMBEDDINGS]):
+    if output_layer is not None and not np.array_equal(
+        output_layer, arrays.get(WORD_EMBEDDINGS)
+    ):
         notes.append(f"{LM_HEAD_WEIGHT}: differs from the word embeddings, which are used here")
     head = from_huggingface_head(
         {k: v for k, v in tensors.items() if not k.startswith(scopes)}, config

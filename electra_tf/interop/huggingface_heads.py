@@ -24,6 +24,12 @@ PROBLEM_TYPES = {
     "regression": "regression",
 }
 _KERNEL, _BIAS = "dense/kernel", "dense/bias"
+_TWO_LAYERS = {
+    "classifier.dense.weight",
+    "classifier.dense.bias",
+    "classifier.out_proj.weight",
+    "classifier.out_proj.bias",
+}
 
 
 class HuggingFaceHead(NamedTuple):
@@ -151,12 +157,9 @@ def from_huggingface_head(
         bias = tensors["classifier.bias"]
         kernel = transposed(tensors["classifier.weight"])
         return _scoped(task, {_KERNEL: kernel, _BIAS: bias})
-    if names == {f"classifier.{n}" for n in ("dense.weight", "dense.bias", *_OUT_PROJ)}:
+    if names == _TWO_LAYERS:
         return _from_two_layers(tensors, config, labels)
     return TaskHead(None, {}, (f"no counterpart here: {', '.join(sorted(names))}",))
-
-
-_OUT_PROJ = ("out_proj.weight", "out_proj.bias")
 
 
 def _from_two_layers(
