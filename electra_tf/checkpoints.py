@@ -64,17 +64,21 @@ class CheckpointDirectory:
         """
         if self.latest is None:
             return False
-        self._check_variables()
+        self.restore(self.latest)
+        return True
+
+    def restore(self, prefix: str) -> None:
+        """Restores the checkpoint whose files start with `prefix`; see `restore_latest`."""
+        self._check_variables(prefix)
         try:
-            status = self._checkpoint.restore(self.latest)
+            status = self._checkpoint.restore(prefix)
             if not self._with_optimizer:
                 status.expect_partial()
             status.assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             raise UserError(
-                f"The checkpoint {self.latest} cannot be restored: {str(error)[:500]}"
+                f"The checkpoint {prefix} cannot be restored: {str(error)[:500]}"
             ) from error
-        return True
 
     def save(self) -> str:
         """Writes a checkpoint of the current step and returns its path prefix."""
@@ -98,7 +102,7 @@ class CheckpointDirectory:
             shutil.copyfile(vocab_file, target + ".tmp")
             os.replace(target + ".tmp", target)
 
-    def _check_variables(self) -> None:
+    def _check_variables(self, prefix: str) -> None:
         description = load_description(self.directory)
         if description is None:
             return  # the restoration itself finds out
@@ -110,7 +114,7 @@ class CheckpointDirectory:
             if len(differences) > len(shown):
                 shown.append(f"… and {len(differences) - len(shown)} more")
             raise UserError(
-                f"The checkpoint {self.latest} is of another model than the flags ask for. "
+                f"The checkpoint {prefix} is of another model than the flags ask for. "
                 "Use another --model_name, or the flags of the first run (they are in "
                 f"{os.path.join(self.directory, CONFIG_FILE)}). Differing variables:\n  "
                 + "\n  ".join(shown)

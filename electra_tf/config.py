@@ -72,11 +72,10 @@ class EncoderConfig:
         return self.hidden_size // self.num_attention_heads
 
 
-# What `model_hparam_overrides` may set: the fields of the authors' BertConfig.
+# What `model_hparam_overrides` may set: the fields of the authors' BertConfig, and the
+# epsilon that they fix and models trained with other programs may not share.
 OVERRIDABLE = tuple(
-    field.name
-    for field in dataclasses.fields(EncoderConfig)
-    if field.name not in ("embedding_size", "layer_norm_epsilon")
+    field.name for field in dataclasses.fields(EncoderConfig) if field.name != "embedding_size"
 )
 
 
@@ -167,6 +166,12 @@ class PretrainingConfig:
     )
     skip_bad_records: bool = option(False, "Pass over corrupt records and count them.")
 
+    init_checkpoint: str | None = option(
+        None,
+        "Weights to start from: a checkpoint of this project (folder, prefix or name in "
+        "DATA_DIR/models) or of the authors' code, a Hugging Face or KerasHub folder. Sizes, "
+        "vocabulary and casing are the checkpoint's if unset. A run that has begun goes on.",
+    )
     model_dir: str | None = option(None, "Checkpoints and logs; DATA_DIR/models/NAME if unset.")
     results_txt: str | None = option(None, "Metrics of --do_eval as text.")
     results_json: str | None = option(None, "Metrics of --do_eval as JSON.")
@@ -209,6 +214,11 @@ class PretrainingConfig:
             results_txt=os.path.join(model_dir, "results", "unsup_results.txt"),
             results_json=os.path.join(model_dir, "results", "unsup_results.json"),
         )
+        if given.get("init_checkpoint"):
+            # Imported here: checkpoints describe encoders in this module's terms.
+            from electra_tf.interop.settings import initial_settings
+
+            given |= initial_settings(given, model_dir)
         merged = {**derived, **given}
         size = merged.get("model_size", "small")
         if size not in MODEL_SIZES:
@@ -343,6 +353,31 @@ def default_embedding_size(model_size: str, model_hparam_overrides: Mapping[str,
     """Returns the width of the embeddings of a size: 128 for small, else the hidden size."""
     hidden_size = model_hparam_overrides.get("hidden_size", MODEL_SIZES[model_size][0])
     return SMALL_EMBEDDING_SIZE if model_size == "small" else hidden_size
+
+
+def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns size, overrides and embedding size: as given, else as a checkpoint has them.
+
+    Overrides and embedding size of the checkpoint count only for its own model size.
+
+    Raises:
+        UserError: for an unknown size.
+    """
+    size = given.get("model_size") or saved.get("model_size") or "small"
+    if size not in MODEL_SIZES:
+        raise UserError(f"--model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r}")
+    saved = saved if size == saved.get("model_size") else {}
+    overrides = {
+        **(saved.get("model_hparam_overrides") or {}),
+        **(given.get("model_hparam_overrides") or {}),
+    }
+    return {
+        "model_size": size,
+        "model_hparam_overrides": overrides,
+        "embedding_size": given.get("embedding_size")
+        or saved.get("embedding_size")
+        or default_embedding_size(size, overrides),
+    }
 
 
 def generator_config(config: PretrainingConfig) -> EncoderConfig:

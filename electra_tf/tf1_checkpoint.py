@@ -5,7 +5,7 @@ fused query, key and value product, three of theirs side by side.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -16,6 +16,7 @@ from electra_tf.encoder import Embeddings, Encoder
 from electra_tf.errors import UserError
 from electra_tf.heads import DiscriminatorHead, MaskedLMHead
 from electra_tf.layers import LayerNorm, Linear, TransformerLayer
+from electra_tf.optimizer import ElectraAdam
 from electra_tf.pretraining_model import PretrainingModel
 
 ENCODER_SCOPE = "electra"
@@ -23,6 +24,7 @@ GENERATOR_SCOPE = "generator"
 # Order of the parts along the last axis of our fused kernel.
 QKV = ("query", "key", "value")
 _INDEX_SUFFIX = ".index"
+_NAMES_SHOWN = 8
 
 
 class Tf1Variable(NamedTuple):
@@ -53,6 +55,18 @@ class LoadReport(NamedTuple):
     matched: tuple[str, ...]
     missing: tuple[str, ...]
     unused: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Returns one line for each of the three, with the first names."""
+        return [
+            f"{kind:9}{len(names):4}  {_shortened(names)}"
+            for kind, names in zip(("matched", "missing", "unused"), self, strict=True)
+        ]
+
+
+def _shortened(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return shown + (", …" if len(names) > _NAMES_SHOWN else "")
 
 
 def tf1_variables(model: PretrainingModel | Encoder) -> list[Tf1Variable]:
@@ -91,6 +105,27 @@ def encoder_variables(
     for i, layer in enumerate(encoder.encoder_layers):
         mapping += _transformer_layer(layer, f"{scope}/encoder/layer_{i}")
     return mapping
+
+
+def slot_variables(
+    mapping: Iterable[Tf1Variable], variables: Sequence[keras.Variable], optimizer: ElectraAdam
+) -> list[Tf1Variable]:
+    """Returns the mapping of the moments that the optimizer keeps of a model's variables.
+
+    Args:
+        mapping: of the model.
+        variables: those that the optimizer was built with, in their order.
+        optimizer: built.
+    """
+    indices = {id(variable): i for i, variable in enumerate(variables)}
+    moments = (("adam_m", optimizer.adam_m), ("adam_v", optimizer.adam_v))
+    return [
+        Tf1Variable(
+            slots[indices[id(entry.variable)]], tuple(f"{name}/{slot}" for name in entry.names)
+        )
+        for entry in mapping
+        for slot, slots in moments
+    ]
 
 
 def _embeddings(embeddings: Embeddings, scope: str) -> list[Tf1Variable]:
@@ -173,45 +208,98 @@ def load_tf1_variables(
     path: str | os.PathLike, mapping: Iterable[Tf1Variable], *, require_all: bool = True
 ) -> LoadReport:
     """Reads the variables of `mapping`; see `load_tf1_checkpoint`."""
-    reader = _open(os.fspath(path))
     mapping = list(mapping)
-    shapes = reader.get_variable_to_shape_map()
     names = [name for entry in mapping for name in entry.names]
-    missing = [name for name in names if name not in shapes]
+    arrays = read_tf1_arrays(path)
+    return assign_arrays(arrays, mapping, os.fspath(path), names if require_all else ())
+
+
+def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Returns everything that a checkpoint of the authors' code holds, by name.
+
+    Raises:
+        UserError: there is no checkpoint at `path` (see `load_tf1_checkpoint`).
+    """
+    reader = _open(os.fspath(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def assign_arrays(
+    arrays: Mapping[str, np.ndarray],
+    mapping: Iterable[Tf1Variable],
+    source: str,
+    required: Collection[str],
+) -> LoadReport:
+    """Puts arrays into the variables of `mapping`: all that fit, or none.
+
+    Args:
+        arrays: by the authors' names.
+        mapping: of the variables.
+        source: where the arrays come from, for messages.
+        required: names that must be among `arrays`.
+
+    Raises:
+        UserError: a required array is missing, or one has another shape than its variable;
+            the message lists them.
+    """
+    mapping = list(mapping)
+    check_arrays(arrays, mapping, source, required)
+    names = [name for entry in mapping for name in entry.names]
+    for entry in mapping:
+        if all(name in arrays for name in entry.names):
+            entry.variable.assign(entry.join([arrays[name] for name in entry.names]))
+    return LoadReport(
+        matched=tuple(name for name in names if name in arrays),
+        missing=tuple(name for name in names if name not in arrays),
+        unused=tuple(sorted(set(arrays) - set(names))),
+    )
+
+
+def check_arrays(
+    arrays: Mapping[str, np.ndarray],
+    mapping: Iterable[Tf1Variable],
+    source: str,
+    required: Collection[str] | None = None,
+) -> None:
+    """Raises as `assign_arrays`; everything is required by default."""
+    shapes = {name: entry.part_shape for entry in mapping for name in entry.names}
     wrong = [
-        f"{name} is {tuple(shapes[name])} in the checkpoint and {entry.part_shape} in the model"
-        for entry in mapping
-        for name in entry.names
-        if name in shapes and tuple(shapes[name]) != entry.part_shape
+        f"{name} is {arrays[name].shape} in the checkpoint and {shape} in the model"
+        for name, shape in shapes.items()
+        if name in arrays and arrays[name].shape != shape
     ]
     if wrong:
         raise UserError(
-            f"The checkpoint {path} is of another shape than the model; compare --model_size, "
-            "--model_hparam_overrides and --vocab_size. Differing variables:\n  "
-            + "\n  ".join(wrong)
+            f"The checkpoint {source} is of another shape than the model; compare "
+            "--model_size, --model_hparam_overrides, --embedding_size, --vocab_size and "
+            "--generator_hidden_size. Differing variables:\n  " + "\n  ".join(wrong)
         )
-    if missing and require_all:
+    required = set(shapes if required is None else required)
+    lacking = [name for name in shapes if name in required and name not in arrays]
+    if lacking:
         raise UserError(
-            f"The checkpoint {path} lacks {len(missing)} variables of the model:\n  "
-            + "\n  ".join(missing)
+            f"The checkpoint {source} lacks {len(lacking)} variables of the model:\n  "
+            + "\n  ".join(lacking)
         )
-    for entry in mapping:
-        if all(name in shapes for name in entry.names):
-            entry.variable.assign(entry.join([reader.get_tensor(name) for name in entry.names]))
-    return LoadReport(
-        matched=tuple(name for name in names if name in shapes),
-        missing=tuple(missing),
-        unused=tuple(sorted(set(shapes) - set(names))),
-    )
+
+
+def variable_arrays(mapping: Iterable[Tf1Variable]) -> dict[str, np.ndarray]:
+    """Returns the values of variables by the authors' names."""
+    return {
+        name: value
+        for entry in mapping
+        for name, value in entry.split(entry.variable.numpy()).items()
+    }
 
 
 def _open(path: str) -> Any:
     prefix = path.removesuffix(_INDEX_SUFFIX)
     if os.path.isdir(path):
-        prefix = tf.train.latest_checkpoint(path)
+        prefix = tf.train.latest_checkpoint(path) or _only_checkpoint(path)
         if prefix is None:
             raise UserError(
-                f"The folder {path} has no `checkpoint` file that names a checkpoint: give the "
+                f"The folder {path} has no `checkpoint` file that names a checkpoint in it, "
+                "and not exactly one .index file: give the "
                 "prefix of its files, such as FOLDER/model.ckpt-1000000"
             )
     if not tf.io.gfile.exists(prefix + _INDEX_SUFFIX):
@@ -220,3 +308,11 @@ def _open(path: str) -> Any:
         return tf.train.load_checkpoint(prefix)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise UserError(f"The checkpoint {prefix} cannot be read: {error}") from error
+
+
+def _only_checkpoint(folder: str) -> str | None:
+    """Returns the prefix of the one checkpoint there; None where there are more or none."""
+    names = [name for name in os.listdir(folder) if name.endswith(_INDEX_SUFFIX)]
+    return (
+        os.path.join(folder, names[0].removesuffix(_INDEX_SUFFIX)) if len(names) == 1 else None
+    )

@@ -14,10 +14,12 @@ from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.config import PretrainingConfig
 from electra_tf.errors import UserError
 from electra_tf.evaluation import Evaluator, total_loss, write_results
+from electra_tf.interop.initialization import initialize_from_checkpoint
 from electra_tf.optimizer import ElectraAdam, create_optimizer
 from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.strategies import create_strategy
+from electra_tf.tf1_checkpoint import encoder_variables, tf1_variables
 from electra_tf.train_log import TrainLog, format_metrics
 from electra_tf.train_step import TrainingSteps
 from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
@@ -32,6 +34,8 @@ EVAL_FLAG = "--eval_tfrecords"
 
 def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict[str, float]:
     """Pre-trains until `num_train_steps`, going on from the newest checkpoint.
+
+    A run without one starts from `init_checkpoint`, or else from random weights.
 
     Returns:
         The last evaluation's metrics, or the last training metrics without
@@ -50,7 +54,10 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
     checkpoints = CheckpointDirectory(
         config.model_dir, model, step, optimizer, config.keep_checkpoint_max
     )
+    # The run's own checkpoint wins over --init_checkpoint, which wins over random weights.
     resumed = checkpoints.restore_latest()
+    if not resumed and config.init_checkpoint:
+        _initialize(config, model, say)
     first_step = int(step.numpy())
     _describe(config, model, vocabulary, strategy, files, say)
     if resumed:
@@ -117,6 +124,19 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
     say(f"Log:         {log.path}")
     say(f"TensorBoard: tensorboard --logdir {log.tensorboard_dir}")
     return values
+
+
+def _initialize(
+    config: PretrainingConfig, model: PretrainingModel, say: Callable[[str], None]
+) -> None:
+    """Loads the whole encoder, and of the rest what is there; the optimizer starts anew."""
+    initialize_from_checkpoint(
+        config.init_checkpoint,
+        tf1_variables(model),
+        encoder_variables(model.electra),
+        flag="--init_checkpoint",
+        say=say,
+    )
 
 
 def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict[str, float]:

@@ -15,12 +15,12 @@ from electra_tf.config import (
     PRECISIONS,
     STRATEGIES,
     EncoderConfig,
-    default_embedding_size,
     encoder_config,
+    encoder_settings,
     option,
 )
-from electra_tf.description import load_description
 from electra_tf.errors import UserError
+from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
 
 RANDOM_INIT = "random"
 # The authors' defaults by size (their configure_finetuning.py).
@@ -172,7 +172,10 @@ class FinetuningConfig:
         None, "Vocabulary; that of the checkpoint, or DATA_DIR/vocab.txt, if unset."
     )
     init_checkpoint: str | None = option(
-        None, "Folder or prefix of the checkpoint; DATA_DIR/models/NAME. 'random' for none."
+        None,
+        "Checkpoint to start from: of this project (folder, prefix or name in "
+        "DATA_DIR/models) or of the authors' code, a Hugging Face or KerasHub folder. "
+        "DATA_DIR/models/NAME if unset; 'random' for none.",
     )
     model_dir: str | None = option(
         None, "Fine-tuned models; MODEL/finetuning_models/<tasks>_model if unset."
@@ -367,28 +370,23 @@ def _model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict
     """
     checkpoint = merged["init_checkpoint"]
     model = os.path.join(merged["data_dir"], "models", merged["model_name"])
-    folder = checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint)
-    folder = model if checkpoint == RANDOM_INIT else folder
-    description = load_description(folder)
-    saved = description.hyperparameters if description else {}
-    size = given.get("model_size") or saved.get("model_size") or "small"
-    if size not in MODEL_SIZES:
-        raise UserError(f"--model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r}")
-    same_size = size == saved.get("model_size")
-    overrides = dict(given.get("model_hparam_overrides") or {})
-    if same_size:
-        overrides = {**(saved.get("model_hparam_overrides") or {}), **overrides}
-    vocab_file = given.get("vocab_file") or _first_file(
-        os.path.join(folder, "vocab.txt"),
-        os.path.join(model, "vocab.txt"),
-        os.path.join(merged["data_dir"], "vocab.txt"),
+    if checkpoint != RANDOM_INIT:
+        checkpoint = resolve_checkpoint(checkpoint, merged["data_dir"])
+    saved = saved_hyperparameters(
+        model if checkpoint == RANDOM_INIT else checkpoint,
+        needs_vocabulary="vocab_file" not in given,
+    )
+    shape = encoder_settings(given, saved)
+    vocab_file = (
+        given.get("vocab_file")
+        or saved.get("vocab_file")
+        or _first_file(
+            os.path.join(model, "vocab.txt"), os.path.join(merged["data_dir"], "vocab.txt")
+        )
     )
     settings = {
-        "model_size": size,
-        "model_hparam_overrides": overrides,
-        "embedding_size": given.get("embedding_size")
-        or (saved.get("embedding_size") if same_size else None)
-        or default_embedding_size(size, overrides),
+        **shape,
+        "init_checkpoint": checkpoint,
         "vocab_file": vocab_file,
         "vocab_size": given.get("vocab_size")
         or saved.get("vocab_size")
@@ -397,7 +395,9 @@ def _model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict
     }
     for name in ("do_lower_case", "strip_accents"):
         settings[name] = given.get(name, saved.get(name, True))
-    positions = overrides.get("max_position_embeddings", EncoderConfig.max_position_embeddings)
+    positions = shape["model_hparam_overrides"].get(
+        "max_position_embeddings", EncoderConfig.max_position_embeddings
+    )
     settings["max_seq_length"] = given.get("max_seq_length") or min(
         merged.get("max_seq_length", 128), positions
     )

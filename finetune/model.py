@@ -47,7 +47,8 @@ class FinetuningModel(keras.Model):
     ) -> None:
         super().__init__(dtype=keras.DTypePolicy(precision), autocast=False, **kwargs)
         self.encoder_config = encoder_config
-        self.task_names = tuple(task.name for task in tasks)
+        # Not task_names: that is where the head of a task called "names" is.
+        self.head_names = tuple(task.name for task in tasks)
         self.electra = Encoder(encoder_config, dtype=self.dtype_policy, name="electra")
         with keras.name_scope(TASK_SCOPE):
             for task in tasks:
@@ -75,14 +76,14 @@ class FinetuningModel(keras.Model):
         """
         heads = self._run_heads(
             features,
-            self.task_names,
+            self.head_names,
             randomness.dropout_key("finetuning_dropout"),
             is_training=True,
         )
         losses = tf.add_n(
             [
                 tf.where(features[TASK_ID] == task_id, heads[name].losses, 0.0)
-                for task_id, name in enumerate(self.task_names)
+                for task_id, name in enumerate(self.head_names)
             ]
         )
         rows = tf.cast(tf.shape(losses)[0], tf.float32)
@@ -96,13 +97,13 @@ class FinetuningModel(keras.Model):
 
     def metric_sums(self, output: FinetuningOutput) -> dict[str, tf.Tensor]:
         """Returns the sums behind each task's mean loss; see `electra_tf.metrics`."""
-        if len(self.task_names) == 1:
+        if len(self.head_names) == 1:
             return {}
         return {
             f"{name}_loss": metrics.mean_sums(
                 output.losses, tf.cast(output.task_id == task_id, tf.float32)
             )
-            for task_id, name in enumerate(self.task_names)
+            for task_id, name in enumerate(self.head_names)
         }
 
     def _run_heads(

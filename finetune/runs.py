@@ -11,6 +11,7 @@ from typing import Any
 
 from electra_tf.description import load_description
 from electra_tf.errors import UserError
+from electra_tf.interop.own_hyperparameters import LABELS, TASK_KINDS
 from finetune.config import FinetuningConfig
 from finetune.data import TRAIN, TaskData
 from finetune.data_report import DataReport
@@ -18,7 +19,6 @@ from finetune.folds import fold_indices, stratification_labels
 from finetune.task import SplitData, Task
 
 HELD_OUT = "held_out"
-LABELS = "labels"
 # Hyperparameters that a model's weights do not follow from.
 _NOT_OF_THE_WEIGHTS = frozenset(
     (
@@ -53,6 +53,7 @@ _NOT_OF_THE_WEIGHTS = frozenset(
         "max_answer_length",
         "beam_size",
         "qa_na_threshold",
+        TASK_KINDS,
     )
 )
 
@@ -135,6 +136,7 @@ def run_hyperparameters(
         "trial_seed": one.seed,
         "fold": one.fold,
         LABELS: _labels(tasks),
+        TASK_KINDS: {task.name: task.kind for task in tasks},
         "data": fingerprints,
     }
 

@@ -102,7 +102,12 @@ class Task(abc.ABC):
         config: hyperparameters.
         name: under which flags, features and variables know the task.
         tokenizer: of the pre-trained model.
+
+    Attributes:
+        kind: of `finetune.custom.spec.KINDS`.
     """
+
+    kind: str
 
     def __init__(self, config: FinetuningConfig, name: str, tokenizer: TextTokenizer) -> None:
         self.config = config

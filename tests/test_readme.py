@@ -76,6 +76,7 @@ def test_the_readmes_commands_work(workplace):
         "build_vocabulary.py",
         "compare_results.py",
         "flops_computation.py",
+        "convert_checkpoint.py",
     } <= programs
     for command in commands:
         assert command[0] == "python", command

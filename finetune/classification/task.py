@@ -108,6 +108,8 @@ class ClassificationTask(TextTask):
 
     METRICS = scorers.CLASSIFICATION_METRICS
 
+    kind = "classification"
+
     def __init__(
         self,
         config: FinetuningConfig,
@@ -182,6 +184,8 @@ class RegressionTask(TextTask):
 
     METRICS = scorers.REGRESSION_METRICS[:2]
 
+    kind = "regression"
+
     def __init__(
         self,
         config: FinetuningConfig,
@@ -242,6 +246,8 @@ class MultilabelTask(TextTask):
     """
 
     METRICS = scorers.MULTILABEL_METRICS
+
+    kind = "multilabel"
 
     def __init__(
         self,

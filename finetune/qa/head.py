@@ -127,6 +127,10 @@ class QAHead(TaskHead):
             )
         return HeadOutput(losses, outputs)
 
+    def tf1_variables(self) -> list[Tf1Variable]:
+        """Returns the mapping to the variables of the authors' checkpoints."""
+        return tf1_variables(self)
+
     def _product(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         kernel = tf.cast(kernel, self.compute_dtype)
         return tf.linalg.matmul(tf.cast(x, self.compute_dtype), kernel)

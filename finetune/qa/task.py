@@ -39,6 +39,8 @@ class QATask(Task):
         files: path of each split's file; see `finetune.qa.readers` for the layouts.
     """
 
+    kind = "qa"
+
     def __init__(
         self,
         config: FinetuningConfig,

@@ -42,6 +42,8 @@ class TaggingTask(SourceTask):
         main_metric: of `METRICS[level]`; the first one if None.
     """
 
+    kind = "tagging"
+
     def __init__(
         self,
         config: FinetuningConfig,

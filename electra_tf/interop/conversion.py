@@ -1,0 +1,140 @@
+"""Turns a checkpoint of one format into one of another."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+from electra_tf.errors import UserError
+from electra_tf.interop.checkpoint import ModelCheckpoint
+from electra_tf.interop.formats import FORMATS, find_format
+from pretrain_data.vocabulary import load_vocabulary
+
+FROM_FLAG = "--from"
+PADDING_TOKEN = "[unused_row_{}]"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConversionConfig:
+    """What to convert.
+
+    Attributes:
+        source: folder or prefix of the checkpoint.
+        source_format: its format; found by its files if None.
+        target_format: name of the format to write.
+        output_dir: folder to write.
+        vocab_file: vocabulary, for a source that has none beside it.
+        num_attention_heads: of the encoder, for a checkpoint of the authors' code that was
+            trained with other heads than their rule gives: nothing in it tells.
+        overwrite: write into a folder that holds something.
+    """
+
+    source: str
+    target_format: str
+    output_dir: str
+    source_format: str | None = None
+    vocab_file: str | None = None
+    num_attention_heads: int | None = None
+    overwrite: bool = False
+
+
+def convert(config: ConversionConfig, say: Callable[[str], None] = print) -> None:
+    """Reads, writes, and says what has no counterpart in the target.
+
+    Raises:
+        UserError: bad input, before anything is written.
+    """
+    output = pathlib.Path(config.output_dir)
+    if output.exists() and not output.is_dir():
+        raise UserError(f"--output={output} is a file: name a folder")
+    if output.exists() and any(output.iterdir()) and not config.overwrite:
+        raise UserError(
+            f"--output={output} is not empty: name another folder, or pass --overwrite"
+        )
+    source_format = (
+        FORMATS[config.source_format]
+        if config.source_format
+        else find_format(config.source, FROM_FLAG)
+    )
+    say(f"From:   {config.source} ({source_format.name})")
+    checkpoint = source_format.read(config.source)
+    notes = list(checkpoint.notes)
+    if config.num_attention_heads:
+        checkpoint = _with_heads(checkpoint, config.num_attention_heads, source_format.name)
+    checkpoint = _with_vocabulary(checkpoint, config, notes)
+    _check_encoder(checkpoint, config.source)
+    weights = checkpoint.weights
+    say(
+        f"Model:  {_describe(checkpoint)}; {len(weights)} arrays, "
+        f"{sum(value.size for value in weights.values()):,} weights, "
+        f"{len(checkpoint.slots)} moments"
+    )
+    notes += FORMATS[config.target_format].write(checkpoint, config.output_dir)
+    for note in notes:
+        say(f"No counterpart: {note}")
+    say(f"Output: {config.output_dir} ({config.target_format})")
+
+
+def _with_heads(
+    checkpoint: ModelCheckpoint, num_attention_heads: int, format_name: str
+) -> ModelCheckpoint:
+    description = checkpoint.description
+    if format_name != "tf1" or description.hyperparameters:
+        raise UserError(
+            "--num_attention_heads is for checkpoints of the authors' code, which do not tell; "
+            f"this one has {description.encoder.num_attention_heads}"
+        )
+    encoder = dataclasses.replace(description.encoder, num_attention_heads=num_attention_heads)
+    return dataclasses.replace(
+        checkpoint, description=dataclasses.replace(description, encoder=encoder)
+    )
+
+
+def _with_vocabulary(
+    checkpoint: ModelCheckpoint, config: ConversionConfig, notes: list[str]
+) -> ModelCheckpoint:
+    """Returns the checkpoint with a vocabulary that has a token for each embedding."""
+    description = checkpoint.description
+    vocabulary = description.vocabulary
+    if config.vocab_file:
+        vocabulary = load_vocabulary(config.vocab_file, "--vocab_file").path.read_bytes()
+    if vocabulary is None:
+        raise UserError(f"There is no vocabulary beside {config.source}: give --vocab_file")
+    size = description.encoder.vocab_size
+    count = len(vocabulary.decode().removesuffix("\n").split("\n"))
+    if count > size:
+        raise UserError(
+            f"The vocabulary has {count} tokens and the model {size} embeddings: give the "
+            "model's own with --vocab_file"
+        )
+    if count < size:
+        notes.append(
+            f"{size - count} embeddings of no token: the vocabulary gets as many unused ones"
+        )
+        if not vocabulary.endswith(b"\n"):
+            vocabulary += b"\n"
+        unused = (PADDING_TOKEN.format(i) for i in range(count, size))
+        vocabulary += "".join(f"{token}\n" for token in unused).encode()
+    return dataclasses.replace(
+        checkpoint, description=dataclasses.replace(description, vocabulary=vocabulary)
+    )
+
+
+def _check_encoder(checkpoint: ModelCheckpoint, source: str) -> None:
+    """Raises UserError unless all of the encoder is there in the shapes of its description."""
+    from electra_tf.encoder import Encoder
+    from electra_tf.tf1_checkpoint import check_arrays, encoder_variables
+
+    mapping = encoder_variables(Encoder(checkpoint.description.encoder))
+    check_arrays(checkpoint.arrays, mapping, source)
+
+
+def _describe(checkpoint: ModelCheckpoint) -> str:
+    encoder = checkpoint.description.encoder
+    parts = [
+        f"{encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
+        f"{encoder.num_attention_heads} heads"
+    ]
+    parts += ["discriminator"] if checkpoint.has_discriminator else []
+    parts += ["generator"] if checkpoint.has_masked_lm else []
+    parts += [f"{task.kind} {task.name}" for task in checkpoint.description.tasks]
+    return ", ".join(parts)

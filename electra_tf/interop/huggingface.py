@@ -1,0 +1,241 @@
+"""Hugging Face's ELECTRA: folders that `transformers` writes and loads, without PyTorch.
+
+A generator and a discriminator are two models there. A checkpoint that has both is written
+as two folders, `discriminator` and `generator`, and read from the folder that holds them.
+"""
+
+import dataclasses
+import os
+import zlib
+from typing import Any, NamedTuple
+
+import ml_dtypes  # noqa: F401 - makes bfloat16 known to NumPy
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from electra_tf.atomic_files import write_atomically
+from electra_tf.config import EncoderConfig
+from electra_tf.errors import UserError
+from electra_tf.interop.checkpoint import (
+    DISCRIMINATOR_HEAD,
+    GENERATOR_EMBEDDINGS,
+    GENERATOR_HEAD,
+    GENERATOR_SCOPE,
+    TASK_SCOPE,
+    ModelCheckpoint,
+)
+from electra_tf.interop.huggingface_config import (
+    CONFIG_FILE,
+    huggingface_config,
+    is_huggingface_folder,
+    read_huggingface_description,
+    tokenizer_files,
+)
+from electra_tf.interop.huggingface_heads import (
+    ENCODER_CLASS,
+    from_huggingface_head,
+    to_huggingface_head,
+)
+from electra_tf.interop.huggingface_names import (
+    LM_HEAD_WEIGHT,
+    SCOPES,
+    WORD_EMBEDDINGS,
+    from_huggingface,
+    normalized_name,
+    to_huggingface,
+)
+from electra_tf.interop.json_files import read_json, to_json
+from electra_tf.interop.pytorch_archive import read_pytorch_archive
+
+PRETRAINING_CLASS = "ElectraForPreTraining"
+MASKED_LM_CLASS = "ElectraForMaskedLM"
+WEIGHTS_FILE = "model.safetensors"
+WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
+PYTORCH_FILE = "pytorch_model.bin"
+DISCRIMINATOR_FOLDER, GENERATOR_FOLDER = "discriminator", "generator"
+ENCODER = "electra/"
+EMBEDDINGS = "electra/embeddings/"
+# What PyTorch saves beside weights: row numbers, which follow from the sizes.
+_BUFFERS = ("electra.embeddings.position_ids", "electra.embeddings.token_type_ids")
+
+
+class _Part(NamedTuple):
+    """One Hugging Face model of a checkpoint; `arrays` name its encoder `electra/…`."""
+
+    folder: str
+    architecture: str
+    encoder: EncoderConfig
+    arrays: dict[str, np.ndarray]
+    head: dict[str, np.ndarray]
+    config: dict[str, Any]
+
+
+class HuggingFaceFormat:
+    """`config.json`, `model.safetensors` (or `pytorch_model.bin`) and `vocab.txt`."""
+
+    name = "huggingface"
+
+    def recognizes(self, path: str) -> bool:
+        """Returns whether it is such a folder, or one of the two that `write` makes."""
+        return is_huggingface_folder(path) or _is_pair(path)
+
+    def read(self, path: str) -> ModelCheckpoint:
+        """Returns the model, and the generator too where the folder holds both.
+
+        Raises:
+            UserError: weights that are missing or cannot be read without PyTorch, or a model
+                that differs from the authors' encoder.
+        """
+        if not _is_pair(path):
+            return _read_folder(path)
+        return _joined(
+            _read_folder(os.path.join(path, DISCRIMINATOR_FOLDER)),
+            _read_folder(os.path.join(path, GENERATOR_FOLDER)),
+        )
+
+    def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
+        """Writes one folder, or one for each model that the checkpoint holds."""
+        notes: list[str] = []
+        parts = _parts(checkpoint, notes)
+        if checkpoint.slots:
+            notes.append(f"{len(checkpoint.slots)} moments of the optimizer")
+        if checkpoint.step is not None:
+            notes.append(f"the step ({checkpoint.step})")
+        pad = _pad_token_id(checkpoint.description.vocabulary)
+        for part in parts:
+            folder = os.path.join(directory, part.folder if len(parts) > 1 else "")
+            tensors = {**to_huggingface(part.arrays), **part.head}
+            if part.architecture == ENCODER_CLASS:
+                tensors = {name.removeprefix("electra."): v for name, v in tensors.items()}
+            content = huggingface_config(part.encoder, part.architecture, pad, **part.config)
+            files = {
+                **tokenizer_files(checkpoint.description),
+                WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),
+                CONFIG_FILE: to_json(content),
+            }
+            for name, data in files.items():
+                write_atomically(os.path.join(folder, name), data)
+        return notes
+
+
+def _pad_token_id(vocabulary: bytes) -> int:
+    tokens = [token.strip() for token in vocabulary.decode().split("\n")]
+    if "[PAD]" not in tokens:
+        raise UserError("The vocabulary has no token [PAD]: give the model's with --vocab_file")
+    return tokens.index("[PAD]")
+
+
+def _is_pair(path: str) -> bool:
+    folders = (DISCRIMINATOR_FOLDER, GENERATOR_FOLDER)
+    return all(is_huggingface_folder(os.path.join(path, folder)) for folder in folders)
+
+
+def _read_folder(folder: str) -> ModelCheckpoint:
+    config, description, notes = read_huggingface_description(folder)
+    stored = _read_tensors(folder)
+    is_bare = not any(name.startswith("electra.") for name in stored)
+    tensors = {normalized_name(name, is_bare=is_bare): value for name, value in stored.items()}
+    for name in _BUFFERS:
+        tensors.pop(name, None)
+    tensors = {name: value.astype(np.float32, copy=False) for name, value in tensors.items()}
+    output_layer = tensors.pop(LM_HEAD_WEIGHT, None)
+    scopes = tuple(scope.replace("/", ".") for scope in (*SCOPES, "generator_lm_head/"))
+    arrays = from_huggingface({k: v for k, v in tensors.items() if k.startswith(scopes)})
+    notes = list(notes)
+    if output_layer is not None and not np.array_equal(
+        output_layer, arrays.get(WORD_EMBEDDINGS)
+    ):
+        notes.append(f"{LM_HEAD_WEIGHT}: differs from the word embeddings, which are used here")
+    head = from_huggingface_head(
+        {k: v for k, v in tensors.items() if not k.startswith(scopes)}, config
+    )
+    tasks = (head.task,) if head.task else ()
+    return ModelCheckpoint(
+        description=dataclasses.replace(description, tasks=tasks),
+        arrays={**arrays, **head.arrays},
+        notes=(*notes, *head.notes),
+    )
+
+
+def _read_tensors(folder: str) -> dict[str, np.ndarray]:
+    index = read_json(os.path.join(folder, WEIGHTS_INDEX_FILE)).get("weight_map")
+    files = sorted(set(index.values())) if index else [WEIGHTS_FILE]
+    paths = [os.path.join(folder, name) for name in files]
+    if all(os.path.exists(path) for path in paths):
+        tensors = {}
+        for path in paths:
+            try:
+                tensors |= safetensors.numpy.load_file(path)
+            except (safetensors.SafetensorError, TypeError, KeyError) as error:
+                raise UserError(f"{path} cannot be read: {error}") from error
+        return tensors
+    archive = os.path.join(folder, PYTORCH_FILE)
+    if not index and os.path.exists(archive):
+        try:
+            return read_pytorch_archive(archive)
+        except zlib.error as error:
+            raise UserError(f"{archive} is damaged: {error}") from error
+    missing = [path for path in paths if not os.path.exists(path)]
+    raise UserError(f"{folder} holds no weights: there is no {' and no '.join(missing)}")
+
+
+def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> ModelCheckpoint:
+    """Returns both as one checkpoint; embeddings that are the same belong to both."""
+
+    def is_shared(prefix: str) -> bool:
+        ours, theirs = discriminator.part(prefix), generator.part(prefix)
+        return ours.keys() == theirs.keys() and all(
+            np.array_equal(ours[name], value) for name, value in theirs.items()
+        )
+
+    own = {} if is_shared(ENCODER) else generator.part(ENCODER)
+    if is_shared(EMBEDDINGS):
+        own = {name: value for name, value in own.items() if not name.startswith(EMBEDDINGS)}
+    renamed = {GENERATOR_SCOPE + name.removeprefix(ENCODER): v for name, v in own.items()}
+    return ModelCheckpoint(
+        description=dataclasses.replace(
+            discriminator.description,
+            generator=generator.description.encoder if own else None,
+        ),
+        arrays={**discriminator.arrays, **renamed, **generator.part(GENERATOR_HEAD)},
+        notes=discriminator.notes + generator.notes,
+    )
+
+
+def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
+    description = checkpoint.description
+    encoder, electra = description.encoder, checkpoint.part(ENCODER)
+    parts = []
+    for task in description.tasks:
+        scope = f"{TASK_SCOPE}{task.name}/"
+        arrays = {k.removeprefix(scope): v for k, v in checkpoint.part(scope).items()}
+        head = to_huggingface_head(task, arrays, encoder.hidden_size)
+        notes += head.notes
+        parts.append(
+            _Part(task.name, head.architecture, encoder, electra, head.tensors, head.config)
+        )
+    if checkpoint.has_discriminator:
+        arrays = electra | checkpoint.part(DISCRIMINATOR_HEAD)
+        parts.append(_Part(DISCRIMINATOR_FOLDER, PRETRAINING_CLASS, encoder, arrays, {}, {}))
+    if checkpoint.has_masked_lm:
+        arrays = electra | checkpoint.part(GENERATOR_HEAD)
+        shape = encoder
+        if checkpoint.has_generator_encoder:
+            shape = description.generator
+            arrays = _generator_as_model(checkpoint)
+        if shape.hidden_act != "gelu":
+            notes.append(
+                f"{GENERATOR_HEAD}: {MASKED_LM_CLASS} applies the exact GELU there, and not "
+                f"{shape.hidden_act}"
+            )
+        parts.append(_Part(GENERATOR_FOLDER, MASKED_LM_CLASS, shape, arrays, {}, {}))
+    return parts or [_Part("", ENCODER_CLASS, encoder, electra, {}, {})]
+
+
+def _generator_as_model(checkpoint: ModelCheckpoint) -> dict[str, np.ndarray]:
+    own = checkpoint.part(GENERATOR_SCOPE)
+    arrays = {ENCODER + k.removeprefix(GENERATOR_SCOPE): v for k, v in own.items()}
+    if not checkpoint.part(GENERATOR_EMBEDDINGS):
+        arrays |= checkpoint.part(EMBEDDINGS)
+    return arrays | checkpoint.part(GENERATOR_HEAD)

@@ -1,0 +1,183 @@
+"""`config.json`, `tokenizer_config.json` and the vocabulary of a Hugging Face model folder.
+
+Imports no TensorFlow.
+"""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from electra_tf.config import EncoderConfig
+from electra_tf.errors import UserError
+from electra_tf.interop.checkpoint import ModelDescription
+from electra_tf.interop.json_files import read_json, to_json
+
+CONFIG_FILE = "config.json"
+VOCAB_FILE = "vocab.txt"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+TOKENIZER_FILE = "tokenizer.json"
+MODEL_TYPE = "electra"
+# Our activations by theirs; the first of ours is the one that is written.
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+}
+# Sizes that both name alike.
+_SAME = (
+    "vocab_size",
+    "embedding_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "initializer_range",
+)
+# Values of ElectraConfig where a file leaves them out (transformers writes differences only
+# in some versions); the others are those of `EncoderConfig`.
+_DEFAULTS = {
+    "embedding_size": 128,
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "intermediate_size": 1024,
+}
+
+
+class HuggingFaceDescription(NamedTuple):
+    """`config` as the file has it, what the model is, and what was not taken over."""
+
+    config: dict[str, Any]
+    description: ModelDescription
+    notes: tuple[str, ...]
+
+
+def is_huggingface_folder(path: str) -> bool:
+    """Returns whether `config.json` there is that of a Hugging Face ELECTRA."""
+    config_file = os.path.join(path, CONFIG_FILE)
+    return (
+        os.path.isfile(config_file) and read_json(config_file).get("model_type") == MODEL_TYPE
+    )
+
+
+def read_huggingface_description(folder: str) -> HuggingFaceDescription:
+    """Reads everything in a folder but the weights.
+
+    Raises:
+        UserError: a file that cannot be read, or a model that is not the authors' encoder.
+    """
+    config = read_json(os.path.join(folder, CONFIG_FILE))
+    encoder = _encoder_config(config, os.path.join(folder, CONFIG_FILE))
+    tokenizer = read_json(os.path.join(folder, TOKENIZER_CONFIG_FILE))
+    fast = read_json(os.path.join(folder, TOKENIZER_FILE))
+    normalizer = fast.get("normalizer") or {}
+
+    def setting(name: str, fast_name: str, default: Any) -> Any:
+        return tokenizer.get(name, normalizer.get(fast_name, default))
+
+    lower = setting("do_lower_case", "lowercase", True)
+    strip = setting("strip_accents", "strip_accents", None)
+    notes = []
+    if strip and not lower:
+        notes.append(
+            "strip_accents without do_lower_case: accents are stripped here only from "
+            "lower-cased text, so this tokenizer keeps them"
+        )
+    if not setting("tokenize_chinese_chars", "handle_chinese_chars", True):
+        notes.append(
+            "tokenize_chinese_chars is false: the tokenizer here always takes CJK characters "
+            "apart, so texts that hold them get other tokens"
+        )
+    description = ModelDescription(
+        encoder=encoder,
+        do_lower_case=lower,
+        strip_accents=lower if strip is None else strip and lower,
+        vocabulary=_read_vocabulary(folder, fast),
+    )
+    return HuggingFaceDescription(config, description, tuple(notes))
+
+
+def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
+    for name, only in (
+        ("position_embedding_type", "absolute"),
+        ("is_decoder", False),
+        ("add_cross_attention", False),
+    ):
+        if config.get(name, only) != only:
+            raise UserError(f"{path}: {name} must be {only!r}, not {config[name]!r}")
+    activation = config.get("hidden_act", "gelu")
+    if activation not in ACTIVATIONS:
+        raise UserError(
+            f"{path}: hidden_act must be one of {', '.join(ACTIVATIONS)}, not {activation!r}"
+        )
+    given = {**_DEFAULTS, **{name: config[name] for name in _SAME if name in config}}
+    return EncoderConfig(
+        **given,
+        hidden_act=ACTIVATIONS[activation],
+        layer_norm_epsilon=config.get("layer_norm_eps", EncoderConfig.layer_norm_epsilon),
+    )
+
+
+def _read_vocabulary(folder: str, fast: Mapping[str, Any]) -> bytes | None:
+    path = pathlib.Path(folder, VOCAB_FILE)
+    if path.exists():
+        return path.read_bytes()
+    model = fast.get("model") or {}
+    if model.get("type") != "WordPiece":
+        return None
+    tokens = sorted(model["vocab"], key=model["vocab"].get)
+    return "".join(f"{token}\n" for token in tokens).encode()
+
+
+def huggingface_config(
+    encoder: EncoderConfig, architecture: str, pad_token_id: int, **more: Any
+) -> dict[str, Any]:
+    """Returns the `config.json` of an encoder under the head of `architecture`."""
+    activation = next(
+        theirs for theirs, ours in ACTIVATIONS.items() if ours == encoder.hidden_act
+    )
+    return {
+        "architectures": [architecture],
+        "model_type": MODEL_TYPE,
+        **{name: getattr(encoder, name) for name in _SAME},
+        "hidden_act": activation,
+        "layer_norm_eps": encoder.layer_norm_epsilon,
+        "pad_token_id": pad_token_id,
+        "tie_word_embeddings": True,
+        "summary_type": "first",
+        "summary_use_proj": True,
+        "summary_activation": "gelu",
+        "summary_last_dropout": 0.1,
+        "classifier_dropout": 0.1,
+        "dtype": "float32",
+        **more,
+    }
+
+
+def tokenizer_files(description: ModelDescription) -> dict[str, bytes]:
+    """Returns the contents of the tokenizer's files by name."""
+    special = {
+        "unk_token": "[UNK]",
+        "sep_token": "[SEP]",
+        "pad_token": "[PAD]",
+        "cls_token": "[CLS]",
+        "mask_token": "[MASK]",
+    }
+    settings = {
+        "tokenizer_class": "ElectraTokenizer",
+        "do_lower_case": description.do_lower_case,
+        "strip_accents": description.strip_accents and description.do_lower_case,
+        "tokenize_chinese_chars": True,
+        "model_max_length": description.encoder.max_position_embeddings,
+        **special,
+    }
+    return {
+        VOCAB_FILE: description.vocabulary,
+        TOKENIZER_CONFIG_FILE: to_json(settings),
+        "special_tokens_map.json": to_json(special),
+    }

@@ -1,0 +1,175 @@
+"""KerasHub's ELECTRA: presets of `ElectraBackbone` with the tokenizer's vocabulary.
+
+A backbone is an encoder and a pooler; heads of pre-training have no place in it.
+"""
+
+import collections
+import os
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from electra_tf.atomic_files import write_atomically
+from electra_tf.config import EncoderConfig
+from electra_tf.errors import UserError
+from electra_tf.interop.checkpoint import ModelCheckpoint
+from electra_tf.interop.kerashub_config import (
+    HIDDEN_ACT,
+    LAYER_NORM_EPSILON,
+    VOCAB_FILE,
+    backbone_arguments,
+    is_kerashub_folder,
+    read_kerashub_description,
+)
+
+ENCODER = "electra/"
+POOLER = "pooled_dense/"
+# Paths of KerasHub's variables and the authors' names.
+_EMBEDDINGS = {
+    "token_embedding/embeddings": "electra/embeddings/word_embeddings",
+    "position_embedding/embeddings": "electra/embeddings/position_embeddings",
+    "segment_embedding/embeddings": "electra/embeddings/token_type_embeddings",
+    "embeddings_layer_norm/gamma": "electra/embeddings/LayerNorm/gamma",
+    "embeddings_layer_norm/beta": "electra/embeddings/LayerNorm/beta",
+}
+_PROJECTION = {
+    "embeddings_projection/kernel": "electra/embeddings_project/kernel",
+    "embeddings_projection/bias": "electra/embeddings_project/bias",
+}
+_LAYER = {
+    "self_attention_layer/query": "attention/self/query",
+    "self_attention_layer/key": "attention/self/key",
+    "self_attention_layer/value": "attention/self/value",
+    "self_attention_layer/attention_output": "attention/output/dense",
+    "feedforward_intermediate_dense": "intermediate/dense",
+    "feedforward_output_dense": "output/dense",
+}
+_LAYER_NORMS = {
+    "self_attention_layer_norm": "attention/output/LayerNorm",
+    "feedforward_layer_norm": "output/LayerNorm",
+}
+_POOLER_SEED = 0
+
+
+class KerasHubFormat:
+    """What `save_to_preset` writes and `from_preset` reads."""
+
+    name = "kerashub"
+
+    def recognizes(self, path: str) -> bool:
+        """Returns whether it is a preset of `ElectraBackbone`."""
+        return is_kerashub_folder(path)
+
+    def read(self, path: str) -> ModelCheckpoint:
+        """Returns the encoder; the pooler has no counterpart.
+
+        Raises:
+            UserError: the preset cannot be loaded by the installed KerasHub.
+        """
+        import keras_hub
+
+        description = read_kerashub_description(path)
+        try:
+            backbone = keras_hub.models.ElectraBackbone.from_preset(path)
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(f"{path} cannot be loaded by KerasHub: {error}") from error
+        variables = {variable.path: variable for variable in backbone.weights}
+        arrays = {}
+        for theirs, ours, kind in _names(description.encoder):
+            value = variables[theirs].numpy()
+            arrays[ours] = value.reshape(_flat_shape(value, kind))
+        pooler = [path for path in variables if path.startswith(POOLER)]
+        note = (
+            "KerasHub computes the tanh approximation of GELU, and so does what this is "
+            "converted to; weights trained with the exact one want "
+            '--model_hparam_overrides=\'{"hidden_act": "gelu"}\' when they are fine-tuned'
+        )
+        return ModelCheckpoint(
+            description=description,
+            arrays=arrays,
+            notes=(f"{', '.join(pooler)}: ELECTRA has no pooler", note),
+        )
+
+    def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
+        """Writes a preset of the encoder that is fine-tuned, and its tokenizer."""
+        description = checkpoint.description
+        encoder = description.encoder
+        if encoder.layer_norm_epsilon != LAYER_NORM_EPSILON:
+            raise UserError(
+                f"KerasHub's ElectraBackbone fixes the epsilon of layer normalization at "
+                f"{LAYER_NORM_EPSILON}, and this model has {encoder.layer_norm_epsilon}"
+            )
+        import keras_hub
+
+        backbone = keras_hub.models.ElectraBackbone(**backbone_arguments(encoder))
+        variables = {variable.path: variable for variable in backbone.weights}
+        for theirs, ours, _ in _names(encoder):
+            variable = variables[theirs]
+            variable.assign(checkpoint.arrays[ours].reshape(variable.shape))
+        random = np.random.default_rng(_POOLER_SEED)
+        kernel = variables[f"{POOLER}kernel"]
+        kernel.assign(encoder.initializer_range * random.standard_normal(kernel.shape))
+        os.makedirs(directory, exist_ok=True)
+        vocabulary = os.path.join(directory, VOCAB_FILE)
+        write_atomically(vocabulary, description.vocabulary)
+        tokenizer = keras_hub.models.ElectraTokenizer(
+            vocabulary=vocabulary,
+            lowercase=description.do_lower_case,
+            strip_accents=description.strip_accents and description.do_lower_case,
+        )
+        backbone.save_to_preset(directory)
+        tokenizer.save_to_preset(directory)
+        # Theirs is written without the final newline.
+        write_atomically(pathlib.Path(vocabulary), description.vocabulary)
+        return _notes(checkpoint)
+
+
+def _notes(checkpoint: ModelCheckpoint) -> list[str]:
+    encoder = checkpoint.description.encoder
+    notes = [f"{POOLER}kernel: fresh random weights, since ELECTRA has no pooler"]
+    if encoder.hidden_act != HIDDEN_ACT:
+        notes.append(
+            f"hidden_act {encoder.hidden_act}: KerasHub always computes the tanh approximation "
+            "of GELU, so its outputs differ a little"
+        )
+    if encoder.attention_probs_dropout_prob != encoder.hidden_dropout_prob:
+        notes.append("attention_probs_dropout_prob: KerasHub has one rate for all dropouts")
+    others = [name.split("/")[0] for name in checkpoint.weights if not name.startswith(ENCODER)]
+    for scope, count in sorted(collections.Counter(others).items()):
+        notes.append(f"{scope}: {count} arrays")
+    if checkpoint.slots:
+        notes.append(f"{len(checkpoint.slots)} moments of the optimizer")
+    if checkpoint.step is not None:
+        notes.append(f"the step ({checkpoint.step})")
+    return notes
+
+
+def _names(encoder: EncoderConfig) -> Iterator[tuple[str, str, str]]:
+    """Yields KerasHub's path and the authors' name of each variable, and its kind."""
+    for theirs, ours in _EMBEDDINGS.items():
+        yield theirs, ours, "other"
+    if encoder.embedding_size != encoder.hidden_size:
+        for theirs, ours in _PROJECTION.items():
+            yield theirs, ours, "other"
+    for i in range(encoder.num_hidden_layers):
+        layer, scope = f"transformer_layer_{i}", f"electra/encoder/layer_{i}"
+        for theirs, ours in _LAYER.items():
+            for last in ("kernel", "bias"):
+                kind = "other"
+                if theirs.startswith("self_attention_layer/"):
+                    is_output = theirs.endswith("attention_output")
+                    kind = f"{'output' if is_output else 'input'} {last}"
+                yield f"{layer}/{theirs}/{last}", f"{scope}/{ours}/{last}", kind
+        for theirs, ours in _LAYER_NORMS.items():
+            for last in ("gamma", "beta"):
+                yield f"{layer}/{theirs}/{last}", f"{scope}/{ours}/{last}", "other"
+
+
+def _flat_shape(value: np.ndarray, kind: str) -> tuple[int, ...]:
+    """Returns the authors' shape: heads and the width of a head are one axis."""
+    return {
+        "input kernel": (value.shape[0], -1),
+        "input bias": (-1,),
+        "output kernel": (-1, value.shape[-1]),
+    }.get(kind, value.shape)

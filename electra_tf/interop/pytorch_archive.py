@@ -1,0 +1,114 @@
+"""Reads the tensors of a `pytorch_model.bin` without PyTorch.
+
+Such a file is a zip of one pickle and the raw bytes of each storage (PyTorch 1.6 and later).
+A pickle can run any code; here it may only make dictionaries and tensors, by the few names
+below, and everything else is refused.
+"""
+
+import collections
+import pickle
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from electra_tf.errors import UserError
+
+_STORAGES = {
+    "DoubleStorage": np.float64,
+    "FloatStorage": np.float32,
+    "HalfStorage": np.float16,
+    "LongStorage": np.int64,
+    "IntStorage": np.int32,
+    "ByteStorage": np.uint8,
+    "BoolStorage": np.bool_,
+}
+_HOW_TO_CONVERT = (
+    'Convert it where PyTorch is: python -c "import torch; from safetensors.torch import '
+    "save_file; save_file({k: v.clone() for k, v in torch.load('pytorch_model.bin', "
+    "weights_only=True).items()}, 'model.safetensors', {'format': 'pt'})\""
+)
+
+
+def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
+    """Returns the tensors of a state dictionary by name.
+
+    Raises:
+        UserError: a file of another kind, with the command that converts it.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            (member,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+            with archive.open(member) as file:
+                state = _Unpickler(file, archive, member.removesuffix("data.pkl")).load()
+    except (
+        zipfile.BadZipFile,
+        pickle.UnpicklingError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        EOFError,
+    ) as error:
+        raise UserError(
+            f"{path} cannot be read without PyTorch ({error}). {_HOW_TO_CONVERT}"
+        ) from error
+    if not isinstance(state, dict):
+        raise UserError(f"{path} holds a {type(state).__name__}, and no state dictionary")
+    return {
+        str(name): np.ascontiguousarray(value)
+        for name, value in state.items()
+        if isinstance(value, np.ndarray)
+    }
+
+
+def _rebuild_tensor(
+    storage: np.ndarray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any
+) -> np.ndarray:
+    """Returns a tensor's values: a view of its storage, strides counted in elements."""
+    last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    is_empty = 0 in shape
+    if offset < 0 or min(strides, default=0) < 0 or (not is_empty and last >= storage.size):
+        raise ValueError("a tensor reaches beyond its storage")
+    itemsize = storage.itemsize
+    return np.lib.stride_tricks.as_strided(
+        storage[offset:], shape, [step * itemsize for step in strides], writeable=False
+    )
+
+
+def _rebuild_parameter(data: np.ndarray, *_: Any) -> np.ndarray:
+    return data
+
+
+_ALLOWED: dict[tuple[str, str], Callable] = {
+    ("collections", "OrderedDict"): collections.OrderedDict,
+    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
+    ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Knows the names of tensors and nothing else."""
+
+    def __init__(self, file: Any, archive: zipfile.ZipFile, folder: str) -> None:
+        super().__init__(file)
+        self._archive = archive
+        self._folder = folder
+        self._storages: dict[str, np.ndarray] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "torch" and name in _STORAGES:
+            return np.dtype(_STORAGES[name])
+        if (module, name) not in _ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return _ALLOWED[module, name]
+
+    def persistent_load(self, pid: Any) -> np.ndarray:
+        kind, dtype, key, _, _ = pid
+        if kind != "storage" or not isinstance(dtype, np.dtype):
+            raise pickle.UnpicklingError(f"it holds a {kind}")
+        if key not in self._storages:
+            content = self._archive.read(f"{self._folder}data/{key}")
+            self._storages[key] = np.frombuffer(content, dtype)
+        return self._storages[key]

@@ -1,0 +1,155 @@
+"""Checkpoints of the authors' code as files: released ones, and ours under their names.
+
+Such a checkpoint does not say what the model is. Sizes follow from the shapes of its
+variables and the authors' rule of 64 units a head; `electra_tf.json` beside it, which only
+`write` makes, holds this project's hyperparameters, and so the rest.
+"""
+
+import os
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from electra_tf.atomic_files import write_atomically
+from electra_tf.config import HEAD_SIZE, EncoderConfig
+from electra_tf.errors import UserError
+from electra_tf.interop.checkpoint import (
+    TASK_SCOPE,
+    ModelCheckpoint,
+    ModelDescription,
+    TaskDescription,
+)
+from electra_tf.interop.json_files import read_json, to_json
+from electra_tf.interop.own_hyperparameters import own_hyperparameters
+
+VOCAB_FILE = "vocab.txt"
+DESCRIPTION_FILE = "electra_tf.json"
+CHECKPOINT_NAME = "model.ckpt"
+GLOBAL_STEP = "global_step"
+_INDEX = ".index"
+
+
+class Tf1Format:
+    """`<prefix>.index` and `<prefix>.data-…` with the authors' names."""
+
+    name = "tf1"
+
+    def recognizes(self, path: str) -> bool:
+        """Returns whether it is a prefix, an .index file or a folder of TensorFlow's."""
+        if os.path.isdir(path):
+            return any(name.endswith(_INDEX) for name in os.listdir(path))
+        return os.path.isfile(path.removesuffix(_INDEX) + _INDEX)
+
+    def read(self, path: str) -> ModelCheckpoint:
+        """Returns everything in a checkpoint, the optimizer's moments included.
+
+        Raises:
+            UserError: there is none, or it holds no encoder of the authors'.
+        """
+        from electra_tf.tf1_checkpoint import read_tf1_arrays
+
+        arrays = read_tf1_arrays(path)
+        step = arrays.pop(GLOBAL_STEP, None)
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        saved = read_json(os.path.join(folder, DESCRIPTION_FILE))
+        overrides = saved.get("model_hparam_overrides") or {}
+        vocabulary = pathlib.Path(folder, VOCAB_FILE)
+        has_generator = any(name.startswith("generator/encoder/") for name in arrays)
+        generator = None
+        if has_generator:
+            # As in the authors' code, a generator has the heads of its own width.
+            heads = {"num_attention_heads": None}
+            generator = _encoder_config(arrays, "generator", {**overrides, **heads}, path)
+        description = ModelDescription(
+            encoder=_encoder_config(arrays, "electra", overrides, path),
+            generator=generator,
+            do_lower_case=saved.get("do_lower_case", True),
+            strip_accents=saved.get("strip_accents", True),
+            vocabulary=vocabulary.read_bytes() if vocabulary.exists() else None,
+            tasks=_tasks(arrays, saved),
+            hyperparameters=saved,
+        )
+        return ModelCheckpoint(
+            description=description, arrays=arrays, step=None if step is None else int(step)
+        )
+
+    def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
+        """Writes a checkpoint, `vocab.txt` and `electra_tf.json`; nothing is left out."""
+        import tensorflow as tf
+
+        os.makedirs(directory, exist_ok=True)
+        values: dict[str, Any] = dict(sorted(checkpoint.arrays.items()))
+        if checkpoint.step is not None:
+            values[GLOBAL_STEP] = np.int64(checkpoint.step)
+        name = f"{CHECKPOINT_NAME}-{checkpoint.step or 0}"
+        tf.raw_ops.SaveV2(
+            prefix=os.path.join(directory, name),
+            tensor_names=list(values),
+            shape_and_slices=[""] * len(values),
+            tensors=list(values.values()),
+        )
+        write_atomically(
+            os.path.join(directory, "checkpoint"), f'model_checkpoint_path: "{name}"\n'
+        )
+        description = checkpoint.description
+        write_atomically(os.path.join(directory, VOCAB_FILE), description.vocabulary)
+        content = to_json(own_hyperparameters(checkpoint))
+        write_atomically(os.path.join(directory, DESCRIPTION_FILE), content)
+        return []
+
+
+def _encoder_config(
+    arrays: Mapping[str, np.ndarray], scope: str, overrides: Mapping[str, Any], path: str
+) -> EncoderConfig:
+    def shape(name: str, owner: str = scope) -> tuple[int, ...]:
+        if f"{owner}/{name}" not in arrays:
+            raise UserError(
+                f"{path} is no checkpoint of the authors' code: it has no {owner}/{name}"
+            )
+        return arrays[f"{owner}/{name}"].shape
+
+    # A generator that shares the embeddings has none of its own.
+    has_own = f"{scope}/embeddings/word_embeddings" in arrays
+    embeddings = scope if has_own else "electra"
+    vocab_size, embedding_size = shape("embeddings/word_embeddings", embeddings)
+    hidden, intermediate = shape("encoder/layer_0/intermediate/dense/kernel")
+    layers = [re.match(rf"{scope}/encoder/layer_(\d+)/", name) for name in arrays]
+    known = {
+        name: overrides[name]
+        for name in (
+            "hidden_act",
+            "hidden_dropout_prob",
+            "attention_probs_dropout_prob",
+            "initializer_range",
+            "layer_norm_epsilon",
+        )
+        if name in overrides
+    }
+    heads = overrides.get("num_attention_heads") or max(1, hidden // HEAD_SIZE)
+    return EncoderConfig(
+        vocab_size=vocab_size,
+        embedding_size=embedding_size,
+        hidden_size=hidden,
+        num_hidden_layers=1 + max(int(match.group(1)) for match in layers if match),
+        num_attention_heads=heads,
+        intermediate_size=intermediate,
+        max_position_embeddings=shape("embeddings/position_embeddings", embeddings)[0],
+        type_vocab_size=shape("embeddings/token_type_embeddings", embeddings)[0],
+        **known,
+    )
+
+
+def _tasks(
+    arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
+) -> tuple[TaskDescription, ...]:
+    from finetune.saved_model import task_kind
+
+    names = sorted({name.split("/")[1] for name in arrays if name.startswith(TASK_SCOPE)})
+    kinds, labels = saved.get("task_kinds", {}), saved.get("labels", {})
+    return tuple(
+        TaskDescription(name, kinds.get(name) or task_kind(name), tuple(labels.get(name, ())))
+        for name in names
+    )

@@ -1,0 +1,121 @@
+"""The command's work: detection, vocabulary, refusals before anything is written."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+import safetensors.numpy
+
+from electra_tf.errors import UserError
+from electra_tf.interop.conversion import ConversionConfig, convert
+from electra_tf.interop.formats import find_format
+from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
+from tests.electra_tf.interop.models import HUGGINGFACE_DATA, TF1_DATA, read
+
+SMALL = HUGGINGFACE_DATA / "small"
+
+
+def run(source: pathlib.Path | str, target: str, output: pathlib.Path, **more) -> list[str]:
+    lines: list[str] = []
+    config = ConversionConfig(
+        source=str(source), target_format=target, output_dir=str(output), **more
+    )
+    convert(config, lines.append)
+    return lines
+
+
+def test_all_that_is_left_out_is_said(tmp_path):
+    lines = run(SMALL, "kerashub", tmp_path / "kerashub")
+    assert lines[0] == f"From:   {SMALL} (huggingface)"
+    assert "2 layers, 16 hidden, 4 heads, discriminator, generator" in lines[1]
+    reported = [line for line in lines if line.startswith("No counterpart: ")]
+    assert "No counterpart: discriminator_predictions: 4 arrays" in reported
+    assert "No counterpart: generator: 32 arrays" in reported
+    assert lines[-1] == f"Output: {tmp_path / 'kerashub'} (kerashub)"
+    assert read(tmp_path / "kerashub", "kerashub").description.encoder.hidden_size == 16
+
+
+def test_a_folder_with_content_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    with pytest.raises(UserError, match="is not empty"):
+        run(SMALL, "huggingface", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    run(SMALL, "huggingface", tmp_path, overwrite=True)
+    assert (tmp_path / "generator/model.safetensors").exists()
+    with pytest.raises(UserError, match="is a file"):
+        run(SMALL, "huggingface", tmp_path / "mine.txt")
+
+
+def test_rows_without_a_token_get_unused_ones(tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(SMALL / "discriminator", source)
+    tokens = (source / "vocab.txt").read_text().splitlines()
+    (source / "vocab.txt").write_text("\n".join(tokens[:-2]))
+    lines = run(source, "electra_tf", tmp_path / "ours")
+    assert any("2 embeddings of no token" in line for line in lines)
+    written = (tmp_path / "ours/vocab.txt").read_text().splitlines()
+    assert written == [*tokens[:-2], "[unused_row_46]", "[unused_row_47]"]
+    (source / "vocab.txt").write_text("\n".join([*tokens, "more"]))
+    with pytest.raises(UserError, match="49 tokens and the model 48 embeddings"):
+        run(source, "electra_tf", tmp_path / "again")
+
+
+def test_the_authors_checkpoints_need_a_vocabulary(tmp_path):
+    source = TF1_DATA / "finetuning/heads/multi/model.ckpt"
+    with pytest.raises(UserError, match="give --vocab_file"):
+        run(source, "huggingface", tmp_path / "there")
+    assert not (tmp_path / "there").exists()
+    size = read(source, "tf1").description.encoder.vocab_size
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokens = [*special, *(f"w{i}" for i in range(size - len(special)))]
+    (tmp_path / "v.txt").write_text("".join(f"{token}\n" for token in tokens))
+    more = {"vocab_file": str(tmp_path / "v.txt"), "num_attention_heads": 4}
+    run(source, "huggingface", tmp_path / "there", **more)
+    config = json.loads((tmp_path / "there/sts/config.json").read_text())
+    assert config["num_attention_heads"] == 4
+    with pytest.raises(UserError, match="--num_attention_heads is for checkpoints of the auth"):
+        run(SMALL, "tf1", tmp_path / "more", **more)
+    # One folder a task, as a Hugging Face model has one head.
+    assert (tmp_path / "there/sts/model.safetensors").exists()
+    assert (tmp_path / "there/chunk/vocab.txt").read_text().splitlines() == tokens
+
+
+def test_an_encoder_that_is_not_whole_is_refused(tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(SMALL / "discriminator", source)
+    tensors = safetensors.numpy.load_file(source / "model.safetensors")
+    del tensors["electra.encoder.layer.1.output.dense.bias"]
+    safetensors.numpy.save_file(tensors, source / "model.safetensors")
+    with pytest.raises(UserError, match="lacks 1 variables of the model:\n  electra/encoder/"):
+        run(source, "tf1", tmp_path / "there")
+    assert not (tmp_path / "there").exists()
+
+
+def test_what_is_no_checkpoint(tmp_path):
+    with pytest.raises(UserError, match="holds no checkpoint"):
+        find_format(str(tmp_path), "--from")
+    with pytest.raises(UserError, match=r"there is no checkpoint .*/x \(no .*/x\.index\)"):
+        find_format(str(tmp_path / "x"), "--from")
+
+
+def test_a_name_is_that_of_a_model_of_ours(tmp_path):
+    model = tmp_path / "models" / "mine"
+    model.mkdir(parents=True)
+    assert resolve_checkpoint("mine", str(tmp_path)) == str(model)
+    assert resolve_checkpoint(str(SMALL), str(tmp_path)) == str(SMALL)
+    assert resolve_checkpoint("absent", str(tmp_path)) == "absent"
+
+
+def test_settings_are_known_without_weights(tmp_path):
+    for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
+        shutil.copy(SMALL / "discriminator" / name, tmp_path)
+    settings = saved_hyperparameters(str(tmp_path))
+    assert settings["embedding_size"] == 8
+    assert settings["model_hparam_overrides"]["num_hidden_layers"] == 2
+    assert settings["do_lower_case"] is False
+    assert settings["vocab_file"] == str(tmp_path / "vocab.txt")
+    run(SMALL, "kerashub", tmp_path / "kerashub")
+    settings = saved_hyperparameters(str(tmp_path / "kerashub"))
+    assert settings["vocab_size"] == 48
+    assert pathlib.Path(settings["vocab_file"]).name == "vocabulary.txt"

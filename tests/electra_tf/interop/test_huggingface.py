@@ -1,0 +1,315 @@
+"""Hugging Face folders against outputs that transformers computed, and round trips."""
+
+import dataclasses
+import json
+import shutil
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from electra_tf.errors import UserError
+from electra_tf.interop.checkpoint import ModelCheckpoint, ModelDescription, TaskDescription
+from electra_tf.interop.formats import FORMATS
+from electra_tf.interop.own_hyperparameters import own_hyperparameters
+from tests.electra_tf.interop.models import (
+    HUGGINGFACE_DATA,
+    assert_same_arrays,
+    outputs,
+    read,
+    tiny_pretraining_checkpoint,
+)
+
+HUGGINGFACE = FORMATS["huggingface"]
+TOLERANCE = 1e-5
+
+
+def stored(name: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Returns inputs and outputs of a folder of test data."""
+    arrays = dict(np.load(HUGGINGFACE_DATA / name / "outputs.npz"))
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    return {n: arrays.pop(n) for n in names}, arrays
+
+
+def assert_agree(ours: np.ndarray, theirs: np.ndarray, mask: np.ndarray) -> None:
+    """Compares real tokens: what is computed at padding is nobody's business."""
+    assert np.abs(ours - theirs)[mask == 1].max() < TOLERANCE
+    assert np.std(theirs[mask == 1]) > 0.1
+
+
+@pytest.mark.parametrize("size", ["small", "base", "large"])
+def test_both_models_of_a_size_compute_what_transformers_does(size):
+    checkpoint = read(HUGGINGFACE_DATA / size, "huggingface")
+    inputs, discriminator = stored(f"{size}/discriminator")
+    _, generator = stored(f"{size}/generator")
+    ours = outputs(checkpoint, inputs)
+    mask = inputs["attention_mask"]
+    assert_agree(ours["discriminator"], discriminator["logits"], mask)
+    assert_agree(ours["generator"], generator["logits"], mask)
+    assert checkpoint.notes == ()
+    # The embeddings are shared, and only the discriminator's.
+    assert not checkpoint.part("generator/embeddings/")
+    has_projection = bool(checkpoint.part("electra/embeddings_project/"))
+    assert has_projection == (size == "small")
+
+
+def test_a_discriminator_or_a_generator_alone():
+    inputs, theirs = stored("small/discriminator")
+    checkpoint = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    ours = outputs(checkpoint, inputs)
+    assert_agree(ours["discriminator"], theirs["logits"], inputs["attention_mask"])
+    assert own_hyperparameters(checkpoint)["uniform_generator"]
+    _, theirs = stored("small/generator")
+    checkpoint = read(HUGGINGFACE_DATA / "small/generator", "huggingface")
+    ours = outputs(checkpoint, inputs)
+    assert_agree(ours["generator"], theirs["logits"], inputs["attention_mask"])
+    assert own_hyperparameters(checkpoint)["electra_objective"] is False
+
+
+def test_a_pytorch_file_is_read_without_pytorch():
+    checkpoint = read(HUGGINGFACE_DATA / "pytorch_bin", "huggingface")
+    inputs, theirs = stored("pytorch_bin")
+    ours = outputs(checkpoint, inputs)
+    assert_agree(ours["discriminator"], theirs["logits"], inputs["attention_mask"])
+    assert checkpoint.notes == ()
+    assert (checkpoint.description.do_lower_case, checkpoint.description.strip_accents) == (
+        False,
+        False,
+    )
+
+
+def test_the_activation_and_epsilon_of_the_configuration_count():
+    checkpoint = read(HUGGINGFACE_DATA / "gelu_new", "huggingface")
+    encoder = checkpoint.description.encoder
+    assert (encoder.hidden_act, encoder.layer_norm_epsilon) == ("gelu_tanh", 1e-5)
+    inputs, theirs = stored("gelu_new")
+    ours = outputs(checkpoint, inputs)
+    assert_agree(ours["discriminator"], theirs["logits"], inputs["attention_mask"])
+    exact = dataclasses.replace(encoder, hidden_act="gelu")
+    changed = dataclasses.replace(checkpoint.description, encoder=exact)
+    ours = outputs(dataclasses.replace(checkpoint, description=changed), inputs)
+    assert np.abs(ours["discriminator"] - theirs["logits"]).max() > 10 * TOLERANCE
+
+
+def test_tags_and_answers():
+    checkpoint = read(HUGGINGFACE_DATA / "token_classification", "huggingface")
+    (task,) = checkpoint.description.tasks
+    assert task == TaskDescription("names", "tagging", ("O", "B-X", "I-X"))
+    inputs, theirs = stored("token_classification")
+    ours = outputs(checkpoint, inputs)["names"]
+    assert_agree(ours, theirs["logits"], inputs["attention_mask"])
+
+    checkpoint = read(HUGGINGFACE_DATA / "question_answering", "huggingface")
+    inputs, theirs = stored("question_answering")
+    ours = outputs(checkpoint, inputs)["qa"]
+    for i, name in enumerate(("start_logits", "end_logits")):
+        assert_agree(ours[..., i], theirs[name], inputs["attention_mask"])
+    settings = own_hyperparameters(checkpoint)
+    assert not settings["joint_prediction"]
+    assert not settings["answerable_classifier"]
+
+
+def test_a_two_layer_head_has_no_counterpart():
+    checkpoint = read(HUGGINGFACE_DATA / "sequence_classification", "huggingface")
+    assert checkpoint.description.tasks == ()
+    (note,) = checkpoint.notes
+    assert "classifier.dense and classifier.out_proj" in note
+    assert {name.split("/")[0] for name in checkpoint.arrays} == {"electra"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["small", "base", "large", "small/generator", "token_classification", "question_answering"],
+)
+def test_tensors_survive_a_round_trip(name, tmp_path):
+    folder = HUGGINGFACE_DATA / name
+    HUGGINGFACE.write(read(folder, "huggingface"), str(tmp_path / "there"))
+    files = [path.relative_to(folder) for path in folder.rglob("model.safetensors")]
+    assert files
+    for path in files:
+        before = safetensors.numpy.load_file(folder / path)
+        after = safetensors.numpy.load_file(tmp_path / "there" / path)
+        assert_same_arrays(after, before)
+        vocabulary = (folder / path).with_name("vocab.txt").read_bytes()
+        assert (tmp_path / "there" / path).with_name("vocab.txt").read_bytes() == vocabulary
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"untied_generator": False},
+        {"untied_generator_embeddings": True},
+        {"electra_objective": False},
+        {"uniform_generator": True},
+    ],
+    ids=lambda overrides: next(iter(overrides), "default"),
+)
+def test_our_pretraining_survives_a_round_trip(make_config, tmp_path, overrides):
+    before = tiny_pretraining_checkpoint(make_config, **overrides)
+    assert HUGGINGFACE.write(before, str(tmp_path)) == []
+    after = read(tmp_path, "huggingface")
+    assert_same_arrays(dict(after.arrays), dict(before.arrays))
+    settings = own_hyperparameters(after)
+    for name, value in overrides.items():
+        assert settings[name] == value
+    assert after.description.encoder == before.description.encoder
+
+
+def finetuned(kind: str, *, units: int = 3, layers: dict | None = None) -> ModelCheckpoint:
+    """Returns the encoder of the test data with a random head."""
+    encoder = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    random = np.random.default_rng(1)
+    hidden = encoder.description.encoder.hidden_size
+    layers = layers or {"dense": (hidden, units)}
+    arrays = encoder.part("electra/")
+    for name, (rows, columns) in layers.items():
+        kernel = random.normal(size=(rows, columns)).astype(np.float32)
+        arrays[f"task_specific/mine/{name}/kernel"] = kernel
+        bias = random.normal(size=columns).astype(np.float32)
+        arrays[f"task_specific/mine/{name}/bias"] = bias
+    labels = () if kind in ("qa", "regression") else tuple(f"l{i}" for i in range(units))
+    description = dataclasses.replace(
+        encoder.description, tasks=(TaskDescription("mine", kind, labels),)
+    )
+    return ModelCheckpoint(description=description, arrays=arrays)
+
+
+@pytest.mark.parametrize(
+    ("kind", "units"), [("classification", 3), ("multilabel", 8), ("regression", 1)]
+)
+def test_one_layer_is_exactly_two(kind, units, tmp_path):
+    before = finetuned(kind, units=units)
+    notes = HUGGINGFACE.write(before, str(tmp_path))
+    assert len(notes) == (kind == "regression")
+    after = read(tmp_path, "huggingface")
+    assert after.description.tasks == before.description.tasks
+    assert_same_arrays(dict(after.arrays), dict(before.arrays))
+    # What transformers computes: out_proj(gelu(dense(x))).
+    tensors = safetensors.numpy.load_file(tmp_path / "model.safetensors")
+    x = np.random.default_rng(2).normal(size=(5, 16)).astype(np.float32)
+    inner = x @ tensors["classifier.dense.weight"].T + tensors["classifier.dense.bias"]
+    from scipy.special import ndtr
+
+    gelu = inner * ndtr(inner)
+    outer = gelu @ tensors["classifier.out_proj.weight"].T + tensors["classifier.out_proj.bias"]
+    ours = x @ before.arrays["task_specific/mine/dense/kernel"]
+    ours = ours + before.arrays["task_specific/mine/dense/bias"]
+    np.testing.assert_allclose(outer, ours, atol=TOLERANCE)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["architectures"] == ["ElectraForSequenceClassification"]
+
+
+def test_heads_without_counterpart_are_reported(tmp_path):
+    notes = HUGGINGFACE.write(finetuned("classification", units=9), str(tmp_path / "many"))
+    assert "9 outputs are more than half of the hidden size 16" in notes[0]
+    config = json.loads((tmp_path / "many/config.json").read_text())
+    assert config["architectures"] == ["ElectraModel"]
+    tensors = safetensors.numpy.load_file(tmp_path / "many/model.safetensors")
+    assert "embeddings.word_embeddings.weight" in tensors
+    assert not any(name.startswith(("electra.", "classifier.")) for name in tensors)
+
+    joint = {"dense": (16, 1), "qa_hidden": (32, 4), "dense_1": (4, 1)}
+    notes = HUGGINGFACE.write(finetuned("qa", layers=joint), str(tmp_path / "joint"))
+    assert "--joint_prediction=false" in notes[0]
+    plain = {"dense": (16, 1), "dense_1": (16, 1), "dense_2": (16, 1)}
+    notes = HUGGINGFACE.write(finetuned("qa", layers=plain), str(tmp_path / "plain"))
+    assert notes == ["task_specific/mine: dense_2 (whether there is an answer)"]
+    assert_same_arrays(
+        read(tmp_path / "plain", "huggingface").part("task_specific/mine/dense_1/"),
+        finetuned("qa", layers=plain).part("task_specific/mine/dense_1/"),
+    )
+
+
+def test_half_precision_becomes_float32(tmp_path):
+    folder = tmp_path / "half"
+    shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", folder)
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    halves = {name: value.astype(ml_dtypes.bfloat16) for name, value in tensors.items()}
+    safetensors.numpy.save_file(halves, folder / "model.safetensors")
+    name = "electra/embeddings/word_embeddings"
+    value = read(folder, "huggingface").arrays[name]
+    assert value.dtype == np.float32
+    expected = tensors["electra.embeddings.word_embeddings.weight"].astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(value, expected.astype(np.float32))
+
+
+def test_shards_and_a_vocabulary_inside_of_the_tokenizer(tmp_path):
+    folder = tmp_path / "shards"
+    shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", folder)
+    whole = read(folder, "huggingface")
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    index = {name: f"part{i % 2}.safetensors" for i, name in enumerate(tensors)}
+    for file in set(index.values()):
+        part = {name: v for name, v in tensors.items() if index[name] == file}
+        safetensors.numpy.save_file(part, folder / file)
+    content = json.dumps({"weight_map": index})
+    (folder / "model.safetensors.index.json").write_text(content)
+    tokens = (folder / "vocab.txt").read_text().splitlines()
+    (folder / "vocab.txt").unlink()
+    model = {"type": "WordPiece", "vocab": {token: i for i, token in enumerate(tokens)}}
+    normalizer = {"type": "BertNormalizer", "lowercase": True, "strip_accents": False}
+    (folder / "tokenizer.json").write_text(
+        json.dumps({"model": model, "normalizer": normalizer})
+    )
+    (folder / "tokenizer_config.json").write_text("{}")
+    checkpoint = read(folder, "huggingface")
+    assert_same_arrays(dict(checkpoint.arrays), dict(whole.arrays))
+    assert checkpoint.description.vocabulary == whole.description.vocabulary
+    assert checkpoint.description.do_lower_case
+    assert not checkpoint.description.strip_accents
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_act": "silu"}, "hidden_act must be one of gelu"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type must be"),
+    ],
+)
+def test_other_encoders_are_refused(tmp_path, change, message):
+    folder = tmp_path / "other"
+    shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(UserError, match=message):
+        HUGGINGFACE.read(str(folder))
+
+
+def test_no_weights_and_damaged_weights(tmp_path):
+    folder = tmp_path / "empty"
+    shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", folder)
+    (folder / "model.safetensors").write_bytes(b"not a header")
+    with pytest.raises(UserError, match="safetensors cannot be read"):
+        HUGGINGFACE.read(str(folder))
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="holds no weights"):
+        HUGGINGFACE.read(str(folder))
+
+
+def test_what_the_tokenizer_here_cannot_do_is_noted(tmp_path):
+    folder = tmp_path / "tokenizer"
+    shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", folder)
+    settings = {"do_lower_case": False, "strip_accents": True, "tokenize_chinese_chars": False}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    accents, characters = HUGGINGFACE.read(str(folder)).notes
+    assert "strip_accents" in accents
+    assert "tokenize_chinese_chars" in characters
+
+
+def test_description_of_an_encoder_names_the_published_size():
+    encoder = read(HUGGINGFACE_DATA / "base", "huggingface").description.encoder
+    base = dataclasses.replace(
+        encoder,
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+        embedding_size=768,
+        max_position_embeddings=512,
+    )
+    settings = ModelDescription(encoder=base).model_settings()
+    assert settings["model_size"] == "base"
+    assert settings["model_hparam_overrides"] == {}

@@ -1,0 +1,121 @@
+"""Runs that start from checkpoints of other formats."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from electra_tf import training
+from electra_tf.config import PretrainingConfig
+from electra_tf.encoder import Encoder
+from electra_tf.errors import UserError
+from electra_tf.interop.formats import FORMATS
+from finetune.config import FinetuningConfig
+from finetune.pretrained import find_checkpoint, load_encoder
+from tests.conftest import tiny_settings
+from tests.electra_tf.interop.models import read, tiny_pretraining_checkpoint
+
+SHAPE = ("vocab_size", "embedding_size", "model_hparam_overrides")
+
+
+@pytest.fixture
+def published(make_config, tmp_path) -> str:
+    """A discriminator alone, as Hugging Face publishes it, with the tiny vocabulary."""
+    whole = tiny_pretraining_checkpoint(make_config)
+    arrays = {k: v for k, v in whole.arrays.items() if not k.startswith("generator")}
+    alone = dataclasses.replace(whole, arrays=arrays)
+    FORMATS["huggingface"].write(alone, str(tmp_path / "published"))
+    return str(tmp_path / "published")
+
+
+def config_from(published: str, tiny_data, tmp_path, **more) -> PretrainingConfig:
+    """Returns a configuration without sizes and vocabulary of its own."""
+    settings = tiny_settings(tiny_data, tmp_path)
+    for name in SHAPE:
+        del settings[name]
+    return PretrainingConfig.create(**{**settings, "init_checkpoint": published, **more})
+
+
+def test_pretraining_goes_on_from_a_discriminator_alone(published, tiny_data, tmp_path):
+    config = config_from(published, tiny_data, tmp_path, num_train_steps=1, learning_rate=0.0)
+    assert config.model_hparam_overrides["hidden_size"] == 16
+    lines: list[str] = []
+    training.train(config, lines.append)
+    source = read(published, "huggingface")
+    trained = read(config.model_dir, "electra_tf")
+    # With a rate of 0 the weights are those of the start.
+    for name, value in source.arrays.items():
+        np.testing.assert_array_equal(trained.arrays[name], value, err_msg=name)
+    assert trained.part("generator/encoder/")
+    said = "\n".join(lines)
+    assert f"Loaded from {published}, variables:" in said
+    matched, missing, unused = (
+        next(line for line in lines if line.startswith(f"  {kind}")).split()[1]
+        for kind in ("matched", "missing", "unused")
+    )
+    fresh = [name for name in trained.weights if name.startswith("generator")]
+    assert (int(matched), int(missing), int(unused)) == (
+        len(source.arrays),
+        len(fresh),
+        0,
+    )
+
+
+def test_a_run_that_has_begun_wins_over_its_start(published, tiny_data, tmp_path):
+    config = config_from(published, tiny_data, tmp_path, num_train_steps=1)
+    training.train(config, lambda message: None)
+    first = read(config.model_dir, "electra_tf")
+    # It describes itself: what it started from may be gone.
+    again = config_from(
+        str(tmp_path / "gone"), tiny_data, tmp_path, num_train_steps=1, learning_rate=0.0
+    )
+    lines: list[str] = []
+    training.train(again, lines.append)
+    assert not any("Loaded from" in line for line in lines)
+    after = read(config.model_dir, "electra_tf")
+    for name, value in first.weights.items():
+        np.testing.assert_array_equal(after.arrays[name], value)
+
+
+def test_less_than_the_encoder_fails_before_anything_is_written(published, tiny_data, tmp_path):
+    overrides = {"num_hidden_layers": 3}
+    config = config_from(published, tiny_data, tmp_path, model_hparam_overrides=overrides)
+    assert config.model_hparam_overrides["hidden_size"] == 16
+    with pytest.raises(UserError, match="lacks 16 variables of the model"):
+        training.train(config, lambda message: None)
+    overrides = {"num_hidden_layers": 1}
+    config = config_from(published, tiny_data, tmp_path, model_hparam_overrides=overrides)
+    with pytest.raises(UserError, match="16 variables are only in the checkpoint"):
+        training.train(config, lambda message: None)
+    with pytest.raises(UserError, match="--init_checkpoint: there is no checkpoint"):
+        config_from(str(tmp_path / "gone"), tiny_data, tmp_path)
+
+
+def test_fine_tuning_takes_sizes_and_vocabulary(published, make_config, tmp_path):
+    whole = tiny_pretraining_checkpoint(make_config)
+    for name in ("tf1", "kerashub"):
+        FORMATS[name].write(whole, str(tmp_path / name))
+    for path in (published, str(tmp_path / "kerashub")):
+        config = FinetuningConfig.create(
+            data_dir=str(tmp_path), model_name="m", init_checkpoint=path, task_names=("cola",)
+        )
+        assert config.encoder.hidden_size == 16
+        assert config.vocab_file.startswith(path)
+        encoder = Encoder(config.encoder)
+        report = load_encoder(find_checkpoint(config), encoder, lambda message: None)
+        assert report.missing == ()
+        expected = whole.arrays["electra/encoder/layer_1/output/dense/kernel"]
+        kernel = encoder.encoder_layers[1].output_projection.kernel
+        np.testing.assert_array_equal(kernel.numpy(), expected)
+    # The authors' checkpoints do not say what they are: the flags do.
+    path = str(tmp_path / "tf1")
+    config = FinetuningConfig.create(
+        data_dir=str(tmp_path),
+        model_name="m",
+        init_checkpoint=path,
+        task_names=("cola",),
+        model_hparam_overrides={"num_hidden_layers": 2},
+    )
+    encoder = Encoder(config.encoder)
+    with pytest.raises(UserError, match="is of another shape than the model"):
+        load_encoder(path, encoder, lambda message: None)

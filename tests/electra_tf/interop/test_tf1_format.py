@@ -1,0 +1,105 @@
+"""The authors' checkpoints: real ones of their code, and round trips with moments."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+from electra_tf.interop.formats import FORMATS
+from electra_tf.interop.own_format import load_model
+from electra_tf.interop.own_hyperparameters import own_hyperparameters
+from tests.electra_tf.interop.models import (
+    TF1_DATA,
+    assert_same_arrays,
+    read,
+    tiny_pretraining_checkpoint,
+)
+
+TF1 = FORMATS["tf1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "recorded"),
+    [
+        ("default", "default"),
+        ("tied_all", "tied_all"),
+        ("untied_embeddings", "untied_generator_embeddings"),
+    ],
+)
+def test_sizes_follow_from_the_shapes(name, recorded):
+    checkpoint = TF1.read(str(TF1_DATA / f"pretraining/ckpt_{name}"))
+    configs = json.loads((TF1_DATA / "pretraining/forward_config.json").read_text())[recorded]
+    encoder = dataclasses.asdict(checkpoint.description.encoder)
+    for field, value in configs["bert_config"].items():
+        # The authors' rule is 64 units a head, from which these small models depart.
+        assert encoder[field] == (1 if field == "num_attention_heads" else value), field
+    if name != "tied_all":
+        generator = dataclasses.asdict(checkpoint.description.generator)
+        for field, value in configs["generator_config"].items():
+            assert generator[field] == value, field
+    assert checkpoint.has_discriminator
+    assert checkpoint.has_generator_encoder == (name != "tied_all")
+    own = name == "untied_embeddings"
+    assert bool(checkpoint.part("generator/embeddings/")) == own
+    assert "global_step" not in checkpoint.arrays
+
+
+def test_released_checkpoints_become_ours_and_come_back(tmp_path):
+    """Released ones lie in a folder with several files and their own vocabulary."""
+    released = tmp_path / "electra_small"
+    released.mkdir()
+    for path in (TF1_DATA / "pretraining").glob("ckpt_default.*"):
+        shutil.copy(path, released)
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [f"w{i}" for i in range(695)]
+    (released / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    before = read(released, "tf1")
+    FORMATS["electra_tf"].write(before, str(tmp_path / "ours"))
+    ours = read(tmp_path / "ours", "electra_tf")
+    assert_same_arrays(dict(ours.arrays), dict(before.arrays))
+    assert ours.step == before.step
+    TF1.write(ours, str(tmp_path / "back"))
+    after = read(tmp_path / "back", "tf1")
+    assert_same_arrays(dict(after.arrays), dict(before.arrays))
+    assert after.description.generator == before.description.generator
+    assert after.description.vocabulary == before.description.vocabulary
+
+
+def test_moments_and_step_have_the_authors_names(make_config, tmp_path):
+    before = tiny_pretraining_checkpoint(make_config, slots=True)
+    assert TF1.write(before, str(tmp_path / "tf1")) == []
+    prefix = tf.train.latest_checkpoint(str(tmp_path / "tf1"))
+    reader = tf.train.load_checkpoint(prefix)
+    assert reader.get_tensor("global_step") == 7
+    assert reader.get_tensor("global_step").dtype == np.int64
+    name = "electra/encoder/layer_1/attention/self/key/kernel/adam_v"
+    np.testing.assert_array_equal(reader.get_tensor(name), before.arrays[name])
+    after = read(tmp_path / "tf1", "tf1")
+    assert_same_arrays(dict(after.arrays), dict(before.arrays))
+    assert own_hyperparameters(after) == own_hyperparameters(before)
+
+
+def test_finetuned_models_of_the_authors():
+    checkpoint = TF1.read(str(TF1_DATA / "finetuning/heads/qa_joint_cls/model.ckpt"))
+    (task,) = checkpoint.description.tasks
+    assert (task.name, task.kind) == ("squad", "qa")
+    settings = own_hyperparameters(checkpoint)
+    assert settings["joint_prediction"]
+    assert settings["answerable_classifier"]
+    checkpoint = TF1.read(str(TF1_DATA / "finetuning/heads/multi/model.ckpt"))
+    kinds = {task.name: task.kind for task in checkpoint.description.tasks}
+    assert kinds["sts"] == "regression"
+    assert kinds["chunk"] == "tagging"
+    model = load_model(checkpoint).model
+    assert model.head("squad").joint_prediction
+    kernel = model.head("chunk").dense.kernel.numpy()
+    np.testing.assert_array_equal(kernel, checkpoint.arrays["task_specific/chunk/dense/kernel"])
+
+
+def test_another_checkpoint_of_tensorflow(tmp_path):
+    tf.train.Checkpoint(v=tf.Variable(1.0)).save(str(tmp_path / "other"))
+    with pytest.raises(UserError, match="no checkpoint of the authors' code"):
+        TF1.read(str(tmp_path))

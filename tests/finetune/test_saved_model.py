@@ -1,0 +1,33 @@
+"""Fine-tuned models are rebuilt from `config.json`, without their tasks' data."""
+
+import pathlib
+import shutil
+
+import numpy as np
+
+from electra_tf.interop.formats import FORMATS
+from electra_tf.interop.own_format import load_model
+from finetune.saved_model import task_kind
+from finetune.training import run
+
+
+def test_a_trained_model_is_rebuilt_without_its_data(make_finetuning_config, tmp_path):
+    config = make_finetuning_config(do_eval=False)
+    run(config, lambda message: None)
+    folder = shutil.copytree(f"{config.model_dir}_1", tmp_path / "copy")
+    for name in ("cola", "chunk"):
+        assert name not in {path.name for path in pathlib.Path(folder).iterdir()}
+    checkpoint = FORMATS["electra_tf"].read(str(folder))
+    (task,) = checkpoint.description.tasks
+    assert (task.name, task.kind, task.labels) == ("cola", "classification", ("0", "1"))
+    assert checkpoint.step > 0
+    # The moments of training are there too, under the authors' names.
+    assert np.any(checkpoint.slots["task_specific/cola/dense/kernel/adam_v"])
+    model = load_model(checkpoint).model
+    kernel = model.head("cola").dense.kernel.numpy()
+    np.testing.assert_array_equal(kernel, checkpoint.arrays["task_specific/cola/dense/kernel"])
+
+
+def test_kinds_of_the_authors_tasks():
+    kinds = [task_kind(name) for name in ("mnli", "sts", "chunk", "squad", "newsqa")]
+    assert kinds == ["classification", "regression", "tagging", "qa", "qa"]
