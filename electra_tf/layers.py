@@ -233,7 +233,7 @@ def attention_softmax(
     return tf.cast(random_bits.dropout(probs, rate, key), scores.dtype)
 
 
-@fused("activation", biases={1: 0})
+@fused("activation", sum_apart=True)
 def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor:
     """Returns `activation(x + bias)`; "gelu" is the exact one, with erf."""
     x32 = _float32(x) + bias
@@ -252,7 +252,7 @@ def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -
     return centered * tf.math.rsqrt(variance + epsilon) * gamma + beta
 
 
-@fused("rate", "epsilon", sum_apart=True, biases={2: 0, 4: None})
+@fused("rate", "epsilon", sum_apart=True)
 def add_norm(
     x: tf.Tensor,
     residual: tf.Tensor,
@@ -285,7 +285,7 @@ def norm_dropout(
     )
 
 
-@fused("activation", "epsilon", sum_apart=True, biases={1: 0, 3: None})
+@fused("activation", "epsilon", sum_apart=True)
 def activation_norm(
     x: tf.Tensor,
     bias: tf.Tensor,
