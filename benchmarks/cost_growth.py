@@ -27,7 +27,8 @@ from collections.abc import Iterable
 from absl import flags
 
 from benchmarks.cost_plots import plot_growth
-from benchmarks.pretraining_step import SPECIAL, StepChild, our_step_command
+from benchmarks.pretraining_step import StepChild, our_step_command
+from benchmarks.random_run import SPECIAL
 from benchmarks.side_by_side import NUM_CORES, describe_machine
 from benchmarks.worker_processes import WorkerRun, measure_workers
 from electra_tf.atomic_files import write_atomically

@@ -12,13 +12,11 @@ import sys
 import time
 from typing import Any
 
+from benchmarks.random_run import SPECIAL, create_run
 from benchmarks.side_by_side import NUM_CORES, Child, our_command
 from electra_tf import config as configs
 from electra_tf.config import PretrainingConfig
 from electra_tf.errors import UserError
-
-# Ids of the published BERT vocabulary, whose words begin about 1000.
-SPECIAL = {"cls": 101, "sep": 102, "mask": 103, "first_ordinary": 1000}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,71 +59,27 @@ def serve(config_json: str) -> None:
     from pretrain_data.quiet import import_tensorflow
 
     import_tensorflow()
-    import keras
     import tensorflow as tf
 
     from electra_tf import metrics
-    from electra_tf.optimizer import create_optimizer
-    from electra_tf.pretrain_helpers import SpecialTokenIds
-    from electra_tf.pretraining_model import PretrainingModel
-    from electra_tf.strategies import create_strategy
-    from electra_tf.train_step import TrainingSteps
 
-    config = PretrainingConfig(**json.loads(config_json))
-    keras.utils.set_random_seed(config.seed)
-    strategy = create_strategy(config.strategy)
-    with strategy.scope():
-        special = [SPECIAL[name] for name in SpecialTokenIds._fields]
-        model = PretrainingModel(config, SpecialTokenIds(*special))
-        optimizer = create_optimizer(config)
-        optimizer.build(model.trainable_variables)
-        step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        steps = TrainingSteps(
-            model,
-            optimizer,
-            strategy,
-            step,
-            seed=config.seed,
-            clip_norm=config.clip_norm,
-            jit_compile=config.jit_compile,
-        )
+    run = create_run(PretrainingConfig(**json.loads(config_json)))
     gpus = tf.config.list_logical_devices("GPU")
-    iterator = iter(strategy.experimental_distribute_dataset(random_batches(config)))
     for line in sys.stdin:
         start, cpu_start = time.perf_counter(), time.process_time()
-        steps.run(iterator, int(line))
-        values = metrics.finalize(steps.read_metrics())
+        run.steps.run(run.iterator, int(line))
+        values = metrics.finalize(run.steps.read_metrics())
         answer = Answer(
             seconds=time.perf_counter() - start,
             cpu_seconds=time.process_time() - cpu_start,
             loss=values["train/loss"],
-            parameters=model.count_params(),
+            parameters=run.model.count_params(),
             max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             peak_device_bytes=(
                 tf.config.experimental.get_memory_info("GPU:0")["peak"] if gpus else None
             ),
         )
         print(json.dumps(dataclasses.asdict(answer)), flush=True)
-
-
-def random_batches(config: PretrainingConfig) -> Any:
-    """Returns an endless `tf.data.Dataset` of full rows."""
-    import tensorflow as tf
-
-    def features(index: tf.Tensor) -> dict[str, tf.Tensor]:
-        ids = tf.random.stateless_uniform(
-            [config.train_batch_size, config.max_seq_length - 2],
-            seed=[config.seed, index],
-            minval=SPECIAL["first_ordinary"],
-            maxval=config.vocab_size,
-            dtype=tf.int32,
-        )
-        ids = tf.pad(ids, [[0, 0], [1, 0]], constant_values=SPECIAL["cls"])
-        ids = tf.pad(ids, [[0, 0], [0, 1]], constant_values=SPECIAL["sep"])
-        mask, segments = tf.ones_like(ids), tf.zeros_like(ids)
-        return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
-
-    return tf.data.Dataset.range(tf.int64.max).map(features).prefetch(tf.data.AUTOTUNE)
 
 
 def our_step_command(config: PretrainingConfig) -> list[str]:

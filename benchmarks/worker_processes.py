@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.pretraining_step import SPECIAL
+from benchmarks.random_run import SPECIAL
 from benchmarks.side_by_side import NO_GPU
 from electra_tf.config import PretrainingConfig
 from electra_tf.errors import UserError

@@ -20,7 +20,8 @@ MODEL_SIZES = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}
 HEAD_SIZE = 64
 INTERMEDIATE_RATIO = 4
 SMALL_EMBEDDING_SIZE = 128
-PRECISIONS = ("float32", "mixed_bfloat16")
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+OPTIMIZERS = ("adam", "lamb")
 STRATEGIES = ("one_device",)
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 
@@ -114,6 +115,7 @@ class PretrainingConfig:
     )
 
     learning_rate: float = option(5e-4, "Peak learning rate; 2e-4 for base and large.")
+    optimizer: str = option("adam", "The authors' Adam, or LAMB for large batches.", OPTIMIZERS)
     lr_decay_power: float = option(1.0, "Power of the polynomial decay; 1 is linear.")
     weight_decay_rate: float = option(0.01, "Decoupled decay of all but LayerNorm and biases.")
     num_warmup_steps: int = option(10_000, "Steps over which the rate rises from 0.")
@@ -150,6 +152,9 @@ class PretrainingConfig:
 
     max_seq_length: int = option(128, "Tokens a sequence; that of the records.")
     train_batch_size: int = option(128, "Sequences a step, over all devices.")
+    gradient_accumulation_steps: int = option(
+        1, "Parts that a step's batch is computed in, one after another, to save memory."
+    )
     eval_batch_size: int = option(128, "Sequences a step of evaluation.")
     num_eval_steps: int = option(100, "Batches of one evaluation, at most.")
 
@@ -181,6 +186,9 @@ class PretrainingConfig:
     strategy: str = option("one_device", "How the work is spread over devices.", STRATEGIES)
     precision: str = option("float32", "Arithmetic of the matrix products.", PRECISIONS)
     jit_compile: bool = option(False, "Compile the whole step with XLA; pays on a GPU.")
+    rematerialize: bool = option(
+        False, "Compute encoder layers anew in the backward pass: slower, in less memory."
+    )
 
     @classmethod
     def create(cls, **given: Any) -> "PretrainingConfig":
@@ -248,6 +256,7 @@ class PretrainingConfig:
             "num_eval_steps",
             "max_seq_length",
             "train_batch_size",
+            "gradient_accumulation_steps",
             "eval_batch_size",
             "temperature",
             "generator_layers",
@@ -268,11 +277,16 @@ class PretrainingConfig:
                 raise UserError(f"--{name} must not be negative, it is {getattr(self, name)}")
         if not 0 < self.mask_prob < 1:
             raise UserError(f"--mask_prob must lie between 0 and 1, not {self.mask_prob}")
-        for name, choices in (("precision", PRECISIONS), ("strategy", STRATEGIES)):
+        for name, choices in (
+            ("precision", PRECISIONS),
+            ("strategy", STRATEGIES),
+            ("optimizer", OPTIMIZERS),
+        ):
             if getattr(self, name) not in choices:
                 raise UserError(
                     f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
                 )
+        check_accumulation(self.train_batch_size, self.gradient_accumulation_steps)
         if self.do_train == self.do_eval:
             raise UserError(
                 "Exactly one of --do_train and --do_eval must be true; "
@@ -295,6 +309,16 @@ class PretrainingConfig:
     def to_json(self) -> str:
         """Returns all hyperparameters as indented JSON."""
         return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
+
+
+def check_accumulation(batch_size: int, gradient_accumulation_steps: int) -> None:
+    """Raises UserError unless a batch can be split into the parts that are asked for."""
+    if batch_size % gradient_accumulation_steps:
+        raise UserError(
+            f"--train_batch_size={batch_size} is not a multiple of "
+            f"--gradient_accumulation_steps={gradient_accumulation_steps}: a batch is computed "
+            "in that many equal parts"
+        )
 
 
 def _shape(hidden_size: int, num_hidden_layers: int) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """BERT's encoder as ELECTRA uses it: embeddings, projection, Transformer layers."""
 
+import functools
 from typing import NamedTuple
 
 import keras
@@ -77,13 +78,27 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-    """Embeddings (its own or shared ones), the projection to hidden size, and the layers."""
+    """Embeddings (its own or shared ones), the projection to hidden size, and the layers.
+
+    Args:
+        config: shape of the encoder.
+        embeddings: shared with another encoder; None makes its own.
+        rematerialize: keep only the inputs of each layer for the backward pass, which
+            computes the rest anew (Chen et al. 2016, "Training deep nets with sublinear
+            memory cost").
+    """
 
     def __init__(
-        self, config: EncoderConfig, embeddings: Embeddings | None = None, **kwargs
+        self,
+        config: EncoderConfig,
+        embeddings: Embeddings | None = None,
+        *,
+        rematerialize: bool = False,
+        **kwargs,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.config = config
+        self.rematerialize = rematerialize
         with keras.name_scope(self.name):
             self.embeddings = embeddings or Embeddings(
                 config, dtype=self.dtype_policy, name="embeddings"
@@ -143,5 +158,6 @@ class Encoder(keras.layers.Layer):
         embedding_output = x
         mask = tf.cast(input_mask, tf.float32)
         for layer, keys in zip(self.encoder_layers, layer_keys, strict=True):
-            x = layer(x, mask, keys)
+            run = functools.partial(layer, input_mask=mask, dropout_keys=keys)
+            x = tf.recompute_grad(run)(x) if self.rematerialize else run(x)
         return EncoderOutput(embedding_output, x)

@@ -109,7 +109,15 @@ def _is_vector(x: tf.Tensor) -> bool:
     return x.dtype.is_floating and x.shape.rank == 1
 
 
-@functools.partial(tf.function, jit_compile=True, autograph=False)
 def sum_rows(x: tf.Tensor) -> tf.Tensor:
     """Returns the float32 sum [width] of `x` [..., width] over all axes but the last."""
-    return tf.reduce_sum(tf.cast(x, tf.float32), axis=list(range(x.shape.rank - 1)))
+    if x.dtype == tf.float32:
+        return _sum_rows_in_float32(x)
+    # XLA on CPU sums narrow types element by element; a product is several times as fast.
+    flat = tf.reshape(tf.cast(x, tf.float32), [-1, x.shape[-1]])
+    return tf.matmul(tf.ones([1, tf.shape(flat)[0]]), flat)[0]
+
+
+@functools.partial(tf.function, jit_compile=True, autograph=False)
+def _sum_rows_in_float32(x: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(x, axis=list(range(x.shape.rank - 1)))

@@ -155,9 +155,19 @@ def _float32(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(x, tf.float32)
 
 
-@fused()
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Returns `x + bias` in the dtype of `x`."""
+
+    # XLA would copy the gradient of `x`, and sum that of the bias slowly.
+    @tf.custom_gradient
+    def add(x: tf.Tensor, bias: tf.Tensor):
+        return _add_bias(x, bias), lambda upstream: (upstream, sum_rows(upstream))
+
+    return add(tf.convert_to_tensor(x), tf.convert_to_tensor(bias))
+
+
+@fused()
+def _add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     return tf.cast(_float32(x) + bias, x.dtype)
 
 

@@ -1,13 +1,14 @@
-"""The authors' optimizer: Adam without bias correction, decoupled decay, warm-up.
+"""The authors' Adam, with warm-up, decay and layer-wise rates; LAMB; loss scaling.
 
-The update of a variable with gradient g (already clipped) at learning rate lr:
+The authors' update of a variable with gradient g (already clipped) at learning rate lr:
 
     m = 0.9 m + 0.1 g
     v = 0.999 v + 0.001 g^2
     variable -= lr * (m / (sqrt(v) + 1e-6) + weight_decay * variable)
 
 Unlike Keras's AdamW there is no bias correction, epsilon stands outside the root,
-and LayerNorm parameters and biases are not decayed (embeddings are).
+and LayerNorm parameters and biases are not decayed (embeddings are). LAMB is Keras's,
+with the same exceptions and factors.
 """
 
 import functools
@@ -111,11 +112,6 @@ class ElectraAdam(keras.optimizers.Optimizer):
         self.adam_m = self.add_optimizer_variables(variables, "adam_m")
         self.adam_v = self.add_optimizer_variables(variables, "adam_v")
 
-    def learning_rate_at(self, step: int) -> float:
-        """Returns the rate of the update after `step` finished ones."""
-        rate = self._learning_rate
-        return float(rate(step) if callable(rate) else rate)
-
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
@@ -124,9 +120,8 @@ class ElectraAdam(keras.optimizers.Optimizer):
         m, v = self.adam_m[index], self.adam_v[index]
         # Under a strategy Keras hands over the bare TensorFlow variable, which has no path.
         path = self._trainable_variables[index].path
-        decay = 0.0 if NOT_DECAYED.search(path) else self.weight_decay_rate
-        if self.layer_factors is not None:
-            learning_rate = learning_rate * self.layer_factors[path]
+        decay = _decay_of(path, self.weight_decay_rate)
+        learning_rate = _rate_of(path, learning_rate, self.layer_factors)
         new_variable, new_m, new_v = adam_update(
             tf.convert_to_tensor(variable),
             tf.convert_to_tensor(m),
@@ -146,6 +141,62 @@ class ElectraAdam(keras.optimizers.Optimizer):
             "weight_decay_rate": self.weight_decay_rate,
             "layer_factors": self.layer_factors,
         }
+
+
+class ElectraLamb(keras.optimizers.Lamb):
+    """Keras's LAMB (You et al. 2020), decayed and slowed by layer as `ElectraAdam` is.
+
+    As with Keras's `weight_decay`, variable -= lr * weight_decay * variable comes first and
+    is no part of the update whose norm sets the trust ratio.
+
+    Args:
+        learning_rate: a number or a schedule.
+        weight_decay_rate: decay of every variable whose path does not contain
+            LayerNorm, layer_norm or bias.
+        layer_factors: factor of the learning rate, by variable path; None means 1.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
+        weight_decay_rate: float = 0.0,
+        layer_factors: dict[str, float] | None = None,
+        name: str = "electra_lamb",
+        **kwargs,
+    ) -> None:
+        options = {"beta_1": BETA_1, "beta_2": BETA_2, "epsilon": EPSILON, **kwargs}
+        super().__init__(learning_rate=learning_rate, name=name, **options)
+        self.weight_decay_rate = weight_decay_rate
+        self.layer_factors = layer_factors
+
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
+        """Updates one variable and its moments."""
+        path = self._trainable_variables[self._get_variable_index(variable)].path
+        rate = _rate_of(path, tf.cast(learning_rate, tf.float32), self.layer_factors)
+        decay = _decay_of(path, self.weight_decay_rate)
+        if decay:
+            self.assign_sub(variable, rate * decay * tf.convert_to_tensor(variable))
+        super().update_step(gradient, variable, rate)
+
+    def get_config(self) -> dict:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "weight_decay_rate": self.weight_decay_rate,
+            "layer_factors": self.layer_factors,
+        }
+
+
+def _decay_of(path: str, weight_decay_rate: float) -> float:
+    return 0.0 if NOT_DECAYED.search(path) else weight_decay_rate
+
+
+def _rate_of(
+    path: str, learning_rate: tf.Tensor, layer_factors: dict[str, float] | None
+) -> tf.Tensor:
+    return learning_rate if layer_factors is None else learning_rate * layer_factors[path]
 
 
 @functools.partial(tf.function, jit_compile=True, autograph=False)
@@ -212,7 +263,7 @@ def layer_factors(
     return factors
 
 
-def create_optimizer(config: PretrainingConfig) -> ElectraAdam:
+def create_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     """Returns the optimizer and schedule of pre-training."""
     schedule = WarmupPolynomialDecay(
         learning_rate=config.learning_rate,
@@ -220,4 +271,48 @@ def create_optimizer(config: PretrainingConfig) -> ElectraAdam:
         warmup_steps=config.num_warmup_steps,
         power=config.lr_decay_power,
     )
-    return ElectraAdam(schedule, weight_decay_rate=config.weight_decay_rate)
+    return make_optimizer(
+        config.optimizer,
+        schedule,
+        weight_decay_rate=config.weight_decay_rate,
+        precision=config.precision,
+    )
+
+
+def make_optimizer(
+    name: str,
+    schedule: WarmupPolynomialDecay,
+    *,
+    weight_decay_rate: float,
+    factors: dict[str, float] | None = None,
+    precision: str = "float32",
+) -> keras.optimizers.Optimizer:
+    """Returns the optimizer that `--optimizer` names.
+
+    Args:
+        name: "adam" or "lamb".
+        schedule: of the learning rate.
+        weight_decay_rate, factors: as `ElectraAdam` has them.
+        precision: with "mixed_float16" the optimizer scales the loss: its scale, from 2**15
+            on, is halved at each overflow and doubled after 2000 steps without one.
+    """
+    optimizer = {"adam": ElectraAdam, "lamb": ElectraLamb}[name](
+        schedule, weight_decay_rate, factors
+    )
+    if precision == "mixed_float16":
+        return keras.optimizers.LossScaleOptimizer(optimizer)
+    return optimizer
+
+
+def last_learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
+    """Returns the learning rate of the newest update, for an optimizer with a schedule."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return float(inner._learning_rate(max(0, int(inner.iterations) - 1)))
+
+
+def reset_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Makes an optimizer with a schedule as if it had not updated anything yet."""
+    for variable in optimizer.variables:
+        variable.assign(tf.zeros_like(variable))
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        optimizer.dynamic_scale.assign(optimizer.initial_scale)

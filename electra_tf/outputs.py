@@ -45,12 +45,14 @@ class LossTerm(NamedTuple):
     """One term of the objective: `coefficient * loss`.
 
     `loss` is the float32 mean over the batch's tokens that count, and `weight` their
-    number, so that replicas average by tokens and not by replica.
+    number, so that replicas and parts of a batch are averaged by tokens. A term that is
+    `summed` enters the objective as the sum over all tokens, not as their mean.
     """
 
     loss: tf.Tensor
     coefficient: float
     weight: tf.Tensor
+    summed: bool = False
 
 
 class PretrainingOutput(NamedTuple):
@@ -78,7 +80,8 @@ class Randomness:
         seed, step: integers; every choice is a function of them.
         first_example: index of row 0 in the batch over all replicas.
         dropout: whether the encoders drop; False at evaluation.
-        replica: index of this replica; it enters the dropout masks alone.
+        replica: index of this replica, or of its part of an accumulated batch; it enters
+            the dropout masks alone.
     """
 
     seed: tf.Tensor | int
@@ -110,6 +113,11 @@ class TrainableModel(Protocol):
     def __call__(
         self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
     ) -> TermsOutput: ...
+
+    def term_weights(
+        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
+    ) -> dict[str, tf.Tensor]:
+        """Returns the `weight` of each loss term of a batch, without running any encoder."""
 
     def metric_sums(self, output: TermsOutput) -> dict[str, tf.Tensor]:
         """Returns the sums behind the metrics of a batch; see `electra_tf.metrics`."""

@@ -39,7 +39,10 @@ class PretrainingModel(keras.Model):
         dtype = self.dtype_policy
 
         # The tied embeddings belong to the discriminator ("electra"), as in the paper.
-        self.electra = Encoder(full_size, dtype=dtype, name="electra")
+        rematerialize = config.rematerialize
+        self.electra = Encoder(
+            full_size, rematerialize=rematerialize, dtype=dtype, name="electra"
+        )
         self.generator = None
         if self.objective.trains_generator:
             if not config.untied_generator or not self.objective.has_discriminator:
@@ -49,7 +52,11 @@ class PretrainingModel(keras.Model):
                 if config.untied_generator_embeddings:
                     embeddings = None
                 self.generator = Encoder(
-                    generator_size, embeddings, dtype=dtype, name="generator"
+                    generator_size,
+                    embeddings,
+                    rematerialize=rematerialize,
+                    dtype=dtype,
+                    name="generator",
                 )
             self.generator_predictions = MaskedLMHead(
                 generator_size,
@@ -81,22 +88,31 @@ class PretrainingModel(keras.Model):
         """
         inputs = masked_inputs
         if inputs is None:
-            inputs = pretrain_helpers.mask(
-                PretrainInputs(
-                    features["input_ids"], features["input_mask"], features["segment_ids"]
-                ),
-                self.special,
-                randomness.key("masking"),
-                mask_prob=self.config.mask_prob,
-                max_predictions_per_seq=self.config.max_predictions_per_seq,
-                with_replacement=self.config.masking_with_replacement,
-                first_example=randomness.first_example,
-            )
+            inputs = self._mask(features, randomness)
         return self.objective.forward(self, inputs, randomness, sampled_token_ids)
+
+    def term_weights(
+        self, features: dict[str, tf.Tensor], *, randomness: Randomness
+    ) -> dict[str, tf.Tensor]:
+        """Returns the number of tokens behind each loss term; only masking is run."""
+        return self.objective.term_weights(self._mask(features, randomness))
 
     def metric_sums(self, output: PretrainingOutput) -> dict[str, tf.Tensor]:
         """Returns the sums behind the objective's metrics; see `electra_tf.metrics`."""
         return self.objective.metric_sums(output)
+
+    def _mask(self, features: dict[str, tf.Tensor], randomness: Randomness) -> PretrainInputs:
+        return pretrain_helpers.mask(
+            PretrainInputs(
+                features["input_ids"], features["input_mask"], features["segment_ids"]
+            ),
+            self.special,
+            randomness.key("masking"),
+            mask_prob=self.config.mask_prob,
+            max_predictions_per_seq=self.config.max_predictions_per_seq,
+            with_replacement=self.config.masking_with_replacement,
+            first_example=randomness.first_example,
+        )
 
     def _get_masked_lm_output(
         self, inputs: PretrainInputs, randomness: Randomness

@@ -1,10 +1,15 @@
 """The compiled training step: forward, backward, clip, update, several steps a call."""
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import keras
 import numpy as np
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.optimizer import ElectraAdam, clip_by_global_norm
+from electra_tf.gradient_accumulation import sum_over_parts
+from electra_tf.optimizer import clip_by_global_norm
 from electra_tf.outputs import LossTerm, Randomness, TrainableModel
 
 
@@ -31,6 +36,19 @@ class SumsOnDevice:
         return values
 
 
+class Contribution(NamedTuple):
+    """What some examples add to the step of the whole batch; contributions add up.
+
+    `gradients` by variable path, of those variables that the objective reaches; `losses`
+    are "loss", the objective, and "<term>_loss" of each term, float32 scalars;
+    `metric_sums` are the model's.
+    """
+
+    gradients: dict[str, tf.Tensor]
+    losses: dict[str, tf.Tensor]
+    metric_sums: metrics.Sums
+
+
 class TrainingSteps:
     """Trains a model on a distributed iterator; pre-training and fine-tuning both do.
 
@@ -38,23 +56,28 @@ class TrainingSteps:
 
     Args:
         model: returns loss terms for a batch.
-        optimizer: built for the model's trainable variables.
+        optimizer: built for the model's trainable variables. A
+            `keras.optimizers.LossScaleOptimizer` gets scaled gradients; a step in which
+            they overflow changes nothing but the scale, which is halved.
         strategy: over whose replicas the batches are spread.
         step: int64 variable that counts finished updates.
         seed: integer or integer variable; every random choice follows from it and the step.
         clip_norm: gradients are scaled down to this global norm.
+        accumulation_steps: parts that each replica computes its examples in. Together they
+            make the update of the whole batch.
         jit_compile: compile the whole replica step with XLA.
     """
 
     def __init__(
         self,
         model: TrainableModel,
-        optimizer: ElectraAdam,
+        optimizer: keras.optimizers.Optimizer,
         strategy: tf.distribute.Strategy,
         step: tf.Variable,
         *,
         seed: int | tf.Variable,
         clip_norm: float,
+        accumulation_steps: int = 1,
         jit_compile: bool = False,
     ) -> None:
         self._model = model
@@ -63,6 +86,7 @@ class TrainingSteps:
         self._step = step
         self._seed = seed
         self._clip_norm = clip_norm
+        self._accumulation_steps = accumulation_steps
         self._sums = SumsOnDevice()
         self._last_terms: dict[str, tf.Variable] = {}
         self._replica_function = self._replica_step
@@ -93,7 +117,11 @@ class TrainingSteps:
                 name: self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
                 for name, value in per_replica.items()
             }
-            terms = {name: sums[name][0] / sums[name][1] for name in self._watched(sums)}
+            # A step that was skipped has sums of 0, no terms.
+            terms = {
+                name: tf.math.divide_no_nan(sums[name][0], sums[name][1])
+                for name in self._watched(sums)
+            }
             self._sums.add(sums)
             self._remember(terms)
             self._step.assign_add(1)
@@ -109,42 +137,101 @@ class TrainingSteps:
 
     def _replica_step(self, features: dict[str, tf.Tensor]) -> metrics.Sums:
         context = tf.distribute.get_replica_context()
-        replica = context.replica_id_in_sync_group
-        batch_size = tf.shape(features["input_ids"])[0]
-        randomness = Randomness(
-            seed=self._seed,
-            step=self._step,
-            first_example=replica * batch_size,
-            replica=replica,
-        )
-        variables = self._model.trainable_variables
-        with tf.GradientTape() as tape:
-            output = self._model(features, randomness=randomness)
-            shares = _shares_of_tokens(output.terms, context)
-            total = tf.add_n(
-                [t.coefficient * t.loss * shares[name] for name, t in output.terms.items()]
-            )
-        gradients = tape.gradient(total, [variable.value for variable in variables])
-        # A variable that the objective does not reach is left alone, not decayed.
-        pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
-        gradients = [tf.convert_to_tensor(g) for g, _ in pairs]
         replicas = context.num_replicas_in_sync
+        scale = self._loss_scale()
+        whole = self._contribution(features, context, scale)
+        # A variable that the objective does not reach is left alone, not decayed.
+        variables = [v for v in self._model.trainable_variables if v.path in whole.gradients]
+        gradients = [whole.gradients[variable.path] for variable in variables]
         if replicas > 1:
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        gradients, norm = clip_by_global_norm(gradients, self._clip_norm)
+        gradients, norm = clip_by_global_norm(gradients, self._clip_norm * scale)
         # Keras's optimizers sum over replicas what they are given.
         gradients = [g / replicas for g in gradients] if replicas > 1 else gradients
-        self._optimizer.apply(gradients, [v for _, v in pairs])
+        self._optimizer.apply(gradients, variables)
 
         once = 1.0 / replicas  # so that the sum over replicas counts a step once
-        named = {"loss": total, **{f"{n}_loss": t.loss for n, t in output.terms.items()}}
-        weights = {f"{n}_loss": shares[n] for n in output.terms}
         sums = {
-            f"train/{name}": tf.stack([value * weights.get(name, 1.0), once])
-            for name, value in named.items()
+            f"train/{name}": tf.stack([value, once]) for name, value in whole.losses.items()
         }
-        sums["train/gradient_norm"] = tf.stack([norm * once, once])
-        return {**sums, **self._model.metric_sums(output)}
+        sums["train/gradient_norm"] = tf.stack([norm / scale * once, once])
+        sums |= whole.metric_sums
+        if self._scales_loss:
+            # An overflow is no divergence, unless it is the unscaled gradients that do.
+            counts = tf.math.is_finite(norm) | (scale <= 1.0)
+            sums = {name: tf.where(counts, x, tf.zeros_like(x)) for name, x in sums.items()}
+            sums["train/loss_scale"] = tf.stack([scale * once, once])
+        return sums
+
+    def _contribution(
+        self,
+        features: dict[str, tf.Tensor],
+        context: tf.distribute.ReplicaContext,
+        scale: tf.Tensor | float,
+    ) -> Contribution:
+        """Returns what this replica's examples contribute; gradients are `scale` times it."""
+        parts = self._accumulation_steps
+        replica = context.replica_id_in_sync_group
+        num_examples = tf.shape(features["input_ids"])[0]
+        first_example = replica * num_examples
+        totals = self._total_weights(features, first_example, context)
+        variables = self._model.trainable_variables
+
+        def contribution(part: Mapping[str, tf.Tensor], index: tf.Tensor) -> Contribution:
+            randomness = Randomness(
+                seed=self._seed,
+                step=self._step,
+                first_example=first_example + index * (num_examples // parts),
+                replica=replica * parts + index,
+            )
+            with tf.GradientTape() as tape:
+                output = self._model(part, randomness=randomness)
+                shares = {
+                    name: _share(term.weight, totals, name)
+                    for name, term in output.terms.items()
+                }
+                total = tf.add_n(
+                    [_objective(term, shares[name]) for name, term in output.terms.items()]
+                )
+                scaled = total * scale
+            gradients = tape.gradient(scaled, [variable.value for variable in variables])
+            losses = {f"{n}_loss": t.loss * shares[n] for n, t in output.terms.items()}
+            return Contribution(
+                {
+                    variable.path: tf.convert_to_tensor(gradient)
+                    for variable, gradient in zip(variables, gradients, strict=True)
+                    if gradient is not None
+                },
+                {"loss": total, **losses},
+                self._model.metric_sums(output),
+            )
+
+        return sum_over_parts(contribution, features, parts)
+
+    def _total_weights(
+        self,
+        features: dict[str, tf.Tensor],
+        first_example: tf.Tensor,
+        context: tf.distribute.ReplicaContext,
+    ) -> dict[str, tf.Tensor] | None:
+        """Returns the terms' weights over all replicas and parts; None if there is but one."""
+        replicas = context.num_replicas_in_sync
+        if replicas * self._accumulation_steps == 1:
+            return None
+        randomness = Randomness(self._seed, self._step, first_example)
+        weights = self._model.term_weights(features, randomness=randomness)
+        if replicas == 1:
+            return weights
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
+
+    @property
+    def _scales_loss(self) -> bool:
+        return isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
+
+    def _loss_scale(self) -> tf.Tensor | float:
+        if not self._scales_loss:
+            return 1.0
+        return tf.convert_to_tensor(self._optimizer.dynamic_scale)
 
     @staticmethod
     def _watched(sums: metrics.Sums) -> list[str]:
@@ -158,12 +245,13 @@ class TrainingSteps:
             self._last_terms[name].assign(value)
 
 
-def _shares_of_tokens(
-    terms: dict[str, LossTerm], context: tf.distribute.ReplicaContext
-) -> dict[str, tf.Tensor | float]:
-    """Returns the share of each term's tokens that this replica holds."""
-    if context.num_replicas_in_sync == 1:
-        return dict.fromkeys(terms, 1.0)
-    weights = {name: term.weight for name, term in terms.items()}
-    totals = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
-    return {name: weights[name] / tf.maximum(totals[name], 1e-6) for name in terms}
+def _share(
+    weight: tf.Tensor, totals: Mapping[str, tf.Tensor] | None, name: str
+) -> tf.Tensor | float:
+    """Returns the share of all of a term's tokens that are among these examples."""
+    return 1.0 if totals is None else weight / tf.maximum(totals[name], 1e-6)
+
+
+def _objective(term: LossTerm, share: tf.Tensor | float) -> tf.Tensor:
+    """Returns what the term adds to the objective."""
+    return term.coefficient * term.loss * (term.weight if term.summed else share)

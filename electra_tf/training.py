@@ -15,7 +15,7 @@ from electra_tf.config import PretrainingConfig
 from electra_tf.errors import UserError
 from electra_tf.evaluation import Evaluator, total_loss, write_results
 from electra_tf.interop.initialization import initialize_from_checkpoint
-from electra_tf.optimizer import ElectraAdam, create_optimizer
+from electra_tf.optimizer import create_optimizer, last_learning_rate
 from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.strategies import create_strategy
@@ -86,6 +86,7 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
             step,
             seed=config.seed,
             clip_norm=config.clip_norm,
+            accumulation_steps=config.gradient_accumulation_steps,
             jit_compile=config.jit_compile,
         )
         evaluator = Evaluator(model, strategy)
@@ -110,7 +111,7 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
                 raise UserError(_non_finite_message(bad, current, checkpoints.latest))
             last = current == config.num_train_steps
             if last or current % config.log_steps == 0:
-                values = _training_values(steps.read_metrics(), optimizer, current)
+                values = _training_values(steps.read_metrics(), optimizer)
                 log.training(current, values)
             if last or current % config.save_checkpoints_steps == 0:
                 checkpoints.save()
@@ -201,7 +202,7 @@ def special_token_ids(vocabulary: Vocabulary) -> SpecialTokenIds:
 
 def _build(
     config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
-) -> tuple[PretrainingModel, ElectraAdam, tf.Variable]:
+) -> tuple[PretrainingModel, keras.optimizers.Optimizer, tf.Variable]:
     keras.utils.set_random_seed(config.seed)
     with strategy.scope():
         model = PretrainingModel(config, special_token_ids(vocabulary))
@@ -274,7 +275,7 @@ def _evaluate(
     return {"loss": loss, "gen_loss": values["masked_lm_loss"], **values}
 
 
-def _training_values(sums: dict, optimizer: ElectraAdam, step: int) -> dict[str, float]:
+def _training_values(sums: dict, optimizer: keras.optimizers.Optimizer) -> dict[str, float]:
     values = metrics.finalize(sums)
     train = {
         name.removeprefix("train/"): value
@@ -282,8 +283,7 @@ def _training_values(sums: dict, optimizer: ElectraAdam, step: int) -> dict[str,
         if name.startswith("train/")
     }
     rest = {name: value for name, value in values.items() if not name.startswith("train/")}
-    # The rate of the last update: the schedule takes the number of updates before it.
-    train["learning_rate"] = optimizer.learning_rate_at(step - 1)
+    train["learning_rate"] = last_learning_rate(optimizer)
     return {**rest, **train}
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 from electra_tf.config import (
     MODEL_SIZES,
+    OPTIMIZERS,
     PRECISIONS,
     STRATEGIES,
     EncoderConfig,
+    check_accumulation,
     encoder_config,
     encoder_settings,
     option,
@@ -101,6 +103,7 @@ class FinetuningConfig:
     authors_layerwise_lr_decay: bool = option(
         False, "Give every encoder layer one factor more, as the authors' code does."
     )
+    optimizer: str = option("adam", "The authors' Adam, or LAMB for large batches.", OPTIMIZERS)
     lr_decay_power: float = option(1.0, "Power of the polynomial decay; 1 is linear.")
     num_train_epochs: float = option(3.0, "Passes over the data; 10 for rte and sts, 2 for QA.")
     warmup_proportion: float = option(0.1, "Share of the steps over which the rate rises.")
@@ -141,6 +144,9 @@ class FinetuningConfig:
         None, "Lengths that batches are padded to; up to max_seq_length."
     )
     train_batch_size: int = option(32, "Examples a step, over all devices.")
+    gradient_accumulation_steps: int = option(
+        1, "Parts that a step's batch is computed in, one after another, to save memory."
+    )
     eval_batch_size: int = option(32, "Examples a step of evaluation.")
     predict_batch_size: int = option(32, "Examples a step of prediction.")
     double_unordered: bool = option(True, "mrpc and sts: train on both orders of a pair.")
@@ -191,6 +197,9 @@ class FinetuningConfig:
     strategy: str = option("one_device", "How the work is spread over devices.", STRATEGIES)
     precision: str = option("float32", "Arithmetic of the matrix products.", PRECISIONS)
     jit_compile: bool = option(False, "Compile the whole step with XLA; pays on a GPU.")
+    rematerialize: bool = option(
+        False, "Compute encoder layers anew in the backward pass: slower, in less memory."
+    )
 
     @classmethod
     def create(cls, **given: Any) -> "FinetuningConfig":
@@ -260,6 +269,7 @@ class FinetuningConfig:
             "iterations_per_loop",
             "max_seq_length",
             "train_batch_size",
+            "gradient_accumulation_steps",
             "eval_batch_size",
             "predict_batch_size",
             "max_query_length",
@@ -280,11 +290,16 @@ class FinetuningConfig:
         for name in ("warmup_proportion", "layerwise_lr_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"--{name} must lie in [0, 1], not {getattr(self, name)}")
-        for name, choices in (("precision", PRECISIONS), ("strategy", STRATEGIES)):
+        for name, choices in (
+            ("precision", PRECISIONS),
+            ("strategy", STRATEGIES),
+            ("optimizer", OPTIMIZERS),
+        ):
             if getattr(self, name) not in choices:
                 raise UserError(
                     f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
                 )
+        check_accumulation(self.train_batch_size, self.gradient_accumulation_steps)
         if self.num_folds is not None and self.num_folds < 2:
             raise UserError(f"--num_folds must be at least 2, not {self.num_folds}")
         if self.num_folds is not None and len(self.task_names) > 1:

@@ -36,6 +36,7 @@ class FinetuningModel(keras.Model):
         encoder_config: shape of the encoder.
         tasks: in the order of their ids.
         precision: Keras's name of a dtype policy.
+        rematerialize: as `electra_tf.encoder.Encoder` has it.
     """
 
     def __init__(
@@ -43,13 +44,20 @@ class FinetuningModel(keras.Model):
         encoder_config: EncoderConfig,
         tasks: Sequence[Task],
         precision: str = "float32",
+        *,
+        rematerialize: bool = False,
         **kwargs,
     ) -> None:
         super().__init__(dtype=keras.DTypePolicy(precision), autocast=False, **kwargs)
         self.encoder_config = encoder_config
         # Not task_names: that is where the head of a task called "names" is.
         self.head_names = tuple(task.name for task in tasks)
-        self.electra = Encoder(encoder_config, dtype=self.dtype_policy, name="electra")
+        self.electra = Encoder(
+            encoder_config,
+            rematerialize=rematerialize,
+            dtype=self.dtype_policy,
+            name="electra",
+        )
         with keras.name_scope(TASK_SCOPE):
             for task in tasks:
                 head = task.build_head(encoder_config, self.dtype_policy)
@@ -66,8 +74,7 @@ class FinetuningModel(keras.Model):
     ) -> FinetuningOutput:
         """Runs all heads on a training batch.
 
-        The loss is the sum over the rows, as in the authors' code: `coefficient` is the
-        number of rows over all replicas.
+        The loss is the sum over the rows, as in the authors' code.
 
         Args:
             features: `input_ids`, `input_mask`, `segment_ids` int32 [batch, seq],
@@ -86,10 +93,16 @@ class FinetuningModel(keras.Model):
                 for task_id, name in enumerate(self.head_names)
             ]
         )
-        rows = tf.cast(tf.shape(losses)[0], tf.float32)
-        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
-        term = LossTerm(tf.reduce_mean(losses), coefficient=rows * replicas, weight=rows)
+        term = LossTerm(
+            tf.reduce_mean(losses), coefficient=1.0, weight=_num_rows(features), summed=True
+        )
         return FinetuningOutput({"mean": term}, losses, heads, features[TASK_ID])
+
+    def term_weights(
+        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
+    ) -> dict[str, tf.Tensor]:
+        """Returns the number of rows, by which the loss is weighted."""
+        return {"mean": _num_rows(features)}
 
     def predict_task(self, features: Mapping[str, tf.Tensor], task_name: str) -> HeadOutput:
         """Runs the head of one task, without dropout."""
@@ -126,6 +139,10 @@ class FinetuningModel(keras.Model):
             )
             for name, key in zip(task_names, keys, strict=False)
         }
+
+
+def _num_rows(features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    return tf.cast(tf.shape(features[INPUT_IDS])[0], tf.float32)
 
 
 def _attribute(task_name: str) -> str:

@@ -48,6 +48,7 @@ _NOT_OF_THE_WEIGHTS = frozenset(
         "preprocessed_data_dir",
         "overwrite",
         "strategy",
+        "rematerialize",
         "data_dir",
         "n_best_size",
         "max_answer_length",

@@ -14,7 +14,13 @@ from electra_tf import metrics
 from electra_tf.cast_kernels import CastKernels
 from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.errors import UserError
-from electra_tf.optimizer import ElectraAdam, WarmupPolynomialDecay, layer_factors
+from electra_tf.optimizer import (
+    WarmupPolynomialDecay,
+    last_learning_rate,
+    layer_factors,
+    make_optimizer,
+    reset_optimizer,
+)
 from electra_tf.train_log import TrainLog
 from electra_tf.train_step import TrainingSteps
 from finetune.batches import FeatureTable, make_dataset, plan_evaluation, plan_training
@@ -64,10 +70,10 @@ class Trainer:
         self._loaded_before = False
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
-            self.model = FinetuningModel(config.encoder, tasks, config.precision)
+            self.model = self._fresh_model()
             self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
             self._seed = tf.Variable(config.seed, dtype=tf.int64, trainable=False)
-        self._optimizer: ElectraAdam | None = None
+        self._optimizer: keras.optimizers.Optimizer | None = None
         self._steps: TrainingSteps | None = None
         self._num_train_steps = 0
 
@@ -79,7 +85,7 @@ class Trainer:
         """
         keras.utils.set_random_seed(seed)
         with self._strategy.scope():
-            fresh = FinetuningModel(self._config.encoder, self._tasks, self._config.precision)
+            fresh = self._fresh_model()
         _copy(fresh.variables, self.model.variables)
         prefix = find_checkpoint(self._config)
         if prefix is not None:
@@ -92,9 +98,7 @@ class Trainer:
         self._step.assign(0)
         if self._optimizer is not None:
             self._steps.read_metrics()  # what a trial that diverged or stopped left behind
-            self._optimizer.iterations.assign(0)
-            for moment in (*self._optimizer.adam_m, *self._optimizer.adam_v):
-                moment.assign(tf.zeros_like(moment))
+            reset_optimizer(self._optimizer)
 
     def train(
         self,
@@ -169,7 +173,7 @@ class Trainer:
                     raise DivergedError(f"{', '.join(bad)} not finite at step {current}")
                 last = current == num_train_steps
                 if last or current % log_steps == 0:
-                    log.training(current, self._training_values(steps, current))
+                    log.training(current, self._training_values(steps))
                 stop = False
                 if evaluate and (last or current % eval_steps == 0):
                     value, values = evaluate()
@@ -242,7 +246,9 @@ class Trainer:
         buckets = tuple(self._config.length_buckets)
         return buckets if self._config.bucket_by_length else buckets[-1:]
 
-    def _compiled(self, num_train_steps: int) -> tuple[TrainingSteps, ElectraAdam]:
+    def _compiled(
+        self, num_train_steps: int
+    ) -> tuple[TrainingSteps, keras.optimizers.Optimizer]:
         """Returns step and optimizer; the length of the schedule is a part of the graph."""
         if self._steps is None or self._num_train_steps != num_train_steps:
             config = self._config
@@ -262,7 +268,13 @@ class Trainer:
                     authors_exponents=config.authors_layerwise_lr_decay,
                 )
             with self._strategy.scope():
-                self._optimizer = ElectraAdam(schedule, config.weight_decay_rate, factors)
+                self._optimizer = make_optimizer(
+                    config.optimizer,
+                    schedule,
+                    weight_decay_rate=config.weight_decay_rate,
+                    factors=factors,
+                    precision=config.precision,
+                )
                 self._optimizer.build(variables)
                 self._steps = TrainingSteps(
                     self.model,
@@ -271,10 +283,17 @@ class Trainer:
                     self._step,
                     seed=self._seed,
                     clip_norm=config.clip_norm,
+                    accumulation_steps=config.gradient_accumulation_steps,
                     jit_compile=config.jit_compile,
                 )
             self._num_train_steps = num_train_steps
         return self._steps, self._optimizer
+
+    def _fresh_model(self) -> FinetuningModel:
+        config = self._config
+        return FinetuningModel(
+            config.encoder, self._tasks, config.precision, rematerialize=config.rematerialize
+        )
 
     @functools.cached_property
     def _cast_kernels(self) -> CastKernels:
@@ -295,11 +314,11 @@ class Trainer:
             jit_compile=self._config.jit_compile or None,
         )
 
-    def _training_values(self, steps: TrainingSteps, step: int) -> dict[str, float]:
+    def _training_values(self, steps: TrainingSteps) -> dict[str, float]:
         values = metrics.finalize(steps.read_metrics())
         named = {name.removeprefix("train/"): value for name, value in values.items()}
         named["loss"] = named.pop(f"{LOSS_TERM}_loss")  # of an example, not of a batch
-        named["learning_rate"] = self._optimizer.learning_rate_at(step - 1)
+        named["learning_rate"] = last_learning_rate(self._optimizer)
         return named
 
 

@@ -6,7 +6,12 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig
-from electra_tf.objectives.objective import Objective, masked_lm_sums, masked_lm_term
+from electra_tf.objectives.objective import (
+    Objective,
+    masked_lm_sums,
+    num_masked_tokens,
+    num_real_tokens,
+)
 from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs
 
@@ -38,15 +43,16 @@ class ReplacedTokenDetection(Objective):
         discriminator = model._get_discriminator_output(
             fake.inputs, fake.is_fake_tokens, randomness
         )
+        weights = self.term_weights(inputs)
         terms = {
-            "gen": masked_lm_term(inputs, masked_lm, self.config.gen_weight),
-            "disc": LossTerm(
-                discriminator.loss,
-                self.config.disc_weight,
-                tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32)),
-            ),
+            "gen": LossTerm(masked_lm.loss, self.config.gen_weight, weights["gen"]),
+            "disc": LossTerm(discriminator.loss, self.config.disc_weight, weights["disc"]),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the numbers of masked and of real tokens."""
+        return {"gen": num_masked_tokens(inputs), "disc": num_real_tokens(inputs)}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
         """Returns the sums of both models.

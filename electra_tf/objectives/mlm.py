@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig
-from electra_tf.objectives.objective import Objective, masked_lm_sums, masked_lm_term
-from electra_tf.outputs import PretrainingOutput, Randomness
+from electra_tf.objectives.objective import Objective, masked_lm_sums, num_masked_tokens
+from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs
 
 if TYPE_CHECKING:
@@ -34,8 +34,13 @@ class MaskedLanguageModel(Objective):
     ) -> PretrainingOutput:
         """Returns gen_weight * (masked LM loss); nothing is sampled."""
         masked_lm = model._get_masked_lm_output(inputs, randomness)
-        terms = {"gen": masked_lm_term(inputs, masked_lm, self.config.gen_weight)}
+        weight = self.term_weights(inputs)["gen"]
+        terms = {"gen": LossTerm(masked_lm.loss, self.config.gen_weight, weight)}
         return PretrainingOutput(terms, inputs, masked_lm)
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the number of masked tokens."""
+        return {"gen": num_masked_tokens(inputs)}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
         """Returns the masked language model's sums."""

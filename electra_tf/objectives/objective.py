@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig
-from electra_tf.outputs import LossTerm, MaskedLMOutput, PretrainingOutput, Randomness
+from electra_tf.outputs import MaskedLMOutput, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs
 
 if TYPE_CHECKING:
@@ -44,15 +44,26 @@ class Objective(abc.ABC):
         """Computes the losses of one masked batch."""
 
     @abc.abstractmethod
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the weight of each loss term of a masked batch: the tokens it is over.
+
+        It follows from the data and the masks alone: a batch that is computed in parts
+        needs the weights of the whole before the first part.
+        """
+
+    @abc.abstractmethod
     def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
         """Returns the sums behind the metrics (see `electra_tf.metrics`)."""
 
 
-def masked_lm_term(
-    inputs: PretrainInputs, output: MaskedLMOutput, coefficient: float
-) -> LossTerm:
-    """Returns the generator's loss term, weighted by masked tokens."""
-    return LossTerm(output.loss, coefficient, tf.reduce_sum(inputs.masked_lm_weights))
+def num_masked_tokens(inputs: PretrainInputs) -> tf.Tensor:
+    """Returns the float32 number of masked tokens, the weight of a masked LM's loss."""
+    return tf.reduce_sum(inputs.masked_lm_weights)
+
+
+def num_real_tokens(inputs: PretrainInputs) -> tf.Tensor:
+    """Returns the float32 number of tokens that are no padding."""
+    return tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32))
 
 
 def masked_lm_sums(inputs: PretrainInputs, output: MaskedLMOutput) -> metrics.Sums:

@@ -92,6 +92,12 @@ def test_json_holds_every_hyperparameter():
         ({"learning_rate": -1.0}, "--learning_rate must not be negative"),
         ({"precision": "float16"}, "--precision must be one of"),
         ({"strategy": "many"}, "--strategy must be one of"),
+        ({"optimizer": "sgd"}, "--optimizer must be one of adam, lamb, not 'sgd'"),
+        ({"gradient_accumulation_steps": 0}, "--gradient_accumulation_steps must be positive"),
+        (
+            {"gradient_accumulation_steps": 3},
+            "--train_batch_size=128 is not a multiple of --gradient_accumulation_steps=3",
+        ),
     ],
 )
 def test_refusals_name_the_flag(given, message):

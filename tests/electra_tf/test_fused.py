@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import layers, pretraining_model, random_bits
-from electra_tf.fused import fused, plain_operations
+from electra_tf.fused import fused, plain_operations, sum_rows
 
 WIDTH = 12
 
@@ -111,3 +111,12 @@ def test_only_outputs_that_are_used_get_a_gradient():
         tape.watch(x)
         total = tf.reduce_sum(both(x)[1])
     np.testing.assert_array_equal(tape.gradient(total, x), [3, 3])
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])
+def test_rows_are_summed_in_float32(dtype):
+    # In bfloat16 a sum of ones would stop at 256.
+    x = tf.concat([tf.ones([3, 400, 2], dtype), tf.fill([3, 400, 1], tf.cast(0.5, dtype))], -1)
+    total = sum_rows(x)
+    assert total.dtype == tf.float32
+    np.testing.assert_array_equal(total, [1200, 1200, 600])

@@ -7,9 +7,13 @@ import tensorflow as tf
 
 from electra_tf.optimizer import (
     ElectraAdam,
+    ElectraLamb,
     WarmupPolynomialDecay,
     clip_by_global_norm,
+    last_learning_rate,
     layer_factors,
+    make_optimizer,
+    reset_optimizer,
 )
 
 
@@ -88,3 +92,52 @@ def test_layer_factors_scale_the_update():
     optimizer.apply([tf.ones(2), tf.ones(2)], variables)
     moved = [1 - float(variable[0]) for variable in variables]
     assert moved[0] == pytest.approx(0.5 * moved[1], rel=1e-4)
+
+
+def test_two_updates_of_lamb_equal_numpy():
+    """You et al. 2020, algorithm 2, with Keras's decay before the update."""
+    start = {"kernel": np.array([[1.0, -2.0], [0.5, 3.0]]), "bias": np.array([0.5, -0.25])}
+    factors = {"kernel": 0.5, "bias": 1.0}
+    variables = [keras.Variable(value.astype(np.float32), name=n) for n, value in start.items()]
+    optimizer = ElectraLamb(0.1, weight_decay_rate=0.2, layer_factors=factors)
+    optimizer.build(variables)
+    expected, m, v = dict(start), dict.fromkeys(start, 0.0), dict.fromkeys(start, 0.0)
+    generator = np.random.default_rng(0)
+    for t in (1, 2):
+        gradients = {n: generator.normal(size=value.shape) for n, value in start.items()}
+        optimizer.apply([tf.constant(g, tf.float32) for g in gradients.values()], variables)
+        for n, g in gradients.items():
+            rate = 0.1 * factors[n]
+            if n == "kernel":
+                expected[n] = expected[n] * (1 - 0.2 * rate)
+            m[n] = 0.9 * m[n] + 0.1 * g
+            v[n] = 0.999 * v[n] + 0.001 * g**2
+            update = m[n] / (1 - 0.9**t) / (np.sqrt(v[n] / (1 - 0.999**t)) + 1e-6)
+            ratio = np.linalg.norm(expected[n]) / np.linalg.norm(update)
+            expected[n] = expected[n] - rate * ratio * update
+    for variable in variables:
+        np.testing.assert_allclose(variable, expected[variable.name], rtol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("name", ["adam", "lamb"])
+def test_a_reset_optimizer_repeats_its_first_update(name, precision):
+    schedule = WarmupPolynomialDecay(0.1, num_train_steps=10)
+    optimizer = make_optimizer(name, schedule, weight_decay_rate=0.0, precision=precision)
+    scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scaled == (precision == "mixed_float16")
+    variable = keras.Variable(np.ones(3, np.float32), name="kernel")
+    optimizer.build([variable])
+    results = []
+    for _ in range(2):
+        variable.assign(np.ones(3))
+        for gradient in ([1.0, 2.0, 3.0], [1.0, -1.0, 0.0]):
+            optimizer.apply([tf.constant(gradient)], [variable])
+        assert last_learning_rate(optimizer) == pytest.approx(0.1 * (1 - 2 / 10))
+        results.append(variable.numpy())
+        if scaled:
+            optimizer.apply([tf.constant([np.inf, 0, 0])], [variable])
+            assert float(optimizer.dynamic_scale) == 2**14
+        reset_optimizer(optimizer)
+    np.testing.assert_array_equal(*results)
+    assert not np.allclose(results[0], 1)

@@ -78,10 +78,19 @@ def test_trains_logs_evaluates_and_keeps_the_newest_checkpoints(make_config, tin
     assert "ckpt-6" in printed
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(make_config, tmp_path):
-    whole = make_config(model_dir=str(tmp_path / "whole"))
+ALL_OPTIONS = {
+    "precision": "mixed_float16",
+    "optimizer": "lamb",
+    "gradient_accumulation_steps": 2,
+    "rematerialize": True,
+}
+
+
+@pytest.mark.parametrize("overrides", [{}, ALL_OPTIONS], ids=["adam", "lamb_float16"])
+def test_a_resumed_run_equals_an_uninterrupted_one(make_config, tmp_path, overrides):
+    whole = make_config(model_dir=str(tmp_path / "whole"), **overrides)
     training.train(whole, quiet)
-    resumed = make_config(model_dir=str(tmp_path / "resumed"))
+    resumed = make_config(model_dir=str(tmp_path / "resumed"), **overrides)
     shutil.copytree(tmp_path / "whole", tmp_path / "resumed")
     # As if the run had been killed after its first checkpoint and some more steps.
     for path in (tmp_path / "resumed").glob("ckpt-[46]*"):
@@ -203,9 +212,10 @@ def test_every_mode_trains(make_config, overrides):
 
 
 def test_a_step_compiled_by_xla_computes_the_same(make_config, tmp_path):
-    plain = make_config(num_train_steps=2, model_dir=str(tmp_path / "plain"))
+    options = {"num_train_steps": 2, "gradient_accumulation_steps": 2}
+    plain = make_config(model_dir=str(tmp_path / "plain"), **options)
     compiled = make_config(
-        num_train_steps=2, model_dir=str(tmp_path / "compiled"), jit_compile=True
+        model_dir=str(tmp_path / "compiled"), jit_compile=True, rematerialize=True, **options
     )
     training.train(plain, quiet)
     training.train(compiled, quiet)

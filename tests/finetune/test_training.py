@@ -88,6 +88,27 @@ def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, tmp_path, mo
     assert_same_weights(str(tmp_path / "model_1"), str(tmp_path / "other_1"))
 
 
+def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path):
+    weights = []
+    for parts in (1, 4):
+        config = make_finetuning_config(
+            model_dir=str(tmp_path / f"in_{parts}"),
+            model_hparam_overrides={
+                "hidden_dropout_prob": 0.0,
+                "attention_probs_dropout_prob": 0.0,
+            },
+            bucket_by_length=False,
+            gradient_accumulation_steps=parts,
+            num_train_epochs=1,
+            do_eval=False,
+        )
+        training.run(config, quiet)
+        weights.append(weights_of(f"{config.model_dir}_1"))
+    assert weights[0].keys() == weights[1].keys()
+    for name, value in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], value, atol=1e-5, err_msg=name)
+
+
 def test_bucketing_gives_the_predictions_of_fixed_padding(make_finetuning_config):
     config = make_finetuning_config()
     training.run(config, quiet)

@@ -1,0 +1,75 @@
+"""A pre-training run on random full rows: the step of `run_pretraining.py` without files.
+
+TensorFlow is imported by the functions, for processes that want the constants alone.
+"""
+
+import dataclasses
+from typing import Any
+
+from electra_tf.config import PretrainingConfig
+
+# Ids of the published BERT vocabulary, whose words begin about 1000.
+SPECIAL = {"cls": 101, "sep": 102, "mask": 103, "first_ordinary": 1000}
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomRun:
+    """A model with its optimizer, its compiled steps and an endless iterator of batches."""
+
+    model: Any
+    optimizer: Any
+    steps: Any
+    iterator: Any
+
+
+def create_run(config: PretrainingConfig) -> RandomRun:
+    """Returns a run from random weights; nothing is read from or written to disk."""
+    import keras
+    import tensorflow as tf
+
+    from electra_tf.optimizer import create_optimizer
+    from electra_tf.pretrain_helpers import SpecialTokenIds
+    from electra_tf.pretraining_model import PretrainingModel
+    from electra_tf.strategies import create_strategy
+    from electra_tf.train_step import TrainingSteps
+
+    keras.utils.set_random_seed(config.seed)
+    strategy = create_strategy(config.strategy)
+    with strategy.scope():
+        special = [SPECIAL[name] for name in SpecialTokenIds._fields]
+        model = PretrainingModel(config, SpecialTokenIds(*special))
+        optimizer = create_optimizer(config)
+        optimizer.build(model.trainable_variables)
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        steps = TrainingSteps(
+            model,
+            optimizer,
+            strategy,
+            step,
+            seed=config.seed,
+            clip_norm=config.clip_norm,
+            accumulation_steps=config.gradient_accumulation_steps,
+            jit_compile=config.jit_compile,
+        )
+    dataset = strategy.experimental_distribute_dataset(random_batches(config))
+    return RandomRun(model, optimizer, steps, iter(dataset))
+
+
+def random_batches(config: PretrainingConfig) -> Any:
+    """Returns an endless `tf.data.Dataset` of full rows."""
+    import tensorflow as tf
+
+    def features(index: tf.Tensor) -> dict[str, tf.Tensor]:
+        ids = tf.random.stateless_uniform(
+            [config.train_batch_size, config.max_seq_length - 2],
+            seed=[config.seed, index],
+            minval=SPECIAL["first_ordinary"],
+            maxval=config.vocab_size,
+            dtype=tf.int32,
+        )
+        ids = tf.pad(ids, [[0, 0], [1, 0]], constant_values=SPECIAL["cls"])
+        ids = tf.pad(ids, [[0, 0], [0, 1]], constant_values=SPECIAL["sep"])
+        mask, segments = tf.ones_like(ids), tf.zeros_like(ids)
+        return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+
+    return tf.data.Dataset.range(tf.int64.max).map(features).prefetch(tf.data.AUTOTUNE)

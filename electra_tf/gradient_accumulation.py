@@ -1,0 +1,71 @@
+"""Sums over the parts of a batch, computed one after another so that one fits in memory."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+
+
+def sum_over_parts(
+    function: Callable[[Mapping[str, tf.Tensor], tf.Tensor], Any],
+    features: Mapping[str, tf.Tensor],
+    num_parts: int,
+) -> Any:
+    """Returns the sum of `function(part, index)` over equal parts of a batch.
+
+    The parts run in a loop that carries the sums alone, so that what the function keeps
+    between its forward and backward pass is kept for one part at a time. Call it inside
+    of a `tf.function`.
+
+    Args:
+        function: takes features [batch / num_parts, ...] and the int32 number of the part;
+            returns a nested structure of tensors, of the same shapes for each part.
+        features: tensors [batch, ...].
+        num_parts: 1 calls the function on the whole batch, without a loop.
+
+    Raises:
+        UserError: the batch cannot be split so, and that is known while tracing.
+    """
+    if num_parts == 1:
+        return function(features, tf.constant(0))
+    parts = {name: _split(x, num_parts) for name, x in features.items()}
+
+    def compute(index: tf.Tensor) -> Any:
+        return function({name: x[index] for name, x in parts.items()}, index)
+
+    # Traced once, here: the loop must know the structure of its sums before its body.
+    traced = tf.function(compute, autograph=False).get_concrete_function(
+        tf.TensorSpec([], tf.int32)
+    )
+    zeros = tf.nest.map_structure(
+        lambda spec: tf.zeros(spec.shape, spec.dtype), traced.structured_outputs
+    )
+
+    def body(index: tf.Tensor, sums: Any) -> tuple[tf.Tensor, Any]:
+        return index + 1, tf.nest.map_structure(tf.add, sums, traced(index))
+
+    _, sums = tf.while_loop(
+        lambda index, _: index < num_parts,
+        body,
+        (tf.constant(0), zeros),
+        parallel_iterations=1,
+    )
+    return sums
+
+
+def _split(x: tf.Tensor, num_parts: int) -> tf.Tensor:
+    """Returns [batch, ...] as [num_parts, batch / num_parts, ...]."""
+    batch = x.shape[0]
+    if batch is not None and batch % num_parts:
+        raise UserError(
+            f"The {batch} examples of a step on one device cannot be split into "
+            f"--gradient_accumulation_steps={num_parts} equal parts: change it, or "
+            "--train_batch_size"
+        )
+    shape = tf.concat([[num_parts, tf.shape(x)[0] // num_parts], tf.shape(x)[1:]], axis=0)
+    parts = tf.reshape(x, shape)
+    rows = None if batch is None else batch // num_parts
+    parts.set_shape(tf.TensorShape([num_parts, rows]).concatenate(x.shape[1:]))
+    return parts

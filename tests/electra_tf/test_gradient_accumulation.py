@@ -1,0 +1,45 @@
+"""A batch in parts: their sum, and the loop that makes it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+from electra_tf.gradient_accumulation import sum_over_parts
+
+
+def contribution(part, index):
+    return {"sum": tf.reduce_sum(part["x"], axis=0), "index": [index, tf.shape(part["x"])[0]]}
+
+
+@pytest.mark.parametrize("rows", [6, None], ids=["static", "dynamic"])
+def test_parts_are_consecutive_rows_and_are_added_up(rows):
+    x = np.arange(12, dtype=np.float32).reshape(6, 2)
+
+    @tf.function(input_signature=[tf.TensorSpec([rows, 2])])
+    def run(x):
+        weighted = sum_over_parts(
+            lambda part, index: tf.reduce_sum(part["x"]) * tf.cast(10**index, tf.float32),
+            {"x": x},
+            3,
+        )
+        return sum_over_parts(contribution, {"x": x}, 3), weighted
+
+    sums, weighted = run(x)
+    np.testing.assert_array_equal(sums["sum"], x.sum(axis=0))
+    assert [int(n) for n in sums["index"]] == [0 + 1 + 2, 2 + 2 + 2]
+    assert float(weighted) == x[:2].sum() + 10 * x[2:4].sum() + 100 * x[4:].sum()
+
+
+def test_one_part_is_the_batch_itself():
+    sums = sum_over_parts(contribution, {"x": tf.ones([5, 2])}, 1)
+    assert [int(n) for n in sums["index"]] == [0, 5]
+
+
+def test_a_batch_that_cannot_be_split_names_the_flags():
+    @tf.function(autograph=False)
+    def run():
+        return sum_over_parts(contribution, {"x": tf.ones([5, 2])}, 2)
+
+    with pytest.raises(UserError, match=r"--gradient_accumulation_steps=2.*--train_batch_size"):
+        run()

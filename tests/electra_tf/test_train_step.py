@@ -1,0 +1,138 @@
+"""The training step: batches in parts, scaled losses; whole runs are in test_training."""
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import metrics
+from electra_tf.checkpoints import CheckpointDirectory
+from electra_tf.optimizer import create_optimizer
+from electra_tf.pretrain_helpers import SpecialTokenIds
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.train_step import TrainingSteps
+
+BATCH_SIZE, LENGTH, VOCAB_SIZE = 8, 16, 40
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+@dataclasses.dataclass
+class Run:
+    """A model in training on batches whose rows differ in length."""
+
+    model: PretrainingModel
+    optimizer: Any
+    steps: TrainingSteps
+    step: tf.Variable
+    batches: Any
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {variable.path: variable.numpy() for variable in self.model.trainable_variables}
+
+    def train(self, num_steps: int) -> dict[str, float]:
+        """Runs steps and returns their metrics."""
+        self.steps.run(self.batches, num_steps)
+        return metrics.finalize(self.steps.read_metrics())
+
+
+def batches() -> Any:
+    generator = np.random.default_rng(0)
+    ids = generator.integers(5, VOCAB_SIZE, (4 * BATCH_SIZE, LENGTH)).astype(np.int32)
+    # Parts of a batch have very different numbers of tokens: their means must be weighted.
+    lengths = np.where(np.arange(len(ids)) % BATCH_SIZE < 4, 5, LENGTH)
+    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int32)
+    features = {"input_ids": ids * mask, "input_mask": mask, "segment_ids": 0 * mask}
+    dataset = tf.data.Dataset.from_tensor_slices(features)
+    return iter(dataset.batch(BATCH_SIZE, drop_remainder=True).repeat())
+
+
+@pytest.fixture
+def start(make_config):
+    def start(accumulation_steps: int = 1, **overrides) -> Run:
+        base = make_config()
+        config = make_config(
+            train_batch_size=BATCH_SIZE,
+            model_hparam_overrides={**base.model_hparam_overrides, **NO_DROPOUT},
+            gradient_accumulation_steps=accumulation_steps,
+            **overrides,
+        )
+        keras.utils.set_random_seed(0)
+        model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
+        optimizer = create_optimizer(config)
+        optimizer.build(model.trainable_variables)
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        steps = TrainingSteps(
+            model,
+            optimizer,
+            tf.distribute.get_strategy(),
+            step,
+            seed=config.seed,
+            clip_norm=config.clip_norm,
+            accumulation_steps=accumulation_steps,
+        )
+        return Run(model, optimizer, steps, step, batches())
+
+    return start
+
+
+def assert_close(first: dict, second: dict, tolerance: float) -> None:
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_allclose(value, second[name], atol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("electra_objective", [True, False], ids=["electra", "mlm"])
+def test_parts_of_a_batch_make_the_update_of_the_whole(start, electra_objective):
+    whole = start(electra_objective=electra_objective)
+    parts = start(4, electra_objective=electra_objective)
+    initial = whole.weights()
+    expected, actual = whole.train(5), parts.train(5)
+    assert expected.keys() == actual.keys()
+    for name, value in expected.items():
+        assert actual[name] == pytest.approx(value, rel=1e-4, nan_ok=True), name
+    # The norm is that of the whole batch's gradient, and it was clipped by it.
+    assert expected["train/gradient_norm"] > 1.5
+    assert_close(parts.weights(), whole.weights(), 1e-5)
+    moved = [np.max(np.abs(initial[name] - w)) for name, w in whole.weights().items()]
+    assert min(moved) > 1e-4
+
+
+def test_an_overflow_skips_the_step_and_halves_the_scale(start, tmp_path):
+    run = start(2, precision="mixed_float16", learning_rate=0.1)
+    scaler = run.optimizer
+    assert float(scaler.dynamic_scale) == 2**15
+    values = run.train(1)
+    assert values["train/loss_scale"] == 2**15
+    assert 0.1 < values["train/gradient_norm"] < 100  # not times the scale
+
+    before = run.weights()
+    scaler.dynamic_scale.assign(2.0**126)
+    values = run.train(1)
+    assert float(scaler.dynamic_scale) == 2.0**125
+    assert int(scaler.iterations) == 1
+    assert int(run.step) == 2
+    assert run.steps.non_finite_terms() == []
+    assert np.isnan(values["train/loss"])  # a mean over no step
+    assert_close(run.weights(), before, 0)
+
+    checkpoints = CheckpointDirectory(str(tmp_path), run.model, run.step, scaler)
+    checkpoints.save()
+    scaler.dynamic_scale.assign(4.0)
+    scaler.step_counter.assign(1999)
+    run.train(1)
+    assert float(scaler.dynamic_scale) == 8.0
+    assert any(np.any(run.weights()[name] != w) for name, w in before.items())
+    checkpoints.restore_latest()
+    assert float(scaler.dynamic_scale) == 2.0**125
+
+    # What is not finite without any scaling is a divergence: of the three steps from the
+    # restored one, 2, on, the first lowers the scale to 1 and the second ends the run.
+    scaler.dynamic_scale.assign(2.0)
+    table = run.model.electra.embeddings.word_embeddings
+    table.assign(tf.fill(table.shape, np.float32("nan")))
+    run.train(3)
+    assert "train/gradient_norm" in run.steps.non_finite_terms()
+    assert int(run.step) == 4
