@@ -156,7 +156,7 @@ def serve(config_json: str) -> None:
 
     config = PretrainingConfig(**json.loads(config_json))
     keras.utils.set_random_seed(config.seed)
-    strategy = create_strategy(config.strategy)
+    strategy = create_strategy(config)
     with strategy.scope():
         special = [SPECIAL[name] for name in SpecialTokenIds._fields]
         model = PretrainingModel(config, SpecialTokenIds(*special))

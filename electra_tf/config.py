@@ -11,7 +11,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf.distribution import DistributionConfig, distribution_defaults
 from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.options import option
 
 # Hidden size and number of layers of the published models (paper, Table 6).
 MODEL_SIZES = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}
@@ -21,7 +23,6 @@ HEAD_SIZE = 64
 INTERMEDIATE_RATIO = 4
 SMALL_EMBEDDING_SIZE = 128
 PRECISIONS = ("float32", "mixed_bfloat16")
-STRATEGIES = ("one_device",)
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 
 
@@ -80,13 +81,8 @@ OVERRIDABLE = tuple(
 )
 
 
-def option(default: Any, help_text: str, choices: tuple[str, ...] | None = None) -> Any:
-    """Returns a dataclass field that `flags/` turns into a flag with `help_text`."""
-    return dataclasses.field(default=default, metadata={"help": help_text, "choices": choices})
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingConfig:
+class PretrainingConfig(DistributionConfig):
     """Every hyperparameter of a pre-training run, under the authors' names.
 
     Build instances with `PretrainingConfig.create`: it fills the fields that follow
@@ -173,7 +169,6 @@ class PretrainingConfig:
     results_pkl: str | None = option(None, "Metrics of --do_eval as a pickle, if set.")
 
     seed: int = option(42, "Seed of weights, masks, samples, dropout and shuffling.")
-    strategy: str = option("one_device", "How the work is spread over devices.", STRATEGIES)
     precision: str = option("float32", "Arithmetic of the matrix products.", PRECISIONS)
     jit_compile: bool = option(False, "Compile the whole step with XLA; pays on a GPU.")
 
@@ -188,7 +183,10 @@ class PretrainingConfig:
         for name in ("data_dir", "model_name"):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
-        derived: dict[str, Any] = {"model_hparam_overrides": {}}
+        derived: dict[str, Any] = {
+            "model_hparam_overrides": {},
+            **distribution_defaults(given),
+        }
         if given.get("debug"):
             derived.update(
                 train_batch_size=8,
@@ -258,11 +256,11 @@ class PretrainingConfig:
                 raise UserError(f"--{name} must not be negative, it is {getattr(self, name)}")
         if not 0 < self.mask_prob < 1:
             raise UserError(f"--mask_prob must lie between 0 and 1, not {self.mask_prob}")
-        for name, choices in (("precision", PRECISIONS), ("strategy", STRATEGIES)):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
-                )
+        if self.precision not in PRECISIONS:
+            raise UserError(
+                f"--precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}"
+            )
+        self.check_distribution()
         if self.do_train == self.do_eval:
             raise UserError(
                 "Exactly one of --do_train and --do_eval must be true; "

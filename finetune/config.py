@@ -13,14 +13,14 @@ from typing import Any
 from electra_tf.config import (
     MODEL_SIZES,
     PRECISIONS,
-    STRATEGIES,
     EncoderConfig,
     default_embedding_size,
     encoder_config,
-    option,
 )
 from electra_tf.description import load_description
+from electra_tf.distribution import TPU, DistributionConfig, distribution_defaults
 from electra_tf.errors import UserError
+from electra_tf.options import option
 
 RANDOM_INIT = "random"
 # The authors' defaults by size (their configure_finetuning.py).
@@ -31,7 +31,7 @@ LENGTH_BUCKETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningConfig:
+class FinetuningConfig(DistributionConfig):
     """Every hyperparameter of a fine-tuning run.
 
     Build instances with `FinetuningConfig.create`: it fills in paths and the defaults that
@@ -185,7 +185,6 @@ class FinetuningConfig:
     )
 
     seed: int = option(42, "Seed of the first trial; each further trial adds 1.")
-    strategy: str = option("one_device", "How the work is spread over devices.", STRATEGIES)
     precision: str = option("float32", "Arithmetic of the matrix products.", PRECISIONS)
     jit_compile: bool = option(False, "Compile the whole step with XLA; pays on a GPU.")
 
@@ -206,6 +205,7 @@ class FinetuningConfig:
             **_task_defaults(tasks, _own_kinds(given, tasks)),
             **(_LARGE_DEFAULTS if given.get("model_size") == "large" else {}),
             **(_debug_defaults() if given.get("debug") else {}),
+            **distribution_defaults(given),
             **given,
             "task_names": tasks,
         }
@@ -219,6 +219,8 @@ class FinetuningConfig:
         merged["keep_best"] = merged.get("keep_best", False) or (
             merged.get("early_stopping_patience") is not None
         )
+        if merged.get("strategy") == TPU:
+            merged.setdefault("bucket_by_length", False)
         config = cls(**merged)
         config._check()
         return config
@@ -277,11 +279,15 @@ class FinetuningConfig:
         for name in ("warmup_proportion", "layerwise_lr_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"--{name} must lie in [0, 1], not {getattr(self, name)}")
-        for name, choices in (("precision", PRECISIONS), ("strategy", STRATEGIES)):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
-                )
+        if self.precision not in PRECISIONS:
+            raise UserError(
+                f"--precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}"
+            )
+        self.check_distribution()
+        if self.strategy == TPU and self.bucket_by_length:
+            raise UserError(
+                "--strategy=tpu compiles for one length: leave out --bucket_by_length"
+            )
         if self.num_folds is not None and self.num_folds < 2:
             raise UserError(f"--num_folds must be at least 2, not {self.num_folds}")
         if self.num_folds is not None and len(self.task_names) > 1:

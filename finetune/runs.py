@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.description import load_description
+from electra_tf.distribution import DistributionConfig
 from electra_tf.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.data import TRAIN, TaskData
@@ -47,12 +48,12 @@ _NOT_OF_THE_WEIGHTS = frozenset(
         "results_pkl",
         "preprocessed_data_dir",
         "overwrite",
-        "strategy",
         "data_dir",
         "n_best_size",
         "max_answer_length",
         "beam_size",
         "qa_na_threshold",
+        *(field.name for field in dataclasses.fields(DistributionConfig)),
     )
 )
 

@@ -1,0 +1,50 @@
+"""What a run stands on: its strategy, the other workers, and the signals that may end it."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.distribution import DistributionConfig, check_batch_size
+from electra_tf.preemption import Preemption
+from electra_tf.strategies import create_strategy
+from electra_tf.workers import Workers
+
+
+class Runtime(NamedTuple):
+    """The strategy of a run, its workers, and the watch over signals."""
+
+    strategy: tf.distribute.Strategy
+    workers: Workers
+    preemption: Preemption
+
+
+@contextlib.contextmanager
+def start(config: DistributionConfig, batch_sizes: Sequence[str] = ()) -> Iterator[Runtime]:
+    """Sets up devices and workers, and explains what ends the run from outside.
+
+    Args:
+        config: hyperparameters, with a `model_dir`.
+        batch_sizes: names of the global batch sizes that the replicas share.
+
+    Raises:
+        UserError: a device is not there, a batch cannot be shared, TF_CONFIG is wrong.
+        PreemptedError: the run was told to end.
+        WorkerLostError: another worker has ended.
+    """
+    strategy = create_strategy(config)
+    for name in batch_sizes:
+        check_batch_size(f"--{name}", getattr(config, name), strategy.num_replicas_in_sync)
+    workers = Workers(strategy)
+    resume = (
+        "Start all workers again with the same command: the run goes on from the newest "
+        f"checkpoint in {config.model_dir}."
+    )
+    preemption = Preemption(workers)
+    with workers.explain_losses(resume), preemption.watch():
+        yield Runtime(strategy, workers, preemption)
+
+
+def say_nothing(message: str) -> None:
+    """Takes the place of `print` on the workers that are not the chief."""
