@@ -20,6 +20,15 @@ class Runtime(NamedTuple):
     preemption: Preemption
 
 
+def create(config: DistributionConfig, batch_sizes: Sequence[str] = ()) -> Runtime:
+    """Sets up devices and workers; see `start`."""
+    strategy = create_strategy(config)
+    for name in batch_sizes:
+        check_batch_size(f"--{name}", getattr(config, name), strategy.num_replicas_in_sync)
+    workers = Workers(strategy)
+    return Runtime(strategy, workers, Preemption(workers))
+
+
 @contextlib.contextmanager
 def start(config: DistributionConfig, batch_sizes: Sequence[str] = ()) -> Iterator[Runtime]:
     """Sets up devices and workers, and explains what ends the run from outside.
@@ -33,17 +42,13 @@ def start(config: DistributionConfig, batch_sizes: Sequence[str] = ()) -> Iterat
         PreemptedError: the run was told to end.
         WorkerLostError: another worker has ended.
     """
-    strategy = create_strategy(config)
-    for name in batch_sizes:
-        check_batch_size(f"--{name}", getattr(config, name), strategy.num_replicas_in_sync)
-    workers = Workers(strategy)
+    run = create(config, batch_sizes)
     resume = (
         "Start all workers again with the same command: the run goes on from the newest "
         f"checkpoint in {config.model_dir}."
     )
-    preemption = Preemption(workers)
-    with workers.explain_losses(resume), preemption.watch():
-        yield Runtime(strategy, workers, preemption)
+    with run.workers.explain_losses(resume), run.preemption.watch():
+        yield run
 
 
 def say_nothing(message: str) -> None:

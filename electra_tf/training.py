@@ -47,11 +47,11 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
         WorkerLostError: another worker has ended.
     """
     vocabulary = load_checked_vocabulary(config)
-    files = _check_records(config.pretrain_tfrecords, TRAIN_FLAG, vocabulary, config)
-    if config.eval_tfrecords:
-        _check_records(config.eval_tfrecords, EVAL_FLAG, vocabulary, config)
     batch_sizes = ["train_batch_size", *(["eval_batch_size"] if config.eval_tfrecords else [])]
     with runtime.start(config, batch_sizes) as run:
+        files = _check_records(config.pretrain_tfrecords, TRAIN_FLAG, vocabulary, config)
+        if config.eval_tfrecords:
+            _check_records(config.eval_tfrecords, EVAL_FLAG, vocabulary, config)
         return _train(config, vocabulary, files, run, say)
 
 
@@ -162,8 +162,8 @@ def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> d
     vocabulary = load_checked_vocabulary(config)
     patterns = config.eval_tfrecords or config.pretrain_tfrecords
     flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
-    files = _check_records(patterns, flag, vocabulary, config)
     with runtime.start(config, ["eval_batch_size"]) as run:
+        files = _check_records(patterns, flag, vocabulary, config)
         say = say if run.workers.is_chief else say_nothing
         model, step, checkpoint = load_model(config, vocabulary, run.strategy)
         say(f"Evaluating {checkpoint} on {len(files)} files of {flag}.")
