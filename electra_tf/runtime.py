@@ -7,6 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.distribution import DistributionConfig, check_batch_size
+from electra_tf.errors import UserError
 from electra_tf.preemption import Preemption
 from electra_tf.strategies import create_strategy
 from electra_tf.workers import Workers
@@ -25,6 +26,11 @@ def create(config: DistributionConfig, batch_sizes: Sequence[str] = ()) -> Runti
     strategy = create_strategy(config)
     for name in batch_sizes:
         check_batch_size(f"--{name}", getattr(config, name), strategy.num_replicas_in_sync)
+    if config.jit_compile and strategy.num_replicas_in_sync > 1 and _on_cpu(strategy):
+        raise UserError(
+            "--jit_compile: TensorFlow compiles steps of several replicas for GPUs alone; "
+            "leave it out on CPU devices"
+        )
     workers = Workers(strategy)
     return Runtime(strategy, workers, Preemption(workers))
 
@@ -34,7 +40,7 @@ def start(config: DistributionConfig, batch_sizes: Sequence[str] = ()) -> Iterat
     """Sets up devices and workers, and explains what ends the run from outside.
 
     Args:
-        config: hyperparameters, with a `model_dir`.
+        config: hyperparameters, with a `model_dir` and `jit_compile`.
         batch_sizes: names of the global batch sizes that the replicas share.
 
     Raises:
@@ -49,6 +55,10 @@ def start(config: DistributionConfig, batch_sizes: Sequence[str] = ()) -> Iterat
     )
     with run.workers.explain_losses(resume), run.preemption.watch():
         yield run
+
+
+def _on_cpu(strategy: tf.distribute.Strategy) -> bool:
+    return any("CPU" in device for device in strategy.extended.worker_devices)
 
 
 def say_nothing(message: str) -> None:

@@ -47,6 +47,13 @@ def create_strategy(
     return tf.distribute.OneDeviceStrategy(devices[0])
 
 
+def is_chief(config: DistributionConfig, environment: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether this process is the worker that speaks and writes."""
+    if config.strategy != MULTI_WORKER:
+        return True
+    return find_cluster(config.workers, config.task_index, environment).task_index == 0
+
+
 def distribute_batches(
     strategy: tf.distribute.Strategy,
     make_dataset: Callable[[Shard], tf.data.Dataset],

@@ -91,7 +91,8 @@ def cut_back(model_dir: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def test_two_devices_equal_one(tiny_data, tmp_path, one_device):
-    assert all(r["gradient_norm"] > 0.5 for r in log_records(one_device) if "loss" in r)
+    trained = [record for record in log_records(one_device) if record["kind"] == "train"]
+    assert min(record["gradient_norm"] for record in trained) > 0.5
     config = PretrainingConfig.create(**settings(tiny_data, tmp_path), **MIRRORED)
     said = []
     training.train(config, said.append)
@@ -105,7 +106,7 @@ def test_two_processes_equal_one_and_only_the_chief_writes(two_workers, one_devi
     assert_equal_runs(model_dir, one_device)
     assert "multi_worker, 2 replicas" in chief_out
     assert "step 20/20" in chief_out
-    assert "step" not in out
+    assert out == ""
     assert len(list((model_dir / "tensorboard").glob("events*"))) == 1
 
 
@@ -194,6 +195,12 @@ def test_a_batch_that_cannot_be_shared_is_refused(tiny_data, tmp_path):
     with pytest.raises(UserError, match=r"--train_batch_size=7 .* pass 6 or 8"):
         training.train(PretrainingConfig.create(**odd, **MIRRORED), quiet)
     assert not (tmp_path / "model").exists()
+
+
+def test_xla_for_several_cpus_is_refused(tiny_data, tmp_path):
+    compiled = settings(tiny_data, tmp_path, jit_compile=True)
+    with pytest.raises(UserError, match="--jit_compile: TensorFlow compiles"):
+        training.train(PretrainingConfig.create(**compiled, **MIRRORED), quiet)
 
 
 def test_the_step_compiles_as_a_tpu_needs_it(tiny_data, tmp_path):
