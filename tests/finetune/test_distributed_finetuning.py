@@ -1,5 +1,6 @@
 """Fine-tuning on several devices and processes gives what one device gives."""
 
+import dataclasses
 import json
 import pathlib
 import signal
@@ -18,7 +19,7 @@ from tests.finetune.test_training import build, quiet, weights_of
 
 
 def settings(data_dir: pathlib.Path, folder: pathlib.Path, **overrides) -> dict:
-    """Two tasks, evaluated while training; batches that the last rows do not fill."""
+    """A task whose head has no dropout; the last batch of dev is not full."""
     encoder = {
         "hidden_size": 16,
         "num_hidden_layers": 2,
@@ -30,7 +31,7 @@ def settings(data_dir: pathlib.Path, folder: pathlib.Path, **overrides) -> dict:
     return {
         "data_dir": str(data_dir),
         "model_name": "m",
-        "task_names": ("cola", "chunk"),
+        "task_names": ("chunk",),
         "model_hparam_overrides": encoder,
         "model_dir": str(folder / "model"),
         "results_dir": str(folder / "results"),
@@ -43,7 +44,7 @@ def settings(data_dir: pathlib.Path, folder: pathlib.Path, **overrides) -> dict:
         "eval_batch_size": 6,
         "learning_rate": 1e-3,
         "layerwise_lr_decay": 1.0,
-        "num_train_epochs": 1.25,
+        "num_train_epochs": 2.5,
         "iterations_per_loop": 5,
         "log_steps": 5,
         "eval_steps": 10,
@@ -70,14 +71,15 @@ def assert_equal_runs(actual: pathlib.Path, expected: pathlib.Path) -> None:
         for folder in (actual, expected)
     ]
     for record, wanted in zip(*logs, strict=True):
-        for name in record.keys() - {"seconds_left"}:
+        assert (record["step"], record["kind"]) == (wanted["step"], wanted["kind"])
+        for name in record.keys() - {"kind", "seconds_left"}:
             if "_per_second" not in name:
                 assert record[name] == pytest.approx(wanted[name], abs=1e-4, rel=1e-4), name
     results = [
-        json.loads((folder / "results" / "cola,chunk_results.json").read_text())["summary"]
+        json.loads((folder / "results" / "chunk_results.json").read_text())["summary"]
         for folder in (actual, expected)
     ]
-    assert results[0].keys() == results[1].keys() == {"cola/dev", "chunk/dev"}
+    assert results[0].keys() == results[1].keys() == {"chunk/dev"}
 
 
 def test_two_devices_equal_one(finetuning_data, tmp_path, one_device):
@@ -92,7 +94,7 @@ def test_two_processes_equal_one(finetuning_data, tmp_path, one_device):
     )
     assert [end[0] for end in ends] == [0, 0], ends
     assert_equal_runs(tmp_path, one_device)
-    assert "cola/dev: " in ends[0][1]
+    assert "chunk/dev: " in ends[0][1]
     assert ends[1][1] == ""
 
 
@@ -115,17 +117,19 @@ def test_a_preempted_run_equals_an_uninterrupted_one(
 
 
 def test_predictions_keep_the_order_of_the_rows(finetuning_data, tmp_path, one_device):
-    """Twenty-one rows, in batches of five or six that are padded to two lengths."""
+    """Twenty-one rows, in batches of six that are padded to two lengths."""
     outputs = []
     for strategy in ({}, MIRRORED):
-        trainer, (task, _), data = build(
+        trainer, (task,), data = build(
             FinetuningConfig.create(**settings(finetuning_data, tmp_path), **strategy)
         )
         trainer.restore(str(one_device / "model_1"))
-        outputs.append(trainer.predict(task, data.get(task, "dev"), batch_size=5))
+        outputs.append(trainer.predict(task, data.get(task, "dev")))
     assert len(outputs[0]) == 21
     for one, two in zip(*outputs, strict=True):
-        np.testing.assert_allclose(two["logits"], one["logits"], atol=2e-6)
+        assert one.keys() == two.keys()
+        for name, value in one.items():
+            np.testing.assert_allclose(two[name], value, atol=2e-6, err_msg=name)
 
 
 def test_the_step_compiles_as_a_tpu_needs_it(finetuning_data, tmp_path):
@@ -134,11 +138,12 @@ def test_the_step_compiles_as_a_tpu_needs_it(finetuning_data, tmp_path):
     tpu = FinetuningConfig.create(**of_a_tpu)
     assert not tpu.bucket_by_length
     config = FinetuningConfig.create(
-        **settings(finetuning_data, tmp_path, num_train_epochs=0.1, keep_best=False),
+        **settings(finetuning_data, tmp_path, num_train_epochs=0.1),
         precision=tpu.precision,
         bucket_by_length=tpu.bucket_by_length,
         jit_compile=True,
     )
+    config = dataclasses.replace(config, task_names=("cola", "chunk"))
     (result,) = training.run(config, quiet)
-    assert np.isfinite(result.metrics["cola/dev"]["accuracy"])
+    assert result.metrics.keys() == {"cola/dev", "chunk/dev"}
     assert tf.train.latest_checkpoint(str(tmp_path / "model_1"))
