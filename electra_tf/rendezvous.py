@@ -26,7 +26,7 @@ def waiting_for_workers(cluster: Cluster, timeout: float) -> Iterator[None]:
 
     def watch() -> None:
         start = time.monotonic()
-        while not arrived.wait(_SECONDS_BETWEEN_MESSAGES):
+        while not arrived.wait(min(_SECONDS_BETWEEN_MESSAGES, timeout)):
             missing = [address for address in _others(cluster) if not _answers(address)]
             waited = time.monotonic() - start
             if waited >= timeout and not arrived.is_set():

@@ -14,7 +14,11 @@ from electra_tf.train_step import TrainingSteps
 from finetune import training
 from finetune.config import FinetuningConfig
 from tests import processes
-from tests.electra_tf.test_distributed_training import MIRRORED, NO_DROPOUT
+from tests.electra_tf.test_distributed_training import (
+    MIRRORED,
+    NO_DROPOUT,
+    assert_equal_records,
+)
 from tests.finetune.test_training import build, quiet, weights_of
 
 
@@ -71,10 +75,7 @@ def assert_equal_runs(actual: pathlib.Path, expected: pathlib.Path) -> None:
         for folder in (actual, expected)
     ]
     for record, wanted in zip(*logs, strict=True):
-        assert (record["step"], record["kind"]) == (wanted["step"], wanted["kind"])
-        for name in record.keys() - {"kind", "seconds_left"}:
-            if "_per_second" not in name:
-                assert record[name] == pytest.approx(wanted[name], abs=1e-4, rel=1e-4), name
+        assert_equal_records(record, wanted)
     results = [
         json.loads((folder / "results" / "chunk_results.json").read_text())["summary"]
         for folder in (actual, expected)
