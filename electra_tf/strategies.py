@@ -9,7 +9,7 @@ import tensorflow as tf
 from electra_tf.cluster import cluster_of_environment, find_cluster
 from electra_tf.distribution import MIRRORED, MULTI_WORKER, TPU, DistributionConfig
 from electra_tf.errors import UserError
-from electra_tf.rendezvous import waiting_for_workers
+from electra_tf.rendezvous import meet
 from pretrain_data.quiet import no_native_messages
 from pretrain_data.sharding import BY_RECORD, Shard
 
@@ -138,6 +138,7 @@ def _multi_worker(
 ) -> tf.distribute.Strategy:
     cluster = find_cluster(config.workers, config.task_index, environment)
     gpus = _choose_gpus(config)
+    meet(cluster, config.worker_timeout)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(cluster.workers)}),
         task_type="worker",
@@ -150,12 +151,11 @@ def _multi_worker(
     )
     address = cluster.workers[cluster.task_index]
     try:
-        with waiting_for_workers(cluster, config.worker_timeout), no_native_messages():
+        with no_native_messages():
             return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except tf.errors.OpError as error:
         raise UserError(
-            f"Worker {cluster.task_index} cannot serve at {address}: {error.message}. Is the "
-            "port taken, or does --task_index belong to another machine of --workers?"
+            f"Worker {cluster.task_index} cannot serve at {address}: {error.message}"
         ) from error
 
 

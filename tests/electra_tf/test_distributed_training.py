@@ -5,7 +5,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 
 import numpy as np
 import pytest
@@ -210,23 +209,6 @@ def test_a_worker_waits_for_the_others_no_longer_than_it_is_told(tiny_data, tmp_
     assert status == WorkerLostError.exit_status
     assert re.search(rf"waited \d+ s for 127.0.0.1:{there}: .*--worker_timeout", error)
     assert not (tmp_path / "model").exists()
-
-
-def test_a_port_that_is_taken_is_named(tiny_data, tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        worker = processes.start(
-            PROGRAM,
-            settings(tiny_data, tmp_path),
-            "--strategy=multi_worker",
-            f"--workers={address}",
-            "--task_index=0",
-        )
-        ((status, _, error),) = processes.finish([worker])
-    assert status == 1
-    assert f"Worker 0 cannot serve at {address}" in error
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(tiny_data, tmp_path):
