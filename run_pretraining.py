@@ -8,7 +8,14 @@ The authors' way of giving hyperparameters works too, inline or as a .json file:
     python run_pretraining.py --data-dir data --model-name electra_small \
         --hparams '{"model_size": "small", "num_train_steps": 1000000}'
 
-Running a command again goes on from its newest checkpoint. Evaluation, of the same run:
+Running a command again goes on from its newest checkpoint. On all GPUs of this host, or on
+two hosts (the second one with --task_index=1); recipes/launch has more:
+
+    python run_pretraining.py --data-dir data --model-name electra_small --strategy=mirrored
+    python run_pretraining.py --data-dir data --model-name electra_small \
+        --strategy=multi_worker --workers=host1:2222,host2:2222 --task_index=0
+
+Evaluation, of the same run:
 
     python run_pretraining.py --data-dir data --model-name electra_small \
         --do_train=false --do_eval --eval_tfrecords 'data/eval_tfrecords/*.tfrecord*'
@@ -24,15 +31,17 @@ def main() -> None:
     from pretrain_data.quiet import import_tensorflow
 
     import_tensorflow()
-    from electra_tf import training
+    from electra_tf import strategies, training
 
+    chief = strategies.is_chief(config)
     if config.do_train:
         training.train(config)
-        more = ("--do_train=false", "--do_eval")
-        print(command_line.next_command("run_pretraining.py", *more))
+        if chief:
+            more = ("--do_train=false", "--do_eval")
+            print(command_line.next_command("run_pretraining.py", *more))
     else:
         training.evaluate(config)
-        if config.electra_objective:
+        if chief and config.electra_objective:
             print(command_line.next_command("show_replaced_tokens.py"))
 
 

@@ -241,7 +241,7 @@ def serve(config_json: str, num_steps: str) -> None:
     sample = sampled_steps(plan.lengths, int(num_steps))
 
     # As in `finetune.trainer`, which also evaluates and keeps checkpoints.
-    strategy = create_strategy(config.strategy)
+    strategy = create_strategy(config)
     keras.utils.set_random_seed(config.seed)
     with strategy.scope():
         model = FinetuningModel(config.encoder, [task], config.precision)

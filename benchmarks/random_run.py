@@ -34,7 +34,7 @@ def create_run(config: PretrainingConfig) -> RandomRun:
     from electra_tf.train_step import TrainingSteps
 
     keras.utils.set_random_seed(config.seed)
-    strategy = create_strategy(config.strategy)
+    strategy = create_strategy(config)
     with strategy.scope():
         special = [SPECIAL[name] for name in SpecialTokenIds._fields]
         model = PretrainingModel(config, SpecialTokenIds(*special))

@@ -12,6 +12,7 @@ import tensorflow as tf
 from electra_tf.atomic_files import write_atomically
 from electra_tf.description import CONFIG_FILE, load_description
 from electra_tf.errors import UserError
+from electra_tf.workers import Workers
 
 VOCAB_FILE = "vocab.txt"
 CHECKPOINT_NAME = "ckpt"
@@ -24,6 +25,9 @@ class CheckpointDirectory:
     A checkpoint holds the model, the optimizer and the step; the position in the
     data and every random stream follow from the step (see
     `pretrain_data.reader` and `electra_tf.random_bits`).
+
+    Of several workers all call the same methods, and the chief alone writes; they have to
+    see the same folder.
     """
 
     def __init__(
@@ -33,8 +37,11 @@ class CheckpointDirectory:
         step: tf.Variable,
         optimizer: keras.optimizers.Optimizer | None = None,
         keep_checkpoint_max: int = 5,
+        workers: Workers | None = None,
     ) -> None:
         self.directory = directory
+        self._workers = workers
+        self._is_chief = workers is None or workers.is_chief
         self._model = model
         self._step = step
         tracked = {"model": model, "step": step}
@@ -53,6 +60,8 @@ class CheckpointDirectory:
     @property
     def latest(self) -> str | None:
         """Path prefix of the newest checkpoint, or None."""
+        if not self._is_chief:  # the manager knows what was there when it was made
+            return tf.train.latest_checkpoint(self.directory)
         return self._manager.latest_checkpoint
 
     def restore_latest(self) -> bool:
@@ -62,7 +71,9 @@ class CheckpointDirectory:
             UserError: when the checkpoint is of another model, with the differing
                 variables, or cannot be read.
         """
-        if self.latest is None:
+        latest = self.latest
+        self._check_shared(latest)
+        if latest is None:
             return False
         self.restore(self.latest)
         return True
@@ -80,14 +91,19 @@ class CheckpointDirectory:
                 f"The checkpoint {prefix} cannot be restored: {str(error)[:500]}"
             ) from error
 
-    def save(self) -> str:
-        """Writes a checkpoint of the current step and returns its path prefix."""
-        return self._manager.save(checkpoint_number=self._step)
+    def save(self) -> None:
+        """Writes a checkpoint of the current step; it is there for all workers then."""
+        if self._is_chief:
+            self._manager.save(checkpoint_number=self._step)
+        if self._workers is not None:
+            self._workers.barrier()
 
     def write_description(
         self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
     ) -> None:
         """Writes `config.json` and `vocab.txt`, each in one step."""
+        if not self._is_chief:
+            return
         os.makedirs(self.directory, exist_ok=True)
         description = {
             "hyperparameters": dict(hyperparameters),
@@ -101,6 +117,18 @@ class CheckpointDirectory:
         if os.path.abspath(vocab_file) != os.path.abspath(target):
             shutil.copyfile(vocab_file, target + ".tmp")
             os.replace(target + ".tmp", target)
+
+    def _check_shared(self, latest: str | None) -> None:
+        if self._workers is None:
+            return
+        number = -1
+        if latest is not None:
+            number = int(os.path.basename(latest).rpartition("-")[2])
+        self._workers.check_same(
+            number,
+            f"The workers see different checkpoints in {self.directory}: it has to be a "
+            "folder that they share, or the same --model_dir everywhere",
+        )
 
     def _check_variables(self, prefix: str) -> None:
         description = load_description(self.directory)

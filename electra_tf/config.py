@@ -11,7 +11,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf.distribution import DistributionConfig, distribution_defaults
 from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.options import option
 
 # Hidden size and number of layers of the published models (paper, Table 6).
 MODEL_SIZES = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}
@@ -22,7 +24,6 @@ INTERMEDIATE_RATIO = 4
 SMALL_EMBEDDING_SIZE = 128
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 OPTIMIZERS = ("adam", "lamb")
-STRATEGIES = ("one_device",)
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 
 
@@ -80,13 +81,8 @@ OVERRIDABLE = tuple(
 )
 
 
-def option(default: Any, help_text: str, choices: tuple[str, ...] | None = None) -> Any:
-    """Returns a dataclass field that `flags/` turns into a flag with `help_text`."""
-    return dataclasses.field(default=default, metadata={"help": help_text, "choices": choices})
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingConfig:
+class PretrainingConfig(DistributionConfig):
     """Every hyperparameter of a pre-training run, under the authors' names.
 
     Build instances with `PretrainingConfig.create`: it fills the fields that follow
@@ -152,9 +148,6 @@ class PretrainingConfig:
 
     max_seq_length: int = option(128, "Tokens a sequence; that of the records.")
     train_batch_size: int = option(128, "Sequences a step, over all devices.")
-    gradient_accumulation_steps: int = option(
-        1, "Parts that a step's batch is computed in, one after another, to save memory."
-    )
     eval_batch_size: int = option(128, "Sequences a step of evaluation.")
     num_eval_steps: int = option(100, "Batches of one evaluation, at most.")
 
@@ -183,7 +176,6 @@ class PretrainingConfig:
     results_pkl: str | None = option(None, "Metrics of --do_eval as a pickle, if set.")
 
     seed: int = option(42, "Seed of weights, masks, samples, dropout and shuffling.")
-    strategy: str = option("one_device", "How the work is spread over devices.", STRATEGIES)
     precision: str = option("float32", "Arithmetic of the matrix products.", PRECISIONS)
     jit_compile: bool = option(False, "Compile the whole step with XLA; pays on a GPU.")
     rematerialize: bool = option(
@@ -201,7 +193,10 @@ class PretrainingConfig:
         for name in ("data_dir", "model_name"):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
-        derived: dict[str, Any] = {"model_hparam_overrides": {}}
+        derived: dict[str, Any] = {
+            "model_hparam_overrides": {},
+            **distribution_defaults(given),
+        }
         if given.get("debug"):
             derived.update(
                 train_batch_size=8,
@@ -277,16 +272,13 @@ class PretrainingConfig:
                 raise UserError(f"--{name} must not be negative, it is {getattr(self, name)}")
         if not 0 < self.mask_prob < 1:
             raise UserError(f"--mask_prob must lie between 0 and 1, not {self.mask_prob}")
-        for name, choices in (
-            ("precision", PRECISIONS),
-            ("strategy", STRATEGIES),
-            ("optimizer", OPTIMIZERS),
-        ):
+        for name, choices in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in choices:
                 raise UserError(
                     f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
                 )
         check_accumulation(self.train_batch_size, self.gradient_accumulation_steps)
+        self.check_distribution()
         if self.do_train == self.do_eval:
             raise UserError(
                 "Exactly one of --do_train and --do_eval must be true; "

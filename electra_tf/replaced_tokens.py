@@ -48,7 +48,7 @@ def show(
     if not config.electra_objective:
         raise UserError("--electra_objective is false: such a model has no discriminator")
     vocabulary = training.load_checked_vocabulary(config)
-    strategy = create_strategy(config.strategy)
+    strategy = create_strategy(config)
     model, step, _ = training.load_model(config, vocabulary, strategy)
     tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     say(f"The generator replaced some tokens of each sentence (model of step {step}).")

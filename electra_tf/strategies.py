@@ -1,11 +1,184 @@
-"""The `tf.distribute` strategy that a flag names."""
+"""The `tf.distribute` strategy that the flags name, and batches spread over its replicas."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
+from electra_tf.cluster import cluster_of_environment, find_cluster
+from electra_tf.distribution import MIRRORED, MULTI_WORKER, TPU, DistributionConfig
+from electra_tf.errors import UserError
+from electra_tf.rendezvous import meet
+from pretrain_data.quiet import no_native_messages
+from pretrain_data.sharding import BY_RECORD, Shard
 
-def create_strategy(name: str) -> tf.distribute.Strategy:
-    """Returns the strategy: `one_device` is the first GPU, or else the CPU."""
-    if name != "one_device":
-        raise ValueError(f"Unknown strategy {name!r}")
-    gpus = tf.config.list_logical_devices("GPU")
-    return tf.distribute.OneDeviceStrategy(gpus[0].name if gpus else "/CPU:0")
+# A worker that lives but does not take part: longer than any compilation or evaluation.
+_COLLECTIVE_TIMEOUT_SECONDS = 3600
+
+
+def create_strategy(
+    config: DistributionConfig, environment: Mapping[str, str] = os.environ
+) -> tf.distribute.Strategy:
+    """Returns the strategy of a configuration. Several workers wait for each other here.
+
+    Call it before TensorFlow has done anything: devices and collectives are set up then.
+
+    Args:
+        config: says which strategy on which devices.
+        environment: holds TF_CONFIG.
+
+    Raises:
+        UserError: a device that is asked for is not there, or the workers are not said.
+    """
+    if config.strategy == MULTI_WORKER:
+        return _multi_worker(config, environment)
+    cluster = cluster_of_environment(environment)
+    if cluster is not None and len(cluster.workers) > 1:
+        raise UserError(
+            f"TF_CONFIG names {len(cluster.workers)} workers, but --strategy is "
+            f"{config.strategy}: pass --strategy=multi_worker, or unset TF_CONFIG"
+        )
+    if config.strategy == TPU:
+        return _tpu(config)
+    devices = _local_devices(config)
+    if config.strategy == MIRRORED:
+        return tf.distribute.MirroredStrategy(devices)
+    return tf.distribute.OneDeviceStrategy(devices[0])
+
+
+def is_chief(config: DistributionConfig, environment: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether this process is the worker that speaks and writes."""
+    if config.strategy != MULTI_WORKER:
+        return True
+    return find_cluster(config.workers, config.task_index, environment).task_index == 0
+
+
+def distribute_batches(
+    strategy: tf.distribute.Strategy,
+    make_dataset: Callable[[Shard], tf.data.Dataset],
+    shard_by: str = BY_RECORD,
+) -> Any:
+    """Returns a distributed dataset of what `make_dataset` reads for each worker's shard."""
+
+    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        workers = context.num_input_pipelines
+        return make_dataset(
+            Shard(
+                worker=context.input_pipeline_id,
+                num_workers=workers,
+                replicas=context.num_replicas_in_sync // workers,
+                by=shard_by,
+            )
+        )
+
+    return strategy.distribute_datasets_from_function(make)
+
+
+def _local_devices(config: DistributionConfig) -> list[str]:
+    """Returns the names of the devices that this process is to use."""
+    gpus = _choose_gpus(config)
+    if gpus:
+        return [f"/GPU:{i}" for i in range(gpus)]
+    if config.num_virtual_cpus:
+        _split_cpu(config.num_virtual_cpus)
+    cpus = len(tf.config.list_logical_devices("CPU"))
+    return [f"/CPU:{i}" for i in range(cpus)]
+
+
+def _choose_gpus(config: DistributionConfig) -> int:
+    """Returns how many GPUs to use, and hides the others from TensorFlow."""
+    if config.device == "cpu" or config.num_virtual_cpus:
+        _set_visible_gpus([])
+        return 0
+    gpus = tf.config.list_physical_devices("GPU")
+    wanted = config.num_gpus or (1 if config.device == "gpu" else 0)
+    if len(gpus) < wanted:
+        asked = f"--num_gpus={config.num_gpus}" if config.num_gpus else "--device=gpu"
+        raise UserError(
+            f"{asked}, but TensorFlow finds {len(gpus)} GPUs on this machine. With an NVIDIA "
+            "GPU install pip install 'tensorflow[and-cuda]' and look at nvidia-smi and "
+            "CUDA_VISIBLE_DEVICES; without one pass --device=cpu"
+        )
+    chosen = gpus[: config.num_gpus]
+    if len(chosen) < len(gpus):
+        _set_visible_gpus(chosen)
+    return len(chosen)
+
+
+def _set_visible_gpus(gpus: list) -> None:
+    if tf.config.get_visible_devices("GPU") == gpus:
+        return
+    try:
+        tf.config.set_visible_devices(gpus, "GPU")
+    except RuntimeError as error:
+        raise UserError(
+            "--device and --num_gpus choose devices before TensorFlow starts, and it has "
+            f"started already: {error}"
+        ) from error
+
+
+def _split_cpu(count: int) -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    try:
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
+        )
+    except RuntimeError as error:
+        if len(tf.config.list_logical_devices("CPU")) == count:
+            return
+        raise UserError(
+            f"--num_virtual_cpus={count}: TensorFlow has started already, with "
+            f"{len(tf.config.list_logical_devices('CPU'))} CPU devices"
+        ) from error
+
+
+def _multi_worker(
+    config: DistributionConfig, environment: Mapping[str, str]
+) -> tf.distribute.Strategy:
+    cluster = find_cluster(config.workers, config.task_index, environment)
+    gpus = _choose_gpus(config)
+    meet(cluster, config.worker_timeout)
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": list(cluster.workers)}),
+        task_type="worker",
+        task_id=cluster.task_index,
+        num_accelerators={"GPU": gpus},
+        rpc_layer="grpc",
+    )
+    options = tf.distribute.experimental.CommunicationOptions(
+        timeout_seconds=_COLLECTIVE_TIMEOUT_SECONDS
+    )
+    address = cluster.workers[cluster.task_index]
+    try:
+        with no_native_messages():
+            return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"Worker {cluster.task_index} cannot serve at {address}: {error.message}"
+        ) from error
+
+
+def _tpu(config: DistributionConfig) -> tf.distribute.Strategy:
+    where = f"--tpu_name={config.tpu_name}" if config.tpu_name else "this machine (local)"
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            tpu=config.tpu_name or "local",
+            zone=config.tpu_zone,
+            project=config.gcp_project,
+            **({"job_name": config.tpu_job_name} if config.tpu_job_name else {}),
+        )
+        if config.tpu_name:
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+        raise UserError(
+            f"--strategy=tpu: no TPU answers at {where}: {str(error)[:300]}"
+        ) from error
+    strategy = tf.distribute.TPUStrategy(resolver)
+    cores = strategy.num_replicas_in_sync
+    if config.num_tpu_cores not in (None, cores):
+        raise UserError(
+            f"--num_tpu_cores={config.num_tpu_cores}, but the TPU at {where} has {cores} cores"
+        )
+    return strategy

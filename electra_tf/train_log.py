@@ -138,6 +138,24 @@ class TrainLog:
             os.replace(temporary, path)
 
 
+class SilentLog:
+    """Takes the place of a `TrainLog` on the workers that write nothing."""
+
+    def training(self, step: int, values: Mapping[str, float]) -> None:
+        """Leaves it to the chief."""
+
+    def evaluation(
+        self, step: int, values: Mapping[str, float], shown: str | None = None
+    ) -> None:
+        """Leaves it to the chief."""
+
+    def restart_clock(self) -> None:
+        """Has no clock."""
+
+    def close(self) -> None:
+        """Has no files."""
+
+
 def _is_record_until(line: str, step: int) -> bool:
     try:
         return json.loads(line)["step"] <= step

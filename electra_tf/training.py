@@ -9,23 +9,27 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from electra_tf import metrics
+from electra_tf import metrics, runtime
 from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
+from electra_tf.errors import PreemptedError, UserError
 from electra_tf.evaluation import Evaluator, total_loss, write_results
+from electra_tf.flops import train_flops_per_step
 from electra_tf.interop.initialization import initialize_from_checkpoint
 from electra_tf.optimizer import create_optimizer, last_learning_rate
 from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.strategies import create_strategy
+from electra_tf.runtime import Runtime, say_nothing
+from electra_tf.startup import distribution_lines
+from electra_tf.strategies import distribute_batches
 from electra_tf.tf1_checkpoint import encoder_variables, tf1_variables
-from electra_tf.train_log import TrainLog, format_metrics
+from electra_tf.train_log import SilentLog, TrainLog, format_metrics
 from electra_tf.train_step import TrainingSteps
 from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
 from pretrain_data.manifest import load_manifest
 from pretrain_data.reader import read_pretraining_records
 from pretrain_data.records import find_checked_record_files
+from pretrain_data.sharding import Shard
 from pretrain_data.vocabulary import Vocabulary, load_vocabulary
 
 TRAIN_FLAG = "--pretrain_tfrecords"
@@ -44,39 +48,62 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
     Raises:
         UserError: for bad input, a checkpoint of another model, or a loss that is
             no longer finite; the last good checkpoint is kept.
+        PreemptedError: SIGTERM came; a checkpoint of the last step is there.
+        WorkerLostError: another worker has ended.
     """
     vocabulary = load_checked_vocabulary(config)
-    files = _check_records(config.pretrain_tfrecords, TRAIN_FLAG, vocabulary, config)
-    if config.eval_tfrecords:
-        _check_records(config.eval_tfrecords, EVAL_FLAG, vocabulary, config)
-    strategy = create_strategy(config.strategy)
+    batch_sizes = [
+        runtime.TRAIN_BATCH_SIZE,
+        *(["eval_batch_size"] if config.eval_tfrecords else []),
+    ]
+    with runtime.start(config, batch_sizes) as run:
+        files = _check_records(config.pretrain_tfrecords, TRAIN_FLAG, vocabulary, config)
+        if config.eval_tfrecords:
+            _check_records(config.eval_tfrecords, EVAL_FLAG, vocabulary, config)
+        return _train(config, vocabulary, files, run, say)
+
+
+def _train(
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    files: list[str],
+    run: Runtime,
+    say: Callable[[str], None],
+) -> dict[str, float]:
+    strategy, workers, preemption = run
+    say = say if workers.is_chief else say_nothing
     model, optimizer, step = _build(config, vocabulary, strategy)
     checkpoints = CheckpointDirectory(
-        config.model_dir, model, step, optimizer, config.keep_checkpoint_max
+        config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
     )
     # The run's own checkpoint wins over --init_checkpoint, which wins over random weights.
     resumed = checkpoints.restore_latest()
     if not resumed and config.init_checkpoint:
         _initialize(config, model, say)
     first_step = int(step.numpy())
-    _describe(config, model, vocabulary, strategy, files, say)
+    _describe(config, model, vocabulary, run, files, say)
     if resumed:
         say(f"Resuming from {checkpoints.latest}, step {first_step}.")
     if first_step >= config.num_train_steps:
         say(f"Nothing to do: the run has its {config.num_train_steps} steps.")
         return {}
-    dataset = read_pretraining_records(
-        config.pretrain_tfrecords,
-        max_seq_length=config.max_seq_length,
-        batch_size=config.train_batch_size,
-        seed=config.seed,
-        shuffle_buffer_size=config.shuffle_buffer_size,
-        deterministic=config.deterministic_reading,
-        skip_bad_records=config.skip_bad_records,
-        start_example=first_step * config.train_batch_size,
-        flag=TRAIN_FLAG,
-        say=say,
-    )
+
+    def read(shard: Shard) -> tf.data.Dataset:
+        return read_pretraining_records(
+            config.pretrain_tfrecords,
+            max_seq_length=config.max_seq_length,
+            batch_size=config.train_batch_size,
+            seed=config.seed,
+            shuffle_buffer_size=config.shuffle_buffer_size,
+            deterministic=config.deterministic_reading,
+            skip_bad_records=config.skip_bad_records,
+            start_example=first_step * config.train_batch_size,
+            shard=shard,
+            flag=TRAIN_FLAG,
+            say=say,
+        )
+
+    batches = distribute_batches(strategy, read, config.shard_by)
     checkpoints.write_description(_hyperparameters(config), vocabulary.path)
     with strategy.scope():
         steps = TrainingSteps(
@@ -90,40 +117,51 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
             jit_compile=config.jit_compile,
         )
         evaluator = Evaluator(model, strategy)
-    log = TrainLog(
-        config.model_dir,
-        first_step=first_step,
-        num_train_steps=config.num_train_steps,
-        batch_size=config.train_batch_size,
-        seq_length=config.max_seq_length,
-    )
+    log: TrainLog | SilentLog = SilentLog()
+    if workers.is_chief:
+        log = TrainLog(
+            config.model_dir,
+            first_step=first_step,
+            num_train_steps=config.num_train_steps,
+            batch_size=config.train_batch_size,
+            seq_length=config.max_seq_length,
+        )
     values: dict[str, float] = {}
-    iterator = iter(strategy.experimental_distribute_dataset(dataset))
+    iterator = iter(batches)
     say("Compiling the training step …")
     try:
-        current = first_step
-        while current < config.num_train_steps:
-            target = _next_stop(config, current)
-            _run_steps(steps, iterator, target - current, files, config)
-            current = int(step.numpy())
-            bad = steps.non_finite_terms()
-            if bad:
-                raise UserError(_non_finite_message(bad, current, checkpoints.latest))
-            last = current == config.num_train_steps
-            if last or current % config.log_steps == 0:
-                values = _training_values(steps.read_metrics(), optimizer)
-                log.training(current, values)
-            if last or current % config.save_checkpoints_steps == 0:
-                checkpoints.save()
-                if config.eval_tfrecords:
-                    values = _evaluate(evaluator, strategy, config, config.eval_tfrecords)
-                    log.evaluation(current, values)
-                log.restart_clock()
+        with preemption.deferred():
+            current = first_step
+            while current < config.num_train_steps:
+                target = _next_stop(config, current)
+                _run_steps(steps, iterator, target - current, files, config)
+                current = int(step.numpy())
+                bad = steps.non_finite_terms()
+                if bad:
+                    raise UserError(_non_finite_message(bad, current, checkpoints.latest))
+                last = current == config.num_train_steps
+                if last or current % config.log_steps == 0:
+                    values = _training_values(steps.read_metrics(), optimizer)
+                    log.training(current, values)
+                if last or current % config.save_checkpoints_steps == 0:
+                    checkpoints.save()
+                    if config.eval_tfrecords:
+                        values = _evaluate(evaluator, strategy, config, config.eval_tfrecords)
+                        log.evaluation(current, values)
+                    log.restart_clock()
+                if not last and preemption.requested():
+                    if current % config.save_checkpoints_steps:
+                        checkpoints.save()
+                    raise PreemptedError(
+                        f"Preempted at step {current}; saved {checkpoints.latest}. Run the "
+                        "same command again to go on."
+                    )
     finally:
         log.close()
     say(f"Checkpoint:  {checkpoints.latest}")
-    say(f"Log:         {log.path}")
-    say(f"TensorBoard: tensorboard --logdir {log.tensorboard_dir}")
+    if isinstance(log, TrainLog):
+        say(f"Log:         {log.path}")
+        say(f"TensorBoard: tensorboard --logdir {log.tensorboard_dir}")
     return values
 
 
@@ -149,22 +187,24 @@ def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> d
     vocabulary = load_checked_vocabulary(config)
     patterns = config.eval_tfrecords or config.pretrain_tfrecords
     flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
-    files = _check_records(patterns, flag, vocabulary, config)
-    strategy = create_strategy(config.strategy)
-    model, step, checkpoint = load_model(config, vocabulary, strategy)
-    say(f"Evaluating {checkpoint} on {len(files)} files of {flag}.")
-    with strategy.scope():
-        evaluator = Evaluator(model, strategy)
-    values = _evaluate(evaluator, strategy, config, patterns)
-    written = write_results(
-        {"step": step, **values},
-        results_txt=config.results_txt,
-        results_json=config.results_json,
-        results_pkl=config.results_pkl,
-    )
-    say(f"step {step}  {format_metrics(values)}")
-    for path in written:
-        say(f"Results:     {path}")
+    with runtime.start(config, ["eval_batch_size"]) as run:
+        files = _check_records(patterns, flag, vocabulary, config)
+        say = say if run.workers.is_chief else say_nothing
+        model, step, checkpoint = load_model(config, vocabulary, run.strategy)
+        say(f"Evaluating {checkpoint} on {len(files)} files of {flag}.")
+        with run.strategy.scope():
+            evaluator = Evaluator(model, run.strategy)
+        values = _evaluate(evaluator, run.strategy, config, patterns)
+        if run.workers.is_chief:
+            written = write_results(
+                {"step": step, **values},
+                results_txt=config.results_txt,
+                results_json=config.results_json,
+                results_pkl=config.results_pkl,
+            )
+            say(f"step {step}  {format_metrics(values)}")
+            for path in written:
+                say(f"Results:     {path}")
     return values
 
 
@@ -260,17 +300,19 @@ def _evaluate(
     config: PretrainingConfig,
     patterns: str,
 ) -> dict[str, float]:
-    dataset = read_pretraining_records(
-        patterns,
-        max_seq_length=config.max_seq_length,
-        batch_size=config.eval_batch_size,
-        skip_bad_records=config.skip_bad_records,
-        repeat=False,
-        flag=EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG,
-        say=lambda message: None,
-    )
-    batches = strategy.experimental_distribute_dataset(dataset)
-    values = evaluator.run(batches, config.num_eval_steps)
+    def read(shard: Shard) -> tf.data.Dataset:
+        return read_pretraining_records(
+            patterns,
+            max_seq_length=config.max_seq_length,
+            batch_size=config.eval_batch_size,
+            skip_bad_records=config.skip_bad_records,
+            repeat=False,
+            shard=shard,
+            flag=EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG,
+            say=say_nothing,
+        )
+
+    values = evaluator.run(distribute_batches(strategy, read), config.num_eval_steps)
     loss = total_loss(values, config.gen_weight, config.disc_weight)
     return {"loss": loss, "gen_loss": values["masked_lm_loss"], **values}
 
@@ -310,18 +352,25 @@ def _describe(
     config: PretrainingConfig,
     model: PretrainingModel,
     vocabulary: Vocabulary,
-    strategy: tf.distribute.Strategy,
+    run: Runtime,
     files: list[str],
     say: Callable[[str], None],
 ) -> None:
-    devices = ", ".join(strategy.extended.worker_devices)
     encoder = model.encoder_config
     say(
         f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
         f"{model.electra.count_params():,} parameters in the encoder, "
         f"{model.count_params():,} trained, {config.precision}"
     )
-    say(f"Device:  {devices}, {strategy.num_replicas_in_sync} replica")
+    for line in distribution_lines(
+        config,
+        run.strategy,
+        run.workers,
+        config.train_batch_size,
+        config.precision,
+        train_flops_per_step(config),
+    ):
+        say(line)
     folder = pathlib.Path(files[0]).parent
     say(
         f"Data:    {len(files)} files in {folder}, {vocabulary.size:,} tokens in the "

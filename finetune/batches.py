@@ -20,6 +20,7 @@ from finetune.features import (
     Row,
     row_length,
 )
+from pretrain_data.sharding import WHOLE, Shard
 
 # Longer windows sort better and mix less. At 32 examples a batch, 50 batches leave
 # neighbours of nearly the same length while an epoch still has many windows.
@@ -66,18 +67,19 @@ class FeatureTable:
     def __len__(self) -> int:
         return len(self.row_lengths)
 
-    def gather(self, rows: tf.Tensor, length: tf.Tensor) -> dict[str, tf.Tensor]:
+    def gather(self, rows: tf.Tensor, length: tf.Tensor | int) -> dict[str, tf.Tensor]:
         """Returns the features of `rows` (int32 [batch]), padded to `length` (scalar)."""
+        static_length = length if isinstance(length, int) else None
         batch = {}
         for name, spec in self.specs.items():
             values = tf.gather(self._columns[name], rows)
             if spec.per_token:
                 values = values.to_tensor(shape=tf.stack([tf.shape(rows)[0], length]))
-                values = tf.ensure_shape(values, [rows.shape[0], None])
+                values = tf.ensure_shape(values, [rows.shape[0], static_length])
             batch[name] = values
         lengths = tf.gather(tf.constant(self.row_lengths), rows)
         batch[INPUT_MASK] = tf.sequence_mask(lengths, length, tf.int32)
-        batch[INPUT_MASK] = tf.ensure_shape(batch[INPUT_MASK], [rows.shape[0], None])
+        batch[INPUT_MASK] = tf.ensure_shape(batch[INPUT_MASK], [rows.shape[0], static_length])
         return batch
 
 
@@ -139,12 +141,29 @@ def plan_evaluation(
     return BatchPlan(rows, _batch_lengths(row_lengths, rows, buckets), counts)
 
 
-def make_dataset(table: FeatureTable, plan: BatchPlan, start_step: int = 0) -> tf.data.Dataset:
-    """Returns the batches of a plan from `start_step` on, features [batch, ...]."""
-    dataset = tf.data.Dataset.from_tensor_slices(
-        (plan.rows[start_step:], plan.lengths[start_step:])
+def make_dataset(
+    table: FeatureTable, plan: BatchPlan, start_step: int = 0, shard: Shard = WHOLE
+) -> tf.data.Dataset:
+    """Returns the batches of a plan from `start_step` on.
+
+    Args:
+        table: the features of all rows.
+        plan: batches over all replicas.
+        start_step: batches to pass over.
+        shard: the part of a worker; its replicas take the batches in turn.
+
+    Returns:
+        A dataset of features, each [rows of a replica, ...].
+    """
+    rows = shard.split(plan.rows[start_step:])
+    lengths = np.repeat(plan.lengths[start_step:], shard.replicas)
+    # A single length becomes a part of the shapes, which TPUs need.
+    common = int(lengths[0]) if len(set(lengths.tolist())) == 1 else None
+    dataset = tf.data.Dataset.from_tensor_slices((rows, lengths)).map(
+        lambda rows, length: table.gather(rows, common or length),
+        num_parallel_calls=2,
+        deterministic=True,
     )
-    dataset = dataset.map(table.gather, num_parallel_calls=2, deterministic=True)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from electra_tf.atomic_files import write_atomically
 from electra_tf.checkpoints import CheckpointDirectory
+from electra_tf.workers import Workers
 
 _FILE = "best.json"
 
@@ -22,10 +23,15 @@ class BestCheckpoint:
         evaluations_since_best: how many evaluations came after it.
     """
 
-    def __init__(self, directory: str, model: keras.Model, step: tf.Variable) -> None:
+    def __init__(
+        self, directory: str, model: keras.Model, step: tf.Variable, workers: Workers
+    ) -> None:
+        self._is_chief = workers.is_chief
         self._path = os.path.join(directory, _FILE)
         self._current_step = step
-        self._checkpoints = CheckpointDirectory(directory, model, step, keep_checkpoint_max=1)
+        self._checkpoints = CheckpointDirectory(
+            directory, model, step, keep_checkpoint_max=1, workers=workers
+        )
         self.step: int | None = None
         self.value = float("-inf")
         self.evaluations_since_best = 0
@@ -47,7 +53,8 @@ class BestCheckpoint:
             "evaluations_since_best": self.evaluations_since_best,
             "last_step": int(self._current_step.numpy()),
         }
-        write_atomically(self._path, json.dumps(content) + "\n")
+        if self._is_chief:
+            write_atomically(self._path, json.dumps(content) + "\n")
         return improved
 
     def save(self) -> None:

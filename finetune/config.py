@@ -14,15 +14,15 @@ from electra_tf.config import (
     MODEL_SIZES,
     OPTIMIZERS,
     PRECISIONS,
-    STRATEGIES,
     EncoderConfig,
     check_accumulation,
     encoder_config,
     encoder_settings,
-    option,
 )
+from electra_tf.distribution import TPU, DistributionConfig, distribution_defaults
 from electra_tf.errors import UserError
 from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
+from electra_tf.options import option
 
 RANDOM_INIT = "random"
 # The authors' defaults by size (their configure_finetuning.py).
@@ -33,7 +33,7 @@ LENGTH_BUCKETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningConfig:
+class FinetuningConfig(DistributionConfig):
     """Every hyperparameter of a fine-tuning run.
 
     Build instances with `FinetuningConfig.create`: it fills in paths and the defaults that
@@ -144,9 +144,6 @@ class FinetuningConfig:
         None, "Lengths that batches are padded to; up to max_seq_length."
     )
     train_batch_size: int = option(32, "Examples a step, over all devices.")
-    gradient_accumulation_steps: int = option(
-        1, "Parts that a step's batch is computed in, one after another, to save memory."
-    )
     eval_batch_size: int = option(32, "Examples a step of evaluation.")
     predict_batch_size: int = option(32, "Examples a step of prediction.")
     double_unordered: bool = option(True, "mrpc and sts: train on both orders of a pair.")
@@ -194,7 +191,6 @@ class FinetuningConfig:
     )
 
     seed: int = option(42, "Seed of the first trial; each further trial adds 1.")
-    strategy: str = option("one_device", "How the work is spread over devices.", STRATEGIES)
     precision: str = option("float32", "Arithmetic of the matrix products.", PRECISIONS)
     jit_compile: bool = option(False, "Compile the whole step with XLA; pays on a GPU.")
     rematerialize: bool = option(
@@ -218,6 +214,7 @@ class FinetuningConfig:
             **_task_defaults(tasks, _own_kinds(given, tasks)),
             **(_LARGE_DEFAULTS if given.get("model_size") == "large" else {}),
             **(_debug_defaults() if given.get("debug") else {}),
+            **distribution_defaults(given),
             **given,
             "task_names": tasks,
         }
@@ -231,6 +228,8 @@ class FinetuningConfig:
         merged["keep_best"] = merged.get("keep_best", False) or (
             merged.get("early_stopping_patience") is not None
         )
+        if merged.get("strategy") == TPU:
+            merged.setdefault("bucket_by_length", False)
         config = cls(**merged)
         config._check()
         return config
@@ -290,16 +289,17 @@ class FinetuningConfig:
         for name in ("warmup_proportion", "layerwise_lr_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"--{name} must lie in [0, 1], not {getattr(self, name)}")
-        for name, choices in (
-            ("precision", PRECISIONS),
-            ("strategy", STRATEGIES),
-            ("optimizer", OPTIMIZERS),
-        ):
+        for name, choices in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in choices:
                 raise UserError(
                     f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
                 )
         check_accumulation(self.train_batch_size, self.gradient_accumulation_steps)
+        self.check_distribution()
+        if self.strategy == TPU and self.bucket_by_length:
+            raise UserError(
+                "--strategy=tpu compiles for one length: leave out --bucket_by_length"
+            )
         if self.num_folds is not None and self.num_folds < 2:
             raise UserError(f"--num_folds must be at least 2, not {self.num_folds}")
         if self.num_folds is not None and len(self.task_names) > 1:

@@ -15,9 +15,21 @@ _EXAMPLES_LOGGED = 2
 
 
 class TaskData:
-    """Loads the splits of tasks, says what was wrong with them, and keeps them."""
+    """Loads the splits of tasks, says what was wrong with them, and keeps them.
 
-    def __init__(self, config: FinetuningConfig, say: Callable[[str], None] = print) -> None:
+    Args:
+        config: hyperparameters.
+        say: takes messages.
+        writes: whether to cache features and write reports on the data.
+    """
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        say: Callable[[str], None] = print,
+        writes: bool = True,
+    ) -> None:
+        self._writes = writes
         self._config = config
         self._say = say
         self._cache = FeatureCache(config.preprocessed_data_dir)
@@ -60,7 +72,7 @@ class TaskData:
         rows = self._cached(task, name, wanted)
         if rows is None:
             rows = task.featurize(examples, is_training=is_training, report=report)
-            if not self._config.debug:
+            if self._writes and not self._config.debug:
                 self._cache.save(task, name, rows, report, wanted)
             self._tell(report)
         if self._config.log_examples:
@@ -80,7 +92,7 @@ class TaskData:
         return rows
 
     def _tell(self, report: DataReport) -> None:
-        if not report.problems:
+        if not report.problems or not self._writes:
             return
         path = os.path.join(
             self._config.results_dir, f"{report.task_name}_{report.split}_data_report.json"

@@ -23,7 +23,7 @@ def write_test_outputs(
     data: TaskData,
     trial: int,
 ) -> list[str]:
-    """Predicts the test splits of all tasks; returns the paths that were written.
+    """Predicts the test splits of all tasks; returns the paths that the chief has written.
 
     For GLUE's tasks the submission file and the authors' pickle (example number to logits,
     or to the predicted number); for question answering SQuAD's JSON files; for every task
@@ -38,6 +38,8 @@ def write_test_outputs(
         for split in task.test_splits:
             part = data.get(task, split, labeled=False)
             outputs = trainer.predict(task, part, config.predict_batch_size)
+            if not trainer.is_chief:
+                continue
             predictions = task.predictions(part, outputs)
             stem = os.path.join(folder, f"{task.name}_{split}_{trial}_predictions")
             write_atomically(f"{stem}.jsonl", _json_lines(predictions))
@@ -78,7 +80,10 @@ def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: T
     """Predicts `config.predict_file` and returns the path of the predictions."""
     path = predictions_path(config, task)
     part = data.get(task, PREDICT, labeled=False)
-    predictions = task.predictions(part, trainer.predict(task, part, config.predict_batch_size))
+    outputs = trainer.predict(task, part, config.predict_batch_size)
+    if not trainer.is_chief:
+        return path
+    predictions = task.predictions(part, outputs)
     text = _json_lines(predictions) if path.endswith(".jsonl") else _tsv(predictions)
     write_atomically(path, text)
     return path

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.description import load_description
+from electra_tf.distribution import DistributionConfig
 from electra_tf.errors import UserError
 from electra_tf.interop.own_hyperparameters import LABELS, TASK_KINDS
 from finetune.config import FinetuningConfig
@@ -47,7 +48,6 @@ _NOT_OF_THE_WEIGHTS = frozenset(
         "results_pkl",
         "preprocessed_data_dir",
         "overwrite",
-        "strategy",
         "rematerialize",
         "data_dir",
         "n_best_size",
@@ -55,6 +55,7 @@ _NOT_OF_THE_WEIGHTS = frozenset(
         "beam_size",
         "qa_na_threshold",
         TASK_KINDS,
+        *(field.name for field in dataclasses.fields(DistributionConfig)),
     )
 )
 

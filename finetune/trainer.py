@@ -1,10 +1,11 @@
 """Trains and evaluates one model, again and again: trials and folds share compiled graphs."""
 
+import contextlib
 import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -13,7 +14,7 @@ import tensorflow as tf
 from electra_tf import metrics
 from electra_tf.cast_kernels import CastKernels
 from electra_tf.checkpoints import CheckpointDirectory
-from electra_tf.errors import UserError
+from electra_tf.errors import PreemptedError, UserError
 from electra_tf.optimizer import (
     WarmupPolynomialDecay,
     last_learning_rate,
@@ -21,14 +22,23 @@ from electra_tf.optimizer import (
     make_optimizer,
     reset_optimizer,
 )
-from electra_tf.train_log import TrainLog
+from electra_tf.runtime import Runtime
+from electra_tf.strategies import distribute_batches
+from electra_tf.train_log import SilentLog, TrainLog
 from electra_tf.train_step import TrainingSteps
-from finetune.batches import FeatureTable, make_dataset, plan_evaluation, plan_training
+from finetune.batches import (
+    BatchPlan,
+    FeatureTable,
+    make_dataset,
+    plan_evaluation,
+    plan_training,
+)
 from finetune.best_checkpoint import BestCheckpoint
 from finetune.config import FinetuningConfig
 from finetune.model import FinetuningModel
 from finetune.pretrained import find_checkpoint, load_encoder
 from finetune.task import Outputs, Scores, SplitData, Task
+from pretrain_data.sharding import Shard
 
 LOSS_TERM = "mean"
 MAX_LOG_STEPS = 100
@@ -52,7 +62,7 @@ class Trainer:
     Args:
         config: hyperparameters.
         tasks: trained together.
-        strategy: over whose replicas batches are spread.
+        run: over whose replicas batches are spread.
         say: takes progress messages.
     """
 
@@ -60,16 +70,18 @@ class Trainer:
         self,
         config: FinetuningConfig,
         tasks: Sequence[Task],
-        strategy: tf.distribute.Strategy,
+        run: Runtime,
         say: Callable[[str], None] = print,
     ) -> None:
         self._config = config
         self._tasks = tasks
-        self._strategy = strategy
+        self._strategy = run.strategy
+        self._workers = run.workers
+        self._preemption = run.preemption
         self._say = say
         self._loaded_before = False
         keras.utils.set_random_seed(config.seed)
-        with strategy.scope():
+        with run.strategy.scope():
             self.model = self._fresh_model()
             self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
             self._seed = tf.Variable(config.seed, dtype=tf.int64, trainable=False)
@@ -127,16 +139,24 @@ class Trainer:
 
         Raises:
             DivergedError: the loss or a gradient is not finite.
+            PreemptedError: SIGTERM came; a checkpoint of the last step is there.
         """
         config = self._config
         steps, optimizer = self._compiled(num_train_steps)
         checkpoints = CheckpointDirectory(
-            model_dir, self.model, self._step, optimizer, keep_checkpoint_max=1
+            model_dir,
+            self.model,
+            self._step,
+            optimizer,
+            keep_checkpoint_max=1,
+            workers=self._workers,
         )
         if checkpoints.restore_latest():
             self._say(f"Resuming from {checkpoints.latest}, step {int(self._step)}.")
         checkpoints.write_description(hyperparameters, config.vocab_file)
-        best = BestCheckpoint(os.path.join(model_dir, "best"), self.model, self._step)
+        best = BestCheckpoint(
+            os.path.join(model_dir, "best"), self.model, self._step, self._workers
+        )
         first_step = current = int(self._step.numpy())
         table = FeatureTable(
             [data[task.name].rows for task in self._tasks],
@@ -149,21 +169,20 @@ class Trainer:
             buckets=self.buckets,
             seed=seed,
         )
-        dataset = self._strategy.experimental_distribute_dataset(
-            make_dataset(table, plan, first_step)
-        )
-        iterator = iter(dataset)
-        log = TrainLog(
-            model_dir,
-            first_step=first_step,
-            num_train_steps=num_train_steps,
-            batch_size=config.train_batch_size,
-        )
+        log: TrainLog | SilentLog = SilentLog()
+        if self.is_chief:
+            log = TrainLog(
+                model_dir,
+                first_step=first_step,
+                num_train_steps=num_train_steps,
+                batch_size=config.train_batch_size,
+            )
         log_steps = config.log_steps or min(MAX_LOG_STEPS, max(1, num_train_steps // 20))
         stops = [config.iterations_per_loop, log_steps, config.save_checkpoints_steps]
         stops += [eval_steps] if evaluate else []
         start = time.monotonic()
-        try:
+        with contextlib.closing(log), self._preemption.deferred():
+            iterator = self._batches(table, plan, first_step)
             while current < num_train_steps:
                 target = min(*[(current // n + 1) * n for n in stops], num_train_steps)
                 steps.run(iterator, target - current)
@@ -191,8 +210,12 @@ class Trainer:
                 if stop:
                     self._say(f"Stopped early: no better dev result since step {best.step}.")
                     break
-        finally:
-            log.close()
+                if not last and self._preemption.requested():
+                    checkpoints.save()
+                    raise PreemptedError(
+                        f"Preempted at step {current}; saved {checkpoints.latest}. Run the "
+                        "same command again to go on."
+                    )
         seconds = time.monotonic() - start
         best_step = None
         if config.keep_best and best.step is not None:
@@ -209,7 +232,9 @@ class Trainer:
         Raises:
             UserError: there is none, or it is of another model.
         """
-        checkpoints = CheckpointDirectory(model_dir, self.model, self._step)
+        checkpoints = CheckpointDirectory(
+            model_dir, self.model, self._step, workers=self._workers
+        )
         if not checkpoints.restore_latest():
             raise UserError(
                 f"There is no fine-tuned model in {model_dir}: train first, or change "
@@ -219,19 +244,24 @@ class Trainer:
     def predict(
         self, task: Task, data: SplitData, batch_size: int | None = None
     ) -> list[Outputs]:
-        """Returns what the task's head puts out for every row, in their order."""
+        """Returns what the task's head puts out for every row, in their order.
+
+        The replicas share the rows, and every worker gets the outputs of all of them.
+        """
+        replicas = self._strategy.num_replicas_in_sync
+        batch_size = batch_size or self._config.eval_batch_size
         table = FeatureTable([data.rows], [task.feature_specs])
         plan = plan_evaluation(
             table.row_lengths,
-            batch_size=batch_size or self._config.eval_batch_size,
+            batch_size=-(-batch_size // replicas) * replicas,
             buckets=self.buckets,
         )
         outputs: list[Outputs] = [{}] * len(table)
         self._cast_kernels.refresh()
         function = self._predict_function(task.name)
-        dataset = make_dataset(table, plan)
-        for features, rows, count in zip(dataset, plan.rows, plan.counts, strict=True):
-            arrays = {name: value.numpy() for name, value in function(features).items()}
+        iterator = self._batches(table, plan)
+        for rows, count in zip(plan.rows, plan.counts, strict=True):
+            arrays = {name: value.numpy() for name, value in function(iterator).items()}
             for i, row in enumerate(rows[:count]):
                 outputs[row] = {name: array[i] for name, array in arrays.items()}
         return outputs
@@ -241,10 +271,24 @@ class Trainer:
         return task.score(data, self.predict(task, data))
 
     @property
+    def is_chief(self) -> bool:
+        """Whether this worker writes what is to be kept."""
+        return self._workers.is_chief
+
+    @property
     def buckets(self) -> tuple[int, ...]:
         """Lengths that batches are padded to."""
         buckets = tuple(self._config.length_buckets)
         return buckets if self._config.bucket_by_length else buckets[-1:]
+
+    def _batches(self, table: FeatureTable, plan: BatchPlan, start_step: int = 0) -> Any:
+        """Returns an iterator over a plan's batches; its user counts them."""
+
+        def make(shard: Shard) -> tf.data.Dataset:
+            # Strategies take no precautions for workers that run out of an endless dataset.
+            return make_dataset(table, plan, start_step, shard).repeat()
+
+        return iter(distribute_batches(self._strategy, make))
 
     def _compiled(
         self, num_train_steps: int
@@ -307,12 +351,20 @@ class Trainer:
                 output = self.model.predict_task(features, task_name)
             return {**output.outputs, "loss": output.losses}
 
-        return tf.function(
-            predict,
-            autograph=False,
-            reduce_retracing=True,
-            jit_compile=self._config.jit_compile or None,
-        )
+        if self._config.jit_compile:
+            predict = tf.function(predict, autograph=False, jit_compile=True)
+
+        def predict_batch(iterator: tf.data.Iterator) -> dict[str, tf.Tensor]:
+            per_replica = self._strategy.run(predict, args=(next(iterator),))
+            return {name: self._gather(value) for name, value in per_replica.items()}
+
+        return tf.function(predict_batch, autograph=False, reduce_retracing=True)
+
+    def _gather(self, per_replica: Any) -> tf.Tensor:
+        """Returns the rows of all replicas, in their order."""
+        if self._strategy.num_replicas_in_sync == 1:
+            return self._strategy.experimental_local_results(per_replica)[0]
+        return self._strategy.gather(per_replica, axis=0)
 
     def _training_values(self, steps: TrainingSteps) -> dict[str, float]:
         values = metrics.finalize(steps.read_metrics())

@@ -9,10 +9,11 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
-
+from electra_tf import runtime
 from electra_tf.errors import UserError
-from electra_tf.strategies import create_strategy
+from electra_tf.flops import finetuning_flops_per_step
+from electra_tf.runtime import Runtime, say_nothing
+from electra_tf.startup import distribution_lines
 from electra_tf.train_log import LOG_FILE
 from finetune.config import FinetuningConfig
 from finetune.data import TRAIN, TaskData
@@ -46,7 +47,16 @@ def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
 
     Raises:
         UserError: for bad input, before anything is trained or overwritten.
+        PreemptedError: the run was told to end; it can be gone on with.
+        WorkerLostError: another worker has ended.
     """
+    with runtime.start(
+        config, [runtime.TRAIN_BATCH_SIZE] if config.do_train else []
+    ) as machines:
+        return _run(config, machines, say if machines.workers.is_chief else say_nothing)
+
+
+def _run(config: FinetuningConfig, machines: Runtime, say: Say) -> list[TrialResult]:
     vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
     if vocabulary.size != config.vocab_size:
         raise UserError(
@@ -57,7 +67,7 @@ def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
     tasks = build_tasks(config, tokenizer)
     if config.do_train:
         find_checkpoint(config)
-    data = TaskData(config, say)
+    data = TaskData(config, say, writes=machines.workers.is_chief)
     runs = fold_runs(config, tasks, data) if config.num_folds else trial_runs(config)
     train_data: dict[str, SplitData] = {}
     if config.do_train and not config.num_folds:
@@ -72,14 +82,15 @@ def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
             check_model_dir(
                 one.model_dir, run_hyperparameters(config, one, tasks, data), config
             )
-    strategy = create_strategy(config.strategy)
-    trainer = Trainer(config, tasks, strategy, say)
-    _describe(config, trainer, tasks, strategy, say)
+    trainer = Trainer(config, tasks, machines, say)
+    _describe(config, trainer, tasks, machines, say)
     results: list[TrialResult] = []
     for one in runs:
         say(f"\n{one.title}, seed {one.seed}")
         session = _Session(config, trainer, tasks, data, one, say)
         results.append(session.run(one.train_data or train_data))
+        if not trainer.is_chief:
+            continue
         _write_all(config, runs[: len(results)], results, say if one is runs[-1] else None)
         if not config.keep_all_models and one is not runs[-1]:
             shutil.rmtree(one.model_dir, ignore_errors=True)
@@ -161,7 +172,7 @@ class _Session:
     def _train(self, train_data: Mapping[str, SplitData], result: TrialResult) -> TrialResult:
         config, one = self._config, self._run
         hyperparameters = run_hyperparameters(config, one, self._tasks, self._data)
-        if config.overwrite:
+        if config.overwrite and self._trainer.is_chief:
             shutil.rmtree(one.model_dir, ignore_errors=True)
         self._trainer.start(one.seed)
         num_rows = sum(len(part.rows) for part in train_data.values())
@@ -213,6 +224,8 @@ class _Session:
                 problem = task.degenerate(split, outputs) if i == 0 else None
                 if problem:
                     problems.append(f"{task.name}: {problem}")
+                if not self._trainer.is_chief:
+                    continue
                 self._plot_confusion(task, split, scores)
                 write_dev_answers(self._config, task, split, outputs, self._run.file_label)
         return dataclasses.replace(
@@ -278,7 +291,7 @@ def _describe(
     config: FinetuningConfig,
     trainer: Trainer,
     tasks: Sequence[Task],
-    strategy: tf.distribute.Strategy,
+    machines: Runtime,
     say: Say,
 ) -> None:
     encoder = trainer.model.encoder_config
@@ -287,7 +300,17 @@ def _describe(
         f"{trainer.model.electra.count_params():,} parameters in the encoder, "
         f"{trainer.model.count_params():,} trained, {config.precision}"
     )
-    say(f"Device:  {', '.join(strategy.extended.worker_devices)}")
+    for line in distribution_lines(
+        config,
+        machines.strategy,
+        machines.workers,
+        config.train_batch_size,
+        config.precision,
+        finetuning_flops_per_step(
+            config.encoder, batch_size=config.train_batch_size, seq_length=trainer.buckets[-1]
+        ),
+    ):
+        say(line)
     say(f"Tasks:   {', '.join(task.name for task in tasks)}")
     lengths = ", ".join(map(str, trainer.buckets))
-    say(f"Batches: {config.train_batch_size} examples, padded to {lengths} tokens")
+    say(f"Batches: padded to {lengths} tokens")

@@ -7,7 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, flags
 
-from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.errors import (
+    PreemptedError,
+    UserError,
+    WorkerLostError,
+    nearest_name_hint,
+)
 
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
@@ -72,7 +77,8 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
     """Parses the command line, calls `main()` and exits with its status.
 
     `main` imports TensorFlow itself, so `--help` and every flag error answer
-    without it. A `UserError` is printed as one message, without a traceback.
+    without it. A `UserError` is printed as one message, without a traceback; so are
+    preemption and the loss of a worker, with exit statuses of their own.
     """
     silence_tensorflow()
     # absl's own start-up parses sys.argv; the flags have to be spelled its way first.
@@ -92,6 +98,11 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
         status = main()
     except UserError as error:
         _exit_with_message(error, USER_ERROR_STATUS)
+    except PreemptedError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_status)
+    except WorkerLostError as error:
+        _exit_with_message(error, error.exit_status)
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED_STATUS)
@@ -147,6 +158,6 @@ def _is_number(argument: str) -> bool:
     return True
 
 
-def _exit_with_message(error: UserError, status: int, hint: str = "") -> None:
+def _exit_with_message(error: Exception, status: int, hint: str = "") -> None:
     print(f"error: {error}" + (f"\n{hint}" if hint else ""), file=sys.stderr)
     sys.exit(status)

@@ -14,17 +14,6 @@ from electra_tf.errors import UserError, nearest_name_hint
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 
 
-# Hyperparameters of the authors' programs that ours do not have; harmless values are
-# accepted so that their files of hyperparameters load.
-RETIRED: Mapping[str, str] = {
-    "use_tpu": "TPUs are not supported; the strategy is chosen with --strategy",
-    **dict.fromkeys(
-        ("tpu_name", "tpu_job_name", "tpu_zone", "gcp_project", "num_tpu_cores"),
-        "TPUs are not supported",
-    ),
-}
-
-
 def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines one flag for each field made with `electra_tf.config.option`, and `--hparams`.
 

@@ -5,6 +5,7 @@ shuffles the files and its buffer by (seed, epoch) alone. So `start_example` giv
 what an uninterrupted run would have read from there on.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -14,9 +15,10 @@ from pretrain_data.bad_records import scan_files
 from pretrain_data.record_format import Run, parse_records, records_of_run
 from pretrain_data.records import (
     DEFAULT_FLAG,
-    count_records,
+    count_records_by_file,
     find_checked_record_files,
 )
+from pretrain_data.sharding import BY_FILE, WHOLE, Shard
 
 # Part of the order of the examples, so it does not depend on the machine.
 _FILES_READ_AT_ONCE = 16
@@ -35,6 +37,7 @@ def read_pretraining_records(
     start_example: int = 0,
     repeat: bool = True,
     pad_last_batch: bool = True,
+    shard: Shard = WHOLE,
     flag: str = DEFAULT_FLAG,
     say: Callable[[str], None] = print,
 ) -> tf.data.Dataset:
@@ -52,58 +55,102 @@ def read_pretraining_records(
             files once before the start. Otherwise reading stops there with one of
             `bad_records.BAD_RECORD_ERRORS`; `bad_records.diagnose_bad_record` then finds
             the file and the place.
-        start_example: number of examples that were read before.
+        start_example: number of examples that were read before, by all workers.
         repeat: read forever. A batch may hold the end of one epoch and the start of the
             next. Otherwise every record is read once.
         pad_last_batch: without `repeat`, fill the last batch with rows of zeros, whose
             `input_mask` is 0; otherwise it is left smaller.
+        shard: the part of a worker; its replicas take the batches in turn.
         flag: flag that errors name.
         say: gets a message about every skipped record.
 
     Returns:
         A dataset of `input_ids`, `input_mask` and `segment_ids`, each int32
-        (batch_size, max_seq_length).
+        (rows, max_seq_length), where a replica's rows are batch_size over all replicas.
 
     Raises:
         UserError: no file matches, there is no record, the records have another length, or
             a file another size than its manifest says.
+        ValueError: only a whole, single reader can leave the last batch smaller, and only
+            endless reading can be sharded by file.
     """
+    if shard != WHOLE and not (repeat or pad_last_batch):
+        raise ValueError("The last batch of a shard has to be filled")
+    by_file = shard.by == BY_FILE and shard.num_workers > 1
+    if by_file and not repeat:
+        raise ValueError("Reading once is sharded by record")
     files = find_checked_record_files(
         patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
     )
-    runs, num_records = _runs(files, max_seq_length, skip_bad_records, start_example, flag, say)
+    needs_counts = by_file or bool(start_example)
+    runs, counts = _runs(files, max_seq_length, skip_bad_records, needs_counts, flag, say)
+    num_records = sum(counts)
+    part = None
+    if by_file:
+        part = _Part(counts, *shard.range(num_records), shard.worker)
+        num_records = part.until - part.first
+        start_example //= shard.num_workers
+        if not num_records:
+            raise UserError(
+                f"{flag} holds {sum(counts)} records, too few for {shard.num_workers} workers"
+            )
 
     first_epoch, position = 0, start_example
     if repeat and start_example:
         first_epoch, position = divmod(start_example, num_records)
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max if repeat else first_epoch + 1)
     records = epochs.flat_map(
-        lambda epoch: _epoch_records(runs, seed, epoch, shuffle_buffer_size, deterministic)
+        lambda epoch: _epoch_records(
+            runs, seed, epoch, shuffle_buffer_size, deterministic, part
+        )
     )
     records = records.skip(position)
 
-    batches = records.batch(batch_size, drop_remainder=repeat)
+    first_row, num_rows = shard.rows(batch_size)
+    if by_file:
+        batches = records.batch(num_rows, drop_remainder=True)
+    else:
+        batches = records.batch(batch_size, drop_remainder=repeat)
+        batches = batches.map(lambda batch: batch[first_row : first_row + num_rows])
     parsed = batches.map(
         lambda batch: parse_records(batch, max_seq_length),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=deterministic,
     )
     if not repeat and pad_last_batch:
-        parsed = parsed.map(lambda batch: _pad_batch(batch, batch_size, max_seq_length))
+        parsed = parsed.map(lambda batch: _pad_batch(batch, num_rows, max_seq_length))
+    if shard.replicas > 1:
+        parsed = parsed.rebatch(num_rows // shard.replicas, drop_remainder=True)
+    if repeat:
+        # Strategies then take no precautions for workers that run out of batches.
+        parsed = parsed.apply(
+            tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+        )
     return parsed.prefetch(tf.data.AUTOTUNE)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """The records from `first` until `until` of an epoch whose runs hold `counts`."""
+
+    counts: list[int]
+    first: int
+    until: int
+    worker: int
 
 
 def _runs(
     files: list[str],
     max_seq_length: int,
     skip_bad_records: bool,
-    start_example: int,
+    needs_counts: bool,
     flag: str,
     say: Callable[[str], None],
-) -> tuple[list[Run], int]:
-    """What to read, and the number of records in it where it has to be known."""
+) -> tuple[list[Run], list[int]]:
+    """What to read, and the number of records in each run where it has to be known."""
     if not skip_bad_records:
-        return [Run(path) for path in files], count_records(files) if start_example else 0
+        counts = count_records_by_file(files) if needs_counts else []
+        return [Run(path) for path in files], counts
     scans = scan_files(files, max_seq_length)
     runs = [run for scan in scans for run in scan.runs]
     bad_records = [bad_record for scan in scans for bad_record in scan.bad_records]
@@ -118,7 +165,7 @@ def _runs(
             f"No record of {max_seq_length} tokens can be read from {flag}: all "
             f"{len(files)} files are empty or damaged."
         )
-    return runs, num_records
+    return runs, [run.count for run in runs]
 
 
 def _epoch_records(
@@ -127,8 +174,9 @@ def _epoch_records(
     epoch: tf.Tensor,
     shuffle_buffer_size: int,
     deterministic: bool,
+    part: _Part | None,
 ) -> tf.data.Dataset:
-    """The serialized records of one epoch."""
+    """The serialized records of one epoch, or of a worker's part of it."""
     # tf.random.set_seed would mix into the seed of the shuffling.
     tf.compat.v1.get_default_graph().seed = None
     paths = tf.constant([run.path for run in runs])
@@ -140,13 +188,18 @@ def _epoch_records(
     key = tf.stack([tf.constant(seed, tf.int64), epoch])
     if shuffle_buffer_size:
         order = tf.random.experimental.stateless_shuffle(order, seed=key, alg="philox")
+    starts, ends = tf.zeros_like(counts), counts
+    if part is not None:
+        order, starts, ends = _overlaps(order, part)
     records = tf.data.Dataset.from_tensor_slices(order).interleave(
-        lambda i: records_of_run(paths[i], offset_of(i), counts[i]),
+        lambda i: records_of_run(paths[i], offset_of(i), ends[i]).skip(starts[i]),
         cycle_length=_FILES_READ_AT_ONCE if shuffle_buffer_size else 1,
         num_parallel_calls=min(_FILES_READ_AT_ONCE, len(runs)) if shuffle_buffer_size else 1,
         deterministic=deterministic,
     )
     if shuffle_buffer_size:
+        if part is not None:
+            key = tf.random.experimental.stateless_fold_in(key, part.worker, alg="philox")
         buffer_seed = tf.random.stateless_uniform(
             [], seed=key, minval=None, maxval=None, dtype=tf.int64, alg="philox"
         )
@@ -154,6 +207,23 @@ def _epoch_records(
             shuffle_buffer_size, seed=buffer_seed, reshuffle_each_iteration=False
         )
     return records
+
+
+def _overlaps(order: tf.Tensor, part: _Part) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the runs that overlap a part, in order, and by run where the part is in it.
+
+    Each epoch shuffles the runs before they are shared, so a worker meets all of them.
+    """
+    counts = tf.constant(part.counts, tf.int64)
+    lengths = tf.gather(counts, order)
+    before = tf.cumsum(lengths, exclusive=True)
+    first = tf.clip_by_value(part.first - before, 0, lengths)
+    until = tf.clip_by_value(part.until - before, 0, lengths)
+
+    def by_run(values: tf.Tensor) -> tf.Tensor:
+        return tf.scatter_nd(order[:, None], values, tf.shape(counts, tf.int32))
+
+    return tf.boolean_mask(order, until > first), by_run(first), by_run(until)
 
 
 def _pad_batch(

@@ -1,5 +1,6 @@
 """Finds the TFRecord files of pre-training data, and compares them with what is expected."""
 
+import concurrent.futures
 import os
 from collections.abc import Sequence
 
@@ -45,27 +46,35 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
 
 
 def count_records(files: Sequence[str]) -> int:
-    """Counts records: from the manifests beside them, else by reading the files.
+    """Counts the records of all files; see `count_records_by_file`."""
+    return sum(count_records_by_file(files))
+
+
+def count_records_by_file(files: Sequence[str]) -> list[int]:
+    """Counts the records of each file: from the manifest beside it, else by reading it.
 
     Raises:
         UserError: a file without a manifest is damaged.
     """
-    known, unknown = 0, []
     manifests = _manifests(files)
+    counts: dict[str, int] = {}
     for path in files:
         manifest = manifests[os.path.dirname(path)]
         count = manifest.shards.get(os.path.basename(path)) if manifest else None
-        if count is None:
-            unknown.append(path)
-        else:
-            known += count
-    batches = tf.data.TFRecordDataset(unknown, num_parallel_reads=_FILES_COUNTED_AT_ONCE).batch(
-        _COUNT_BATCH
-    )
+        if count is not None:
+            counts[path] = count
+    unknown = [path for path in files if path not in counts]
     try:
-        return known + sum(int(tf.size(batch)) for batch in batches)
+        with concurrent.futures.ThreadPoolExecutor(_FILES_COUNTED_AT_ONCE) as threads:
+            counts.update(zip(unknown, threads.map(_count_by_reading, unknown), strict=True))
     except tf.errors.DataLossError as error:
         raise UserError(str(diagnose_bad_record(unknown) or error)) from error
+    return [counts[path] for path in files]
+
+
+def _count_by_reading(path: str) -> int:
+    batches = tf.data.TFRecordDataset(path).batch(_COUNT_BATCH)
+    return sum(int(tf.size(batch)) for batch in batches)
 
 
 def check_file_sizes(files: Sequence[str]) -> None:

@@ -11,6 +11,21 @@ from pretrain_data.quiet import import_tensorflow
 
 import_tensorflow()
 
+NUM_VIRTUAL_CPUS = 2
+
+
+def _split_cpu() -> None:
+    """Makes two devices of the CPU, once and for all, for tests of `--strategy=mirrored`."""
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * NUM_VIRTUAL_CPUS
+    )
+
+
+_split_cpu()
+
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCAB_SIZE = 40
 SEQ_LENGTH = 16

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import runtime
 from electra_tf.errors import UserError
 from electra_tf.outputs import Randomness
-from electra_tf.strategies import create_strategy
 from electra_tf.train_step import TrainingSteps
 from finetune import training
 from finetune.batches import FeatureTable
@@ -145,7 +145,7 @@ def test_a_batch_trains_alike_whatever_it_is_padded_to(make_finetuning_config):
 def build(config):
     tasks = build_tasks(config, TextTokenizer(load_vocabulary(config.vocab_file)))
     return (
-        Trainer(config, tasks, create_strategy("one_device"), quiet),
+        Trainer(config, tasks, runtime.create(config), quiet),
         tasks,
         TaskData(config, quiet),
     )

@@ -58,7 +58,7 @@ def test_lists_of_numbers():
     ("arguments", "message"),
     [
         (["--hparams={'a'}"], "not valid JSON"),
-        (['--hparams={"use_tpu": true}'], "TPUs are not supported"),
+        (["--use_tpu", "--strategy=mirrored"], "--use_tpu and --strategy=mirrored"),
         (['--hparams={"learning_rat": 1}'], "Did you mean 'learning_rate'"),
         (["--length_buckets=20,x"], "--length_buckets must be a list of whole numbers"),
         (['--hparams={"task_names": 3}'], "task_names in --hparams must be a list of names"),

@@ -86,7 +86,7 @@ def test_every_hyperparameter_of_the_authors_is_known():
         (["--hparams", "{broken"], "--hparams is not valid JSON"),
         (["--hparams", "[1]"], "must be a JSON object"),
         (["--hparams", "none.json"], "there is no such file"),
-        (["--hparams", '{"use_tpu": true}'], "use_tpu in --hparams: TPUs"),
+        (["--hparams", '{"tpu_name": "t"}'], "--tpu_name needs --strategy=tpu"),
         (["--hparams", '{"electric_objective": true}'], "Electric"),
         (["--num_train_steps=many"], "num_train_steps"),
         (["--model_size=huge"], "model_size"),

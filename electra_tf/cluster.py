@@ -1,0 +1,111 @@
+"""The worker processes of a run, as flags or TF_CONFIG name them.
+
+TF_CONFIG is TensorFlow's environment variable; cluster managers set it:
+
+    {"cluster": {"worker": ["host1:2222", "host2:2222"]},
+     "task": {"type": "worker", "index": 0}}
+
+No TensorFlow is imported here.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.errors import UserError
+
+VARIABLE = "TF_CONFIG"
+_JOBS = ("chief", "worker")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The address (host:port) of each worker, the chief first, and which one this is."""
+
+    workers: tuple[str, ...]
+    task_index: int
+
+
+def find_cluster(
+    workers: Sequence[str], task_index: int | None, environment: Mapping[str, str]
+) -> Cluster:
+    """Returns the cluster that flags or TF_CONFIG describe.
+
+    Raises:
+        UserError: neither does, they differ, or TF_CONFIG is malformed.
+    """
+    named = cluster_of_environment(environment)
+    if not workers:
+        if named is None:
+            raise UserError(
+                "--strategy=multi_worker needs to know the workers: pass --workers "
+                f"host:port,host:port and --task_index, or set {VARIABLE}"
+            )
+        return named
+    given = Cluster(tuple(workers), task_index)
+    if named is not None and named != given:
+        raise UserError(
+            f"--workers={','.join(workers)} --task_index={task_index} and {VARIABLE} "
+            f"(workers {','.join(named.workers)}, index {named.task_index}) differ: unset one"
+        )
+    return given
+
+
+def cluster_of_environment(environment: Mapping[str, str]) -> Cluster | None:
+    """Returns the cluster of TF_CONFIG, or None where it names none.
+
+    A job "chief" of TF_CONFIG becomes worker 0.
+
+    Raises:
+        UserError: it is malformed.
+    """
+    text = environment.get(VARIABLE, "")
+    if not text.strip():
+        return None
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{VARIABLE} is not valid JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{VARIABLE} must be a JSON object, not {text!r}")
+    jobs = content.get("cluster")
+    if not jobs:
+        return None
+    if not isinstance(jobs, dict) or not all(isinstance(v, list) for v in jobs.values()):
+        raise UserError(f'{VARIABLE}: "cluster" must give a list of addresses for each job')
+    unknown = sorted(set(jobs) - set(_JOBS))
+    if unknown:
+        raise UserError(
+            f'{VARIABLE}: jobs {", ".join(unknown)} have no place here; "cluster" may name '
+            f"{' and '.join(_JOBS)}"
+        )
+    workers = tuple(address for job in _JOBS for address in jobs.get(job, []))
+    for address in workers:
+        check_address(address, VARIABLE)
+    if len(set(workers)) < len(workers):
+        raise UserError(f"{VARIABLE} names an address twice: {', '.join(workers)}")
+    return Cluster(workers, _task_index(content.get("task"), jobs))
+
+
+def check_address(address: Any, source: str) -> None:
+    """Raises UserError unless `address` has the form host:port."""
+    host, _, port = str(address).rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UserError(f"{source}: {address!r} must be host:port, such as node1:2222")
+
+
+def _task_index(task: Any, jobs: Mapping[str, Sequence[str]]) -> int:
+    wrong = UserError(
+        f'{VARIABLE}: "task" must name one of the workers, such as '
+        f'{{"type": "worker", "index": 0}}, not {json.dumps(task)}'
+    )
+    if not isinstance(task, dict) or task.get("type") not in jobs:
+        raise wrong
+    try:
+        index = int(task["index"])
+    except (KeyError, TypeError, ValueError):
+        raise wrong from None
+    if not 0 <= index < len(jobs[task["type"]]):
+        raise wrong
+    return index + (len(jobs.get("chief", [])) if task["type"] == "worker" else 0)

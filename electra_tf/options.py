@@ -1,0 +1,9 @@
+"""Fields of configurations that `flags/` turns into command-line flags."""
+
+import dataclasses
+from typing import Any
+
+
+def option(default: Any, help_text: str, choices: tuple[str, ...] | None = None) -> Any:
+    """Returns a dataclass field that `flags/` turns into a flag with `help_text`."""
+    return dataclasses.field(default=default, metadata={"help": help_text, "choices": choices})

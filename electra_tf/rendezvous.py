@@ -1,0 +1,158 @@
+"""The workers meet before TensorFlow starts, for as long as they are told to wait.
+
+TensorFlow itself waits in native code, for an hour, without a word. So every worker first
+says "here I am" to the chief, at the address where the chief will serve TensorFlow, and
+goes on when the chief has heard all of them.
+"""
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+from electra_tf.cluster import Cluster
+from electra_tf.errors import UserError, WorkerLostError
+
+_GREETING, _GO = "electra worker", b"go\n"
+_SECONDS_BETWEEN_TRIES = 0.5
+_SECONDS_BETWEEN_MESSAGES = 15.0
+_ANSWER_SECONDS = 5.0
+
+
+def _print_error(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def meet(cluster: Cluster, timeout: float, say: Callable[[str], None] = _print_error) -> None:
+    """Returns when all workers are there.
+
+    Args:
+        cluster: the workers, and which one this is.
+        timeout: seconds to wait.
+        say: is told from time to time who is missing.
+
+    Raises:
+        UserError: the port of this worker is taken, or two have the same index.
+        WorkerLostError: not all workers came in time.
+    """
+    patience = _Patience(cluster, timeout, say)
+    with _listen(cluster) as server:
+        if cluster.task_index == 0:
+            _gather(server, cluster, patience)
+    if cluster.task_index > 0:
+        _report(cluster, patience)
+
+
+class _Patience:
+    """Says who is awaited, and ends the wait."""
+
+    def __init__(self, cluster: Cluster, timeout: float, say: Callable[[str], None]) -> None:
+        self._index, self._timeout, self._say = cluster.task_index, timeout, say
+        self._start = self._last_message = time.monotonic()
+
+    def check(self, missing: str) -> None:
+        now = time.monotonic()
+        if now - self._start > self._timeout:
+            raise WorkerLostError(
+                f"Worker {self._index} waited {now - self._start:.0f} s for {missing}: look at "
+                "its output, at --workers and at the network, or raise --worker_timeout"
+            )
+        if now - self._last_message > _SECONDS_BETWEEN_MESSAGES:
+            self._say(f"Worker {self._index} waits for {missing} …")
+            self._last_message = now
+
+
+def _listen(cluster: Cluster) -> socket.socket:
+    address = cluster.workers[cluster.task_index]
+    port = int(address.rpartition(":")[2])
+    try:
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        return socket.create_server(("", port))
+    except OSError as error:
+        raise UserError(
+            f"Worker {cluster.task_index} cannot serve at {address}: {error}. Another program, "
+            "or another worker with this --task_index, has the port"
+        ) from error
+
+
+def _gather(server: socket.socket, cluster: Cluster, patience: _Patience) -> None:
+    """The chief's side: collects a greeting of every other worker, and lets them go."""
+    server.settimeout(_SECONDS_BETWEEN_TRIES)
+    present: dict[int, socket.socket] = {}
+    with contextlib.ExitStack() as stack:
+        while len(present) < len(cluster.workers) - 1:
+            missing = [
+                f"worker {i} ({address})"
+                for i, address in enumerate(cluster.workers)
+                if i and i not in present
+            ]
+            patience.check(", ".join(missing))
+            try:
+                connection = stack.enter_context(server.accept()[0])
+            except TimeoutError:
+                present = {i: c for i, c in present.items() if not _has_closed(c)}
+                continue
+            index = _read_greeting(connection, cluster)
+            if index is None:
+                continue  # not one of us, such as a health check
+            if index in present and not _has_closed(present[index]):
+                raise UserError(f"Two workers have --task_index={index}: give each its own")
+            present[index] = connection
+        for connection in present.values():
+            connection.sendall(_GO)
+
+
+def _report(cluster: Cluster, patience: _Patience) -> None:
+    """The others' side: greets the chief until it answers."""
+    while True:
+        patience.check(f"worker 0 ({cluster.workers[0]})")
+        with contextlib.suppress(OSError):  # the chief is not there yet
+            if _greet(cluster, patience):
+                return
+        time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def _greet(cluster: Cluster, patience: _Patience) -> bool:
+    """Returns whether the chief let this worker go on; False where the chief has ended."""
+    host, _, port = cluster.workers[0].rpartition(":")
+    address = host.strip("[]"), int(port)
+    with socket.create_connection(address, _ANSWER_SECONDS) as chief:
+        words = f"{_GREETING} {cluster.task_index} of {','.join(cluster.workers)}\n"
+        chief.sendall(words.encode())
+        chief.settimeout(_SECONDS_BETWEEN_TRIES)
+        while True:
+            try:
+                return chief.recv(len(_GO)) == _GO
+            except TimeoutError:
+                patience.check("others, whom worker 0 names")
+
+
+def _read_greeting(connection: socket.socket, cluster: Cluster) -> int | None:
+    connection.settimeout(_ANSWER_SECONDS)
+    try:
+        line = connection.makefile(encoding="utf-8").readline()
+    except (OSError, UnicodeDecodeError):
+        return None
+    words = line.removeprefix(_GREETING).split()
+    if not line.startswith(_GREETING) or len(words) != 3 or not words[0].isdecimal():
+        return None
+    if words[2] != ",".join(cluster.workers):
+        raise UserError(
+            f"Worker {words[0]} was started with other workers than the chief: {words[2]} "
+            f"there, {','.join(cluster.workers)} here. --workers has to be the same everywhere"
+        )
+    return int(words[0])
+
+
+def _has_closed(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        connection.setblocking(True)

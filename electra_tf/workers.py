@@ -1,0 +1,86 @@
+"""What the processes of a run agree on, and who of them writes."""
+
+import contextlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from electra_tf.errors import UserError, WorkerLostError
+
+# What TensorFlow raises where a collective operation fails for want of a peer.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
+
+
+class Workers:
+    """The processes that train together; a run on one host is a single one.
+
+    Methods that agree on something are to be called by all workers.
+
+    Attributes:
+        index, count: of this worker, and how many there are.
+        is_chief: this one writes logs, checkpoints and results.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self._strategy = strategy
+        self.index, self.count = 0, 1
+        resolver = strategy.cluster_resolver
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and resolver:
+            self.index = resolver.task_id
+            self.count = resolver.cluster_spec().num_tasks("worker")
+        self.is_chief = self.index == 0
+        self._sum = tf.function(self._sum_over_replicas, autograph=False)
+
+    def any(self, flag: bool) -> bool:
+        """Returns whether `flag` is true on any worker."""
+        if self.count == 1:
+            return flag
+        return bool(self._sum(tf.constant(float(flag))) > 0)
+
+    def barrier(self) -> None:
+        """Returns when all workers have come here."""
+        self.any(False)
+
+    def check_same(self, value: int, problem: str) -> None:
+        """Raises UserError with `problem` unless all workers have the same integer."""
+        if self.count == 1:
+            return
+        values = [
+            int(self._sum(tf.constant(value if i == self.index else 0, tf.int64)))
+            // (self._strategy.num_replicas_in_sync // self.count)
+            for i in range(self.count)
+        ]
+        if len(set(values)) > 1:
+            raise UserError(f"{problem} (by worker: {', '.join(map(str, values))})")
+
+    @contextlib.contextmanager
+    def explain_losses(self, how_to_resume: str) -> Iterator[None]:
+        """Turns TensorFlow's errors about lost workers into one that says what to do."""
+        try:
+            yield
+        except _LOST as error:
+            if self.count == 1:
+                raise
+            raise WorkerLostError(
+                f"Worker {self.index} of {self.count} stops: another worker has ended or "
+                f"cannot be reached. See the output of the others for the cause. "
+                f"{how_to_resume}\nTensorFlow says: {_essence(error.message)}"
+            ) from error
+
+    def _sum_over_replicas(self, value: tf.Tensor) -> tf.Tensor:
+        per_replica = self._strategy.run(lambda x: tf.identity(x), args=(value,))
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, per_replica, axis=None)
+
+
+def _essence(message: str) -> str:
+    """Returns the part of a message that names the peer, without the graph's trace."""
+    marker = "Collective ops is aborted by: "
+    start = message.find(marker)
+    lines = message[start + len(marker) if start >= 0 else 0 :].splitlines()
+    return " ".join(line.strip() for line in lines[:3])[:400]

@@ -1,0 +1,150 @@
+"""Which strategies, devices and workers the flags may ask for."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.cluster import Cluster, cluster_of_environment, find_cluster
+from electra_tf.config import PretrainingConfig
+from electra_tf.distribution import check_batch_size
+from electra_tf.errors import UserError
+from electra_tf.strategies import create_strategy
+
+TWO = ("a:1", "b:2")
+
+
+def make(**overrides) -> PretrainingConfig:
+    return PretrainingConfig.create(data_dir="d", model_name="m", **overrides)
+
+
+def tf_config(task: dict | None = None, **jobs: list[str]) -> dict[str, str]:
+    task = {"type": "worker", "index": 1} if task is None else task
+    return {"TF_CONFIG": json.dumps({"cluster": jobs, "task": task})}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"strategy": "many"}, "--strategy must be one of"),
+        ({"num_gpus": 0}, "--num_gpus must be positive"),
+        ({"num_gpus": 2}, "--num_gpus=2 needs --strategy=mirrored"),
+        ({"num_gpus": 1, "device": "cpu"}, "exclude each other"),
+        ({"num_virtual_cpus": 2}, "--num_virtual_cpus needs --strategy=mirrored"),
+        (
+            {"num_virtual_cpus": 2, "strategy": "mirrored", "device": "gpu"},
+            "--num_virtual_cpus takes the place of GPUs",
+        ),
+        ({"workers": TWO, "task_index": 0}, "--workers needs --strategy=multi_worker"),
+        ({"task_index": 0}, "--task_index needs --strategy=multi_worker"),
+        ({"strategy": "multi_worker", "workers": TWO}, "belong together"),
+        ({"strategy": "multi_worker", "task_index": 0}, "belong together"),
+        ({"strategy": "multi_worker", "workers": TWO, "task_index": 2}, "between 0 and 1"),
+        (
+            {"strategy": "multi_worker", "workers": ("a",), "task_index": 0},
+            "--workers: 'a' must be host:port",
+        ),
+        (
+            {"strategy": "multi_worker", "workers": ("a:1", "a:1"), "task_index": 0},
+            "--workers names an address twice",
+        ),
+        ({"shard_by": "line"}, "--shard_by must be one of record, file"),
+        ({"tpu_zone": "z"}, "--tpu_zone needs --strategy=tpu"),
+        ({"num_tpu_cores": 8}, "--num_tpu_cores=8 needs --strategy=tpu"),
+        ({"use_tpu": True, "strategy": "mirrored"}, "--use_tpu and --strategy=mirrored"),
+        ({"use_tpu": True, "device": "gpu"}, "--strategy=tpu takes neither"),
+    ],
+)
+def test_what_is_refused(overrides, message):
+    with pytest.raises(UserError, match=message):
+        make(**overrides)
+
+
+def test_the_authors_tpu_settings():
+    config = make(use_tpu=True, tpu_name="t", tpu_zone="z", gcp_project="p", num_tpu_cores=8)
+    assert (config.strategy, config.precision) == ("tpu", "mixed_bfloat16")
+    assert make(use_tpu=True, precision="float32").precision == "float32"
+    without = make(use_tpu=False, num_tpu_cores=1)  # their defaults
+    assert (without.strategy, without.precision) == ("one_device", "float32")
+
+
+def test_tf_config_names_the_cluster():
+    assert cluster_of_environment(tf_config(worker=list(TWO))) == Cluster(TWO, 1)
+    with_chief = tf_config(chief=["c:1"], worker=list(TWO))
+    assert cluster_of_environment(with_chief) == Cluster(("c:1", *TWO), 2)
+    chief = tf_config({"type": "chief", "index": 0}, chief=["c:1"], worker=list(TWO))
+    assert cluster_of_environment(chief).task_index == 0
+    assert cluster_of_environment({"TF_CONFIG": "{}"}) is None
+    assert cluster_of_environment({}) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"TF_CONFIG": "{"}, "TF_CONFIG is not valid JSON"),
+        ({"TF_CONFIG": "[1]"}, "must be a JSON object"),
+        ({"TF_CONFIG": '{"cluster": {"worker": "a:1"}}'}, "list of addresses"),
+        (tf_config(worker=["a:1"], ps=["b:1"]), "jobs ps have no place"),
+        (tf_config(worker=["a"]), "TF_CONFIG: 'a' must be host:port"),
+        (tf_config(worker=["a:99999"]), "host:port"),
+        (tf_config(worker=["a:1", "a:1"]), "an address twice"),
+        (tf_config(worker=["a:1"]), '"task" must name one of the workers.*"index": 1'),
+        (tf_config({"type": "evaluator", "index": 0}, worker=["a:1"]), '"task" must name'),
+        (tf_config({"type": "worker"}, worker=["a:1"]), '"task" must name'),
+    ],
+)
+def test_a_malformed_tf_config_is_refused(environment, message):
+    with pytest.raises(UserError, match=message):
+        cluster_of_environment(environment)
+
+
+def test_flags_and_tf_config_must_agree():
+    environment = tf_config(worker=list(TWO))
+    assert find_cluster(TWO, 1, environment) == find_cluster((), None, environment)
+    assert find_cluster(TWO, 0, {}) == Cluster(TWO, 0)
+    with pytest.raises(UserError, match=r"workers a:1,b:2, index 1\) differ"):
+        find_cluster(TWO, 0, environment)
+    with pytest.raises(UserError, match="pass --workers"):
+        find_cluster((), None, {})
+
+
+def test_a_cluster_without_the_strategy_for_it_is_refused():
+    with pytest.raises(UserError, match="names 2 workers, but --strategy is one_device"):
+        create_strategy(make(), tf_config(worker=list(TWO)))
+
+
+@pytest.mark.skipif(
+    bool(tf.config.list_physical_devices("GPU")), reason="a GPU is there to be used"
+)
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"device": "gpu"},
+        {"num_gpus": 1},
+        {"strategy": "mirrored", "num_gpus": 2},
+        {"strategy": "multi_worker", "workers": TWO, "task_index": 0, "device": "gpu"},
+    ],
+)
+def test_a_gpu_that_is_not_there_is_an_error(overrides):
+    with pytest.raises(UserError, match="but TensorFlow finds 0 GPUs"):
+        create_strategy(make(**overrides), {})
+
+
+def test_a_tpu_that_is_not_there_is_an_error():
+    with pytest.raises(UserError, match="--strategy=tpu: no TPU answers at this machine"):
+        create_strategy(make(strategy="tpu"), {})
+
+
+def test_virtual_cpus_become_replicas():
+    strategy = create_strategy(make(strategy="mirrored", num_virtual_cpus=2), {})
+    assert strategy.num_replicas_in_sync == 2
+    with pytest.raises(UserError, match="--num_virtual_cpus=5: TensorFlow has started"):
+        create_strategy(make(strategy="mirrored", num_virtual_cpus=5), {})
+
+
+def test_a_global_batch_has_to_come_out_even():
+    check_batch_size("--train_batch_size", 8, 4)
+    with pytest.raises(UserError, match=r"--train_batch_size=10 .* pass 8 or 12"):
+        check_batch_size("--train_batch_size", 10, 4)
+    with pytest.raises(UserError, match=r"among 4 replicas: pass 4$"):
+        check_batch_size("--train_batch_size", 3, 4)

@@ -1,0 +1,83 @@
+"""Runs programs of the repository as processes of their own, alone or as workers."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+ROOT = pathlib.Path(__file__).parents[1]
+# Long for what they do, since other tests may run beside.
+TIMEOUT = 540
+
+
+def start(program: str, settings: Mapping[str, Any], *flags: str) -> subprocess.Popen:
+    """Starts a program with hyperparameters as flags; its output is captured."""
+    arguments = [f"--{name}={_spell(value)}" for name, value in settings.items()]
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
+    return subprocess.Popen(
+        [sys.executable, program, *arguments, *flags],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def start_workers(
+    program: str, settings: Mapping[str, Any], count: int = 2
+) -> list[subprocess.Popen]:
+    """Starts workers that find each other on this machine."""
+    addresses = ",".join(f"127.0.0.1:{port}" for port in free_ports(count))
+    cluster = ("--strategy=multi_worker", "--device=cpu", f"--workers={addresses}")
+    return [start(program, settings, *cluster, f"--task_index={i}") for i in range(count)]
+
+
+def finish(processes: Sequence[subprocess.Popen]) -> list[tuple[int, str, str]]:
+    """Waits for the ends; returns exit status, standard output and error of each."""
+    try:
+        outputs = [process.communicate(timeout=TIMEOUT) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [
+        (process.returncode, *output)
+        for process, output in zip(processes, outputs, strict=True)
+    ]
+
+
+def wait_until(condition: Callable[[], bool], processes: Sequence[subprocess.Popen]) -> None:
+    """Returns when `condition` holds; fails where a process ends before."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        ended = any(process.poll() is not None for process in processes)
+        if ended or time.monotonic() > deadline:
+            for process in processes:
+                process.kill()
+            outputs = [process.communicate() for process in processes]
+            raise AssertionError(f"Too early or too late: {outputs}")
+        time.sleep(0.1)
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns ports of the loopback interface that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    return str(value)
