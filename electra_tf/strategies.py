@@ -1,5 +1,6 @@
 """The `tf.distribute` strategy that the flags name, and batches spread over its replicas."""
 
+import functools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -43,7 +44,7 @@ def create_strategy(
         return _tpu(config)
     devices = _local_devices(config)
     if config.strategy == MIRRORED:
-        return tf.distribute.MirroredStrategy(devices)
+        return _mirrored(tuple(devices))
     return tf.distribute.OneDeviceStrategy(devices[0])
 
 
@@ -73,6 +74,15 @@ def distribute_batches(
         )
 
     return strategy.distribute_datasets_from_function(make)
+
+
+@functools.cache
+def _mirrored(devices: tuple[str, ...]) -> tf.distribute.Strategy:
+    """Returns one strategy a process: a second would number its collectives like the first.
+
+    TensorFlow 2.21 then takes the operations of one for those of the other.
+    """
+    return tf.distribute.MirroredStrategy(devices)
 
 
 def _local_devices(config: DistributionConfig) -> list[str]:
