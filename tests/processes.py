@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[1]
 # Long for what they do, since other tests may run beside.
-TIMEOUT = 540
+TIMEOUT = 1500
 
 
 def start(program: str, settings: Mapping[str, Any], *flags: str) -> subprocess.Popen:
