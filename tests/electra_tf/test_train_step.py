@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.checkpoints import CheckpointDirectory
+from electra_tf.fused import plain_operations
 from electra_tf.optimizer import create_optimizer
 from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
@@ -47,6 +48,13 @@ def batches() -> Any:
     features = {"input_ids": ids * mask, "input_mask": mask, "segment_ids": 0 * mask}
     dataset = tf.data.Dataset.from_tensor_slices(features)
     return iter(dataset.batch(BATCH_SIZE, drop_remainder=True).repeat())
+
+
+@pytest.fixture(autouse=True)
+def plain():
+    """Plain operations compile faster, and compute the same (see test_fused)."""
+    with plain_operations():
+        yield
 
 
 @pytest.fixture
