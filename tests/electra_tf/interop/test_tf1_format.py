@@ -79,7 +79,8 @@ def test_moments_and_step_have_the_authors_names(make_config, tmp_path):
     np.testing.assert_array_equal(reader.get_tensor(name), before.arrays[name])
     after = read(tmp_path / "tf1", "tf1")
     assert_same_arrays(dict(after.arrays), dict(before.arrays))
-    assert own_hyperparameters(after) == own_hyperparameters(before)
+    as_json = json.loads(json.dumps(own_hyperparameters(before)))
+    assert own_hyperparameters(after) == as_json
 
 
 def test_finetuned_models_of_the_authors():
