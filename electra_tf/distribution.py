@@ -36,7 +36,7 @@ class DistributionConfig:
         None, "Split the CPU into this many devices, to try --strategy=mirrored without GPUs."
     )
     workers: Sequence[str] = option(
-        (), "multi_worker: host:port of every worker, the chief first; TF_CONFIG if unset."
+        None, "multi_worker: host:port of every worker, the chief first; TF_CONFIG if unset."
     )
     task_index: int | None = option(
         None, "multi_worker: which of --workers this process is, from 0."
@@ -96,14 +96,16 @@ class DistributionConfig:
     def _check_workers(self) -> None:
         if self.strategy != MULTI_WORKER:
             for name in ("workers", "task_index"):
-                if getattr(self, name) not in (None, ()):
+                if getattr(self, name) is not None:
                     raise UserError(f"--{name} needs --strategy=multi_worker")
             return
         if bool(self.workers) != (self.task_index is not None):
             raise UserError("--workers and --task_index belong together: pass both or neither")
+        if not self.workers:
+            return
         for address in self.workers:
             check_address(address, "--workers")
-        if self.workers and not 0 <= self.task_index < len(self.workers):
+        if not 0 <= self.task_index < len(self.workers):
             raise UserError(
                 f"--task_index must lie between 0 and {len(self.workers) - 1} for the "
                 f"{len(self.workers)} --workers, it is {self.task_index}"
