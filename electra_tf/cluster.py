@@ -28,7 +28,7 @@ class Cluster:
 
 
 def find_cluster(
-    workers: Sequence[str], task_index: int | None, environment: Mapping[str, str]
+    workers: Sequence[str] | None, task_index: int | None, environment: Mapping[str, str]
 ) -> Cluster:
     """Returns the cluster that flags or TF_CONFIG describe.
 

@@ -36,7 +36,7 @@ class DistributionConfig:
         None, "Split the CPU into this many devices, to try --strategy=mirrored without GPUs."
     )
     workers: Sequence[str] = option(
-        (), "multi_worker: host:port of every worker, the chief first; TF_CONFIG if unset."
+        None, "multi_worker: host:port of every worker, the chief first; TF_CONFIG if unset."
     )
     task_index: int | None = option(
         None, "multi_worker: which of --workers this process is, from 0."
@@ -61,9 +61,6 @@ class DistributionConfig:
     gcp_project: str | None = option(None, "tpu: its project; that of this machine if unset.")
     tpu_job_name: str | None = option(None, "tpu: name of the TPU workers' job.")
     num_tpu_cores: int | None = option(None, "tpu: cores that must be there; any if unset.")
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "workers", tuple(self.workers))  # JSON has lists alone
 
     def check_distribution(self) -> None:
         """Raises UserError for a combination that cannot be, naming the flag."""
@@ -101,15 +98,17 @@ class DistributionConfig:
 
     def _check_workers(self) -> None:
         if self.strategy != MULTI_WORKER:
-            given = {"workers": bool(self.workers), "task_index": self.task_index is not None}
-            for name in (name for name, there in given.items() if there):
-                raise UserError(f"--{name} needs --strategy=multi_worker")
+            for name in ("workers", "task_index"):
+                if getattr(self, name) is not None:
+                    raise UserError(f"--{name} needs --strategy=multi_worker")
             return
         if bool(self.workers) != (self.task_index is not None):
             raise UserError("--workers and --task_index belong together: pass both or neither")
+        if not self.workers:
+            return
         for address in self.workers:
             check_address(address, "--workers")
-        if self.workers and not 0 <= self.task_index < len(self.workers):
+        if not 0 <= self.task_index < len(self.workers):
             raise UserError(
                 f"--task_index must lie between 0 and {len(self.workers) - 1} for the "
                 f"{len(self.workers)} --workers, it is {self.task_index}"
