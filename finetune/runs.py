@@ -19,6 +19,7 @@ from finetune.task import SplitData, Task
 
 HELD_OUT = "held_out"
 LABELS = "labels"
+TASKS = "tasks"
 # Hyperparameters that a model's weights do not follow from.
 _NOT_OF_THE_WEIGHTS = frozenset(
     (
@@ -53,6 +54,7 @@ _NOT_OF_THE_WEIGHTS = frozenset(
         "max_answer_length",
         "beam_size",
         "qa_na_threshold",
+        TASKS,
     )
 )
 
@@ -135,6 +137,7 @@ def run_hyperparameters(
         "trial_seed": one.seed,
         "fold": one.fold,
         LABELS: _labels(tasks),
+        TASKS: {task.name: task.description for task in tasks},
         "data": fingerprints,
     }
 
