@@ -230,7 +230,8 @@ def attention_softmax(
         key: uint32 [2], of the dropout.
         rate: probability of dropping one attention probability.
     """
-    bias = (1.0 - input_mask)[:, None, None, :] * MASKED_SCORE
+    # Two new axes in one slice are more than LiteRT knows.
+    bias = tf.expand_dims((1.0 - input_mask)[:, None] * MASKED_SCORE, axis=1)
     probs = tf.nn.softmax(_float32(scores) + bias)
     return tf.cast(random_bits.dropout(probs, rate, key), scores.dtype)
 

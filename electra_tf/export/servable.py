@@ -73,8 +73,9 @@ class Servable(abc.ABC):
         }
 
     def _with_tokens(self, inputs: TextInputs, outputs: Outputs) -> Outputs:
-        """Adds the tokens of each row and their number."""
+        """Adds the tokens of each row, their ids and their number."""
         return {
+            "token_ids": inputs.input_ids,
             "tokens": token_strings(self.vocabulary, inputs),
             "num_tokens": tf.reduce_sum(inputs.input_mask, axis=1),
             **outputs,

@@ -19,7 +19,7 @@ def finetuning_data(tmp_path_factory, tiny_data) -> pathlib.Path:
     An acceptable sentence of cola has words below w15, another one those from w15 on.
     """
     folder = tmp_path_factory.mktemp("finetuning")
-    _write_model(folder / "models" / "m", tiny_data)
+    write_model(folder / "models" / "m", tiny_data)
     generator = np.random.default_rng(11)
     cola, chunk = folder / "finetuning_data" / "cola", folder / "finetuning_data" / "chunk"
     for task in (cola, chunk):
@@ -59,7 +59,8 @@ def _chunk_file(sentences: list[list[str]]) -> str:
     )
 
 
-def _write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path) -> None:
+def write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path) -> None:
+    """Writes a pre-trained tiny model: a checkpoint of random weights and its description."""
     import dataclasses
 
     import keras
