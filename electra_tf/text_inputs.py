@@ -68,9 +68,7 @@ def padded_inputs(first: tf.RaggedTensor, second: tf.RaggedTensor) -> TextInputs
     first, second = (part.with_row_splits_dtype(tf.int64) for part in (first, second))
     ids = tf.concat([first, second], axis=1)
     segments = tf.concat([tf.zeros_like(first), tf.ones_like(second)], axis=1)
-    return TextInputs(
-        ids.to_tensor(), tf.ones_like(ids).to_tensor(), segments.to_tensor()
-    )
+    return TextInputs(ids.to_tensor(), tf.ones_like(ids).to_tensor(), segments.to_tensor())
 
 
 def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -122,5 +122,5 @@ def _restore_task(
         return TaggingTask(*given, NoSource(), **settings)
     source = NoSource(settings.pop("has_pairs"))
     task_classes = (ClassificationTask, MultilabelTask, RegressionTask)
-    (task_class,) = [each for each in task_classes if each.KIND == kind]
+    (task_class,) = [each for each in task_classes if kind == each.KIND]
     return task_class(*given, source, **settings)

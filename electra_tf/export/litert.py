@@ -6,11 +6,13 @@ vocabulary, and `description.json` with what a client has to know.
 
 import json
 import pathlib
+import tempfile
 
 import tensorflow as tf
 
 from electra_tf.checkpoints import VOCAB_FILE
-from electra_tf.export.servable import Servable
+from electra_tf.export.saved_model import save_signatures
+from electra_tf.export.servable import TEXT_SIGNATURE, Servable
 from electra_tf.text_inputs import TextInputs
 from pretrain_data.quiet import no_native_messages
 
@@ -30,12 +32,15 @@ def write_litert(servable: Servable, directory: pathlib.Path) -> None:
         directory: exists.
     """
     function = trace_predict(servable)
-    for name, optimizations in ((FLOAT32_FILE, []), (INT8_FILE, [tf.lite.Optimize.DEFAULT])):
-        converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
-        converter.optimizations = optimizations
-        with no_native_messages():
-            content = converter.convert()
-        (directory / name).write_bytes(content)
+    with tempfile.TemporaryDirectory() as folder, no_native_messages():
+        save_signatures({TEXT_SIGNATURE: function}, pathlib.Path(folder))
+        for name, optimizations in (
+            (FLOAT32_FILE, []),
+            (INT8_FILE, [tf.lite.Optimize.DEFAULT]),
+        ):
+            converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+            converter.optimizations = optimizations
+            (directory / name).write_bytes(converter.convert())
     write_description(servable, function, directory)
 
 

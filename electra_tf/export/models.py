@@ -1,4 +1,4 @@
-"""The folder of a trained model to what is exported: needs its weights and descriptions alone."""
+"""The folder of a trained model to what is exported; nothing else is read."""
 
 import dataclasses
 import os
@@ -27,8 +27,8 @@ def load_servable(config: ExportConfig, say: Callable[[str], None] = print) -> S
     description = load_description(config.model_dir)
     if description is None:
         raise UserError(
-            f"--model_dir={config.model_dir} holds no {CONFIG_FILE}: name the folder of a model "
-            "of run_pretraining.py (DATA_DIR/models/NAME) or of run_finetuning.py "
+            f"--model_dir={config.model_dir} holds no {CONFIG_FILE}: name the folder of a "
+            "model of run_pretraining.py (DATA_DIR/models/NAME) or of run_finetuning.py "
             "(…/finetuning_models/TASK_model_1)"
         )
     saved = {

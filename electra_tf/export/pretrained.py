@@ -21,9 +21,7 @@ class _SingleText(Servable):
 
     def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
         ids = self.tokenizer.tokenize(texts["text"])
-        return self.answer_tokens(
-            single_text_inputs(self.vocabulary, ids, self.max_seq_length)
-        )
+        return self.answer_tokens(single_text_inputs(self.vocabulary, ids, self.max_seq_length))
 
     def answer_tokens(self, inputs: TextInputs) -> Outputs:
         return self._with_tokens(inputs, self.predict(inputs))
@@ -50,9 +48,7 @@ class DiscriminatorServable(_SingleText):
     def predict(self, inputs: TextInputs) -> Outputs:
         sequence = self._model.electra(*inputs).sequence_output
         probabilities = tf.sigmoid(self._model.discriminator_predictions(sequence))
-        return {
-            "replaced_probability": probabilities * tf.cast(inputs.input_mask, tf.float32)
-        }
+        return {"replaced_probability": probabilities * tf.cast(inputs.input_mask, tf.float32)}
 
 
 class GeneratorServable(_SingleText):
@@ -89,9 +85,7 @@ class GeneratorServable(_SingleText):
 
     def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
         ids = tokenize_with_masks(self.tokenizer, texts["text"])
-        return self.answer_tokens(
-            single_text_inputs(self.vocabulary, ids, self.max_seq_length)
-        )
+        return self.answer_tokens(single_text_inputs(self.vocabulary, ids, self.max_seq_length))
 
     def answer_tokens(self, inputs: TextInputs) -> Outputs:
         sequence = self._model.generator(*inputs).sequence_output

@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Callable
 
-from electra_tf.export.config import LITERT, ONNX, ExportConfig
+from electra_tf.export.config import LITERT, ExportConfig
 from electra_tf.export.models import load_servable
 from electra_tf.export.saved_model import write_saved_model
 from electra_tf.export.versions import new_version, version_to_write

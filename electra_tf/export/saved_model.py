@@ -1,6 +1,7 @@
 """SavedModels with signatures for texts and for ids, laid out as model servers read them."""
 
 import pathlib
+from collections.abc import Iterable, Mapping
 
 import tensorflow as tf
 
@@ -8,14 +9,15 @@ from electra_tf.export.servable import TEXT_SIGNATURE, TOKENS_SIGNATURE, Outputs
 from electra_tf.export.warmup import write_warmup_requests
 from electra_tf.text_inputs import TextInputs
 
+ConcreteFunction = tf.types.experimental.ConcreteFunction
+
 
 class _ExportedModule(tf.Module):
     """Holds what the graphs read, and nothing else: no optimizer, no unused weights."""
 
-    def __init__(self, servable: Servable) -> None:
+    def __init__(self, variables: Iterable[tf.Variable]) -> None:
         super().__init__(name="electra")
-        self.tokenizer = servable.tokenizer
-        self.weights: list[tf.Variable] = []
+        self.weights = list(variables)
 
 
 def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
@@ -26,17 +28,22 @@ def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: s
         directory: of the SavedModel; new.
         model_name: under which a server offers it.
     """
-    functions = trace_signatures(servable)
-    module = _ExportedModule(servable)
-    variables = [v for function in functions.values() for v in function.variables]
-    module.weights = list({id(variable): variable for variable in variables}.values())
-    # A gradient would hold kernels that servers without XLA cannot load.
-    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    tf.saved_model.save(module, str(directory), signatures=functions, options=options)
+    save_signatures(trace_signatures(servable), directory)
     write_warmup_requests(directory, model_name, servable)
 
 
-def trace_signatures(servable: Servable) -> dict[str, tf.types.experimental.ConcreteFunction]:
+def save_signatures(
+    signatures: Mapping[str, ConcreteFunction], directory: pathlib.Path
+) -> None:
+    """Writes graphs, with the weights that they read."""
+    variables = [v for function in signatures.values() for v in function.variables]
+    module = _ExportedModule({id(variable): variable for variable in variables}.values())
+    # A gradient would hold kernels that servers without XLA cannot load.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(module, str(directory), signatures=dict(signatures), options=options)
+
+
+def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
     """Returns the graphs of both signatures."""
 
     def answer_texts(**texts: tf.Tensor) -> Outputs:

@@ -31,9 +31,7 @@ def create_app(config: DemoConfig) -> Flask:
     """
     inspector = None
     if config.discriminator:
-        generator = (
-            ExportedModel(config.generator, "--generator") if config.generator else None
-        )
+        generator = ExportedModel(config.generator, "--generator") if config.generator else None
         discriminator = ExportedModel(config.discriminator, "--discriminator")
         inspector = TokenInspector(discriminator, generator)
     tasks = {

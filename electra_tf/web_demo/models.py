@@ -86,7 +86,9 @@ class TokenInspector:
     """
 
     def __init__(self, discriminator: ExportedModel, generator: ExportedModel | None) -> None:
-        discriminator.require(("tokens", "token_ids", "replaced_probability"), "--discriminator")
+        discriminator.require(
+            ("tokens", "token_ids", "replaced_probability"), "--discriminator"
+        )
         self._discriminator = discriminator
         self._generator = generator
         if generator is not None:
@@ -129,9 +131,7 @@ class TokenInspector:
                     answer["probabilities"][i, slot, :_NUM_ALTERNATIVES],
                     strict=True,
                 )
-                found.append(
-                    [{"token": t.decode(), "probability": float(p)} for t, p in pairs]
-                )
+                found.append([{"token": t.decode(), "probability": float(p)} for t, p in pairs])
         return found
 
 
@@ -153,9 +153,7 @@ class TaskModel:
 
     def answer(self, **texts: str) -> dict[str, Any]:
         """Returns "kind", and the model's answer to one row of texts."""
-        answer = {
-            name: _to_json(value) for name, value in self._model.answer(**texts).items()
-        }
+        answer = {name: _to_json(value) for name, value in self._model.answer(**texts).items()}
         return {"kind": self.kind, **answer}
 
 

@@ -63,7 +63,7 @@ class TextTask(SourceTask, abc.ABC):
 
     @property
     def description(self) -> dict[str, Any]:
-        """"kind" and "has_pairs"."""
+        """ "kind" and "has_pairs"."""
         return {"kind": self.KIND, "has_pairs": self.source.has_pairs}
 
     @property
@@ -135,7 +135,7 @@ class ClassificationTask(TextTask):
 
     @property
     def description(self) -> dict[str, Any]:
-        """"kind", "has_pairs" and "labels"."""
+        """ "kind", "has_pairs" and "labels"."""
         return {**super().description, "labels": list(self.labels)}
 
     @property
@@ -217,7 +217,7 @@ class RegressionTask(TextTask):
 
     @property
     def description(self) -> dict[str, Any]:
-        """"kind", "has_pairs" and the range of the labels."""
+        """ "kind", "has_pairs" and the range of the labels."""
         return {
             **super().description,
             "min_label": self.min_label,
@@ -282,7 +282,7 @@ class MultilabelTask(TextTask):
 
     @property
     def description(self) -> dict[str, Any]:
-        """"kind", "has_pairs" and "labels"."""
+        """ "kind", "has_pairs" and "labels"."""
         return {**super().description, "labels": list(self.labels)}
 
     @property

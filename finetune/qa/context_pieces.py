@@ -88,9 +88,7 @@ def context_pieces(tokenizer: Tokenizer, contexts: tf.Tensor) -> ContextPieces:
     return ContextPieces(
         texts=texts,
         ids=pieces.values,
-        words=tf.cast(
-            tf.gather(tokens.value_rowids(), pieces.value_rowids()), tf.int32
-        ),
+        words=tf.cast(tf.gather(tokens.value_rowids(), pieces.value_rowids()), tf.int32),
         splits=tf.cast(tf.gather(word_splits, words.row_splits), tf.int32),
         normalized=normalized,
         word_normalized=tf.gather(normalized, word_splits),

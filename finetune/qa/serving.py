@@ -115,9 +115,7 @@ class QAServable(TaskServable[QATask]):
                 self._null_scores(outputs), windows.rows, validate=False
             )
             is_empty = pieces.splits[1:] == pieces.splits[:-1]
-            null_scores = tf.where(
-                is_empty, CERTAINLY_NULL, tf.reduce_min(null_scores, axis=1)
-            )
+            null_scores = tf.where(is_empty, CERTAINLY_NULL, tf.reduce_min(null_scores, axis=1))
             outcome["null_odds"] = self._null_odds(null_scores, score)
             found &= outcome["null_odds"] <= self._config.qa_na_threshold
 

@@ -60,7 +60,7 @@ class QATask(Task):
 
     @property
     def description(self) -> dict[str, Any]:
-        """"kind" and "v2", whether questions may have no answer."""
+        """ "kind" and "v2", whether questions may have no answer."""
         return {"kind": "qa", "v2": self.v2}
 
     def split_files(self, split: str) -> list[str]:

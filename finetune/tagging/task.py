@@ -79,7 +79,7 @@ class TaggingTask(SourceTask):
 
     @property
     def description(self) -> dict[str, Any]:
-        """"kind", "labels" and "level"."""
+        """ "kind", "labels" and "level"."""
         return {"kind": "tagging", "labels": list(self.labels), "level": self.level}
 
     def label_ids(self, example: TaggingExample) -> list[int]:

@@ -1,22 +1,26 @@
 """Folders of fine-tuned models with random weights, of every kind of task."""
 
+import json
 import pathlib
 from collections.abc import Sequence
+from typing import ClassVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoints import CheckpointDirectory
+from electra_tf.description import load_description
+from electra_tf.export.models import known_fields
+from electra_tf.strategies import create_strategy
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.model import FinetuningModel
-from finetune.runs import Run, run_hyperparameters
+from finetune.runs import TASKS, Run, run_hyperparameters
 from finetune.task import SplitData, Task
 from finetune.task_builder import restore_tasks
 from finetune.text_tokenizer import TextTokenizer
 from finetune.trainer import Trainer
-from electra_tf.strategies import create_strategy
 from pretrain_data.vocabulary import load_vocabulary
 from tests.conftest import SPECIAL_TOKENS
 
@@ -29,7 +33,7 @@ WORDS = (
 class NoData:
     """Stands for `finetune.data.TaskData`, of which only fingerprints are asked."""
 
-    fingerprints: dict[str, str] = {}
+    fingerprints: ClassVar[dict[str, str]] = {}
 
 
 def write_finetuned(folder: pathlib.Path, descriptions: dict[str, dict], **settings) -> str:
@@ -78,8 +82,6 @@ def write_finetuned(folder: pathlib.Path, descriptions: dict[str, dict], **setti
 
 
 def _specs(folder: pathlib.Path, descriptions: dict[str, dict]) -> pathlib.Path:
-    import json
-
     specs = [
         {"name": name, "kind": description["kind"], "files": {"train": "gone.tsv"}}
         for name, description in descriptions.items()
@@ -93,16 +95,14 @@ class InProcess:
     """What the project itself predicts with a model of `write_finetuned`."""
 
     def __init__(self, model_dir: str) -> None:
-        from electra_tf.description import load_description
-        from electra_tf.export.models import known_fields
-        from finetune.runs import TASKS
-
         saved = load_description(model_dir).hyperparameters
         config = FinetuningConfig(**known_fields(FinetuningConfig, saved))
         self.config = config
         tokenizer = TextTokenizer(load_vocabulary(config.vocab_file))
         self.tasks = {t.name: t for t in restore_tasks(config, tokenizer, saved[TASKS])}
-        self._trainer = Trainer(config, list(self.tasks.values()), create_strategy("one_device"))
+        self._trainer = Trainer(
+            config, list(self.tasks.values()), create_strategy("one_device")
+        )
         self._trainer.restore(model_dir)
 
     def predictions(self, name: str, examples: Sequence) -> list[dict]:

@@ -1,5 +1,7 @@
 """Versions are written whole, once."""
 
+from collections.abc import Callable
+
 import pytest
 
 from electra_tf.errors import UserError
@@ -18,26 +20,36 @@ def test_the_next_free_version_is_taken(tmp_path):
 
 def test_no_version_is_overwritten(tmp_path):
     (tmp_path / "1").mkdir()
-    with pytest.raises(UserError, match="--version=1.*the next free one, 2"):
+    with pytest.raises(UserError, match=r"--version=1.*the next free one, 2"):
         version_to_write(tmp_path, 1)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="is a file"):
         version_to_write(tmp_path / "file", None)
 
 
-def test_a_version_that_appears_meanwhile_is_kept(tmp_path):
-    with pytest.raises(UserError, match="cannot be made"), new_version(tmp_path, 1) as folder:
+def write_file(export_dir, during: Callable[[], None]) -> None:
+    with new_version(export_dir, 1) as folder:
         (folder / "ours").write_text("")
+        during()
+
+
+def test_a_version_that_appears_meanwhile_is_kept(tmp_path):
+    def appear() -> None:
         (tmp_path / "1").mkdir()
         (tmp_path / "1" / "theirs").write_text("")
+
+    with pytest.raises(UserError, match="cannot be made"):
+        write_file(tmp_path, appear)
     assert [path.name for path in (tmp_path / "1").iterdir()] == ["theirs"]
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
 
 def test_a_failed_export_leaves_nothing(tmp_path):
-    with pytest.raises(KeyError), new_version(tmp_path, 1) as folder:
-        (folder / "half").write_text("")
+    def fail() -> None:
         raise KeyError
+
+    with pytest.raises(KeyError):
+        write_file(tmp_path, fail)
     assert list(tmp_path.iterdir()) == []
 
 
