@@ -116,8 +116,7 @@ def test_saved_model_cli_lists_the_signatures(exported):
         [
             sys.executable,
             "-c",
-            "import sys, tensorflow_text; "
-            "from tensorflow.python.tools.saved_model_cli import main; sys.exit(main())",
+            "from tensorflow.python.tools.saved_model_cli import main; main()",
             "show",
             "--dir",
             str(exported["generator"]),
@@ -130,6 +129,7 @@ def test_saved_model_cli_lists_the_signatures(exported):
         text=True,
         timeout=120,
     )
-    assert "inputs['text'] tensor_info:\n    dtype: DT_STRING\n    shape: (-1)" in result.stdout
+    shown = " ".join(result.stdout.split())
+    assert "inputs['text'] tensor_info: dtype: DT_STRING shape: (-1) name:" in shown
     for name in ("tokens", "num_tokens", "candidates", "probabilities", "mask_positions"):
         assert f"outputs['{name}']" in result.stdout
