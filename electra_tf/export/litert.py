@@ -4,20 +4,17 @@ Strings and tokenizing stay outside: the files are the graph of `Servable.predic
 vocabulary, and `description.json` with what a client has to know.
 """
 
-import json
 import pathlib
 import tempfile
 
 import tensorflow as tf
 
-from electra_tf.checkpoints import VOCAB_FILE
+from electra_tf.export.ids_format import trace_predict, write_description
 from electra_tf.export.saved_model import save_signatures
 from electra_tf.export.servable import TEXT_SIGNATURE, Servable
-from electra_tf.text_inputs import TextInputs
 from pretrain_data.quiet import no_native_messages
 
 FLOAT32_FILE, INT8_FILE = "model_float32.tflite", "model_int8.tflite"
-DESCRIPTION_FILE = "description.json"
 
 
 def write_litert(servable: Servable, directory: pathlib.Path) -> None:
@@ -42,37 +39,3 @@ def write_litert(servable: Servable, directory: pathlib.Path) -> None:
             converter.optimizations = optimizations
             (directory / name).write_bytes(converter.convert())
     write_description(servable, function, directory)
-
-
-def trace_predict(servable: Servable) -> tf.types.experimental.ConcreteFunction:
-    """Returns the graph of `Servable.predict`, of int32 [batch, seq] inputs by their names."""
-
-    def predict(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-        return servable.predict(TextInputs(**features))
-
-    specs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in TextInputs._fields}
-    with servable.tracing():
-        return tf.function(predict, autograph=False).get_concrete_function(**specs)
-
-
-def write_description(
-    servable: Servable,
-    function: tf.types.experimental.ConcreteFunction,
-    directory: pathlib.Path,
-) -> None:
-    """Writes `vocab.txt`, and `description.json`: settings, inputs and outputs."""
-    tensors = {
-        "inputs": function.structured_input_signature[1],
-        "outputs": function.structured_outputs,
-    }
-    described = {
-        kind: {
-            name: {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
-            for name, spec in specs.items()
-        }
-        for kind, specs in tensors.items()
-    }
-    content = json.dumps({**servable.metadata, **described}, indent=2, ensure_ascii=False)
-    (directory / DESCRIPTION_FILE).write_text(content + "\n", encoding="utf-8")
-    vocabulary = "".join(f"{token}\n" for token in servable.vocabulary.tokens)
-    (directory / VOCAB_FILE).write_text(vocabulary, encoding="utf-8")

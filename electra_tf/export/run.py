@@ -3,8 +3,10 @@
 import pathlib
 from collections.abc import Callable
 
-from electra_tf.export.config import LITERT, ExportConfig
+from electra_tf.export.config import LITERT, ONNX, ExportConfig
+from electra_tf.export.litert import write_litert
 from electra_tf.export.models import load_servable
+from electra_tf.export.onnx_format import write_onnx
 from electra_tf.export.saved_model import write_saved_model
 from electra_tf.export.versions import new_version, version_to_write
 
@@ -22,9 +24,9 @@ def run(config: ExportConfig, say: Callable[[str], None] = print) -> pathlib.Pat
     servable = load_servable(config, say)
     with new_version(config.export_dir, version) as directory:
         if config.format == LITERT:
-            from electra_tf.export.litert import write_litert
-
             write_litert(servable, directory)
+        elif config.format == ONNX:
+            write_onnx(servable, directory)
         else:
             write_saved_model(servable, directory, config.export_dir.name)
     exported = config.export_dir / str(version)
