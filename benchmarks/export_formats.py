@@ -5,9 +5,10 @@ r"""Compares exported models with the model in this process and with Hugging Fac
 The model is that of `benchmarks.inference`, whose flags, rules and variants this program
 shares: ELECTRA with random weights that classifies sequences of full length. Beside the
 variants there it measures SavedModels that take ids, in float32 and bfloat16, one that
-takes raw text, and the two LiteRT files, each loaded as a client would load it. It reports
-the size of each format, milliseconds a batch and sequences a second, and how far the
-probabilities are from those of the model in this process. LiteRT needs `ai-edge-litert`.
+takes raw text, the two LiteRT files and the ONNX file, each loaded as a client would load
+it. It reports the size of each format, milliseconds a batch and sequences a second, and how
+far the probabilities are from those of the model in this process. It needs `ai-edge-litert`,
+`tf2onnx` and `onnxruntime` (`pip install -e '.[dev]'`).
 """
 
 import contextlib
@@ -32,7 +33,7 @@ from finetune.results import markdown_table
 from flags import command_line
 
 VOCABULARY = pathlib.Path(__file__).parents[1] / "recipes/vocab/bert_uncased_vocab.txt"
-IDS, TEXT, LITERT = "saved_model_ids", "saved_model_text", "litert"
+IDS, TEXT, LITERT, ONNX = "saved_model_ids", "saved_model_text", "litert", "onnx"
 # Name of a variant: how it is run, and its files in the folder of exports.
 VARIANTS = {
     "SavedModel, float32": (IDS, "float32"),
@@ -40,6 +41,7 @@ VARIANTS = {
     "SavedModel from raw text, float32": (TEXT, "float32"),
     "LiteRT, float32": (LITERT, "litert/model_float32.tflite"),
     "LiteRT, int8 weights": (LITERT, "litert/model_int8.tflite"),
+    "ONNX Runtime, float32": (ONNX, "onnx/model.onnx"),
 }
 REFERENCE = inference.ours("float32")
 
@@ -108,7 +110,9 @@ def serve(settings_json: str) -> None:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(settings["num_threads"])
-    load = {IDS: _load_ids, TEXT: _load_text, LITERT: _load_litert}[settings["kind"]]
+    load = {IDS: _load_ids, TEXT: _load_text, LITERT: _load_litert, ONNX: _load_onnx}[
+        settings["kind"]
+    ]
     run = load(settings)
     inputs = {ids.shape: ids for ids in np.load(settings["inputs"]).values()}
     scores = {}
@@ -125,6 +129,7 @@ def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
     import keras
 
     from electra_tf.export.litert import write_litert
+    from electra_tf.export.onnx_format import write_onnx
     from electra_tf.export.saved_model import write_saved_model
     from finetune.classification.serving import ClassificationServable
     from finetune.config import FinetuningConfig
@@ -143,8 +148,9 @@ def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
         servable = ClassificationServable(model, task, config.max_seq_length)
         write_saved_model(servable, folder / precision, "benchmark")
         if precision == "float32":
-            (folder / LITERT).mkdir()
-            write_litert(servable, folder / LITERT)
+            for name, write in ((LITERT, write_litert), (ONNX, write_onnx)):
+                (folder / name).mkdir()
+                write(servable, folder / name)
 
 
 def _load_ids(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
@@ -192,6 +198,24 @@ def _load_litert(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarr
         return runner(
             input_ids=ids, input_mask=np.ones_like(ids), segment_ids=np.zeros_like(ids)
         )["scores"]
+
+    return run
+
+
+def _load_onnx(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = settings["num_threads"]
+    session = onnxruntime.InferenceSession(settings["path"], options)
+
+    def run(ids: np.ndarray) -> np.ndarray:
+        features = {
+            "input_ids": ids,
+            "input_mask": np.ones_like(ids),
+            "segment_ids": np.zeros_like(ids),
+        }
+        return session.run(["scores"], features)[0]
 
     return run
 

@@ -108,7 +108,12 @@ def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
-def serve(config: DemoConfig, say: Callable[[str], None] = print) -> None:
+def _say(message: str) -> None:
+    """Prints at once, also where a pipe reads it."""
+    print(message, flush=True)
+
+
+def serve(config: DemoConfig, say: Callable[[str], None] = _say) -> None:
     """Serves the page until it is interrupted.
 
     Raises:

@@ -36,6 +36,18 @@ function showTokens(answer, result) {
     line.append(token);
   }
   result.append(line);
+  openMostSuspected(line);
+}
+
+// The most suspected token shows its table until another one is pointed at.
+function openMostSuspected(line) {
+  const tokens = [...line.querySelectorAll(".token")];
+  if (!tokens.length) return;
+  const probability = (token) => Number(token.dataset.probability);
+  const open = tokens.reduce((a, b) => (probability(b) > probability(a) ? b : a));
+  open.classList.add("open");
+  const close = () => open.classList.remove("open");
+  for (const event of ["pointerover", "focusin"]) line.addEventListener(event, close);
 }
 
 function showScores(answer, result) {

@@ -53,7 +53,7 @@ def browse(url: str, profile, *arguments: str, **texts: str) -> str:
 def test_every_token_is_shaded_and_has_alternatives(url, tmp_path):
     page = browse(url, tmp_path, "--dump-dom", text="w1 w2 w3")
     tokens = re.findall(
-        r'<span class="token" tabindex="0" data-probability="([\d.]+)" '
+        r'<span class="token(?: open)?" tabindex="0" data-probability="([\d.]+)" '
         r'style="background-color: rgba\(220, 38, 38, ([\d.]+)\);">(\w+)<table>(.*?)</table>',
         page,
     )
@@ -61,6 +61,8 @@ def test_every_token_is_shaded_and_has_alternatives(url, tmp_path):
     for probability, shade, _, table in tokens:
         assert float(probability) == pytest.approx(float(shade), abs=0.01)
         assert table.count("<tr>") == 4  # its own probability and three alternatives
+    most_suspected = max(tokens, key=lambda found: float(found[0]))[2]
+    assert re.search(rf'"token open"[^>]*>{most_suspected}<table>', page)
     # The same text went to the task: its labels are text, whatever they look like.
     assert html.escape("<b>b</b>") in page
     assert "<b>b</b>" not in page
