@@ -26,7 +26,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ class InferenceChild(Child):
 def main() -> None:
     """Prints the tables."""
     torch_python = _TORCH_PYTHON.value
-    shapes = [(b, n) for b in _integers(_BATCH_SIZES) for n in _integers(_LENGTHS)]
+    shapes = shapes_from_flags()
     machine = describe_machine(torch_python)
     print(machine, flush=True)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -112,7 +112,7 @@ def main() -> None:
             about[name] = children[-1].read()
         turns = {shape: measure(children, *shape) for shape in shapes}
         logits = {
-            child.name: dict(np.load(_logits_file(folder, child.name))) for child in children
+            child.name: dict(np.load(logits_file(folder, child.name))) for child in children
         }
     cells = {shape: Cell(shape, rounds) for shape, rounds in turns.items()}
     agreement = compare_logits(logits)
@@ -129,6 +129,11 @@ def main() -> None:
         }
         write_atomically(_JSON.value, json.dumps(content, indent=2) + "\n")
         print(f"\nJSON: {_JSON.value}")
+
+
+def shapes_from_flags() -> list[tuple[int, int]]:
+    """Returns the batch sizes and lengths to measure; raises UserError for wrong ones."""
+    return [(b, n) for b in _integers(_BATCH_SIZES) for n in _integers(_LENGTHS)]
 
 
 def measure(
@@ -236,7 +241,7 @@ def create_commands(
         config = create_config(precision, max(length for _, length in shapes))
         settings = {
             **common,
-            "logits": _logits_file(folder, ours(precision)),
+            "logits": logits_file(folder, ours(precision)),
             "config": dataclasses.asdict(config),
             "writes_weights": precision == "float32",
         }
@@ -248,7 +253,7 @@ def create_commands(
         for way, name in zip(THEIRS[precision], theirs(precision), strict=True):
             settings = {
                 **common,
-                "logits": _logits_file(folder, name),
+                "logits": logits_file(folder, name),
                 "encoder": shape,
                 "task": TASK,
                 "way": way,
@@ -290,8 +295,6 @@ def serve(settings_json: str) -> None:
     from pretrain_data.quiet import import_tensorflow
 
     import_tensorflow()
-    import resource
-
     import keras
     import tensorflow as tf
 
@@ -337,13 +340,27 @@ def serve(settings_json: str) -> None:
             logits[name] = functions[batch_size](features[ids.shape])["logits"].numpy()
     np.savez(settings["logits"], **logits)
     print(json.dumps({"parameters": model.count_params()}), flush=True)
+
+    def forward(batch_size: int, length: int) -> None:
+        for value in functions[batch_size](features[batch_size, length]).values():
+            value.numpy()
+
+    answer_turns(forward)
+
+
+def answer_turns(forward: Callable[[int, int], None]) -> None:
+    """Answers each line of standard input with a line of what `forward` took.
+
+    Args:
+        forward: runs one batch of a batch size and a length, its outputs in NumPy.
+    """
+    import resource
+
     for line in sys.stdin:
         batch_size, length, seconds = json.loads(line)
-        function, batch = functions[batch_size], features[batch_size, length]
         forwards, start, cpu_start = 0, time.perf_counter(), time.process_time()
         while not forwards or time.perf_counter() - start < seconds:
-            for value in function(batch).values():
-                value.numpy()
+            forward(batch_size, length)
             forwards += 1
         turn = Turn(
             forwards=forwards,
@@ -431,14 +448,7 @@ def print_report(
         print(markdown_table(["batch x tokens", *RATIOS], rows, text_columns=1))
     else:
         print("\nOnly ours: --torch_python was not given.")
-    busy = {f"{b} x {n}": cell.other_cores for (b, n), cell in cells.items()}
-    busy = {shape: cores for shape, cores in busy.items() if cores > TOLERATED_CORES}
-    if busy:
-        listed = ", ".join(f"{shape}: {cores:.1f}" for shape, cores in busy.items())
-        print(
-            "\n**The machine was busy: other processes took of the cores (median of the turns) "
-            f"{listed}. Do not trust these numbers.**"
-        )
+    warn_if_busy(cells)
     print(
         f"\nAgainst {ours('float32')}: the same weights, {agreement[0]['sequences']} "
         f"sequences, whose margins have a std of {agreement[0]['std_of_margin']:.4f}\n"
@@ -456,7 +466,20 @@ def print_report(
     print(markdown_table(header, rows, text_columns=1))
 
 
-def _logits_file(folder: str, name: str) -> str:
+def warn_if_busy(cells: Mapping[tuple[int, int], Cell]) -> None:
+    """Says where other processes took so much of the cores that the numbers mean little."""
+    busy = {f"{b} x {n}": cell.other_cores for (b, n), cell in cells.items()}
+    busy = {shape: cores for shape, cores in busy.items() if cores > TOLERATED_CORES}
+    if busy:
+        listed = ", ".join(f"{shape}: {cores:.1f}" for shape, cores in busy.items())
+        print(
+            "\n**The machine was busy: other processes took of the cores (median of the turns) "
+            f"{listed}. Do not trust these numbers.**"
+        )
+
+
+def logits_file(folder: str, name: str) -> str:
+    """Returns where a variant writes what it computed."""
     return os.path.join(folder, f"{name}.npz")
 
 

@@ -144,6 +144,12 @@ def distribution_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"strategy": TPU, "precision": "mixed_bfloat16"} if strategy == TPU else {}
 
 
+def on_one_device(config: Any) -> Any:
+    """Returns a `DistributionConfig` for one device of this machine, otherwise the same."""
+    defaults = {f.name: f.default for f in dataclasses.fields(DistributionConfig)}
+    return dataclasses.replace(config, **defaults)
+
+
 def check_batch_size(
     flag: str, batch_size: int, num_replicas: int, accumulation_steps: int = 1
 ) -> None:

@@ -28,6 +28,11 @@ def plain_operations() -> Iterator[None]:
         _enabled.reset(token)
 
 
+def is_fusing() -> bool:
+    """Whether fused functions are traced as kernels, which `plain_operations` turns off."""
+    return _enabled.get()
+
+
 def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callable]:
     """Decorator: compiles `function(*tensors, **static)` and its gradient.
 
@@ -53,7 +58,7 @@ def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callabl
 
         @functools.wraps(function)
         def call(*tensors: tf.Tensor, **options: object):
-            if not _enabled.get():
+            if not is_fusing():
                 return function(*tensors, **options)
             tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
             return compiled(tuple(options[name] for name in static))(*tensors)

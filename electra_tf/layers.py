@@ -13,7 +13,7 @@ import tensorflow as tf
 from electra_tf import random_bits
 from electra_tf.cast_kernels import cast_kernel
 from electra_tf.config import EncoderConfig
-from electra_tf.fused import fused, sum_rows
+from electra_tf.fused import fused, is_fusing, sum_rows
 
 # Added to the scores of padding keys, as in BERT: large enough that exp() of it is 0.
 MASKED_SCORE = -10_000.0
@@ -182,6 +182,8 @@ def split_heads(
     """
     head_size = qkv.shape[-1] // (3 * num_heads)
     scale = 1 / math.sqrt(head_size)
+    if not is_fusing():
+        return _split_heads(qkv, bias, num_heads=num_heads, query_scale=scale)
 
     @tf.custom_gradient
     def split(qkv: tf.Tensor, bias: tf.Tensor):
@@ -238,7 +240,8 @@ def attention_softmax(
         key: uint32 [2], of the dropout.
         rate: probability of dropping one attention probability.
     """
-    bias = (1.0 - input_mask)[:, None, None, :] * MASKED_SCORE
+    # Two new axes in one slice are more than LiteRT knows.
+    bias = tf.expand_dims((1.0 - input_mask)[:, None] * MASKED_SCORE, axis=1)
     probs = tf.nn.softmax(_float32(scores) + bias)
     return tf.cast(random_bits.dropout(probs, rate, key), scores.dtype)
 

@@ -12,7 +12,7 @@ from typing import Any
 from electra_tf.description import load_description
 from electra_tf.distribution import DistributionConfig
 from electra_tf.errors import UserError
-from electra_tf.interop.own_hyperparameters import LABELS, TASK_KINDS
+from electra_tf.interop.own_hyperparameters import LABELS, TASKS
 from finetune.config import FinetuningConfig
 from finetune.data import TRAIN, TaskData
 from finetune.data_report import DataReport
@@ -54,7 +54,7 @@ _NOT_OF_THE_WEIGHTS = frozenset(
         "max_answer_length",
         "beam_size",
         "qa_na_threshold",
-        TASK_KINDS,
+        TASKS,
         *(field.name for field in dataclasses.fields(DistributionConfig)),
     )
 )
@@ -138,7 +138,7 @@ def run_hyperparameters(
         "trial_seed": one.seed,
         "fold": one.fold,
         LABELS: _labels(tasks),
-        TASK_KINDS: {task.name: task.kind for task in tasks},
+        TASKS: {task.name: task.description for task in tasks},
         "data": fingerprints,
     }
 

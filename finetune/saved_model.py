@@ -62,11 +62,13 @@ def saved_tasks(description: Description) -> list[SavedTask]:
         if scope == TASK_SCOPE:
             name, _, variable = rest.partition("/")
             shapes[name][variable] = shape
-    kinds = values.get("task_kinds", {})
+    described = values.get("tasks", {})
     return [
         SavedTask(
             name,
-            kinds.get(name) or values.get("own_task_kind") or task_kind(name),
+            described.get(name, {}).get("kind")
+            or values.get("own_task_kind")
+            or task_kind(name),
             shapes[name],
         )
         for name in shapes

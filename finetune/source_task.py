@@ -3,6 +3,7 @@
 import abc
 from typing import Any, Protocol
 
+from electra_tf.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.task import PREDICT, Task
@@ -15,10 +16,12 @@ class ExampleSource(Protocol):
     Attributes:
         dev_splits: splits to evaluate on, the one that selects checkpoints first.
         test_splits: splits to predict.
+        has_pairs: whether an example has two texts.
     """
 
     dev_splits: tuple[str, ...]
     test_splits: tuple[str, ...]
+    has_pairs: bool
 
     def split_files(self, split: str) -> list[str]:
         """Returns the paths of a split's files, whether or not they exist."""
@@ -71,3 +74,29 @@ class SourceTask(Task, abc.ABC):
         if split == PREDICT:
             return self.source.load_file(self.config.predict_file, labeled=False, report=report)
         return self.source.load(split, report)
+
+
+class NoSource:
+    """Stands for the data of a task that is restored to predict with; it has no splits.
+
+    Args:
+        has_pairs: as in `ExampleSource`.
+    """
+
+    dev_splits: tuple[str, ...] = ()
+    test_splits: tuple[str, ...] = ()
+
+    def __init__(self, has_pairs: bool = False) -> None:
+        self.has_pairs = has_pairs
+
+    def split_files(self, split: str) -> list[str]:
+        """Returns no paths."""
+        return []
+
+    def load(self, split: str, report: DataReport) -> list[Any]:
+        """Raises UserError: there are no examples."""
+        raise UserError(f"A task that was restored to predict with has no split {split!r}")
+
+    def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[Any]:
+        """Raises UserError: the layout of files is not known."""
+        raise UserError(f"A task that was restored to predict with cannot read {path}")

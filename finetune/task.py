@@ -129,6 +129,15 @@ class Task(abc.ABC):
         """Splits that `write_test_outputs` predicts."""
         return ("test",)
 
+    @property
+    @abc.abstractmethod
+    def description(self) -> dict[str, Any]:
+        """What predictions need besides weights and hyperparameters, JSON-serializable.
+
+        It holds "kind", and stands in the `config.json` of a fine-tuned model, so that the
+        model can be used without the data (`finetune.task_builder.restore_tasks`).
+        """
+
     @abc.abstractmethod
     def split_files(self, split: str) -> list[str]:
         """Returns the paths of a split's files, whether or not they exist.

@@ -1,12 +1,19 @@
 """The tasks of a run, by name: the authors' own and those that users describe."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from electra_tf.errors import UserError, nearest_name_hint
 from finetune.classification.glue import GLUE_TASKS, make_glue_task
+from finetune.classification.task import ClassificationTask, MultilabelTask, RegressionTask
 from finetune.config import QA_TASKS, FinetuningConfig
 from finetune.custom.spec import TaskSpec
 from finetune.custom.spec_parser import OWN_TASK_PREFIX, load_specs, spec_from_flags
 from finetune.custom.task import make_custom_task
+from finetune.qa.task import QATask
 from finetune.qa.tasks import make_qa_task
+from finetune.source_task import NoSource
+from finetune.tagging.task import TaggingTask
 from finetune.tagging.tasks import TAGGING_TASKS, make_tagging_task
 from finetune.task import Task
 from finetune.text_tokenizer import TextTokenizer
@@ -84,3 +91,36 @@ def _build_task(
     if name in TAGGING_TASKS:
         return make_tagging_task(config, name, tokenizer)
     return make_qa_task(config, name, tokenizer)
+
+
+def restore_tasks(
+    config: FinetuningConfig,
+    tokenizer: TextTokenizer,
+    descriptions: Mapping[str, Mapping[str, Any]],
+) -> list[Task]:
+    """Returns the tasks of a fine-tuned model to predict with; no data are needed.
+
+    Args:
+        config: hyperparameters of the model.
+        tokenizer: of the model.
+        descriptions: `Task.description` of each of `config.task_names`.
+    """
+    return [
+        _restore_task(config, name, tokenizer, descriptions[name]) for name in config.task_names
+    ]
+
+
+def _restore_task(
+    config: FinetuningConfig, name: str, tokenizer: TextTokenizer, description: Mapping
+) -> Task:
+    settings = dict(description)
+    kind = settings.pop("kind")
+    given = (config, name, tokenizer)
+    if kind == "qa":
+        return QATask(*given, **settings, files={})
+    if kind == "tagging":
+        return TaggingTask(*given, NoSource(), **settings)
+    source = NoSource(settings.pop("has_pairs"))
+    task_classes = (ClassificationTask, MultilabelTask, RegressionTask)
+    (task_class,) = [each for each in task_classes if kind == each.kind]
+    return task_class(*given, source, **settings)

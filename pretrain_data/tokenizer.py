@@ -128,6 +128,18 @@ class Tokenizer(tf.Module):
         """
         return self._tokenize_in_graph(texts)
 
+    def cut_words(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """Takes step 4 of the tokenization: words to pieces.
+
+        Args:
+            words: string (n), as `split_words` returns them.
+
+        Returns:
+            int32 ragged (n, pieces).
+        """
+        is_long = tf.strings.length(words, unit="UTF8_CHAR") > MAX_CODE_POINTS_PER_WORD
+        return self._words_to_pieces.tokenize(tf.where(is_long, self._unmatchable, words))
+
     # Nothing here needs AutoGraph, which takes longer than all the rest of the tracing.
     @tf.function(
         input_signature=[tf.TensorSpec([None], tf.string, name="texts")], autograph=False
@@ -143,8 +155,7 @@ class Tokenizer(tf.Module):
 
     def _tokenize_any(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words = split_words(texts, self.do_lower_case, self.strip_accents)
-        is_long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_CODE_POINTS_PER_WORD
-        ids = self._words_to_pieces.tokenize(tf.where(is_long, self._unmatchable, words.values))
+        ids = self.cut_words(words.values)
         return tf.RaggedTensor.from_row_splits(
             ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False
         )

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import urllib.request
 
 import pytest
 
@@ -25,6 +26,8 @@ QUICKLY = {
     ],
     "run_finetuning.py": ["--num_train_epochs=0.2"],
 }
+# Runs until it is interrupted: its page is looked at instead.
+SERVER = "serve_demo.py"
 NOT_RUN_HERE = ("make", "pip", "tensorboard")
 
 
@@ -65,6 +68,26 @@ def workplace(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
+def look_at_page(command: list[str], workplace: pathlib.Path) -> None:
+    """Starts the server of a command on a free port, and asks it for its page."""
+    process = subprocess.Popen(
+        [sys.executable, *command[1:], "--port=0"],
+        cwd=workplace,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("Serving: http://127.0.0.1:"), line
+        with urllib.request.urlopen(line.split()[1], timeout=60) as response:
+            assert "data-url" in response.read().decode()
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
 def test_the_readmes_commands_work(workplace):
     commands = readme_commands()
     programs = {command[1] for command in commands}
@@ -77,9 +100,14 @@ def test_the_readmes_commands_work(workplace):
         "compare_results.py",
         "flops_computation.py",
         "convert_checkpoint.py",
+        "export_saved_model.py",
+        SERVER,
     } <= programs
     for command in commands:
         assert command[0] == "python", command
+        if command[1] == SERVER:
+            look_at_page(command, workplace)
+            continue
         result = subprocess.run(
             [sys.executable, *command[1:], *QUICKLY.get(command[1], [])],
             cwd=workplace,

@@ -13,7 +13,7 @@ from electra_tf.interop.checkpoint import (
 )
 
 LABELS = "labels"
-TASK_KINDS = "task_kinds"
+TASKS = "tasks"
 # What a generator's shape is compared in: the rest of it follows the discriminator's.
 _SHAPE = (
     "embedding_size",
@@ -83,11 +83,29 @@ def _finetuning(checkpoint: ModelCheckpoint) -> dict[str, Any]:
     tasks = checkpoint.description.tasks
     values: dict[str, Any] = {
         "task_names": [task.name for task in tasks],
-        TASK_KINDS: {task.name: task.kind for task in tasks},
+        TASKS: {task.name: _description(checkpoint, task) for task in tasks},
         LABELS: {task.name: list(task.labels) for task in tasks if task.labels},
     }
     answers = [task for task in tasks if task.kind == "qa"]
     return values | (_answers(checkpoint, answers[0]) if answers else {})
+
+
+def _description(checkpoint: ModelCheckpoint, task: TaskDescription) -> dict[str, Any]:
+    """Returns `finetune.task.Task.description`, as far as a checkpoint tells.
+
+    Whether examples have one text or two it does not tell; one is taken. Labels are
+    of a regression's scale, from 0 to 1.
+    """
+    if task.kind == "qa":
+        return {"kind": "qa", "v2": _answers(checkpoint, task)["answerable_classifier"]}
+    if task.kind == "tagging":
+        spans = any(label.startswith("B-") for label in task.labels)
+        level = "span" if spans else "token"
+        return {"kind": "tagging", "labels": list(task.labels), "level": level}
+    description = {"kind": task.kind, "has_pairs": False}
+    if task.kind == "regression":
+        return {**description, "min_label": 0.0, "max_label": 1.0}
+    return {**description, "labels": list(task.labels)}
 
 
 def _answers(checkpoint: ModelCheckpoint, task: TaskDescription) -> dict[str, bool]:

@@ -23,7 +23,7 @@ from electra_tf.interop.checkpoint import (
     TaskDescription,
 )
 from electra_tf.interop.json_files import read_json, to_json
-from electra_tf.interop.own_hyperparameters import own_hyperparameters
+from electra_tf.interop.own_hyperparameters import LABELS, TASKS, own_hyperparameters
 
 VOCAB_FILE = "vocab.txt"
 DESCRIPTION_FILE = "electra_tf.json"
@@ -148,8 +148,12 @@ def _tasks(
     from finetune.saved_model import task_kind
 
     names = sorted({name.split("/")[1] for name in arrays if name.startswith(TASK_SCOPE)})
-    kinds, labels = saved.get("task_kinds", {}), saved.get("labels", {})
+    tasks, labels = saved.get(TASKS, {}), saved.get(LABELS, {})
     return tuple(
-        TaskDescription(name, kinds.get(name) or task_kind(name), tuple(labels.get(name, ())))
+        TaskDescription(
+            name,
+            tasks.get(name, {}).get("kind") or task_kind(name),
+            tuple(labels.get(name, ())),
+        )
         for name in names
     )

@@ -36,6 +36,7 @@ class TextTask(SourceTask, abc.ABC):
         main_metric: of `METRICS`; the kind's first one if None.
     """
 
+    kind: ClassVar[str]
     METRICS: ClassVar[tuple[str, ...]]
 
     def __init__(
@@ -59,6 +60,11 @@ class TextTask(SourceTask, abc.ABC):
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
         """`<task>_eid` and the target."""
         return (FeatureSpec(f"{self.name}_eid"), self.target_spec)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind" and "has_pairs"."""
+        return {"kind": self.kind, "has_pairs": self.source.has_pairs}
 
     @property
     @abc.abstractmethod
@@ -106,9 +112,8 @@ class ClassificationTask(TextTask):
             is the first of them if not given.
     """
 
-    METRICS = scorers.CLASSIFICATION_METRICS
-
     kind = "classification"
+    METRICS = scorers.CLASSIFICATION_METRICS
 
     def __init__(
         self,
@@ -127,6 +132,11 @@ class ClassificationTask(TextTask):
         reported = metrics if metrics is not None else (self.METRICS[0],)
         self.metrics = tuple(dict.fromkeys((self.main_metric, *reported)))
         self._ids = {label: i for i, label in enumerate(self.labels)}
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind", "has_pairs" and "labels"."""
+        return {**super().description, "labels": list(self.labels)}
 
     @property
     def target_spec(self) -> FeatureSpec:
@@ -182,9 +192,8 @@ class RegressionTask(TextTask):
         min_label, max_label: the range of the labels.
     """
 
-    METRICS = scorers.REGRESSION_METRICS[:2]
-
     kind = "regression"
+    METRICS = scorers.REGRESSION_METRICS[:2]
 
     def __init__(
         self,
@@ -205,6 +214,15 @@ class RegressionTask(TextTask):
             )
         self.min_label = min_label
         self.max_label = max_label
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind", "has_pairs" and the range of the labels."""
+        return {
+            **super().description,
+            "min_label": self.min_label,
+            "max_label": self.max_label,
+        }
 
     @property
     def target_spec(self) -> FeatureSpec:
@@ -245,9 +263,8 @@ class MultilabelTask(TextTask):
         labels: in the order of their ids.
     """
 
-    METRICS = scorers.MULTILABEL_METRICS
-
     kind = "multilabel"
+    METRICS = scorers.MULTILABEL_METRICS
 
     def __init__(
         self,
@@ -262,6 +279,11 @@ class MultilabelTask(TextTask):
         super().__init__(config, name, tokenizer, source, main_metric=main_metric)
         self.labels = _checked_labels(name, labels, 1)
         self._ids = {label: i for i, label in enumerate(self.labels)}
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind", "has_pairs" and "labels"."""
+        return {**super().description, "labels": list(self.labels)}
 
     @property
     def target_spec(self) -> FeatureSpec:

@@ -69,6 +69,7 @@ class TsvSource:
         self.test_splits = test_splits
         self._files = dict(files)
         self._layouts = dict(layouts)
+        self.has_pairs = any(layout.text_b is not None for layout in layouts.values())
         self._parse_label = parse_label
         self._dummy_label = dummy_label
         self._double_unordered = double_unordered

@@ -21,6 +21,7 @@ class OwnSource(abc.ABC):
     Attributes:
         dev_splits: splits to evaluate on, the one that selects checkpoints first.
         test_splits: splits to predict.
+        has_pairs: whether an example has two texts.
     """
 
     def __init__(self, spec: TaskSpec, config: FinetuningConfig) -> None:
@@ -28,6 +29,7 @@ class OwnSource(abc.ABC):
         self._files = TaskFiles(spec, config)
         self.dev_splits = self._files.dev_splits
         self.test_splits = self._files.test_splits
+        self.has_pairs = "text_b" in spec.columns
 
     def split_files(self, split: str) -> list[str]:
         """Returns the paths that a split's examples follow from."""

@@ -45,12 +45,11 @@ class TextSource(OwnSource):
         """Reads any file that is laid out as the task's; see `OwnSource`."""
         del report
         records = self._records(path, labeled=labeled)
-        has_pairs = "text_b" in self._spec.columns
         return [
             InputExample(
                 eid=eid,
                 text_a=record.text("text_a"),
-                text_b=record.text("text_b") if has_pairs else None,
+                text_b=record.text("text_b") if self.has_pairs else None,
                 label=self._label(record) if labeled else self._dummy_label(),
                 guid=record.name("id"),
             )
@@ -70,7 +69,7 @@ class TextSource(OwnSource):
 
     def _records(self, path: str, *, labeled: bool) -> list[Record]:
         roles = ["text_a", "label"] if labeled else ["text_a"]
-        if "text_b" in self._spec.columns:
+        if self.has_pairs:
             roles.append("text_b")
         return self._files.records(path, roles, optional=("id",))
 

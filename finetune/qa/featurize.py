@@ -14,9 +14,9 @@ from finetune.text_tokenizer import TextTokenizer
 
 # Ids of the windows of an example follow each other; examples are that far apart.
 EIDS_PER_EXAMPLE = 1000
-_NUM_SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
+NUM_SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
 # What counts besides the distance to the nearer edge: windows of full length come first.
-_LENGTH_WEIGHT = 0.01
+LENGTH_WEIGHT = 0.01
 
 
 class Pieces(NamedTuple):
@@ -139,7 +139,7 @@ class QAFeaturizer:
 
     def _window_starts(self, question: np.ndarray, pieces: Pieces) -> tuple[list[int], int]:
         """Returns the first piece of each window, and how many pieces one can hold."""
-        room = self._config.max_seq_length - len(question) - _NUM_SPECIAL_TOKENS
+        room = self._config.max_seq_length - len(question) - NUM_SPECIAL_TOKENS
         if room < 1:
             raise UserError(
                 f"{self._name}: a question of {len(question)} pieces leaves no room for its "
@@ -210,7 +210,7 @@ def _best_windows(starts: Sequence[int], room: int, num_pieces: int) -> np.ndarr
     for number, start in enumerate(starts):
         length = min(room, num_pieces - start)
         left = np.arange(length)
-        score = np.minimum(left, left[::-1]) + _LENGTH_WEIGHT * length
+        score = np.minimum(left, left[::-1]) + LENGTH_WEIGHT * length
         better = score > best_score[start : start + length]
         best[start : start + length][better] = number
         best_score[start : start + length][better] = score[better]

@@ -14,7 +14,7 @@ from finetune.qa.final_text import FinalText, join_pieces
 from finetune.text_tokenizer import TextTokenizer
 
 # Null odds of a context without tokens, as in the authors' code.
-_CERTAINLY_NULL = 1_000_000.0
+CERTAINLY_NULL = 1_000_000.0
 # The answer where no span can be one.
 _NO_SPAN = "empty"
 
@@ -163,7 +163,7 @@ class NBestDecoder:
         """
         if not self._v2:
             return None
-        scores = [_CERTAINLY_NULL, *map(self._null_score, outputs)]
+        scores = [CERTAINLY_NULL, *map(self._null_score, outputs)]
         null_odds = np.float32(min(scores))
         if not self._config.answerable_classifier:
             best = next((scores for text, scores in nbest.items() if text), (0.0, 0.0))

@@ -60,6 +60,11 @@ class QATask(Task):
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
         return self._featurizer.feature_specs
 
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind" and "v2", whether questions may have no answer."""
+        return {"kind": "qa", "v2": self.v2}
+
     def split_files(self, split: str) -> list[str]:
         if split not in self._files:
             raise UserError(

@@ -43,6 +43,8 @@ class ConllSource:
         tag_column: index, from the end if negative; the word is in column 0.
     """
 
+    has_pairs = False
+
     def __init__(self, files: Mapping[str, str], tag_column: int = -1) -> None:
         self.dev_splits = ("dev",)
         self.test_splits = ("test",)

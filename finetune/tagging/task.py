@@ -6,6 +6,7 @@ same: their spans stay in the gold ones and are missed, their tags count as wron
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -77,6 +78,11 @@ class TaggingTask(SourceTask):
             FeatureSpec(f"{self.name}_labels_mask", "float32", per_token=True),
             FeatureSpec(f"{self.name}_labeled_positions", per_token=True),
         )
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind", "labels" and "level"."""
+        return {"kind": "tagging", "labels": list(self.labels), "level": self.level}
 
     def label_ids(self, example: TaggingExample) -> list[int]:
         """Returns the label id of each word, 0 where the example has no tags.

@@ -19,7 +19,7 @@ def finetuning_data(tmp_path_factory, tiny_data) -> pathlib.Path:
     An acceptable sentence of cola has words below w15, another one those from w15 on.
     """
     folder = tmp_path_factory.mktemp("finetuning")
-    _write_model(folder / "models" / "m", tiny_data)
+    write_model(folder / "models" / "m", tiny_data)
     generator = np.random.default_rng(11)
     cola, chunk = folder / "finetuning_data" / "cola", folder / "finetuning_data" / "chunk"
     for task in (cola, chunk):
@@ -59,7 +59,8 @@ def _chunk_file(sentences: list[list[str]]) -> str:
     )
 
 
-def _write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path) -> None:
+def write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path, **changes) -> None:
+    """Writes a pre-trained tiny model: a checkpoint of random weights and its description."""
     import dataclasses
 
     import keras
@@ -70,9 +71,10 @@ def _write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path) -> None:
     from electra_tf.pretrain_helpers import SpecialTokenIds
     from electra_tf.pretraining_model import PretrainingModel
 
-    config = PretrainingConfig.create(
-        **{**tiny_settings(tiny_data, model_dir.parent), "model_dir": str(model_dir)}
-    )
+    settings = tiny_settings(tiny_data, model_dir.parent)
+    shape = {**settings["model_hparam_overrides"], **changes.pop("model_hparam_overrides", {})}
+    settings |= {"model_dir": str(model_dir), "model_hparam_overrides": shape, **changes}
+    config = PretrainingConfig.create(**settings)
     keras.utils.set_random_seed(1)
     model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
     step = tf.Variable(7, dtype=tf.int64, trainable=False)

@@ -1,0 +1,285 @@
+r"""Compares exported models with the model in this process and with Hugging Face on PyTorch.
+
+    python -m benchmarks.export_formats --torch_python /path/to/env/bin/python
+
+The model is that of `benchmarks.inference`, whose flags, rules and variants this program
+shares: ELECTRA with random weights that classifies sequences of full length. Beside the
+variants there it measures SavedModels that take ids, in float32 and bfloat16, one that
+takes raw text, the two LiteRT files and the ONNX file, each loaded as a client would load
+it. It reports the size of each format, milliseconds a batch and sequences a second, and how
+far the probabilities are from those of the model in this process. It needs `ai-edge-litert`,
+`tf2onnx` and `onnxruntime` (`pip install -e '.[dev]'`).
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from benchmarks import inference
+from benchmarks.side_by_side import NUM_CORES, describe_machine, our_command, spread
+from electra_tf.atomic_files import write_atomically
+from finetune.results import markdown_table
+from flags import command_line
+
+VOCABULARY = pathlib.Path(__file__).parents[1] / "recipes/vocab/bert_uncased_vocab.txt"
+IDS, TEXT, LITERT, ONNX = "saved_model_ids", "saved_model_text", "litert", "onnx"
+# Name of a variant: how it is run, and its files in the folder of exports.
+VARIANTS = {
+    "SavedModel, float32": (IDS, "float32"),
+    "SavedModel, mixed_bfloat16": (IDS, "mixed_bfloat16"),
+    "SavedModel from raw text, float32": (TEXT, "float32"),
+    "LiteRT, float32": (LITERT, "litert/model_float32.tflite"),
+    "LiteRT, int8 weights": (LITERT, "litert/model_int8.tflite"),
+    "ONNX Runtime, float32": (ONNX, "onnx/model.onnx"),
+}
+REFERENCE = inference.ours("float32")
+
+
+def main() -> None:
+    """Prints the tables."""
+    torch_python = flags.FLAGS.torch_python
+    shapes = inference.shapes_from_flags()
+    machine = describe_machine(torch_python)
+    print(machine, flush=True)
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        commands = inference.create_commands(folder, shapes, torch_python)
+        config = inference.create_config("float32", max(length for _, length in shapes))
+        print("Exporting …", file=sys.stderr)
+        settings = {"folder": folder, "config": dataclasses.asdict(config)}
+        subprocess.run(our_command("export_formats", json.dumps(settings)), check=True)
+        for name, (kind, path) in VARIANTS.items():
+            settings = {
+                "kind": kind,
+                "path": os.path.join(folder, path),
+                "inputs": os.path.join(folder, "inputs.npz"),
+                "scores": inference.logits_file(folder, name),
+                "num_threads": NUM_CORES,
+            }
+            commands[name] = our_command("export_formats", json.dumps(settings))
+        children = []
+        for name, command in commands.items():
+            print(f"Warming up: {name} …", file=sys.stderr)
+            children.append(inference.InferenceChild(name, command))
+            stack.callback(children[-1].stop)
+            children[-1].read()
+        cells = {
+            shape: inference.Cell(shape, inference.measure(children, *shape))
+            for shape in shapes
+        }
+        scores = {
+            name: _scores(dict(np.load(inference.logits_file(folder, name))), name)
+            for name in commands
+            if VARIANTS.get(name, ("",))[0] != TEXT
+        }
+        sizes = {
+            name: _size(pathlib.Path(folder, path)) for name, (_, path) in VARIANTS.items()
+        }
+    agreement = {name: _agreement(found, scores[REFERENCE]) for name, found in scores.items()}
+    print_report(cells, sizes, agreement)
+    if flags.FLAGS.json:
+        content = {
+            "machine": machine,
+            "megabytes": sizes,
+            "agreement": agreement,
+            "cells": [cell.to_json() for cell in cells.values()],
+        }
+        write_atomically(flags.FLAGS.json, json.dumps(content, indent=2) + "\n")
+        print(f"\nJSON: {flags.FLAGS.json}")
+
+
+def serve(settings_json: str) -> None:
+    """Is one of our children: writes the exports, or runs one as `inference.serve` does."""
+    from pretrain_data.quiet import import_tensorflow
+
+    import_tensorflow()
+    settings = json.loads(settings_json)
+    if "folder" in settings:
+        _write_exports(pathlib.Path(settings["folder"]), settings["config"])
+        return
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(settings["num_threads"])
+    load = {IDS: _load_ids, TEXT: _load_text, LITERT: _load_litert, ONNX: _load_onnx}[
+        settings["kind"]
+    ]
+    run = load(settings)
+    inputs = {ids.shape: ids for ids in np.load(settings["inputs"]).values()}
+    scores = {}
+    for (batch_size, length), ids in inputs.items():
+        for _ in range(2):
+            scores[f"{batch_size}x{length}"] = run(ids)
+    np.savez(settings["scores"], **scores)
+    print(json.dumps({}), flush=True)
+    inference.answer_turns(lambda batch_size, length: run(inputs[batch_size, length]))
+
+
+def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
+    """Writes the model in every format; its weights are those of `inference.serve`."""
+    import keras
+
+    from electra_tf.export.litert import write_litert
+    from electra_tf.export.onnx_format import write_onnx
+    from electra_tf.export.saved_model import write_saved_model
+    from finetune.classification.serving import ClassificationServable
+    from finetune.config import FinetuningConfig
+    from finetune.model import FinetuningModel
+    from finetune.task_builder import restore_tasks
+    from finetune.text_tokenizer import TextTokenizer
+    from pretrain_data.vocabulary import load_vocabulary
+
+    config = FinetuningConfig(**settings)
+    tokenizer = TextTokenizer(load_vocabulary(VOCABULARY))
+    description = {"kind": "classification", "has_pairs": False, "labels": ["0", "1"]}
+    for precision in inference.OURS.values():
+        (task,) = restore_tasks(config, tokenizer, {config.task_names[0]: description})
+        keras.utils.set_random_seed(config.seed)
+        model = FinetuningModel(config.encoder, [task], precision)
+        servable = ClassificationServable(model, task, config.max_seq_length)
+        write_saved_model(servable, folder / precision, "benchmark")
+        if precision == "float32":
+            for name, write in ((LITERT, write_litert), (ONNX, write_onnx)):
+                (folder / name).mkdir()
+                write(servable, folder / name)
+
+
+def _load_ids(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    import tensorflow as tf
+
+    model = tf.saved_model.load(settings["path"])
+    signature = model.signatures["tokens"]
+
+    def run(ids: np.ndarray) -> np.ndarray:
+        ids = tf.constant(ids)
+        outputs = signature(
+            input_ids=ids, input_mask=tf.ones_like(ids), segment_ids=tf.zeros_like(ids)
+        )
+        return {name: value.numpy() for name, value in outputs.items()}["scores"]
+
+    run.model = model  # a signature does not keep its model alive
+    return run
+
+
+def _load_text(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """Asks for texts of as many tokens as the ids have."""
+    import tensorflow as tf
+
+    model = tf.saved_model.load(settings["path"])
+    signature = model.signatures["serving_default"]
+    lines = VOCABULARY.read_text(encoding="utf-8").splitlines()
+    words = np.array([line for line in lines if line.isascii() and line.isalpha()])
+
+    def run(ids: np.ndarray) -> np.ndarray:
+        chosen = words[ids[:, 1:-1] % len(words)]
+        outputs = signature(text=tf.constant([" ".join(row) for row in chosen]))
+        return {name: value.numpy() for name, value in outputs.items()}["scores"]
+
+    run.model = model
+    return run
+
+
+def _load_litert(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(settings["path"], num_threads=settings["num_threads"])
+    runner = interpreter.get_signature_runner()
+
+    def run(ids: np.ndarray) -> np.ndarray:
+        return runner(
+            input_ids=ids, input_mask=np.ones_like(ids), segment_ids=np.zeros_like(ids)
+        )["scores"]
+
+    return run
+
+
+def _load_onnx(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = settings["num_threads"]
+    session = onnxruntime.InferenceSession(settings["path"], options)
+
+    def run(ids: np.ndarray) -> np.ndarray:
+        features = {
+            "input_ids": ids,
+            "input_mask": np.ones_like(ids),
+            "segment_ids": np.zeros_like(ids),
+        }
+        return session.run(["scores"], features)[0]
+
+    return run
+
+
+def _scores(outputs: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """Returns probabilities [sequences, classes]; the variants of others give logits."""
+    rows = np.concatenate([outputs[shape] for shape in sorted(outputs)]).astype(np.float64)
+    if name in VARIANTS:
+        return rows
+    powers = np.exp(rows - rows.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _agreement(scores: np.ndarray, reference: np.ndarray) -> dict[str, float]:
+    same = scores.argmax(axis=1) == reference.argmax(axis=1)
+    return {
+        "max_probability_difference": float(np.max(np.abs(scores - reference))),
+        "same_class": float(np.mean(same)),
+    }
+
+
+def _size(path: pathlib.Path) -> float:
+    """Returns the megabytes of a file, or of all files in a folder."""
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    return sum(file.stat().st_size for file in files) / 1e6
+
+
+def print_report(
+    cells: Mapping[tuple[int, int], inference.Cell],
+    sizes: Mapping[str, float],
+    agreement: Mapping[str, Mapping[str, float]],
+) -> None:
+    """Prints rates, latencies, and size and agreement of each variant."""
+    names = list(next(iter(cells.values())).to_json()["variants"])
+    header = ["", *(f"{b} x {n}" for b, n in cells)]
+    print("\nSequences a second: median (lowest – highest), by batch x tokens\n")
+    rows = [[name, *(spread(cell.rates(name), 1) for cell in cells.values())] for name in names]
+    print(markdown_table(header, rows, text_columns=1))
+    print("\nMilliseconds a batch: median\n")
+    rows = [[name, *(_milliseconds(cell, name) for cell in cells.values())] for name in names]
+    print(markdown_table(header, rows, text_columns=1))
+    print(f"\nSize, and probabilities against those of {REFERENCE}\n")
+    rows = [
+        [
+            name,
+            f"{sizes[name]:.1f}" if name in sizes else "–",
+            *_agreement_cells(agreement.get(name)),
+        ]
+        for name in names
+    ]
+    header = ["", "MB", "largest difference", "same class"]
+    print(markdown_table(header, rows, text_columns=1))
+    inference.warn_if_busy(cells)
+
+
+def _milliseconds(cell: inference.Cell, name: str) -> str:
+    return f"{statistics.median(cell.to_json()['variants'][name]['milliseconds']):.1f}"
+
+
+def _agreement_cells(found: Mapping[str, float] | None) -> Sequence[str]:
+    if found is None:
+        return ("–", "–")
+    return (f"{found['max_probability_difference']:.1e}", f"{found['same_class']:.1%}")
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,53 @@
+"""What to export, and whereto; imports no TensorFlow."""
+
+import dataclasses
+import pathlib
+
+from electra_tf.errors import UserError
+
+SAVED_MODEL, LITERT, ONNX = FORMATS = ("saved_model", "litert", "onnx")
+# The shortest row that holds [CLS], a pair of tokens and its [SEP]s.
+MIN_SEQ_LENGTH = 8
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportConfig:
+    """One export.
+
+    Attributes:
+        model_dir: folder of a pre-trained or fine-tuned model.
+        export_dir: gets a folder for each version; its name is that of the served model.
+        component: "discriminator", "generator", "embeddings" or a fine-tuned task; the
+            discriminator, or the first task, if None.
+        format: one of `FORMATS`.
+        version: number of the version; the one after the highest if None.
+        max_seq_length: tokens of a row at most; that of training if None.
+        precision: of the matrix products; that of training if None.
+        top_k: candidates of a generator for each [MASK].
+
+    Raises:
+        UserError: for a value that cannot be.
+    """
+
+    model_dir: str
+    export_dir: pathlib.Path
+    component: str | None = None
+    format: str = SAVED_MODEL
+    version: int | None = None
+    max_seq_length: int | None = None
+    precision: str | None = None
+    top_k: int = 10
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise UserError(f"--format must be one of {', '.join(FORMATS)}, not {self.format}")
+        if self.max_seq_length is not None and self.max_seq_length < MIN_SEQ_LENGTH:
+            raise UserError(
+                f"--max_seq_length must be at least {MIN_SEQ_LENGTH}, not {self.max_seq_length}"
+            )
+        for name in ("version", "top_k"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"--{name} must be at least 1, not {value}")
+        if self.format != SAVED_MODEL and self.precision not in (None, "float32"):
+            raise UserError(f"--format={self.format} takes --precision=float32 alone")

@@ -1,0 +1,41 @@
+"""LiteRT (TensorFlow Lite): models for phones and small devices, ids in and numbers out.
+
+Strings and tokenizing stay outside: the files are the graph of `Servable.predict`, the
+vocabulary, and `description.json` with what a client has to know.
+"""
+
+import pathlib
+import tempfile
+
+import tensorflow as tf
+
+from electra_tf.export.ids_format import trace_predict, write_description
+from electra_tf.export.saved_model import save_signatures
+from electra_tf.export.servable import TEXT_SIGNATURE, Servable
+from pretrain_data.quiet import no_native_messages
+
+FLOAT32_FILE, INT8_FILE = "model_float32.tflite", "model_int8.tflite"
+
+
+def write_litert(servable: Servable, directory: pathlib.Path) -> None:
+    """Writes the model in float32, and with int8 weights.
+
+    The latter is dynamic-range quantization: kernels are int8, a scale for each output
+    channel, and activations are quantized where the device is faster for it. Inputs are
+    int32 [batch, seq] of any batch size and any length up to the model's.
+
+    Args:
+        servable: the model, in float32.
+        directory: exists.
+    """
+    function = trace_predict(servable)
+    with tempfile.TemporaryDirectory() as folder, no_native_messages():
+        save_signatures({TEXT_SIGNATURE: function}, pathlib.Path(folder))
+        for name, optimizations in (
+            (FLOAT32_FILE, []),
+            (INT8_FILE, [tf.lite.Optimize.DEFAULT]),
+        ):
+            converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+            converter.optimizations = optimizations
+            (directory / name).write_bytes(converter.convert())
+    write_description(servable, function, directory)

@@ -1,0 +1,69 @@
+"""ONNX: ids in and numbers out, for the runtimes that read it.
+
+As with LiteRT, strings and tokenizing stay outside. tf2onnx converts the graph; it has no
+mapping for `Erfc`, which the exact GELU of this TensorFlow is made of, so that one is here.
+"""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+from electra_tf.export.ids_format import trace_predict, write_description
+from electra_tf.export.servable import Servable
+from pretrain_data.quiet import no_native_messages
+
+ONNX_FILE = "model.onnx"
+_OPSET = 18
+
+
+def write_onnx(servable: Servable, directory: pathlib.Path) -> None:
+    """Writes the model in float32; inputs are int32 [batch, seq] of any size.
+
+    Args:
+        servable: the model, in float32.
+        directory: exists.
+
+    Raises:
+        UserError: tf2onnx is not installed.
+    """
+    try:
+        import onnx
+        import tf2onnx
+    except ImportError as error:
+        raise UserError("--format=onnx needs tf2onnx: pip install -e '.[onnx]'") from error
+    concrete = trace_predict(servable)
+    specs = list(concrete.structured_input_signature[1].values())
+    function = tf.function(
+        lambda *ids: concrete(**{s.name: x for s, x in zip(specs, ids, strict=True)}),
+        autograph=False,
+    )
+    with no_native_messages():
+        model, _ = tf2onnx.convert.from_function(
+            function,
+            input_signature=specs,
+            opset=_OPSET,
+            custom_op_handlers={"Erfc": (_convert_erfc, [])},
+        )
+    onnx.checker.check_model(model)  # tf2onnx passes over what it cannot convert
+    (directory / ONNX_FILE).write_bytes(model.SerializeToString())
+    write_description(servable, concrete, directory)
+
+
+def _convert_erfc(context: Any, node: Any, name: str, arguments: Any) -> Any:
+    """Writes erfc(x) as 1 - erf(x)."""
+    one = context.make_const(f"{name}/one", np.array(1, np.float32))
+    erf = context.make_node("Erf", node.input, name=f"{name}/erf")
+    output, shape = node.output[0], context.get_shape(node.output[0])
+    dtype = context.get_dtype(output)
+    context.remove_node(name)
+    return context.make_node(
+        "Sub",
+        [one.output[0], erf.output[0]],
+        name=name,
+        outputs=[output],
+        shapes=[shape],
+        dtypes=[dtype],
+    )

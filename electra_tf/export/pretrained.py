@@ -1,0 +1,141 @@
+"""What a pre-trained model is exported as: discriminator, generator, embeddings."""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from electra_tf.encoder import Encoder
+from electra_tf.errors import UserError
+from electra_tf.export.servable import Outputs, Servable
+from electra_tf.pretrain_helpers import gather_positions
+from electra_tf.pretraining_model import PretrainingModel, get_token_logits
+from electra_tf.text_inputs import TextInputs, single_text_inputs, tokenize_with_masks
+from pretrain_data.tokenizer import Tokenizer
+
+DISCRIMINATOR, GENERATOR, EMBEDDINGS = "discriminator", "generator", "embeddings"
+COMPONENTS = (DISCRIMINATOR, GENERATOR, EMBEDDINGS)
+
+
+class _SingleText(Servable):
+    """Answers one text a row, token by token."""
+
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
+        ids = self.tokenizer.tokenize(texts["text"])
+        return self.answer_tokens(single_text_inputs(self.vocabulary, ids, self.max_seq_length))
+
+    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+        return self._with_tokens(inputs, self.predict(inputs))
+
+
+class DiscriminatorServable(_SingleText):
+    """`replaced_probability` float32 [batch, seq] of every token, 0 on padding.
+
+    Raises:
+        UserError: the model has no discriminator.
+    """
+
+    def __init__(
+        self, model: PretrainingModel, tokenizer: Tokenizer, max_seq_length: int
+    ) -> None:
+        if not model.objective.has_discriminator:
+            raise UserError(
+                "This model was pre-trained with --electra_objective=false and has no "
+                f"discriminator: export --component={GENERATOR} or {EMBEDDINGS}"
+            )
+        super().__init__(tokenizer, max_seq_length, model.electra.linears)
+        self._model = model
+
+    def predict(self, inputs: TextInputs) -> Outputs:
+        sequence = self._model.electra(*inputs).sequence_output
+        probabilities = tf.sigmoid(self._model.discriminator_predictions(sequence))
+        return {"replaced_probability": probabilities * tf.cast(inputs.input_mask, tf.float32)}
+
+
+class GeneratorServable(_SingleText):
+    """The likeliest tokens for every "[MASK]" of a text.
+
+    Answers `candidates` string and `probabilities` float32 [batch, masks, top_k], the
+    likeliest first, `mask_positions` int32 [batch, masks] within `tokens`, and `num_masks`
+    int32 [batch]; rows with fewer masks than others end in "" and 0.
+
+    Args:
+        top_k: candidates for each mask.
+
+    Raises:
+        UserError: the model has no generator.
+    """
+
+    def __init__(
+        self, model: PretrainingModel, tokenizer: Tokenizer, max_seq_length: int, top_k: int
+    ) -> None:
+        if model.generator is None:
+            raise UserError(
+                "This model was pre-trained with --uniform_generator and has no generator: "
+                f"export --component={DISCRIMINATOR} or {EMBEDDINGS}"
+            )
+        super().__init__(tokenizer, max_seq_length, model.generator.linears)
+        self._model = model
+        self._top_k = min(top_k, self.vocabulary.size)
+
+    def predict(self, inputs: TextInputs) -> Outputs:
+        """Returns `candidate_ids` int32 and `probabilities`, [batch, seq, top_k]."""
+        sequence = self._model.generator(*inputs).sequence_output
+        ids, probabilities = self._candidates(sequence)
+        return {"candidate_ids": ids, "probabilities": probabilities}
+
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
+        ids = tokenize_with_masks(self.tokenizer, texts["text"])
+        return self.answer_tokens(single_text_inputs(self.vocabulary, ids, self.max_seq_length))
+
+    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+        sequence = self._model.generator(*inputs).sequence_output
+        is_mask = (inputs.input_ids == self.vocabulary.mask_id) & (inputs.input_mask > 0)
+        found = tf.ragged.boolean_mask(
+            tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)), is_mask
+        )
+        positions = found.to_tensor()  # (batch, masks)
+        used = tf.ones_like(found).to_tensor() > 0
+        # The vocabulary is wide: only the masks go through the output layer.
+        ids, probabilities = self._candidates(gather_positions(sequence, positions))
+        candidates = tf.gather(tf.constant(self.vocabulary.tokens), ids)
+        return self._with_tokens(
+            inputs,
+            {
+                "candidates": tf.where(used[..., None], candidates, ""),
+                "probabilities": tf.where(used[..., None], probabilities, 0.0),
+                "mask_positions": positions,
+                "num_masks": tf.cast(found.row_lengths(), tf.int32),
+            },
+        )
+
+    def _candidates(self, states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns ids and probabilities [batch, n, top_k] for states [batch, n, hidden]."""
+        logits = get_token_logits(
+            states,
+            self._model.generator.embeddings.word_embeddings,
+            self._model.generator_predictions,
+        )
+        best = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), self._top_k)
+        return best.indices, best.values
+
+
+class EmbeddingsServable(_SingleText):
+    """Vectors of texts and of their tokens.
+
+    Answers `token_embeddings` float32 [batch, seq, hidden], the encoder's output (0 on
+    padding), and `sentence_embedding` [batch, hidden], their mean over the real tokens,
+    [CLS] and [SEP] included (the mean pooling of Reimers and Gurevych 2019).
+    """
+
+    def __init__(self, encoder: Encoder, tokenizer: Tokenizer, max_seq_length: int) -> None:
+        super().__init__(tokenizer, max_seq_length, encoder.linears)
+        self._encoder = encoder
+
+    def predict(self, inputs: TextInputs) -> Outputs:
+        mask = tf.cast(inputs.input_mask, tf.float32)[..., None]
+        tokens = tf.cast(self._encoder(*inputs).sequence_output, tf.float32) * mask
+        counts = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
+        return {
+            "sentence_embedding": tf.reduce_sum(tokens, axis=1) / counts,
+            "token_embeddings": tokens,
+        }

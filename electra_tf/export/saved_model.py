@@ -1,0 +1,69 @@
+"""SavedModels with signatures for texts and for ids, laid out as model servers read them."""
+
+import pathlib
+from collections.abc import Iterable, Mapping
+
+import tensorflow as tf
+
+from electra_tf.export.servable import TEXT_SIGNATURE, TOKENS_SIGNATURE, Outputs, Servable
+from electra_tf.export.warmup import write_warmup_requests
+from electra_tf.text_inputs import TextInputs
+
+ConcreteFunction = tf.types.experimental.ConcreteFunction
+
+
+class _ExportedModule(tf.Module):
+    """Holds what the graphs read, and nothing else: no optimizer, no unused weights."""
+
+    def __init__(self, variables: Iterable[tf.Variable]) -> None:
+        super().__init__(name="electra")
+        self.weights = list(variables)
+
+
+def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
+    """Writes a SavedModel with its warm-up requests.
+
+    Args:
+        servable: the model.
+        directory: of the SavedModel; new.
+        model_name: under which a server offers it.
+    """
+    save_signatures(trace_signatures(servable), directory)
+    write_warmup_requests(directory, model_name, servable)
+
+
+def save_signatures(
+    signatures: Mapping[str, ConcreteFunction], directory: pathlib.Path
+) -> None:
+    """Writes graphs, with the weights that they read."""
+    variables = [v for function in signatures.values() for v in function.variables]
+    module = _ExportedModule({id(variable): variable for variable in variables}.values())
+    # A gradient would hold kernels that servers without XLA cannot load.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(module, str(directory), signatures=dict(signatures), options=options)
+
+
+def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
+    """Returns the graphs of both signatures."""
+
+    def answer_texts(**texts: tf.Tensor) -> Outputs:
+        return servable.answer_texts(texts)
+
+    def answer_tokens(**features: tf.Tensor) -> Outputs:
+        inputs = TextInputs(**features)
+        length = tf.shape(inputs.input_ids)[1]
+        message = f"input_ids may hold {servable.max_seq_length} tokens at most"
+        tf.debugging.assert_less_equal(length, servable.max_seq_length, message=message)
+        return servable.answer_tokens(inputs)
+
+    texts = {name: tf.TensorSpec([None], tf.string, name) for name in servable.text_names}
+    tokens = {name: tf.TensorSpec([None, None], tf.int32, name) for name in TextInputs._fields}
+    with servable.tracing():
+        return {
+            TEXT_SIGNATURE: tf.function(answer_texts, autograph=False).get_concrete_function(
+                **texts
+            ),
+            TOKENS_SIGNATURE: tf.function(answer_tokens, autograph=False).get_concrete_function(
+                **tokens
+            ),
+        }

@@ -1,0 +1,117 @@
+"""Texts to the encoder's inputs, inside the graph and exactly as in training."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from pretrain_data.tokenizer import Tokenizer
+from pretrain_data.vocabulary import MASK, Vocabulary
+
+
+class TextInputs(NamedTuple):
+    """`input_ids`, `input_mask`, `segment_ids`, all int32 [batch, seq], padded with 0."""
+
+    input_ids: tf.Tensor
+    input_mask: tf.Tensor
+    segment_ids: tf.Tensor
+
+
+def single_text_inputs(
+    vocabulary: Vocabulary, tokens: tf.RaggedTensor, max_seq_length: int
+) -> TextInputs:
+    """Returns `[CLS] tokens [SEP]`, cut to `max_seq_length`, padded to the longest row.
+
+    Args:
+        vocabulary: knows the special tokens.
+        tokens: int32 ragged [batch, pieces].
+        max_seq_length: of the model.
+    """
+    return pair_inputs(vocabulary, tokens, tokens[:, :0], max_seq_length)
+
+
+def pair_inputs(
+    vocabulary: Vocabulary,
+    tokens_a: tf.RaggedTensor,
+    tokens_b: tf.RaggedTensor,
+    max_seq_length: int,
+) -> TextInputs:
+    """Returns `[CLS] a [SEP] b [SEP]`, where a `b` without tokens has no segment.
+
+    Pairs that are too long lose tokens from the ends of their texts, one by one from the
+    longer one, and from the second where both are as long (BERT's rule).
+
+    Args:
+        vocabulary, max_seq_length: as for `single_text_inputs`.
+        tokens_a, tokens_b: int32 ragged [batch, pieces].
+    """
+    length_a, length_b = (_lengths(tokens) for tokens in (tokens_a, tokens_b))
+    has_b = tf.cast(length_b > 0, tf.int32)
+    keep_a, keep_b = _truncated_lengths(length_a, length_b, max_seq_length - 2 - has_b)
+    rows = tf.shape(length_a)[0]
+    first = tf.concat(
+        [
+            tf.fill([rows, 1], vocabulary.cls_id),
+            cut_rows(tokens_a, keep_a),
+            tf.fill([rows, 1], vocabulary.sep_id),
+        ],
+        axis=1,
+    )
+    separators = tf.RaggedTensor.from_row_lengths(
+        tf.fill([tf.reduce_sum(has_b)], vocabulary.sep_id), has_b, validate=False
+    )
+    second = tf.concat([cut_rows(tokens_b, keep_b), separators], axis=1)
+    return padded_inputs(first, second)
+
+
+def padded_inputs(first: tf.RaggedTensor, second: tf.RaggedTensor) -> TextInputs:
+    """Returns rows of two segments, int32 ragged [batch, ids] each, as padded tensors."""
+    first, second = (part.with_row_splits_dtype(tf.int64) for part in (first, second))
+    ids = tf.concat([first, second], axis=1)
+    segments = tf.concat([tf.zeros_like(first), tf.ones_like(second)], axis=1)
+    return TextInputs(ids.to_tensor(), tf.ones_like(ids).to_tensor(), segments.to_tensor())
+
+
+def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the ids of texts, int32 ragged [batch, pieces]; "[MASK]" is the mask token.
+
+    Training never sees the special tokens in text, so the tokenizer takes them apart.
+    """
+    parts = tf.strings.split(texts, MASK)  # (batch, parts)
+    ids = parts.with_values(tokenizer.tokenize(parts.values))  # (batch, parts, pieces)
+    # One mask behind every part, and the last one of each text taken off again.
+    masks = tf.fill([tf.shape(parts.values)[0], 1], tokenizer.vocabulary.mask_id)
+    ids = parts.with_values(tf.concat([ids.values, masks], axis=1)).merge_dims(1, 2)
+    return ids[:, :-1]
+
+
+def token_strings(vocabulary: Vocabulary, inputs: TextInputs) -> tf.Tensor:
+    """Returns the tokens of inputs, string [batch, seq]; "" stands on padding."""
+    tokens = tf.gather(tf.constant(vocabulary.tokens), inputs.input_ids)
+    return tf.where(inputs.input_mask > 0, tokens, "")
+
+
+def cut_rows(rows: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the first `keep` (int32 [batch], no longer than the row) values of each row."""
+    lengths = _lengths(rows)
+    kept = tf.ragged.range(lengths).values < tf.repeat(keep, lengths)
+    return tf.RaggedTensor.from_row_lengths(
+        tf.boolean_mask(rows.values, kept), keep, validate=False
+    )
+
+
+def _lengths(rows: tf.RaggedTensor) -> tf.Tensor:
+    return tf.cast(rows.row_lengths(), tf.int32)
+
+
+def _truncated_lengths(
+    length_a: tf.Tensor, length_b: tf.Tensor, room: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Is `finetune.classification.featurize.truncated_lengths` of whole batches."""
+    fits = length_a + length_b <= room
+    b_is_short = length_b <= room // 2
+    a_is_short = length_a <= (room + 1) // 2
+    keep_a = tf.where(
+        b_is_short, room - length_b, tf.where(a_is_short, length_a, (room + 1) // 2)
+    )
+    keep_b = tf.where(b_is_short, length_b, tf.where(a_is_short, room - length_a, room // 2))
+    return tf.where(fits, length_a, keep_a), tf.where(fits, length_b, keep_b)

@@ -1,0 +1,134 @@
+"""The page's web application, and the server on this machine."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flask import Flask, Response, jsonify, render_template, request
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.serving import make_server
+
+from electra_tf.errors import UserError
+from electra_tf.web_demo.config import DemoConfig
+from electra_tf.web_demo.models import ExportedModel, TaskModel, TokenInspector
+
+# A character takes 6 bytes as a JSON escape, or 12 where it is a pair of surrogates.
+_BYTES_PER_CHARACTER = 12
+_BYTES_AROUND = 1000
+_TEXTS_PER_REQUEST = 2
+# All of the page is served from here, and nothing of it may be framed elsewhere.
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def create_app(config: DemoConfig) -> Flask:
+    """Loads the models and returns the application.
+
+    Raises:
+        UserError: a folder is not an export of the kind that its flag takes.
+    """
+    inspector = None
+    if config.discriminator:
+        generator = ExportedModel(config.generator, "--generator") if config.generator else None
+        discriminator = ExportedModel(config.discriminator, "--discriminator")
+        inspector = TokenInspector(discriminator, generator)
+    tasks = {
+        name: TaskModel(ExportedModel(path, "--tasks"), "--tasks")
+        for name, path in config.tasks.items()
+    }
+    return _create_app(config, inspector, tasks)
+
+
+def _create_app(
+    config: DemoConfig, inspector: TokenInspector | None, tasks: Mapping[str, TaskModel]
+) -> Flask:
+    app = Flask(__name__)
+    app.config["MAX_CONTENT_LENGTH"] = (
+        _TEXTS_PER_REQUEST * _BYTES_PER_CHARACTER * config.max_characters + _BYTES_AROUND
+    )
+
+    @app.get("/")
+    def page() -> str:
+        inputs = {name: task.input_names for name, task in tasks.items()}
+        return render_template(
+            "page.html",
+            has_tokens=inspector is not None,
+            tasks=inputs,
+            max_characters=config.max_characters,
+        )
+
+    if inspector is not None:
+
+        @app.post("/api/tokens")
+        def tokens() -> Response:
+            (text,) = _texts(("text",), config.max_characters)
+            return jsonify(tokens=inspector.inspect(text))
+
+    @app.post("/api/tasks/<name>")
+    def task(name: str) -> Response | tuple[Response, int]:
+        if name not in tasks:
+            return jsonify(error=f"There is no task {name!r}"), 404
+        names = tasks[name].input_names
+        texts = _texts(names, config.max_characters)
+        return jsonify(tasks[name].answer(**dict(zip(names, texts, strict=True))))
+
+    @app.errorhandler(UserError)
+    def refuse(error: UserError) -> tuple[Response, int]:
+        return jsonify(error=str(error)), 400
+
+    @app.errorhandler(HTTPException)
+    def describe(error: HTTPException) -> tuple[Response, int]:
+        message = error.description
+        if isinstance(error, RequestEntityTooLarge):
+            message = f"A text may have {config.max_characters} characters at most"
+        return jsonify(error=message), error.code
+
+    @app.after_request
+    def secure(response: Response) -> Response:
+        response.headers.update(_HEADERS)
+        return response
+
+    return app
+
+
+def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
+    """Returns the texts of the request's JSON object, in the order of their names."""
+    body: Any = request.get_json()
+    texts = [body.get(name) if isinstance(body, dict) else None for name in names]
+    for name, text in zip(names, texts, strict=True):
+        if not isinstance(text, str):
+            raise UserError(f"The request must be a JSON object with the text {name!r}")
+        if len(text) > max_characters:
+            raise UserError(
+                f"{name!r} has {len(text)} characters; {max_characters} are the limit"
+            )
+    # What JSON can spell and UTF-8 cannot: lone surrogates.
+    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+
+
+def _say(message: str) -> None:
+    """Prints at once, also where a pipe reads it."""
+    print(message, flush=True)
+
+
+def serve(config: DemoConfig, say: Callable[[str], None] = _say) -> None:
+    """Serves the page until it is interrupted.
+
+    Raises:
+        UserError: as `create_app`, or the port cannot be listened on.
+    """
+    app = create_app(config)
+    try:
+        server = make_server(config.host, config.port, app, threaded=True)
+    except (OSError, SystemExit) as error:
+        raise UserError(
+            f"--host={config.host} --port={config.port} cannot be listened on: {error}"
+        ) from error
+    if not config.is_local:
+        say("Other machines can reach this page: it has no passwords and no encryption.")
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    say(f"Serving: http://{host}:{server.server_port}/ (Ctrl-C ends it)")
+    with server:
+        server.serve_forever()

@@ -1,0 +1,165 @@
+"""Exported models as the page asks them; needs nothing but their SavedModels."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+
+_NUM_ALTERNATIVES = 5
+# Rows of a batch in which one token each is masked.
+_MAX_MASKED_ROWS = 64
+# The kind of a task, by an output that no other kind has.
+_KINDS = {
+    "label": "classification",
+    "predicted_labels": "multilabel",
+    "tags": "tagging",
+    "answer": "qa",
+    "score": "regression",
+}
+
+
+class ExportedModel:
+    """The newest version of an export.
+
+    Args:
+        export_dir: holds a folder for each version.
+        flag: that errors name.
+
+    Raises:
+        UserError: there is no version, or it is not one of `export_saved_model.py`.
+    """
+
+    def __init__(self, export_dir: pathlib.Path, flag: str) -> None:
+        versions = [int(path.name) for path in export_dir.glob("*") if path.name.isdigit()]
+        if not versions:
+            raise UserError(
+                f"{flag}={export_dir} holds no version (a folder named by a number): export "
+                "the model there with export_saved_model.py"
+            )
+        self.directory = export_dir / str(max(versions))
+        try:
+            self._model = tf.saved_model.load(str(self.directory))
+            self._signatures = dict(self._model.signatures)
+            self.input_names = tuple(self._specs("serving_default"))
+            self.output_names = tuple(self._signatures["serving_default"].structured_outputs)
+        except (OSError, KeyError, ValueError) as error:
+            raise UserError(
+                f"{flag}: {self.directory} is not a SavedModel with signatures: {error}"
+            ) from error
+
+    def answer(self, **texts: str) -> dict[str, np.ndarray]:
+        """Returns what the model says to one row of texts, without the batch axis."""
+        outputs = self._signatures["serving_default"](
+            **{name: tf.constant([text]) for name, text in texts.items()}
+        )
+        return {name: value.numpy()[0] for name, value in outputs.items()}
+
+    def answer_ids(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns what the model says to rows of ids without padding, [rows, seq]."""
+        ids = tf.constant(ids, tf.int32)
+        outputs = self._signatures["tokens"](
+            input_ids=ids, input_mask=tf.ones_like(ids), segment_ids=tf.zeros_like(ids)
+        )
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    def require(self, outputs: tuple[str, ...], flag: str) -> None:
+        """Raises UserError unless the model answers all of `outputs`."""
+        if not set(outputs) <= set(self.output_names):
+            raise UserError(
+                f"{flag}: {self.directory} answers {', '.join(self.output_names)}; expected "
+                f"{', '.join(outputs)}. Was another component exported there?"
+            )
+
+    def _specs(self, signature: str) -> dict[str, tf.TensorSpec]:
+        return self._signatures[signature].structured_input_signature[1]
+
+
+class TokenInspector:
+    """Suspicion and alternatives, token by token.
+
+    Args:
+        discriminator: an export of it.
+        generator: an export of it, or None.
+    """
+
+    def __init__(self, discriminator: ExportedModel, generator: ExportedModel | None) -> None:
+        discriminator.require(
+            ("tokens", "token_ids", "replaced_probability"), "--discriminator"
+        )
+        self._discriminator = discriminator
+        self._generator = generator
+        if generator is not None:
+            generator.require(("candidates", "probabilities"), "--generator")
+            self._mask_id = int(generator.answer(text="[MASK]")["token_ids"][1])
+
+    def inspect(self, text: str) -> list[dict[str, Any]]:
+        """Returns "token", "probability" of being replaced and "alternatives" of each token.
+
+        An alternative has "token" and "probability"; the generator sees the text with this
+        one token masked.
+        """
+        answer = self._discriminator.answer(text=text)
+        inner = slice(1, int(answer["num_tokens"]) - 1)  # without [CLS] and [SEP]
+        found = [
+            {"token": token.decode(), "probability": float(probability), "alternatives": []}
+            for token, probability in zip(
+                answer["tokens"][inner], answer["replaced_probability"][inner], strict=True
+            )
+        ]
+        if self._generator is not None and found:
+            ids = answer["token_ids"][: len(found) + 2]
+            for item, alternatives in zip(found, self._alternatives(ids), strict=True):
+                item["alternatives"] = alternatives
+        return found
+
+    def _alternatives(self, ids: np.ndarray) -> list[list[dict[str, Any]]]:
+        """Returns the likeliest tokens for each position of `[CLS] ids [SEP]`."""
+        rows = np.repeat(ids[None], len(ids) - 2, axis=0)
+        rows[np.arange(len(rows)), np.arange(1, len(ids) - 1)] = self._mask_id
+        found = []
+        for start in range(0, len(rows), _MAX_MASKED_ROWS):
+            part = rows[start : start + _MAX_MASKED_ROWS]
+            answer = self._generator.answer_ids(part)
+            # Where the text itself holds masks, the row's own one is the one that was put in.
+            for i, positions in enumerate(answer["mask_positions"]):
+                slot = list(positions).index(start + i + 1)
+                pairs = zip(
+                    answer["candidates"][i, slot, :_NUM_ALTERNATIVES],
+                    answer["probabilities"][i, slot, :_NUM_ALTERNATIVES],
+                    strict=True,
+                )
+                found.append([{"token": t.decode(), "probability": float(p)} for t, p in pairs])
+        return found
+
+
+class TaskModel:
+    """A fine-tuned task, whose answers become JSON.
+
+    Attributes:
+        kind: of the task, as in `finetune.custom.spec.KINDS`.
+        input_names: texts that it takes.
+    """
+
+    def __init__(self, model: ExportedModel, flag: str) -> None:
+        self._model = model
+        self.input_names = model.input_names
+        kinds = [kind for output, kind in _KINDS.items() if output in model.output_names]
+        if not kinds:
+            raise UserError(f"{flag}: {model.directory} is no export of a fine-tuned task")
+        self.kind = kinds[0]
+
+    def answer(self, **texts: str) -> dict[str, Any]:
+        """Returns "kind", and the model's answer to one row of texts."""
+        answer = {name: _to_json(value) for name, value in self._model.answer(**texts).items()}
+        return {"kind": self.kind, **answer}
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [_to_json(item) for item in value]
+    return value.tolist()

@@ -1,0 +1,127 @@
+// Text goes into the page through textContent alone, so that it is never read as HTML.
+"use strict";
+
+function element(name, className, text) {
+  const created = document.createElement(name);
+  if (className) created.className = className;
+  if (text !== undefined) created.textContent = text;
+  return created;
+}
+
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+function alternativesTable(item) {
+  const table = element("table");
+  const head = table.insertRow();
+  head.append(element("th", "", "replaced"), element("td", "", percent(item.probability)));
+  for (const alternative of item.alternatives) {
+    const row = table.insertRow();
+    row.append(
+      element("td", "", alternative.token),
+      element("td", "", percent(alternative.probability)),
+    );
+  }
+  return table;
+}
+
+function showTokens(answer, result) {
+  const line = element("div", "tokens");
+  for (const item of answer.tokens) {
+    const isPiece = item.token.startsWith("##");
+    const token = element("span", isPiece ? "token piece" : "token", item.token);
+    token.tabIndex = 0;
+    token.dataset.probability = item.probability.toFixed(4);
+    token.style.backgroundColor = `rgba(220, 38, 38, ${item.probability.toFixed(3)})`;
+    token.append(alternativesTable(item));
+    line.append(token);
+  }
+  result.append(line);
+  openMostSuspected(line);
+}
+
+// The most suspected token shows its table until another one is pointed at.
+function openMostSuspected(line) {
+  const tokens = [...line.querySelectorAll(".token")];
+  if (!tokens.length) return;
+  const probability = (token) => Number(token.dataset.probability);
+  const open = tokens.reduce((a, b) => (probability(b) > probability(a) ? b : a));
+  open.classList.add("open");
+  const close = () => open.classList.remove("open");
+  for (const event of ["pointerover", "focusin"]) line.addEventListener(event, close);
+}
+
+function showScores(answer, result) {
+  const chosen = answer.kind === "multilabel"
+    ? new Set(answer.predicted_labels.slice(0, answer.num_predicted))
+    : new Set([answer.label]);
+  answer.labels.forEach((label, i) => {
+    const bar = element("div", chosen.has(label) ? "bar best" : "bar");
+    const meter = element("meter");
+    meter.value = answer.scores[i];
+    bar.append(element("span", "", label), meter, element("span", "", percent(answer.scores[i])));
+    result.append(bar);
+  });
+}
+
+function showTags(answer, result) {
+  for (let i = 0; i < answer.num_words; i++) {
+    const word = element("span", "tag", answer.words[i]);
+    word.append(element("small", "", answer.tags[i] || "not read"));
+    result.append(word);
+  }
+}
+
+function showAnswer(answer, result, texts) {
+  // Offsets count code points; strings of JavaScript count UTF-16 units.
+  const points = Array.from(texts.context);
+  const line = element("p", "answer");
+  if (answer.start < 0) {
+    line.textContent = "No answer.";
+  } else {
+    line.append(
+      points.slice(0, answer.start).join(""),
+      element("mark", "", points.slice(answer.start, answer.end).join("")),
+      points.slice(answer.end).join(""),
+    );
+  }
+  result.append(line);
+}
+
+function showTask(answer, result, texts) {
+  if (answer.labels) showScores(answer, result);
+  else if (answer.kind === "tagging") showTags(answer, result);
+  else if (answer.kind === "qa") showAnswer(answer, result, texts);
+  else result.append(element("p", "score", answer.score.toFixed(3)));
+}
+
+async function ask(form) {
+  const result = form.querySelector(".result");
+  const texts = Object.fromEntries(new FormData(form));
+  try {
+    const response = await fetch(form.dataset.url, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(texts),
+    });
+    const answer = await response.json();
+    result.replaceChildren();
+    if (!response.ok) throw new Error(answer.error);
+    (form.dataset.show === "tokens" ? showTokens : showTask)(answer, result, texts);
+  } catch (error) {
+    result.replaceChildren(element("p", "error", error.message));
+  }
+}
+
+for (const form of document.forms) {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    ask(form);
+  });
+  // A link can carry its texts: /?text=... is asked at once.
+  const given = new URLSearchParams(location.search);
+  const fields = [...form.querySelectorAll("textarea")];
+  if (fields.every((field) => given.has(field.name))) {
+    for (const field of fields) field.value = given.get(field.name);
+    ask(form);
+  }
+}

@@ -1,0 +1,73 @@
+"""Fine-tuned models as they are exported: the serving function of each kind of task."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from electra_tf import runtime
+from electra_tf.distribution import on_one_device
+from electra_tf.errors import UserError
+from electra_tf.export.config import ExportConfig
+from electra_tf.export.models import choose_component, known_fields, serving_length
+from electra_tf.export.pretrained import EMBEDDINGS, EmbeddingsServable
+from electra_tf.export.servable import Servable
+from electra_tf.interop.own_hyperparameters import TASKS
+from finetune.classification.serving import (
+    ClassificationServable,
+    MultilabelServable,
+    RegressionServable,
+)
+from finetune.classification.task import ClassificationTask, MultilabelTask, RegressionTask
+from finetune.config import FinetuningConfig
+from finetune.qa.serving import QAServable
+from finetune.qa.task import QATask
+from finetune.tagging.serving import TaggingServable
+from finetune.tagging.task import TaggingTask
+from finetune.task_builder import restore_tasks
+from finetune.text_tokenizer import TextTokenizer
+from finetune.trainer import Trainer
+from pretrain_data.vocabulary import load_vocabulary
+
+SERVABLES = {
+    ClassificationTask: ClassificationServable,
+    MultilabelTask: MultilabelServable,
+    RegressionTask: RegressionServable,
+    TaggingTask: TaggingServable,
+    QATask: QAServable,
+}
+
+
+def load_finetuned(
+    config: ExportConfig, saved: Mapping[str, Any], say: Callable[[str], None]
+) -> Servable:
+    """Returns a task of a fine-tuned model, or the embeddings of its encoder.
+
+    Args:
+        config: the export.
+        saved: hyperparameters of the model's run, with the paths of its folder.
+        say: takes progress messages.
+
+    Raises:
+        UserError: the model has no such task, or its folder is incomplete.
+    """
+    run = on_one_device(FinetuningConfig(**known_fields(FinetuningConfig, saved)))
+    if TASKS not in saved:
+        raise UserError(
+            f"{config.model_dir} does not describe its tasks. Run the command of "
+            "run_finetuning.py that trained it again: it finds the model finished, and "
+            "completes the description"
+        )
+    components = (*run.task_names, EMBEDDINGS)
+    component = choose_component(config.component, components, config.model_dir)
+    vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
+    tokenizer = TextTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
+    tasks = restore_tasks(run, tokenizer, saved[TASKS])
+    trainer = Trainer(run, tasks, runtime.create(run))
+    trainer.restore(config.model_dir)
+    say(f"Model:   {component} of {config.model_dir}, {run.precision}")
+    length = serving_length(
+        config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
+    )
+    if component == EMBEDDINGS:
+        return EmbeddingsServable(trainer.model.electra, tokenizer.tokenizer, length)
+    (task,) = [task for task in tasks if task.name == component]
+    return SERVABLES[type(task)](trainer.model, task, length)

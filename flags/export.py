@@ -1,0 +1,78 @@
+"""Flags of `export_saved_model.py`."""
+
+import pathlib
+import sys
+
+from absl import flags
+
+from electra_tf.config import PRECISIONS
+from electra_tf.export.config import FORMATS, SAVED_MODEL, ExportConfig
+
+
+def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines the flags of `export_saved_model.py`."""
+    options = {"flag_values": flag_values, "module_name": sys.argv[0]}
+    flags.DEFINE_string(
+        "model_dir",
+        None,
+        "Folder of a pre-trained model (DATA_DIR/models/NAME) or of a fine-tuned one "
+        "(DATA_DIR/models/NAME/finetuning_models/TASK_model_1).",
+        required=True,
+        **options,
+    )
+    flags.DEFINE_string(
+        "export_dir",
+        None,
+        "Gets a folder for each version; servers know the model by its name.",
+        required=True,
+        **options,
+    )
+    flags.DEFINE_string(
+        "component",
+        None,
+        "What to export: discriminator, generator or embeddings of a pre-trained model; a "
+        "task or embeddings of a fine-tuned one. The discriminator, or the first task, if "
+        "unset.",
+        **options,
+    )
+    flags.DEFINE_enum("format", SAVED_MODEL, list(FORMATS), "Format of the files.", **options)
+    flags.DEFINE_integer(
+        "version", None, "Number of the version; the next free one if unset.", **options
+    )
+    flags.DEFINE_integer(
+        "max_seq_length", None, "Tokens of a row at most; that of training if unset.", **options
+    )
+    flags.DEFINE_enum(
+        "precision",
+        None,
+        list(PRECISIONS),
+        "Arithmetic of the matrix products; that of training if unset.",
+        **options,
+    )
+    flags.DEFINE_integer(
+        "top_k", ExportConfig.top_k, "Candidates of a generator for each [MASK].", **options
+    )
+
+
+def export_config(flag_values: flags.FlagValues = flags.FLAGS) -> ExportConfig:
+    """Returns what the flags ask for.
+
+    Raises:
+        UserError: for values that cannot be.
+    """
+    given = {
+        name: getattr(flag_values, name)
+        for name in (
+            "component",
+            "format",
+            "version",
+            "max_seq_length",
+            "precision",
+            "top_k",
+        )
+    }
+    return ExportConfig(
+        model_dir=str(pathlib.Path(flag_values.model_dir).expanduser()),
+        export_dir=pathlib.Path(flag_values.export_dir).expanduser().resolve(),
+        **given,
+    )

@@ -1,0 +1,87 @@
+"""LiteRT and ONNX files answer ids as the model does, at any batch size and length."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.export.config import ExportConfig
+from electra_tf.export.litert import FLOAT32_FILE, INT8_FILE
+from electra_tf.export.models import load_servable
+from electra_tf.export.run import run
+from electra_tf.text_inputs import TextInputs
+
+
+@pytest.fixture(scope="module")
+def exported_litert(tmp_path_factory, tiny_data):
+    """The discriminator of a model wide enough to be quantized, and the model itself."""
+    from tests.finetune.conftest import write_model
+
+    folder = tmp_path_factory.mktemp("litert")
+    shape = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 1}
+    write_model(folder / "m", tiny_data, model_hparam_overrides=shape, embedding_size=64)
+    config = ExportConfig(
+        model_dir=str(folder / "m"), export_dir=folder / "exported", format="litert"
+    )
+    return run(config, quiet), load_servable(config, quiet), config
+
+
+def quiet(message: str) -> None:
+    """Says nothing."""
+
+
+def answers(directory, file: str, inputs: TextInputs) -> np.ndarray:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    runner = interpreter.Interpreter(str(directory / file)).get_signature_runner()
+    features = {name: value.numpy() for name, value in inputs._asdict().items()}
+    return runner(**features)["replaced_probability"]
+
+
+def example_inputs(shape: tuple[int, int]) -> TextInputs:
+    ids = tf.constant(np.random.default_rng(1).integers(5, 40, shape), tf.int32)
+    mask = tf.sequence_mask(tf.range(shape[0]) + 3, shape[1], tf.int32)
+    return TextInputs(ids, mask, tf.zeros_like(ids))
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (3, 16)])
+def test_answers(exported_litert, shape):
+    directory, servable, _ = exported_litert
+    inputs = example_inputs(shape)
+    wanted = servable.predict(inputs)["replaced_probability"]
+    np.testing.assert_allclose(answers(directory, FLOAT32_FILE, inputs), wanted, atol=1e-5)
+    int8 = answers(directory, INT8_FILE, inputs)
+    np.testing.assert_allclose(int8, wanted, atol=0.02)
+    assert np.any(int8 != wanted)
+
+
+def test_int8_is_smaller(exported_litert):
+    directory, _, _ = exported_litert
+    sizes = [(directory / file).stat().st_size for file in (INT8_FILE, FLOAT32_FILE)]
+    assert sizes[0] < 0.5 * sizes[1]
+
+
+def test_the_description_says_what_a_client_needs(exported_litert):
+    directory, servable, _ = exported_litert
+    described = json.loads((directory / "description.json").read_text())
+    assert described["max_seq_length"] == 16
+    assert described["inputs"]["segment_ids"] == {"dtype": "int32", "shape": [None, None]}
+    assert list(described["outputs"]) == ["replaced_probability"]
+    tokens = (directory / "vocab.txt").read_text().splitlines()
+    assert tokens == list(servable.vocabulary.tokens)
+
+
+def test_onnx(exported_litert):
+    pytest.importorskip("tf2onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    _, servable, config = exported_litert
+    directory = run(dataclasses.replace(config, format="onnx"), quiet)
+    session = onnxruntime.InferenceSession(str(directory / "model.onnx"))
+    for shape in ((1, 5), (3, 16)):
+        inputs = example_inputs(shape)
+        features = {name: value.numpy() for name, value in inputs._asdict().items()}
+        (found,) = session.run(["replaced_probability"], features)
+        wanted = servable.predict(inputs)["replaced_probability"]
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    assert (directory / "vocab.txt").exists()

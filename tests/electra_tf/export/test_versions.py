@@ -1,0 +1,84 @@
+"""Versions are written whole, once."""
+
+from collections.abc import Callable
+
+import pytest
+
+from electra_tf.errors import UserError
+from electra_tf.export.config import ExportConfig
+from electra_tf.export.run import run
+from electra_tf.export.versions import new_version, version_to_write
+
+
+def test_the_next_free_version_is_taken(tmp_path):
+    assert version_to_write(tmp_path / "new", None) == 1
+    for name in ("1", "7", "writing-9-1", "notes"):
+        (tmp_path / name).mkdir()
+    assert version_to_write(tmp_path, None) == 8
+    assert version_to_write(tmp_path, 3) == 3
+
+
+def test_no_version_is_overwritten(tmp_path):
+    (tmp_path / "1").mkdir()
+    with pytest.raises(UserError, match=r"--version=1.*the next free one, 2"):
+        version_to_write(tmp_path, 1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is a file"):
+        version_to_write(tmp_path / "file", None)
+
+
+def write_file(export_dir, during: Callable[[], None]) -> None:
+    with new_version(export_dir, 1) as folder:
+        (folder / "ours").write_text("")
+        during()
+
+
+def test_a_version_that_appears_meanwhile_is_kept(tmp_path):
+    def appear() -> None:
+        (tmp_path / "1").mkdir()
+        (tmp_path / "1" / "theirs").write_text("")
+
+    with pytest.raises(UserError, match="cannot be made"):
+        write_file(tmp_path, appear)
+    assert [path.name for path in (tmp_path / "1").iterdir()] == ["theirs"]
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_a_failed_export_leaves_nothing(tmp_path):
+    def fail() -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        write_file(tmp_path, fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"component": "discriminater"}, "Did you mean 'discriminator'"),
+        ({"max_seq_length": 17}, "exceeds the model's 16 position embeddings"),
+        ({"model_dir": "nowhere"}, "--model_dir=nowhere holds no config.json"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(
+    pretrained_dir, tmp_path, given, message
+):
+    config = {"model_dir": pretrained_dir, "export_dir": tmp_path / "x", **given}
+    with pytest.raises(UserError, match=message):
+        run(ExportConfig(**config), lambda line: None)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"version": 0}, "--version must be at least 1"),
+        ({"max_seq_length": 3}, "--max_seq_length must be at least 8"),
+        ({"format": "pickle"}, "--format must be one of"),
+        ({"format": "litert", "precision": "mixed_bfloat16"}, "--precision=float32 alone"),
+    ],
+)
+def test_values_that_cannot_be(tmp_path, given, message):
+    with pytest.raises(UserError, match=message):
+        ExportConfig(model_dir="m", export_dir=tmp_path, **given)

@@ -1,0 +1,264 @@
+"""Exported tasks answer raw text in a process of their own as the project does in this one."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+from electra_tf.export.config import ExportConfig
+from electra_tf.export.models import load_servable
+from electra_tf.export.run import run
+from electra_tf.text_inputs import TextInputs
+from finetune.classification.examples import InputExample
+from finetune.qa.examples import Context, QAExample
+from finetune.tagging.examples import TaggingExample
+from finetune.tagging.spans import bioes_labels
+from tests.finetune.exported_models import InProcess, write_finetuned
+
+TASKS = {
+    "topic": {"kind": "classification", "has_pairs": False, "labels": ["a", "b", "ç"]},
+    "pairs": {"kind": "multilabel", "has_pairs": True, "labels": ["a", "b", "c"]},
+    "number": {"kind": "regression", "has_pairs": True, "min_label": 1.0, "max_label": 5.0},
+    "spans": {"kind": "tagging", "labels": list(bioes_labels(["P", "L"])), "level": "span"},
+    "words": {"kind": "tagging", "labels": list("NVADPXYZ"), "level": "token"},
+    "answers": {"kind": "qa", "v2": False},
+    "unsure": {"kind": "qa", "v2": True},
+}
+TEXTS = [
+    "The old bridge",
+    "Été anna! berg 1895-1943 " * 8,
+    "",
+    "japanese\tsons\u200b over the river",
+]
+SECOND_TEXTS = ["who built it", "", "when was it " * 20, "x ?"]
+QUESTIONS = ["who built it?", "what stands here " * 9, "when", "", "who ?", "who\n?"]
+CONTEXTS = [
+    "The old bridge over river was built in 1895-1943 by Anna Berg and her two sons.",
+    "\n  Japanese   café (stands) here, what? by ÄNNA  bérg who x y z xyz qqq  " * 6,
+    "",
+    "anna",
+    "The \u00a0old x,y z. ",
+    "x y z b 1895 " * 12,
+]
+# What a client has: TensorFlow, TensorFlow Text and the folder.
+FRESH_PROCESS = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+
+answers = {}
+for name, (folder, inputs) in json.loads(sys.stdin.read()).items():
+    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    outputs = signature(**{key: tf.constant(texts) for key, texts in inputs.items()})
+    answers[name] = {
+        key: [x.decode() for x in value.numpy().ravel()] if value.dtype == tf.string
+        else value.numpy().ravel().tolist()
+        for key, value in outputs.items()
+    }
+    answers[name] |= {key + "/shape": value.shape.as_list() for key, value in outputs.items()}
+assert not {"electra_tf", "finetune", "pretrain_data", "keras_hub"} & set(sys.modules)
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("finetuned")
+    return write_finetuned(
+        folder,
+        TASKS,
+        max_query_length=6,
+        doc_stride=6,
+        beam_size=6,
+        # Between the null odds of the questions above.
+        qa_na_threshold=150.0,
+    )
+
+
+@pytest.fixture(scope="module")
+def expected(model_dir) -> dict[str, list[dict]]:
+    """What the project predicts, by task."""
+    project = InProcess(model_dir)
+    pairs = list(zip(TEXTS, SECOND_TEXTS, strict=True))
+    sentences = [text or "x" for text in TEXTS]
+    words = [TaggingExample(i, tuple(t.split()), ()) for i, t in enumerate(sentences)]
+    questions = [
+        QAExample(i, str(i), question, Context(context))
+        for i, (question, context) in enumerate(zip(QUESTIONS, CONTEXTS, strict=True))
+    ]
+    examples = {
+        "topic": [InputExample(i, a, None, "a") for i, a in enumerate(TEXTS)],
+        "pairs": [InputExample(i, a, b, ("a",)) for i, (a, b) in enumerate(pairs)],
+        "number": [InputExample(i, a, b, 1.0) for i, (a, b) in enumerate(pairs)],
+        "spans": words,
+        "words": words,
+        "answers": questions,
+        "unsure": questions,
+    }
+    return {name: project.predictions(name, examples[name]) for name in TASKS}
+
+
+@pytest.fixture(scope="module")
+def answers(model_dir, tmp_path_factory) -> dict[str, dict]:
+    """What a fresh process answers, by task; arrays in their shapes."""
+    folder = tmp_path_factory.mktemp("exported")
+    pair = {"text_a": TEXTS, "text_b": SECOND_TEXTS}
+    sentences = {"text": [text or "x" for text in TEXTS]}
+    questions = {"question": QUESTIONS, "context": CONTEXTS}
+    inputs = {
+        "topic": {"text": TEXTS},
+        "pairs": pair,
+        "number": pair,
+        "spans": sentences,
+        "words": sentences,
+        "answers": questions,
+        "unsure": questions,
+    }
+    asked = {}
+    for name in TASKS:
+        config = ExportConfig(model_dir=model_dir, export_dir=folder / name, component=name)
+        asked[name] = (str(run(config, lambda line: None)), inputs[name])
+    result = subprocess.run(
+        [sys.executable, "-c", FRESH_PROCESS],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    flat = json.loads(result.stdout.splitlines()[-1])
+    return {
+        name: {
+            key: np.array(value).reshape(outputs[f"{key}/shape"])
+            for key, value in outputs.items()
+            if not key.endswith("/shape")
+        }
+        for name, outputs in flat.items()
+    }
+
+
+def test_classification(answers, expected):
+    answer = answers["topic"]
+    assert answer["label"].tolist() == [p["prediction"] for p in expected["topic"]]
+    assert answer["labels"].tolist() == [["a", "b", "ç"]] * 4
+    wanted = [list(p["probabilities"].values()) for p in expected["topic"]]
+    np.testing.assert_allclose(answer["scores"], wanted, atol=1e-5)
+    assert np.ptp(answer["scores"], axis=0).max() > 0.1  # the texts do make a difference
+
+
+def test_multilabel(answers, expected):
+    answer = answers["pairs"]
+    wanted = [list(p["probabilities"].values()) for p in expected["pairs"]]
+    np.testing.assert_allclose(answer["scores"], wanted, atol=1e-5)
+    for row, count, prediction in zip(
+        answer["predicted_labels"], answer["num_predicted"], expected["pairs"], strict=True
+    ):
+        assert row[:count].tolist() == prediction["prediction"]
+        assert not any(row[count:])
+
+
+def test_regression(answers, expected):
+    wanted = [p["prediction"] for p in expected["number"]]
+    np.testing.assert_allclose(answers["number"]["score"], wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["spans", "words"])
+def test_tagging(answers, expected, name):
+    answer = answers[name]
+    for i, prediction in enumerate(expected[name]):
+        count = answer["num_words"][i]
+        assert answer["words"][i, :count].tolist() == prediction["words"]
+        tags = [tag or None for tag in answer["tags"][i, :count]]
+        assert tags == prediction["tags"]
+        assert not any(answer["tags"][i, count:])
+        unseen = answer["tags"][i] == ""
+        assert (answer["scores"][i] == 0).tolist() == unseen.tolist()
+    assert None in expected[name][1]["tags"]  # a sentence was cut
+    assert len({tag for p in expected[name] for tag in p["tags"]} - {None}) > 1
+
+
+def test_answers_are_parts_of_their_contexts(answers, expected):
+    answer = answers["answers"]
+    for i, prediction in enumerate(expected["answers"]):
+        start, end = answer["start"][i], answer["end"][i]
+        if not CONTEXTS[i]:
+            assert (answer["answer"][i], start, end) == ("", -1, -1)
+            continue
+        assert answer["answer"][i] == CONTEXTS[i][start:end] != ""
+        # In this process words are joined by single blanks.
+        assert " ".join(answer["answer"][i].split(" ")).split() == prediction["answer"].split()
+        best = prediction["nbest"][0]
+        score = best["start_logit"] + best["end_logit"]
+        np.testing.assert_allclose(answer["score"][i], score, atol=1e-4)
+    assert "null_odds" not in answer
+
+
+def test_questions_without_answer(answers, expected):
+    answer = answers["unsure"]
+    wanted = [p["null_odds"] for p in expected["unsure"]]
+    np.testing.assert_allclose(answer["null_odds"], wanted, rtol=1e-4, atol=1e-3)
+    given = [p["answer"] for p in expected["unsure"]]
+    assert [a.split() for a in answer["answer"]] == [a.split() for a in given]
+    assert [bool(a) for a in given] == (answer["start"] >= 0).tolist()
+    assert any(given)
+    assert not all(given[:2] + given[3:])
+
+
+def test_ids_get_the_answers_of_their_texts(model_dir):
+    """The signature "tokens" of a task whose text is one short row."""
+    servable = load_servable(
+        ExportConfig(model_dir=model_dir, export_dir=pathlib.Path("x"), component="unsure"),
+        lambda line: None,
+    )
+    tokenize = servable.tokenizer.tokenize
+    question = tokenize(tf.constant(["who built it ?"])).values.numpy().tolist()
+    context = tokenize(tf.constant(["the old bridge by anna berg"])).values.numpy().tolist()
+    vocabulary = servable.vocabulary
+    ids = [vocabulary.cls_id, *question, vocabulary.sep_id, *context, vocabulary.sep_id]
+    segments = [0] * (len(question) + 2) + [1] * (len(context) + 1)
+    with servable.tracing():
+        of_ids = servable.answer_tokens(
+            TextInputs(
+                tf.constant([ids]), tf.ones([1, len(ids)], tf.int32), tf.constant([segments])
+            )
+        )
+        of_texts = servable.answer_texts(
+            {
+                "question": tf.constant(["who built it ?"]),
+                "context": tf.constant(["the old bridge by anna berg"]),
+            }
+        )
+    np.testing.assert_allclose(of_ids["score"], of_texts["score"], atol=1e-5)
+    np.testing.assert_allclose(of_ids["null_odds"], of_texts["null_odds"], rtol=1e-5)
+    first, last = int(of_ids["start_position"][0]), int(of_ids["end_position"][0])
+    words = [t.decode() for t in of_ids["tokens"][0, first : last + 1].numpy()]
+    if of_texts["answer"][0]:
+        assert " ".join(words) == of_texts["answer"][0].numpy().decode()
+    assert len(question) + 2 <= first <= last < len(ids) - 1
+
+
+def test_a_question_must_leave_room(model_dir):
+    config = ExportConfig(
+        model_dir=model_dir,
+        export_dir=pathlib.Path("x"),
+        component="answers",
+        max_seq_length=9,
+    )
+    with pytest.raises(UserError, match="no room for a context"):
+        load_servable(config, lambda line: None)
+
+
+def test_a_model_that_does_not_describe_its_tasks_is_refused(model_dir, tmp_path):
+    content = json.loads((pathlib.Path(model_dir) / "config.json").read_text())
+    del content["hyperparameters"]["tasks"]
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    config = ExportConfig(model_dir=str(tmp_path), export_dir=tmp_path / "x")
+    with pytest.raises(UserError, match="does not describe its tasks"):
+        load_servable(config)

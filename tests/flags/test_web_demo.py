@@ -1,0 +1,45 @@
+"""Flags of the page."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.errors import UserError
+from flags import command_line, web_demo
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def parse(*arguments: str):
+    flag_values = absl_flags.FlagValues()
+    web_demo.define_flags(flag_values)
+    command_line.parse(["program", *arguments], flag_values=flag_values)
+    return web_demo.demo_config(flag_values)
+
+
+def test_flags_become_the_configuration(tmp_path):
+    config = parse(f"--tasks={tmp_path}/a,{tmp_path}/b", "--port=0", "--max-characters", "7")
+    assert config.tasks == {"a": tmp_path / "a", "b": tmp_path / "b"}
+    assert (config.host, config.port, config.max_characters) == ("127.0.0.1", 0, 7)
+    assert config.discriminator is None
+
+
+def test_tasks_need_names_of_their_own():
+    with pytest.raises(UserError, match="must differ"):
+        parse("--tasks=x/a,y/a")
+
+
+def test_help_does_not_wait_for_tensorflow():
+    helped = subprocess.run(
+        [sys.executable, "-X", "importtime", "serve_demo.py", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert helped.returncode == 0
+    assert "--discriminator" in helped.stdout
+    assert "| tensorflow" not in helped.stderr
