@@ -63,16 +63,15 @@ def saved_tasks(description: Description) -> list[SavedTask]:
             name, _, variable = rest.partition("/")
             shapes[name][variable] = shape
     described = values.get("tasks", {})
-    return [
-        SavedTask(
-            name,
+
+    def kind(name: str) -> str:
+        return (
             described.get(name, {}).get("kind")
             or values.get("own_task_kind")
-            or task_kind(name),
-            shapes[name],
+            or task_kind(name)
         )
-        for name in shapes
-    ]
+
+    return [SavedTask(name, kind(name), shapes[name]) for name in shapes]
 
 
 def task_kind(name: str) -> str:

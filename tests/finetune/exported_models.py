@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import runtime
 from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.description import load_description
 from electra_tf.export.models import known_fields
-from electra_tf.strategies import create_strategy
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.model import FinetuningModel
@@ -100,9 +100,7 @@ class InProcess:
         self.config = config
         tokenizer = TextTokenizer(load_vocabulary(config.vocab_file))
         self.tasks = {t.name: t for t in restore_tasks(config, tokenizer, saved[TASKS])}
-        self._trainer = Trainer(
-            config, list(self.tasks.values()), create_strategy("one_device")
-        )
+        self._trainer = Trainer(config, list(self.tasks.values()), runtime.create(config))
         self._trainer.restore(model_dir)
 
     def predictions(self, name: str, examples: Sequence) -> list[dict]:
