@@ -207,7 +207,8 @@ def test_a_worker_waits_for_the_others_no_longer_than_it_is_told(tiny_data, tmp_
     )
     ((status, _, error),) = processes.finish([alone])
     assert status == WorkerLostError.exit_status
-    assert re.search(rf"waited \d+ s for 127.0.0.1:{there}: .*--worker_timeout", error)
+    missing = re.escape(f"worker 1 (127.0.0.1:{there})")
+    assert re.search(rf"waited \d+ s for {missing}: .*--worker_timeout", error)
     assert not (tmp_path / "model").exists()
 
 
