@@ -307,7 +307,7 @@ def make_optimizer(
 def last_learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
     """Returns the learning rate of the newest update, for an optimizer with a schedule."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return float(inner._learning_rate(max(0, int(inner.iterations) - 1)))
+    return float(inner._learning_rate(max(0, int(tf.convert_to_tensor(inner.iterations)) - 1)))
 
 
 def reset_optimizer(optimizer: keras.optimizers.Optimizer) -> None:

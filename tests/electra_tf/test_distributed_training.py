@@ -20,6 +20,8 @@ PROGRAM = "run_pretraining.py"
 STEPS, SAVED_STEP = 20, 10
 # Without dropout, whose masks differ by replica; masks and samples are drawn all the same.
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+# The run on one device that it is compared with computes its batches whole.
+IN_PARTS = {"gradient_accumulation_steps": 2}
 MIRRORED = {"strategy": "mirrored", "num_virtual_cpus": 2}
 
 
@@ -54,7 +56,8 @@ def one_device(tiny_data, tmp_path_factory) -> pathlib.Path:
 def two_workers(tiny_data, tmp_path_factory) -> tuple[pathlib.Path, list]:
     """The folder of the same run on two processes, and how they ended."""
     folder = tmp_path_factory.mktemp("two_workers")
-    ends = processes.finish(processes.start_workers(PROGRAM, settings(tiny_data, folder)))
+    given = settings(tiny_data, folder, **IN_PARTS)
+    ends = processes.finish(processes.start_workers(PROGRAM, given))
     return folder / "model", ends
 
 
@@ -101,11 +104,13 @@ def cut_back(model_dir: pathlib.Path, target: pathlib.Path) -> None:
 def test_two_devices_equal_one(tiny_data, tmp_path, one_device):
     trained = [record for record in log_records(one_device) if record["kind"] == "train"]
     assert min(record["gradient_norm"] for record in trained) > 0.5
-    config = PretrainingConfig.create(**settings(tiny_data, tmp_path), **MIRRORED)
+    config = PretrainingConfig.create(**settings(tiny_data, tmp_path), **MIRRORED, **IN_PARTS)
     said = []
     training.train(config, said.append)
     assert_equal_runs(tmp_path / "model", one_device)
-    assert any("mirrored, 2 replicas" in line and "4 a replica" in line for line in said)
+    spread = next(line for line in said if line.startswith("Spread:"))
+    assert "mirrored, 2 replicas" in spread
+    assert "4 a replica in 2 parts" in spread
 
 
 def test_two_processes_equal_one_and_only_the_chief_writes(two_workers, one_device):
