@@ -3,9 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from benchmarks import step_profile
+from benchmarks import step_components
 from benchmarks.random_run import create_run
-from benchmarks.step_profile import ROWS, WHOLE, Seconds
+from benchmarks.step_components import ROWS, WHOLE, Seconds
 from electra_tf.config import PretrainingConfig
 
 NAMES = {row.measured for row in ROWS} | {row.without for row in ROWS if row.without}
@@ -19,7 +19,7 @@ def test_differences_and_shares_are_taken_within_a_round():
         times["encoder forward"] = Seconds(forward, forward)
         times["encoder gradient"] = Seconds(gradient, 2 * gradient)
         rounds.append(times)
-    table = {row["component"]: row for row in step_profile.summarize(rounds)}
+    table = {row["component"]: row for row in step_components.summarize(rounds)}
     backward = table["discriminator's encoder, backward"]
     assert backward["milliseconds"] == pytest.approx(400)
     assert backward["range"] == pytest.approx([300, 600])
@@ -46,10 +46,10 @@ def test_every_component_of_the_table_is_measured():
     )
     tf.config.run_functions_eagerly(True)
     try:
-        components = step_profile.create_components(create_run(config), config)
+        components = step_components.create_components(create_run(config), config)
         assert components.keys() >= NAMES
         for name, component in components.items():
             if name != WHOLE:
-                assert step_profile.measure(component, 1).wall > 0, name
+                assert step_components.measure(component, 1).wall > 0, name
     finally:
         tf.config.run_functions_eagerly(False)
