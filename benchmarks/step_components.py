@@ -1,4 +1,4 @@
-"""The components of a pre-training step, each a compiled function, and the table of their times."""
+"""The components of a pre-training step, each compiled alone, and the table of their times."""
 
 import statistics
 import time
