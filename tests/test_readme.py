@@ -78,7 +78,8 @@ def look_at_page(command: list[str], workplace: pathlib.Path) -> None:
         text=True,
     )
     try:
-        line = process.stdout.readline()
+        lines = iter(process.stdout.readline, "")
+        line = next((line for line in lines if line.startswith("Serving:")), "")
         assert line.startswith("Serving: http://127.0.0.1:"), line
         with urllib.request.urlopen(line.split()[1], timeout=60) as response:
             assert "data-url" in response.read().decode()
