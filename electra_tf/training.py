@@ -1,9 +1,10 @@
 """Pre-training from records to checkpoints, and the evaluation of a checkpoint."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -28,7 +29,7 @@ from electra_tf.train_step import TrainingSteps
 from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
 from pretrain_data.manifest import load_manifest
 from pretrain_data.reader import read_pretraining_records
-from pretrain_data.records import find_checked_record_files
+from pretrain_data.records import find_checked_record_files, find_record_files
 from pretrain_data.sharding import Shard
 from pretrain_data.vocabulary import Vocabulary, load_vocabulary
 
@@ -134,7 +135,8 @@ def _train(
             current = first_step
             while current < config.num_train_steps:
                 target = _next_stop(config, current)
-                _run_steps(steps, iterator, target - current, files, config)
+                with _naming_bad_records(config.pretrain_tfrecords, TRAIN_FLAG, config):
+                    steps.run(iterator, target - current)
                 current = int(step.numpy())
                 bad = steps.non_finite_terms()
                 if bad:
@@ -275,21 +277,18 @@ def _check_records(
     return files
 
 
-def _run_steps(
-    steps: TrainingSteps,
-    iterator: Any,
-    count: int,
-    files: list[str],
-    config: PretrainingConfig,
-) -> None:
+@contextlib.contextmanager
+def _naming_bad_records(patterns: str, flag: str, config: PretrainingConfig) -> Iterator[None]:
+    """Raises UserError with the file and the place of a record that cannot be read."""
     try:
-        steps.run(iterator, count)
+        yield
     except BAD_RECORD_ERRORS as error:
+        files = find_record_files(patterns, flag)
         bad_record = diagnose_bad_record(files, config.max_seq_length)
         if bad_record is None:
             raise
         raise UserError(
-            f"{TRAIN_FLAG}: {bad_record}. Build the file again, or pass over bad records "
+            f"{flag}: {bad_record}. Build the file again, or pass over bad records "
             "with --skip_bad_records"
         ) from error
 
@@ -300,6 +299,8 @@ def _evaluate(
     config: PretrainingConfig,
     patterns: str,
 ) -> dict[str, float]:
+    flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
+
     def read(shard: Shard) -> tf.data.Dataset:
         return read_pretraining_records(
             patterns,
@@ -308,11 +309,12 @@ def _evaluate(
             skip_bad_records=config.skip_bad_records,
             repeat=False,
             shard=shard,
-            flag=EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG,
+            flag=flag,
             say=say_nothing,
         )
 
-    values = evaluator.run(distribute_batches(strategy, read), config.num_eval_steps)
+    with _naming_bad_records(patterns, flag, config):
+        values = evaluator.run(distribute_batches(strategy, read), config.num_eval_steps)
     loss = total_loss(values, config.gen_weight, config.disc_weight)
     return {"loss": loss, "gen_loss": values["masked_lm_loss"], **values}
 

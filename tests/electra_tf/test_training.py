@@ -164,6 +164,14 @@ def test_a_corrupt_record_is_named_or_skipped(make_config, tiny_data, tmp_path):
     config = make_config(data_dir=str(data), num_train_steps=12)
     with pytest.raises(UserError, match=r"tfrecord-1-of-2.*--skip_bad_records"):
         training.train(config, quiet)
+    evaluating = make_config(
+        num_train_steps=2,
+        save_checkpoints_steps=2,
+        eval_tfrecords=str(shard),
+        model_dir=str(tmp_path / "evaluating"),
+    )
+    with pytest.raises(UserError, match=r"--eval_tfrecords.*tfrecord-1-of-2"):
+        training.train(evaluating, quiet)
     said = []
     skipping = make_config(
         data_dir=str(data), skip_bad_records=True, model_dir=str(tmp_path / "skip")
