@@ -36,7 +36,8 @@ from benchmarks.pretraining_step import (
 )
 from benchmarks.side_by_side import describe_machine, spread
 from electra_tf.atomic_files import write_atomically
-from electra_tf.config import MODEL_SIZES, PretrainingConfig, generator_config
+from electra_tf.config import PretrainingConfig, generator_config
+from electra_tf.encoder_config import MODEL_SIZES
 from electra_tf.errors import UserError
 from electra_tf.markdown import markdown_table
 from electra_tf.model_flops import model_flops_per_step

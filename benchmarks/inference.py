@@ -41,7 +41,7 @@ from benchmarks.side_by_side import (
     spread,
 )
 from electra_tf.atomic_files import write_atomically
-from electra_tf.config import MODEL_SIZES
+from electra_tf.encoder_config import MODEL_SIZES
 from electra_tf.errors import UserError
 from electra_tf.markdown import markdown_table
 from finetune.config import RANDOM_INIT, FinetuningConfig

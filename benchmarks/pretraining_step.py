@@ -14,8 +14,8 @@ from typing import Any
 
 from benchmarks.random_run import SPECIAL, create_run
 from benchmarks.side_by_side import NUM_CORES, Child, our_command
-from electra_tf import config as configs
-from electra_tf.config import PretrainingConfig
+from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.encoder_config import EncoderConfig
 from electra_tf.errors import UserError
 
 
@@ -101,8 +101,8 @@ def huggingface_step_command(
     settings = {
         "config": dataclasses.asdict(config),
         "special": SPECIAL,
-        "discriminator": _torch_shape(configs.discriminator_config(config)),
-        "generator": _torch_shape(configs.generator_config(config)),
+        "discriminator": _torch_shape(discriminator_config(config)),
+        "generator": _torch_shape(generator_config(config)),
         "num_threads": NUM_CORES,
         "device": device,
         "compiled": compiled,
@@ -111,7 +111,7 @@ def huggingface_step_command(
     return [torch_python, str(script), json.dumps(settings)]
 
 
-def _torch_shape(config: configs.EncoderConfig) -> dict[str, Any]:
+def _torch_shape(config: EncoderConfig) -> dict[str, Any]:
     shape = dataclasses.asdict(config)
     shape["layer_norm_eps"] = shape.pop("layer_norm_epsilon")
     return shape

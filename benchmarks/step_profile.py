@@ -20,8 +20,8 @@ from absl import flags
 from benchmarks.random_run import create_run
 from benchmarks.side_by_side import describe_machine
 from benchmarks.step_components import create_components, measure, print_table, summarize
-from electra_tf import config as configs
-from electra_tf.config import PretrainingConfig
+from electra_tf.config import PRECISIONS, PretrainingConfig
+from electra_tf.encoder_config import MODEL_SIZES
 from flags import command_line
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each component.", lower_bound=1)
@@ -31,10 +31,10 @@ _SEQ_LENGTH = flags.DEFINE_integer(
     "seq_length", 128, "Tokens a sequence.", lower_bound=8, upper_bound=512
 )
 _MODEL_SIZE = flags.DEFINE_enum(
-    "model_size", "small", list(configs.MODEL_SIZES), "Size of the discriminator."
+    "model_size", "small", list(MODEL_SIZES), "Size of the discriminator."
 )
 _PRECISION = flags.DEFINE_enum(
-    "precision", "float32", list(configs.PRECISIONS), "Arithmetic of the matrix products."
+    "precision", "float32", list(PRECISIONS), "Arithmetic of the matrix products."
 )
 _JSON_FILE = flags.DEFINE_string("json_file", None, "Where the numbers go too, if set.")
 

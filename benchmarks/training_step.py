@@ -28,8 +28,8 @@ from benchmarks.pretraining_step import (
     our_step_command,
 )
 from benchmarks.side_by_side import describe_machine
-from electra_tf import config as configs
 from electra_tf.config import PretrainingConfig
+from electra_tf.encoder_config import MODEL_SIZES
 from flags import command_line
 
 _TORCH_PYTHON = flags.DEFINE_string(
@@ -42,7 +42,7 @@ _SEQ_LENGTH = flags.DEFINE_integer(
     "seq_length", 128, "Tokens a sequence.", lower_bound=8, upper_bound=512
 )
 _MODEL_SIZE = flags.DEFINE_enum(
-    "model_size", "small", list(configs.MODEL_SIZES), "Size of the discriminator."
+    "model_size", "small", list(MODEL_SIZES), "Size of the discriminator."
 )
 
 WARM_UP_STEPS = 2

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf import random_bits
-from electra_tf.config import EncoderConfig
+from electra_tf.encoder_config import EncoderConfig
 from electra_tf.layers import (
     LayerNorm,
     Linear,

@@ -13,14 +13,8 @@ No TensorFlow is imported here.
 
 import dataclasses
 
-from electra_tf.config import (
-    HEAD_SIZE,
-    INTERMEDIATE_RATIO,
-    EncoderConfig,
-    PretrainingConfig,
-    discriminator_config,
-    generator_config,
-)
+from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.encoder_config import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
 
 # Operations for each number that goes in, as in the authors' script.
 DROPOUT = 4  # draw, compare, mask, scale up

@@ -10,7 +10,8 @@ import json
 from collections.abc import Sequence
 
 from electra_tf import flops, model_flops
-from electra_tf.config import EncoderConfig, PretrainingConfig, discriminator_config
+from electra_tf.config import PretrainingConfig, discriminator_config
+from electra_tf.encoder_config import EncoderConfig
 from electra_tf.markdown import markdown_table
 from electra_tf.published_models import (
     INFERENCE_LENGTH,

@@ -10,12 +10,8 @@ Model FLOPs utilization = model FLOPs of a step / (seconds of a step * peak FLOP
 No TensorFlow is imported here.
 """
 
-from electra_tf.config import (
-    EncoderConfig,
-    PretrainingConfig,
-    discriminator_config,
-    generator_config,
-)
+from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.encoder_config import EncoderConfig
 
 # Forward once, backward twice.
 PASSES = 3

@@ -10,16 +10,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config import (
+from electra_tf.config import OPTIMIZERS, PRECISIONS, check_accumulation
+from electra_tf.distribution import TPU, DistributionConfig, distribution_defaults
+from electra_tf.encoder_config import (
     MODEL_SIZES,
-    OPTIMIZERS,
-    PRECISIONS,
     EncoderConfig,
-    check_accumulation,
     encoder_config,
     encoder_settings,
 )
-from electra_tf.distribution import TPU, DistributionConfig, distribution_defaults
 from electra_tf.errors import UserError
 from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
 from electra_tf.options import option

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import keras
 
-from electra_tf.config import EncoderConfig
 from electra_tf.description import Description
+from electra_tf.encoder_config import EncoderConfig
 from electra_tf.tf1_checkpoint import Tf1Variable, encoder_variables
 from finetune.classification.heads import ClassificationHead, MultilabelHead, RegressionHead
 from finetune.config import QA_TASKS

@@ -15,7 +15,7 @@ from finetune.features import FeatureSpec, Row
 from finetune.text_tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
-    from electra_tf.config import EncoderConfig
+    from electra_tf.encoder_config import EncoderConfig
 
 # Name of the split that --predict_file is.
 PREDICT = "predict"

@@ -15,7 +15,7 @@ import safetensors
 import safetensors.numpy
 
 from electra_tf.atomic_files import write_atomically
-from electra_tf.config import EncoderConfig
+from electra_tf.encoder_config import EncoderConfig
 from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import (
     DISCRIMINATOR_HEAD,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from electra_tf.atomic_files import write_atomically
-from electra_tf.config import EncoderConfig
+from electra_tf.encoder_config import EncoderConfig
 from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import ModelCheckpoint
 from electra_tf.interop.kerashub_config import (

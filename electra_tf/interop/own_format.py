@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from electra_tf.atomic_files import write_atomically
-from electra_tf.config import (
-    PretrainingConfig,
-    discriminator_config,
-    encoder_config,
-    generator_config,
-)
+from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
 from electra_tf.description import CONFIG_FILE, Description, load_description
+from electra_tf.encoder_config import encoder_config
 from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import (
     TASK_SCOPE,

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.config import encoder_settings
 from electra_tf.description import load_description
+from electra_tf.encoder_config import encoder_settings
 from electra_tf.errors import UserError
 from electra_tf.interop import huggingface_config, kerashub_config
 from electra_tf.interop.formats import FORMATS, find_format

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf.atomic_files import write_atomically
-from electra_tf.config import HEAD_SIZE, EncoderConfig
+from electra_tf.encoder_config import HEAD_SIZE, EncoderConfig
 from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import (
     TASK_SCOPE,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 
-from electra_tf.config import EncoderConfig
+from electra_tf.encoder_config import EncoderConfig
 from electra_tf.errors import UserError
 from finetune.classification import scorers
 from finetune.classification.examples import InputExample

@@ -22,7 +22,7 @@ from finetune.task import Outputs, Scores, SplitData, Task
 from finetune.text_tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
-    from electra_tf.config import EncoderConfig
+    from electra_tf.encoder_config import EncoderConfig
 
 TRAIN = "train"
 

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from electra_tf.config import EncoderConfig
+from electra_tf.encoder_config import EncoderConfig
 from electra_tf.errors import UserError, nearest_name_hint
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport

@@ -10,8 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config import EncoderConfig
 from electra_tf.encoder import Encoder, EncoderOutput
+from electra_tf.encoder_config import EncoderConfig
 from electra_tf.optimizer import layer_factors
 from electra_tf.tf1_checkpoint import Tf1Variable, encoder_variables, load_tf1_variables
 from finetune.classification.examples import InputExample

@@ -1,0 +1,140 @@
+"""Sizes of encoders, as frozen dataclasses; imports no TensorFlow."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf.errors import UserError, nearest_name_hint
+
+# Hidden size and number of layers of the published models (paper, Table 6).
+MODEL_SIZES = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}
+# Heads are hidden_size / 64 and the intermediate size is 4 * hidden_size, in every
+# published discriminator and generator.
+HEAD_SIZE = 64
+INTERMEDIATE_RATIO = 4
+SMALL_EMBEDDING_SIZE = 128
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Shape of one Transformer encoder, under the names of the authors' BertConfig.
+
+    `embedding_size` differs from `hidden_size` in ELECTRA-small: a projection
+    without activation then stands between the embeddings and the first layer.
+    """
+
+    vocab_size: int = 30522
+    embedding_size: int = 768
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_epsilon: float = 1e-12
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if field.type is int and getattr(self, field.name) < 1:
+                raise UserError(
+                    f"{field.name} must be at least 1, not {getattr(self, field.name)}"
+                )
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"hidden_size ({self.hidden_size}) is not a multiple of num_attention_heads "
+                f"({self.num_attention_heads}): change one of them in --model_hparam_overrides"
+            )
+        if self.hidden_act not in ACTIVATIONS:
+            raise UserError(
+                f"hidden_act must be one of {', '.join(ACTIVATIONS)}, not {self.hidden_act!r}"
+            )
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+
+# What `model_hparam_overrides` may set: the fields of the authors' BertConfig, and the
+# epsilon that they fix and models trained with other programs may not share.
+OVERRIDABLE = tuple(
+    field.name for field in dataclasses.fields(EncoderConfig) if field.name != "embedding_size"
+)
+
+
+def encoder_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, int]:
+    """Returns the fields of an encoder that follow from its width and depth."""
+    return {
+        "hidden_size": hidden_size,
+        "num_hidden_layers": num_hidden_layers,
+        "num_attention_heads": max(1, hidden_size // HEAD_SIZE),
+        "intermediate_size": INTERMEDIATE_RATIO * hidden_size,
+    }
+
+
+def encoder_config(
+    model_size: str,
+    model_hparam_overrides: Mapping[str, Any],
+    *,
+    embedding_size: int,
+    vocab_size: int,
+) -> EncoderConfig:
+    """Returns the shape of an encoder: that of its size, under the overrides.
+
+    Raises:
+        UserError: for an override that is no field of the encoder.
+    """
+    overrides = dict(model_hparam_overrides)
+    for name in overrides:
+        if name not in OVERRIDABLE:
+            raise UserError(
+                f"Unknown key {name!r} in --model_hparam_overrides."
+                + nearest_name_hint(name, OVERRIDABLE)
+            )
+    overrides.setdefault("vocab_size", vocab_size)
+    if overrides["vocab_size"] != vocab_size:
+        raise UserError(
+            f"--vocab_size={vocab_size} but --model_hparam_overrides says "
+            f"vocab_size {overrides['vocab_size']}"
+        )
+    shape = encoder_shape(*MODEL_SIZES[model_size])
+    return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
+
+
+def default_embedding_size(model_size: str, model_hparam_overrides: Mapping[str, Any]) -> int:
+    """Returns the width of the embeddings of a size: 128 for small, else the hidden size."""
+    hidden_size = model_hparam_overrides.get("hidden_size", MODEL_SIZES[model_size][0])
+    return SMALL_EMBEDDING_SIZE if model_size == "small" else hidden_size
+
+
+def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns size, overrides and embedding size: as given, else as a checkpoint has them.
+
+    Overrides and embedding size of the checkpoint count only for its own model size.
+
+    Raises:
+        UserError: for an unknown size.
+    """
+    size = given.get("model_size") or saved.get("model_size") or "small"
+    if size not in MODEL_SIZES:
+        raise UserError(f"--model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r}")
+    saved = saved if size == saved.get("model_size") else {}
+    overrides = {
+        **(saved.get("model_hparam_overrides") or {}),
+        **(given.get("model_hparam_overrides") or {}),
+    }
+    return {
+        "model_size": size,
+        "model_hparam_overrides": overrides,
+        "embedding_size": given.get("embedding_size")
+        or saved.get("embedding_size")
+        or default_embedding_size(size, overrides),
+    }
