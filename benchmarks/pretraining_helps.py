@@ -12,36 +12,31 @@ the seeds, degenerate trials included, and Welch's t-test of the means. Every tr
 model with its optimizer; `--keep_all_models=false` among the flags keeps only the last.
 """
 
-import concurrent.futures
 import dataclasses
 import json
 import math
 import os
 import pathlib
 import shlex
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import scipy.stats
 from absl import flags
 
+from benchmarks.finetuning_runs import LOG_FILE, Run, run_all
 from electra_tf.atomic_files import write_atomically
 from electra_tf.errors import UserError
 from electra_tf.markdown import markdown_table
 from finetune.config import RANDOM_INIT
 from finetune.results import (
-    JSON_SUFFIX,
     UNDEFINED,
     format_metric,
     headline,
-    read_results,
 )
-from finetune.summary import OK, TrialResult, summarize
+from finetune.summary import OK, summarize
 from flags import command_line
-from pretrain_data.progress import format_seconds
 
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of models/ and finetuning_data/.")
 _MODEL_NAME = flags.DEFINE_string("model_name", None, "Pre-trained model, in DATA_DIR/models.")
@@ -65,65 +60,6 @@ _JSON = flags.DEFINE_string(
 )
 
 PRETRAINED, RANDOM = "pretrained", "random"
-PROGRAM = pathlib.Path(__file__).parents[1] / "run_finetuning.py"
-LOG_FILE, FLAGS_FILE = "log.txt", "flags.txt"
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """The fine-tuning of one task from one start.
-
-    Attributes:
-        task: its name.
-        start: `PRETRAINED` or `RANDOM`.
-        folder: of everything it writes.
-        flags: of run_finetuning.py, but for the number of trials.
-    """
-
-    task: str
-    start: str
-    folder: pathlib.Path
-    flags: tuple[str, ...]
-
-    @property
-    def label(self) -> str:
-        """Task and start."""
-        return f"{self.task}, {self.start}"
-
-    def results(self, num_trials: int) -> list[TrialResult] | None:
-        """Returns the trials, or None as long as there are not so many.
-
-        Raises:
-            UserError: they were made with other flags.
-        """
-        made_with = self.folder / FLAGS_FILE
-        if made_with.exists() and made_with.read_text() != self._flags_text:
-            raise UserError(
-                f"{self.folder} was made with other flags: choose another --output_dir, or "
-                f"remove it.\n  there: {made_with.read_text().strip()}\n"
-                f"  now:   {self._flags_text.strip()}"
-            )
-        path = self.folder / "results" / f"{self.task}{JSON_SUFFIX}"
-        trials = read_results(path).trials if path.exists() else []
-        return trials[:num_trials] if len(trials) >= num_trials else None
-
-    def run(self, num_trials: int, environment: dict[str, str]) -> int:
-        """Fine-tunes, and returns the status of the program."""
-        write_atomically(self.folder / FLAGS_FILE, self._flags_text)
-        command = [sys.executable, str(PROGRAM), f"--num_trials={num_trials}", *self.flags]
-        with open(self.folder / LOG_FILE, "a", encoding="utf-8") as log:
-            return subprocess.run(
-                command,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                cwd=PROGRAM.parent,
-                env={**os.environ, **environment},
-            ).returncode
-
-    @property
-    def _flags_text(self) -> str:
-        return shlex.join(self.flags) + "\n"
 
 
 def main() -> int:
@@ -135,7 +71,7 @@ def main() -> int:
     # All are looked at first: a wrong folder is told of before hours of training.
     missing = [run for run in runs if run.results(_NUM_TRIALS.value) is None]
     print(f"{len(runs)} runs, {len(runs) - len(missing)} of them have results", flush=True)
-    failed = run_all(missing)
+    failed = run_all(missing, _NUM_TRIALS.value, _NUM_PROCESSES.value)
     found = compare(runs)
     print_table(found)
     path = _JSON.value or os.path.join(_OUTPUT_DIR.value, "pretraining_helps.json")
@@ -175,26 +111,6 @@ def create_runs() -> list[Run]:
                 ]
             runs.append(Run(task, start, folder, tuple(run_flags)))
     return runs
-
-
-def run_all(runs: Sequence[Run]) -> list[Run]:
-    """Fine-tunes, `--num_processes` at once, and returns the runs that failed."""
-    environment = {}
-    if _NUM_PROCESSES.value > 1:
-        environment = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-
-    def one(run: Run) -> bool:
-        print(f"{run.label}: started, log {run.folder / LOG_FILE}", flush=True)
-        start = time.monotonic()
-        status = run.run(_NUM_TRIALS.value, environment)
-        finished = status == 0 and run.results(_NUM_TRIALS.value) is not None
-        said = "finished" if finished else f"FAILED with status {status}"
-        print(f"{run.label}: {said} in {format_seconds(time.monotonic() - start)}", flush=True)
-        return finished
-
-    with concurrent.futures.ThreadPoolExecutor(_NUM_PROCESSES.value) as pool:
-        finished = list(pool.map(one, runs))
-    return [run for run, good in zip(runs, finished, strict=True) if not good]
 
 
 def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
