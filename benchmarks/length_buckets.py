@@ -32,10 +32,10 @@ from absl import flags
 
 from benchmarks.side_by_side import Child, our_command
 from electra_tf.atomic_files import write_atomically
-from electra_tf.config import PRECISIONS
 from electra_tf.encoder_config import MODEL_SIZES
 from electra_tf.errors import UserError
 from electra_tf.markdown import markdown_table
+from electra_tf.options import PRECISIONS
 from finetune.config import RANDOM_INIT, FinetuningConfig
 from finetune.results import format_metric
 from finetune.summary import TrialResult, summarize

@@ -38,7 +38,7 @@ def create_run(config: PretrainingConfig) -> RandomRun:
     with strategy.scope():
         special = [SPECIAL[name] for name in SpecialTokenIds._fields]
         model = PretrainingModel(config, SpecialTokenIds(*special))
-        optimizer = create_optimizer(config)
+        optimizer = create_optimizer(config, model)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         steps = TrainingSteps(

@@ -8,7 +8,7 @@ one command-line flag of each.
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.distribution import DistributionConfig, distribution_defaults
@@ -20,10 +20,17 @@ from electra_tf.encoder_config import (
     encoder_shape,
 )
 from electra_tf.errors import UserError
-from electra_tf.options import option
-
-PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
-OPTIMIZERS = ("adam", "lamb")
+from electra_tf.options import OPTIMIZERS, PRECISIONS, option
+from electra_tf.pretraining_checks import check_pretraining
+from electra_tf.pretraining_choices import (
+    EMBEDDING_SHARING,
+    GENERATOR_TYPES,
+    MASKING,
+    OBJECTIVES,
+    SHARE_ALL,
+    SHARE_NONE,
+    resolve_choices,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,20 +49,50 @@ class PretrainingConfig(DistributionConfig):
     do_train: bool = option(True, "Pre-train.")
     do_eval: bool = option(False, "Evaluate the newest checkpoint instead of training.")
 
+    objective: str | None = option(
+        None,
+        "What is trained; electra, or what electra_objective and electric_objective ask for, "
+        "if unset.",
+        OBJECTIVES,
+    )
+    objective_hparams: Mapping[str, Any] = option(
+        None,
+        "JSON object of the objective's own hyperparameters (`Hparams` in its module in "
+        "electra_tf/objectives).",
+    )
     electra_objective: bool = option(
         True, "Replaced-token detection; false trains a plain masked language model."
     )
+    electric_objective: bool = option(False, "The same as --objective=electric.")
     gen_weight: float = option(1.0, "Weight of the generator's loss.")
     disc_weight: float = option(50.0, "Weight of the discriminator's loss.")
     mask_prob: float = option(0.15, "Share of the tokens that is masked; 0.25 for large.")
     max_predictions_per_seq: int | None = option(
         None, "Masked positions a sequence at most; int((mask_prob + 0.005) * length) if unset."
     )
+    mask_prob_end: float | None = option(
+        None, "Share that mask_prob has become, linearly, at the last step; mask_prob if unset."
+    )
+    masking: str = option("token", "What is masked together, or more often.", MASKING)
+    masking_hparams: Mapping[str, Any] = option(
+        None,
+        "JSON object of the masking's own hyperparameters (`Hparams` in its module in "
+        "electra_tf/masking).",
+    )
     masking_with_replacement: bool = option(
         False, "Draw masked positions with replacement, as the authors' code does."
     )
+    span_boundary_weight: float = option(
+        0.0,
+        "Weight of SpanBERT's span-boundary objective beside the masked language model; 0 "
+        "leaves it out.",
+    )
 
     learning_rate: float = option(5e-4, "Peak learning rate; 2e-4 for base and large.")
+    generator_learning_rate: float | None = option(
+        None,
+        "Peak learning rate of what the generator alone owns; learning_rate if unset.",
+    )
     optimizer: str = option("adam", "The authors' Adam, or LAMB for large batches.", OPTIMIZERS)
     lr_decay_power: float = option(1.0, "Power of the polynomial decay; 1 is linear.")
     weight_decay_rate: float = option(0.01, "Decoupled decay of all but LayerNorm and biases.")
@@ -81,7 +118,20 @@ class PretrainingConfig(DistributionConfig):
     do_lower_case: bool = option(True, "The records hold lower-cased text.")
     strip_accents: bool = option(True, "The records hold text without accents.")
 
-    uniform_generator: bool = option(False, "Replace tokens uniformly at random.")
+    generator_type: str | None = option(
+        None,
+        "Where replacements come from; masked_lm, or what uniform_generator and "
+        "two_tower_generator ask for, if unset.",
+        GENERATOR_TYPES,
+    )
+    uniform_generator: bool = option(False, "The same as --generator_type=uniform.")
+    two_tower_generator: bool = option(False, "The same as --generator_type=two_tower.")
+    embedding_sharing: str | None = option(
+        None,
+        "What generator and discriminator share; embeddings, or what untied_generator and "
+        "untied_generator_embeddings ask for, if unset.",
+        EMBEDDING_SHARING,
+    )
     untied_generator: bool = option(True, "False ties all weights of the two models.")
     untied_generator_embeddings: bool = option(
         False, "Give the generator token, position and segment embeddings of its own."
@@ -92,6 +142,15 @@ class PretrainingConfig(DistributionConfig):
     temperature: float = option(1.0, "Temperature of the generator's samples.")
 
     max_seq_length: int = option(128, "Tokens a sequence; that of the records.")
+    length_curriculum: Sequence[int] = option(
+        (),
+        "Shorter lengths to begin with, such as 128 for a model that ends at 512. Their "
+        "records lie in DATA_DIR/pretrain_tfrecords_LENGTH, or where --pretrain_tfrecords "
+        "says with {length} in it.",
+    )
+    length_curriculum_share: float = option(
+        0.9, "Share of the steps that are run at the shorter lengths, each as many."
+    )
     train_batch_size: int = option(128, "Sequences a step, over all devices.")
     eval_batch_size: int = option(128, "Sequences a step of evaluation.")
     num_eval_steps: int = option(100, "Batches of one evaluation, at most.")
@@ -140,6 +199,8 @@ class PretrainingConfig(DistributionConfig):
                 raise UserError(f"--{name} is required")
         derived: dict[str, Any] = {
             "model_hparam_overrides": {},
+            "objective_hparams": {},
+            "masking_hparams": {},
             **distribution_defaults(given),
         }
         if given.get("debug"):
@@ -167,7 +228,7 @@ class PretrainingConfig(DistributionConfig):
             from electra_tf.interop.settings import initial_settings
 
             given |= initial_settings(given, model_dir)
-        merged = {**derived, **given}
+        merged = {**derived, **given, **resolve_choices(given)}
         size = merged.get("model_size", "small")
         if size not in MODEL_SIZES:
             raise UserError(
@@ -178,84 +239,20 @@ class PretrainingConfig(DistributionConfig):
         )
         if "max_predictions_per_seq" not in merged:
             # The authors' rule: 19 positions at 128 tokens and 15 %.
-            share = merged.get("mask_prob", 0.15) + 0.005
+            largest = max(merged.get("mask_prob", 0.15), merged.get("mask_prob_end", 0.0))
+            share = largest + 0.005
             length = merged.get("max_seq_length", 128)
             merged["max_predictions_per_seq"] = max(1, int(share * length))
         merged.setdefault("log_steps", merged.get("iterations_per_loop", 200))
+        merged["length_curriculum"] = tuple(merged.get("length_curriculum", ()))
         config = cls(**merged)
-        config._check()
+        check_pretraining(config, discriminator_config(config))
+        generator_config(config)  # refuses shares that leave nothing
         return config
-
-    def _check(self) -> None:
-        for name in (
-            "max_predictions_per_seq",
-            "iterations_per_loop",
-            "log_steps",
-            "save_checkpoints_steps",
-            "num_train_steps",
-            "num_eval_steps",
-            "max_seq_length",
-            "train_batch_size",
-            "gradient_accumulation_steps",
-            "eval_batch_size",
-            "temperature",
-            "generator_layers",
-            "generator_hidden_size",
-            "clip_norm",
-            "shuffle_buffer_size",
-        ):
-            if not getattr(self, name) > 0:
-                raise UserError(f"--{name} must be positive, not {getattr(self, name)}")
-        for name in (
-            "num_warmup_steps",
-            "learning_rate",
-            "weight_decay_rate",
-            "keep_checkpoint_max",
-            "seed",
-        ):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"--{name} must not be negative, it is {getattr(self, name)}")
-        if not 0 < self.mask_prob < 1:
-            raise UserError(f"--mask_prob must lie between 0 and 1, not {self.mask_prob}")
-        for name, choices in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
-                )
-        check_accumulation(self.train_batch_size, self.gradient_accumulation_steps)
-        self.check_distribution()
-        if self.do_train == self.do_eval:
-            raise UserError(
-                "Exactly one of --do_train and --do_eval must be true; "
-                f"both are {str(self.do_train).lower()}"
-            )
-        if self.uniform_generator and not (self.electra_objective and self.untied_generator):
-            raise UserError(
-                "--uniform_generator has no weights to train or tie: it needs "
-                "--electra_objective=true and --untied_generator=true"
-            )
-        longest = discriminator_config(self).max_position_embeddings
-        if self.max_seq_length > longest:
-            raise UserError(
-                f"--max_seq_length={self.max_seq_length} exceeds the model's {longest} "
-                "position embeddings: raise max_position_embeddings in "
-                "--model_hparam_overrides"
-            )
-        generator_config(self)
 
     def to_json(self) -> str:
         """Returns all hyperparameters as indented JSON."""
         return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
-
-
-def check_accumulation(batch_size: int, gradient_accumulation_steps: int) -> None:
-    """Raises UserError unless a batch can be split into the parts that are asked for."""
-    if batch_size % gradient_accumulation_steps:
-        raise UserError(
-            f"--train_batch_size={batch_size} is not a multiple of "
-            f"--gradient_accumulation_steps={gradient_accumulation_steps}: a batch is computed "
-            "in that many equal parts"
-        )
 
 
 def discriminator_config(config: PretrainingConfig) -> EncoderConfig:
@@ -276,11 +273,11 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
     """Returns the generator's shape: shares of the discriminator's width and depth.
 
     Heads and intermediate size follow from the generator's own width, whatever the
-    overrides say of the discriminator's (as in the authors' code). With
-    `untied_generator_embeddings` its embeddings are as wide as its hidden layers.
+    overrides say of the discriminator's (as in the authors' code). With embeddings of
+    its own these are as wide as its hidden layers.
     """
     discriminator = discriminator_config(config)
-    if not config.untied_generator:
+    if config.embedding_sharing == SHARE_ALL:
         return discriminator
     hidden_size = round(config.generator_hidden_size * discriminator.hidden_size)
     layers = round(config.generator_layers * discriminator.num_hidden_layers)
@@ -293,7 +290,20 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
     return dataclasses.replace(
         discriminator,
         embedding_size=(
-            hidden_size if config.untied_generator_embeddings else discriminator.embedding_size
+            hidden_size
+            if config.embedding_sharing == SHARE_NONE
+            else discriminator.embedding_size
         ),
         **encoder_shape(hidden_size, layers),
     )
+
+
+def max_predictions(config: PretrainingConfig, seq_length: int | None) -> int:
+    """Returns the masked positions of a sequence at most.
+
+    Shorter sequences than `max_seq_length` (of a length curriculum) have as many fewer;
+    None stands for a length that is not known beforehand.
+    """
+    if seq_length is None or seq_length >= config.max_seq_length:
+        return config.max_predictions_per_seq
+    return max(1, round(config.max_predictions_per_seq * seq_length / config.max_seq_length))

@@ -172,3 +172,13 @@ def check_batch_size(
             f"{flag}={batch_size} counts the examples over all devices and cannot be shared "
             f"evenly among {num_replicas} replicas{each}: pass {' or '.join(choices)}"
         )
+
+
+def check_accumulation(batch_size: int, gradient_accumulation_steps: int) -> None:
+    """Raises UserError unless a batch can be split into the parts that are asked for."""
+    if batch_size % gradient_accumulation_steps:
+        raise UserError(
+            f"--train_batch_size={batch_size} is not a multiple of "
+            f"--gradient_accumulation_steps={gradient_accumulation_steps}: a batch is computed "
+            "in that many equal parts"
+        )

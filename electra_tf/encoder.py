@@ -7,16 +7,13 @@ import keras
 import tensorflow as tf
 
 from electra_tf import random_bits
+from electra_tf.embeddings import DisentangledEmbeddings, Embeddings
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.layers import (
-    LayerNorm,
-    Linear,
-    TransformerLayer,
-    initializer,
-    norm_dropout,
-)
+from electra_tf.layers import Linear, TransformerLayer
 
 DROPOUTS_PER_LAYER = 3
+# What a position attends to: all others, those before it, or those after it; and itself.
+BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT = "bidirectional", "left_to_right", "right_to_left"
 
 
 class EncoderOutput(NamedTuple):
@@ -24,57 +21,6 @@ class EncoderOutput(NamedTuple):
 
     embedding_output: tf.Tensor
     sequence_output: tf.Tensor
-
-
-class Embeddings(keras.layers.Layer):
-    """Token, position and segment embeddings, summed and normalized.
-
-    One instance serves generator and discriminator where their embeddings are tied.
-    """
-
-    def __init__(self, config: EncoderConfig, **kwargs) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.config = config
-
-        def table(rows: int, name: str) -> keras.Variable:
-            return self.add_weight(
-                shape=(rows, config.embedding_size),
-                initializer=initializer(config),
-                autocast=False,
-                name=name,
-            )
-
-        self.word_embeddings = table(config.vocab_size, "word_embeddings")
-        self.position_embeddings = table(config.max_position_embeddings, "position_embeddings")
-        self.token_type_embeddings = table(config.type_vocab_size, "token_type_embeddings")
-        with keras.name_scope(self.name):
-            self.norm = LayerNorm(config.embedding_size, config, name="LayerNorm")
-        self.built = True
-
-    def call(
-        self, input_ids: tf.Tensor, segment_ids: tf.Tensor, dropout_key: tf.Tensor | None = None
-    ) -> tf.Tensor:
-        """Returns [batch, seq, embedding] in the compute dtype.
-
-        Args:
-            input_ids: int32 [batch, seq].
-            segment_ids: int32 [batch, seq], 0 or 1.
-            dropout_key: uint32 [2]; None leaves dropout out.
-        """
-        words = tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
-        positions = self.position_embeddings[: tf.shape(input_ids)[1]]
-        # A product with one-hot rows: the gradient of a gather from two rows is slow.
-        segments = tf.one_hot(segment_ids, self.config.type_vocab_size)
-        segments = tf.einsum("bls,se->ble", segments, self.token_type_embeddings)
-        x = norm_dropout(
-            words + positions + segments,
-            self.norm.gamma,
-            self.norm.beta,
-            tf.zeros([2], tf.uint32) if dropout_key is None else dropout_key,
-            rate=0.0 if dropout_key is None else self.config.hidden_dropout_prob,
-            epsilon=self.config.layer_norm_epsilon,
-        )
-        return tf.cast(x, self.compute_dtype)
 
 
 class Encoder(keras.layers.Layer):
@@ -86,19 +32,22 @@ class Encoder(keras.layers.Layer):
         rematerialize: keep only the inputs of each layer for the backward pass, which
             computes the rest anew (Chen et al. 2016, "Training deep nets with sublinear
             memory cost").
+        direction: `BIDIRECTIONAL`, or one of `LEFT_TO_RIGHT` and `RIGHT_TO_LEFT`.
     """
 
     def __init__(
         self,
         config: EncoderConfig,
-        embeddings: Embeddings | None = None,
+        embeddings: Embeddings | DisentangledEmbeddings | None = None,
         *,
         rematerialize: bool = False,
+        direction: str = BIDIRECTIONAL,
         **kwargs,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.config = config
         self.rematerialize = rematerialize
+        self.direction = direction
         with keras.name_scope(self.name):
             self.embeddings = embeddings or Embeddings(
                 config, dtype=self.dtype_policy, name="embeddings"
@@ -156,8 +105,19 @@ class Encoder(keras.layers.Layer):
         if self.embeddings_project is not None:
             x = self.embeddings_project(x)
         embedding_output = x
-        mask = tf.cast(input_mask, tf.float32)
+        mask = _attention_mask(input_mask, self.direction)
         for layer, keys in zip(self.encoder_layers, layer_keys, strict=True):
             run = functools.partial(layer, input_mask=mask, dropout_keys=keys)
             x = tf.recompute_grad(run)(x) if self.rematerialize else run(x)
         return EncoderOutput(embedding_output, x)
+
+
+def _attention_mask(input_mask: tf.Tensor, direction: str) -> tf.Tensor:
+    """Returns float32 [batch, seq], or [batch, seq, seq] where it depends on the query."""
+    mask = tf.cast(input_mask, tf.float32)
+    if direction == BIDIRECTIONAL:
+        return mask
+    positions = tf.range(tf.shape(input_mask)[1])
+    query, key = positions[:, None], positions[None, :]
+    visible = key <= query if direction == LEFT_TO_RIGHT else key >= query
+    return mask[:, None, :] * tf.cast(visible, tf.float32)

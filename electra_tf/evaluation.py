@@ -15,6 +15,7 @@ from electra_tf.train_step import SumsOnDevice
 
 # Another stream than training's, so that evaluation masks alike at every step.
 EVALUATION_SEED = 0x5EED
+_TERM = "term/"
 
 
 class Evaluator:
@@ -24,15 +25,23 @@ class Evaluator:
         self._model = model
         self._strategy = strategy
         self._sums = SumsOnDevice()
+        self._coefficients: dict[str, float] = {}
         self._run = tf.function(self._run_batch, autograph=False)
 
     def run(self, batches: Iterable, num_batches: int) -> dict[str, float]:
-        """Returns the metrics of at most `num_batches` batches."""
+        """Returns the metrics of at most `num_batches` batches.
+
+        `loss` is the objective, and `<term>_loss` each of its terms, without dropout.
+        """
         for index, features in enumerate(batches):
             if index == num_batches:
                 break
             self._run(features, tf.constant(index, tf.int64))
-        return metrics.finalize(self._sums.read_and_reset())
+        values = metrics.finalize(self._sums.read_and_reset())
+        terms = {name: values.pop(f"{_TERM}{name}") for name in self._coefficients}
+        loss = sum(self._coefficients[name] * mean for name, mean in terms.items())
+        losses = {f"{name}_loss": mean for name, mean in terms.items()}
+        return {"loss": loss, **losses, **values}
 
     def _run_batch(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> None:
         per_replica = self._strategy.run(self._replica_batch, args=(features, index))
@@ -52,12 +61,11 @@ class Evaluator:
             dropout=False,
         )
         output = self._model(features, randomness=randomness)
-        return self._model.metric_sums(output)
-
-
-def total_loss(values: Mapping[str, float], gen_weight: float, disc_weight: float) -> float:
-    """Returns the objective from the means over tokens that an evaluation gives."""
-    return gen_weight * values["masked_lm_loss"] + disc_weight * values.get("disc_loss", 0.0)
+        sums = self._model.metric_sums(output)
+        for name, term in output.terms.items():
+            self._coefficients[name] = term.coefficient
+            sums[_TERM + name] = tf.stack([term.loss * term.weight, term.weight])
+        return sums
 
 
 def write_results(

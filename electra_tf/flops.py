@@ -7,14 +7,13 @@ with one-hot rows. Two terms are smaller than they should be, and stay so for th
 published numbers: the LayerNorm after attention counts as one of a single unit, and the
 attention's values and output count hidden_size where heads * head_size is meant, which
 differs in T5 alone. See `electra_tf.model_flops` for what the hardware has to multiply.
-
-No TensorFlow is imported here.
 """
 
 import dataclasses
 
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.config import PretrainingConfig
 from electra_tf.encoder_config import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
+from electra_tf.model_parts import model_parts
 
 # Operations for each number that goes in, as in the authors' script.
 DROPOUT = 4  # draw, compare, mask, scale up
@@ -111,11 +110,15 @@ class Transformer:
             per_token += 2 * self.hidden_size * size + self.hidden_size
         return self.seq_length * per_token
 
-    def vocabulary_head(self) -> float:
-        """Prediction of words at `output_share` of the tokens."""
+    def vocabulary_head(self, input_size: int | None = None) -> float:
+        """Prediction of words at `output_share` of the tokens.
+
+        Args:
+            input_size: width of what they are predicted from, if not the hidden size.
+        """
         size = self.embedding_size
         per_token = (
-            2 * self.hidden_size * size
+            2 * (input_size or self.hidden_size) * size
             + (1 + ACTIVATION + LAYER_NORM) * size
             + 2 * size * self.vocab_size
             + (SOFTMAX + 2) * self.vocab_size  # the 2 looks up the target's probability
@@ -155,22 +158,24 @@ def train_flops_by_part(config: PretrainingConfig) -> dict[str, float]:
         FLOPs by part of the model, in the order in which the parts run; those that the
         objective does not have are left out.
     """
-    length, positions = config.max_seq_length, config.max_predictions_per_seq
-    share = {"output_share": positions / length}
-    discriminator = Transformer.of(discriminator_config(config), length, **share)
-    generator = Transformer.of(generator_config(config), length, **share)
-    forward_and_backward = 2 * config.train_batch_size
+    length = config.max_seq_length
     parts: dict[str, float] = {}
-    if not config.electra_objective:
-        parts["masked LM"] = forward_and_backward * discriminator.encoder()
-        parts["masked LM head"] = forward_and_backward * discriminator.vocabulary_head()
-        return parts
-    if not config.uniform_generator:
-        parts["generator"] = forward_and_backward * generator.encoder()
-        parts["generator head"] = forward_and_backward * generator.vocabulary_head()
-    parts["sampling"] = config.train_batch_size * SAMPLING * positions * config.vocab_size
-    parts["discriminator"] = forward_and_backward * discriminator.encoder()
-    parts["discriminator head"] = forward_and_backward * discriminator.binary_head()
+    for part in model_parts(config):
+        rows = config.train_batch_size * part.share_of_steps
+        model = Transformer.of(
+            part.encoder, length, output_share=part.vocabulary_positions / length
+        )
+        passes = (2 if part.is_trained else 1) * rows
+        head = 0.0
+        if part.vocabulary_positions:
+            head += passes * model.vocabulary_head(part.vocabulary_inputs)
+        if part.binary_positions:
+            head += passes * model.binary_head() * part.binary_positions / length
+        if part.samples:
+            parts["sampling"] = rows * SAMPLING * part.samples * config.vocab_size
+        parts[part.name] = passes * model.encoder()
+        if head:
+            parts[f"{part.name} head"] = head
     return parts
 
 

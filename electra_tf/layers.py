@@ -99,7 +99,7 @@ class TransformerLayer(keras.layers.Layer):
 
         Args:
             x: [batch, seq, hidden] in the compute dtype.
-            input_mask: float32 [batch, seq], 1 on real tokens.
+            input_mask: float32 [batch, seq] or [batch, seq, seq], 1 on what is attended to.
             dropout_keys: uint32 [3, 2], one key for each dropout; None leaves it out.
         """
         config = self.config
@@ -236,12 +236,14 @@ def attention_softmax(
 
     Args:
         scores: [batch, heads, seq, seq].
-        input_mask: float32 [batch, seq], 0 on keys to leave out.
+        input_mask: float32 [batch, seq], 0 on keys to leave out; or [batch, seq, seq], 0 on
+            keys (last axis) that a query leaves out.
         key: uint32 [2], of the dropout.
         rate: probability of dropping one attention probability.
     """
     # Two new axes in one slice are more than LiteRT knows.
-    bias = tf.expand_dims((1.0 - input_mask)[:, None] * MASKED_SCORE, axis=1)
+    by_query = input_mask if input_mask.shape.rank == 3 else input_mask[:, None]
+    bias = tf.expand_dims((1.0 - by_query) * MASKED_SCORE, axis=1)
     probs = tf.nn.softmax(_float32(scores) + bias)
     return tf.cast(random_bits.dropout(probs, rate, key), scores.dtype)
 

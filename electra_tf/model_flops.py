@@ -6,12 +6,11 @@ appendix B). Embeddings are looked up for free, elementwise work is left out, an
 whatever an implementation computes twice or for nothing; padding counts as tokens do.
 
 Model FLOPs utilization = model FLOPs of a step / (seconds of a step * peak FLOPs a second).
-
-No TensorFlow is imported here.
 """
 
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.config import PretrainingConfig
 from electra_tf.encoder_config import EncoderConfig
+from electra_tf.model_parts import model_parts
 
 # Forward once, backward twice.
 PASSES = 3
@@ -29,20 +28,16 @@ def encoder_model_flops(encoder: EncoderConfig, seq_length: int) -> int:
 
 def model_flops_per_step(config: PretrainingConfig) -> int:
     """Returns the FLOPs of one pre-training step over the whole batch."""
-    encoder, length = discriminator_config(config), config.max_seq_length
-    full_size = encoder_model_flops(encoder, length)
-    if not config.electra_objective:
-        forward = full_size + _vocabulary_head(config, encoder)
-    else:
-        binary_head = (
-            2 * length * (encoder.hidden_size * encoder.hidden_size + encoder.hidden_size)
-        )
-        forward = full_size + binary_head
-        if not config.uniform_generator:
-            generator = generator_config(config)
-            forward += encoder_model_flops(generator, length)
-            forward += _vocabulary_head(config, generator)
-    return PASSES * config.train_batch_size * forward
+    total = 0.0
+    for part in model_parts(config):
+        forward = encoder_model_flops(part.encoder, config.max_seq_length)
+        hidden = part.encoder.hidden_size
+        inputs = part.vocabulary_inputs or hidden
+        per_word = part.encoder.embedding_size * (inputs + part.encoder.vocab_size)
+        forward += 2 * part.vocabulary_positions * per_word
+        forward += 2 * part.binary_positions * (hidden * hidden + hidden)
+        total += (PASSES if part.is_trained else 1) * part.share_of_steps * forward
+    return round(config.train_batch_size * total)
 
 
 def finetuning_model_flops_per_step(
@@ -50,8 +45,3 @@ def finetuning_model_flops_per_step(
 ) -> int:
     """Returns the FLOPs of one fine-tuning step without the tasks' heads."""
     return PASSES * batch_size * encoder_model_flops(encoder, seq_length)
-
-
-def _vocabulary_head(config: PretrainingConfig, encoder: EncoderConfig) -> int:
-    per_position = encoder.embedding_size * (encoder.hidden_size + encoder.vocab_size)
-    return 2 * config.max_predictions_per_seq * per_position

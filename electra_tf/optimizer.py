@@ -13,11 +13,16 @@ with the same exceptions and factors.
 
 import functools
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config import PretrainingConfig
+
+if TYPE_CHECKING:
+    from electra_tf.pretraining_model import PretrainingModel
 
 BETA_1 = 0.9
 BETA_2 = 0.999
@@ -77,6 +82,30 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
             "power": self.power,
             "first_update": self.first_update,
         }
+
+
+class StagedSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Schedules one after another, each from its own first update on.
+
+    Args:
+        schedules: each runs for its `num_train_steps`.
+    """
+
+    def __init__(self, schedules: Sequence[WarmupPolynomialDecay]) -> None:
+        self.schedules = list(schedules)
+
+    def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
+        """Returns the float32 rate of the update after `step` finished ones of all stages."""
+        step = tf.convert_to_tensor(step)
+        rate, start = self.schedules[0](step), self.schedules[0].num_train_steps
+        for schedule in self.schedules[1:]:
+            rate = tf.where(step < start, rate, schedule(step - start))
+            start += schedule.num_train_steps
+        return rate
+
+    def get_config(self) -> dict:
+        """Returns the constructor's arguments."""
+        return {"schedules": self.schedules}
 
 
 class ElectraAdam(keras.optimizers.Optimizer):
@@ -263,25 +292,39 @@ def layer_factors(
     return factors
 
 
-def create_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
-    """Returns the optimizer and schedule of pre-training."""
-    schedule = WarmupPolynomialDecay(
-        learning_rate=config.learning_rate,
-        num_train_steps=config.num_train_steps,
-        warmup_steps=config.num_warmup_steps,
-        power=config.lr_decay_power,
-    )
+def create_optimizer(
+    config: PretrainingConfig, model: "PretrainingModel"
+) -> keras.optimizers.Optimizer:
+    """Returns the optimizer of a pre-training model; the schedule begins anew in each stage."""
+    schedules = [
+        WarmupPolynomialDecay(
+            learning_rate=config.learning_rate,
+            num_train_steps=stage.num_steps,
+            warmup_steps=config.num_warmup_steps,
+            power=config.lr_decay_power,
+        )
+        for stage in model.objective.stages()
+    ]
+    factors = None
+    if config.generator_learning_rate is not None and config.learning_rate:
+        factor = config.generator_learning_rate / config.learning_rate
+        own = model.generator_paths
+        factors = {
+            variable.path: factor if variable.path in own else 1.0
+            for variable in model.trainable_variables
+        }
     return make_optimizer(
         config.optimizer,
-        schedule,
+        schedules[0] if len(schedules) == 1 else StagedSchedule(schedules),
         weight_decay_rate=config.weight_decay_rate,
+        factors=factors,
         precision=config.precision,
     )
 
 
 def make_optimizer(
     name: str,
-    schedule: WarmupPolynomialDecay,
+    schedule: keras.optimizers.schedules.LearningRateSchedule,
     *,
     weight_decay_rate: float,
     factors: dict[str, float] | None = None,
@@ -308,6 +351,13 @@ def last_learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
     """Returns the learning rate of the newest update, for an optimizer with a schedule."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     return float(inner._learning_rate(max(0, int(tf.convert_to_tensor(inner.iterations)) - 1)))
+
+
+def reset_moments(optimizer: keras.optimizers.Optimizer) -> None:
+    """Sets the moments of all variables to zero; the step and a loss scale go on."""
+    for variable in optimizer.variables:
+        if len(variable.shape):
+            variable.assign(tf.zeros_like(variable))
 
 
 def reset_optimizer(optimizer: keras.optimizers.Optimizer) -> None:

@@ -10,35 +10,64 @@ from electra_tf import random_bits
 from electra_tf.pretrain_helpers import PretrainInputs
 
 
+class ClozeOutput(NamedTuple):
+    """A two-tower generator's predictions of all tokens.
+
+    `logits` [batch, seq, vocab] in the compute dtype, `per_token_loss` float32, `preds`
+    int32 and `weights` float32 [batch, seq] (1 on what is predicted), `loss` float32
+    scalar, the weighted mean.
+    """
+
+    logits: tf.Tensor
+    per_token_loss: tf.Tensor
+    preds: tf.Tensor
+    weights: tf.Tensor
+    loss: tf.Tensor
+
+
 class MaskedLMOutput(NamedTuple):
     """Predictions at the masked positions.
 
     `logits` [batch, n, vocab] in the compute dtype, `per_example_loss` float32 and
-    `preds` int32 [batch, n], `loss` float32 scalar, the weighted mean.
+    `preds` int32 [batch, n], `loss` float32 scalar, the weighted mean. A generator adds
+    `states` [batch, n, hidden], what it predicted from; a two-tower one `cloze`; the
+    span-boundary objective `span_boundary_loss`, a float32 scalar.
     """
 
     logits: tf.Tensor
     per_example_loss: tf.Tensor
     preds: tf.Tensor
     loss: tf.Tensor
+    states: tf.Tensor | None = None
+    cloze: ClozeOutput | None = None
+    span_boundary_loss: tf.Tensor | None = None
 
 
 class FakeData(NamedTuple):
-    """`inputs` with sampled tokens, `is_fake_tokens` and `sampled_token_ids`, all int32."""
+    """`inputs` with sampled tokens in place of the masked ones; everything is int32.
+
+    `is_fake_tokens` [batch, seq] is 1 where the token changed, `written` where a sample was
+    put, and `sampled_token_ids` [batch, n] are the samples.
+    """
 
     inputs: PretrainInputs
     is_fake_tokens: tf.Tensor
     sampled_token_ids: tf.Tensor
+    written: tf.Tensor
 
 
 class DiscriminatorOutput(NamedTuple):
-    """`logits`, `probs` float32 and `preds` int32 [batch, seq]; `per_example_loss` [batch]."""
+    """`logits`, `probs` float32 and `preds` int32 [batch, seq]; `per_example_loss` [batch].
+
+    `loss` is the mean over the tokens whose `weights`, float32 [batch, seq], are 1.
+    """
 
     logits: tf.Tensor
     probs: tf.Tensor
     preds: tf.Tensor
     per_example_loss: tf.Tensor
     loss: tf.Tensor
+    weights: tf.Tensor
 
 
 class LossTerm(NamedTuple):
@@ -56,13 +85,19 @@ class LossTerm(NamedTuple):
 
 
 class PretrainingOutput(NamedTuple):
-    """What an objective returns: its loss terms by name, and what led to them."""
+    """What an objective returns: its loss terms by name, and what led to them.
+
+    `full_size_lm` are the predictions of words by the full-size encoder beside a generator,
+    and `extra` what an objective keeps for its own metrics.
+    """
 
     terms: dict[str, LossTerm]
     inputs: PretrainInputs
     masked_lm: MaskedLMOutput | None = None
     fake_data: FakeData | None = None
     discriminator: DiscriminatorOutput | None = None
+    full_size_lm: MaskedLMOutput | None = None
+    extra: Mapping[str, tf.Tensor] = {}
 
     @property
     def losses(self) -> dict[str, tf.Tensor]:

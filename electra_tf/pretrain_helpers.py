@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from electra_tf import random_bits
 from electra_tf.fused import fused
+from electra_tf.masking.token import TokenMasking
+from electra_tf.masking_strategy import MaskingStrategy, NoHparams
 
 # Share of the masked positions that show [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85
@@ -13,6 +15,7 @@ MASK_TOKEN_PROB = 0.85
 DISALLOWED_LOGIT = 1000.0
 # Guards of the authors' Gumbel transform.
 GUMBEL_EPSILON = 1e-9
+EACH_TOKEN = TokenMasking(NoHparams(), None)
 
 
 class SpecialTokenIds(NamedTuple):
@@ -85,7 +88,7 @@ def candidates_mask(
 
 
 def num_to_predict(
-    input_mask: tf.Tensor, mask_prob: float, max_predictions_per_seq: int
+    input_mask: tf.Tensor, mask_prob: tf.Tensor | float, max_predictions_per_seq: int
 ) -> tf.Tensor:
     """Returns int32 [batch]: positions to mask, from the number of real tokens.
 
@@ -101,16 +104,17 @@ def mask(
     special: SpecialTokenIds,
     key: tf.Tensor,
     *,
-    mask_prob: float,
+    mask_prob: tf.Tensor | float,
     max_predictions_per_seq: int,
+    strategy: MaskingStrategy = EACH_TOKEN,
     with_replacement: bool = False,
     first_example: tf.Tensor | int = 0,
 ) -> PretrainInputs:
     """Masks a random share of each sequence (paper, section 2.1).
 
-    Positions are drawn without replacement, each candidate alike: the first `k` in
-    the order of random numbers. A row with fewer candidates than slots masks them
-    all; a row without any has weights of 0 throughout.
+    Positions are drawn without replacement: the first ones in the strategy's order. A row
+    with fewer candidates than slots masks them all; a row without any has weights of 0
+    throughout.
 
     Args:
         inputs: a batch; its masked_lm_* are ignored.
@@ -118,7 +122,8 @@ def mask(
         key: uint32 [2], of the stream.
         mask_prob: share of the real tokens.
         max_predictions_per_seq: slots a sequence.
-        with_replacement: draw with replacement, as the authors' code does.
+        strategy: says which positions come first.
+        with_replacement: draw each token with replacement, as the authors' code does.
         first_example: index of row 0 within the batch over all replicas.
 
     Returns:
@@ -141,15 +146,16 @@ def mask(
         positions = tf.searchsorted(order, rank + 1, side="left")
     else:
         wanted = tf.minimum(wanted, available)
-        noise = random_bits.uniform(
-            position_key, random_bits.counters([batch, length], first_example)
-        )
-        noise = tf.where(candidates, noise, -1.0)
+        order = strategy.order(inputs.input_ids, candidates, position_key, first_example)
+        lowest = order.priority.dtype.min
+        priority = tf.where(candidates, order.priority, lowest)
         # A sequence shorter than the slots is padded: top_k needs as many columns.
-        noise = tf.pad(
-            noise, [[0, 0], [0, tf.maximum(slots - length, 0)]], constant_values=-1.0
+        priority = tf.pad(
+            priority, [[0, 0], [0, tf.maximum(slots - length, 0)]], constant_values=lowest
         )
-        positions = tf.math.top_k(noise, slots).indices
+        positions = tf.math.top_k(priority, slots).indices
+        if order.units is not None:
+            wanted = _whole_units(positions, order.units, candidates, wanted)
     weights = tf.cast(tf.range(slots)[None, :] < wanted[:, None], tf.float32)
     used = tf.cast(weights, tf.int32)
     positions = tf.ensure_shape(positions * used, [None, slots])
@@ -166,6 +172,43 @@ def mask(
         masked_lm_ids=ids,
         masked_lm_weights=weights,
     )
+
+
+def _whole_units(
+    positions: tf.Tensor, units: tf.Tensor, candidates: tf.Tensor, wanted: tf.Tensor
+) -> tf.Tensor:
+    """Returns how many positions to mask so that the last unit is masked whole or not at all.
+
+    A first unit that is larger than what is wanted is masked in part.
+
+    Args:
+        positions: int32 [batch, slots], in the order of masking; a unit's lie side by side.
+        units: int32 [batch, seq].
+        candidates: bool [batch, seq].
+        wanted: int32 [batch].
+    """
+    length = tf.shape(units)[1]
+    slots = tf.range(tf.shape(positions)[1])
+    position = tf.minimum(positions, length - 1)  # of slots beyond the sequence
+    # The last position of each unit that may be masked.
+    row = tf.range(tf.shape(units)[0])[:, None] * length
+    last = tf.math.unsorted_segment_max(
+        tf.where(candidates, tf.range(length)[None, :], -1),
+        row + units,
+        tf.shape(units)[0] * length,
+    )
+    last = tf.gather(last, row + tf.gather(units, position, batch_dims=1))
+    ends = slots[None, :] + last - position  # slot of the unit's last position
+    fits = tf.maximum(slots[None, :], ends) < wanted[:, None]
+    whole = tf.reduce_sum(tf.cast(fits, tf.int32), axis=-1)
+    return tf.where(whole > 0, whole, wanted)
+
+
+def masked_positions(inputs: PretrainInputs) -> tf.Tensor:
+    """Returns float32 [batch, seq], 1 on the positions that are masked."""
+    length = tf.shape(inputs.input_ids)[1]
+    hits = tf.one_hot(inputs.masked_lm_positions, length) * inputs.masked_lm_weights[..., None]
+    return tf.reduce_max(hits, axis=1)
 
 
 def unmask(inputs: PretrainInputs) -> PretrainInputs:

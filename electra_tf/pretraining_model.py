@@ -3,12 +3,20 @@
 import keras
 import tensorflow as tf
 
-from electra_tf import objectives, pretrain_helpers
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
-from electra_tf.encoder import Embeddings, Encoder
+from electra_tf import pretrain_helpers
+from electra_tf.config import (
+    PretrainingConfig,
+    discriminator_config,
+    generator_config,
+    max_predictions,
+)
+from electra_tf.errors import UserError
 from electra_tf.fused import fused
 from electra_tf.heads import DiscriminatorHead, MaskedLMHead
+from electra_tf.masking_strategy import create_strategy
+from electra_tf.objective import cloze_weights, objective_class
 from electra_tf.outputs import (
+    ClozeOutput,
     DiscriminatorOutput,
     FakeData,
     MaskedLMOutput,
@@ -16,6 +24,11 @@ from electra_tf.outputs import (
     Randomness,
 )
 from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds
+from electra_tf.pretraining_choices import MASKED_LM, TWO_TOWER, UNIFORM
+from electra_tf.sharing import DISCRIMINATOR, MODES, Shapes
+from electra_tf.span_boundary import SpanBoundaryHead
+from electra_tf.token_facts import TokenFacts
+from electra_tf.two_tower import TwoTowerGenerator
 
 # Added to sums of weights, as in the authors' code, so that none divides by zero.
 WEIGHT_EPSILON = 1e-6
@@ -27,48 +40,82 @@ class PretrainingModel(keras.Model):
     Which of them exist, and how the losses come about, is the objective's business
     (`electra_tf.objectives`); the methods with the authors' names are what objectives
     are made of.
+
+    Args:
+        config: of the run.
+        special: ids of the tokens that masking treats apart.
+        tokens: facts by token id, which some ways of masking and the unigram generator
+            need; None serves a model that neither masks nor samples.
     """
 
-    def __init__(self, config: PretrainingConfig, special: SpecialTokenIds, **kwargs) -> None:
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        special: SpecialTokenIds,
+        tokens: TokenFacts | None = None,
+        **kwargs,
+    ) -> None:
         super().__init__(dtype=keras.DTypePolicy(config.precision), autocast=False, **kwargs)
         self.config = config
         self.special = special
-        self.objective = objectives.get(config)
-        full_size, generator_size = discriminator_config(config), generator_config(config)
-        self.encoder_config = full_size
+        self.tokens = tokens
+        self.objective = objective_class(config)(config, special)
+        self.masking = create_strategy(config, tokens)
+        self.encoder_config = discriminator_config(config)
         dtype = self.dtype_policy
 
         # The tied embeddings belong to the discriminator ("electra"), as in the paper.
-        rematerialize = config.rematerialize
-        self.electra = Encoder(
-            full_size, rematerialize=rematerialize, dtype=dtype, name="electra"
+        shapes = Shapes(
+            self.encoder_config, generator_config(config), dtype, config.rematerialize
         )
-        self.generator = None
-        if self.objective.trains_generator:
-            if not config.untied_generator or not self.objective.has_discriminator:
-                self.generator, generator_size = self.electra, full_size
-            else:
-                embeddings: Embeddings | None = self.electra.embeddings
-                if config.untied_generator_embeddings:
-                    embeddings = None
-                self.generator = Encoder(
-                    generator_size,
-                    embeddings,
-                    rematerialize=rematerialize,
-                    dtype=dtype,
-                    name="generator",
+        self.generator = self.two_tower = None
+        if not self.objective.has_generator:
+            self.electra = self.generator = shapes.encoder(DISCRIMINATOR)
+        elif config.generator_type == MASKED_LM:
+            self.electra, self.generator = MODES[config.embedding_sharing](shapes)
+        else:
+            self.electra = shapes.encoder(DISCRIMINATOR)
+            if config.generator_type == TWO_TOWER:
+                self.two_tower = TwoTowerGenerator(
+                    config, self.electra.embeddings, dtype=dtype, name="two_tower"
                 )
-            self.generator_predictions = MaskedLMHead(
-                generator_size,
+        if self.generator is not None:
+            shape, width = (
+                self.generator.config,
                 self.generator.embeddings.config.embedding_size,
-                dtype=dtype,
-                name="generator_predictions",
+            )
+            self.generator_predictions = MaskedLMHead(
+                shape, width, dtype=dtype, name="generator_predictions"
+            )
+            if config.span_boundary_weight:
+                self.generator_span_boundary = SpanBoundaryHead(
+                    shape, width, dtype=dtype, name="generator_span_boundary"
+                )
+        elif config.span_boundary_weight:
+            raise UserError(
+                "--span_boundary_weight is for a masked language model, which "
+                f"--generator_type={config.generator_type} is not"
             )
         if self.objective.has_discriminator:
             self.discriminator_predictions = DiscriminatorHead(
-                full_size, dtype=dtype, name="discriminator_predictions"
+                self.encoder_config, dtype=dtype, name="discriminator_predictions"
             )
+        for name, layer in self.objective.create_layers(self, dtype).items():
+            setattr(self, name, layer)
         self.built = True
+
+    @property
+    def generator_paths(self) -> set[str]:
+        """Paths of the variables that the generator has for itself."""
+        if not self.objective.has_generator or self.generator is self.electra:
+            return set()
+        layers = [layer for layer in (self.generator, self.two_tower) if layer is not None] + [
+            layer
+            for name, layer in vars(self).items()
+            if name.startswith("generator_") and isinstance(layer, keras.layers.Layer)
+        ]
+        own = {variable.path for layer in layers for variable in layer.variables}
+        return own - {variable.path for variable in self.electra.variables}
 
     def call(
         self,
@@ -102,38 +149,98 @@ class PretrainingModel(keras.Model):
         return self.objective.metric_sums(output)
 
     def _mask(self, features: dict[str, tf.Tensor], randomness: Randomness) -> PretrainInputs:
+        config = self.config
         return pretrain_helpers.mask(
             PretrainInputs(
                 features["input_ids"], features["input_mask"], features["segment_ids"]
             ),
             self.special,
             randomness.key("masking"),
-            mask_prob=self.config.mask_prob,
-            max_predictions_per_seq=self.config.max_predictions_per_seq,
-            with_replacement=self.config.masking_with_replacement,
+            mask_prob=self._mask_prob(randomness),
+            max_predictions_per_seq=max_predictions(config, features["input_ids"].shape[1]),
+            strategy=self.masking,
+            with_replacement=config.masking_with_replacement,
             first_example=randomness.first_example,
         )
+
+    def _mask_prob(self, randomness: Randomness) -> tf.Tensor | float:
+        """Returns the share of the step; evaluation always masks `mask_prob`."""
+        start, end = self.config.mask_prob, self.config.mask_prob_end
+        if end is None or not randomness.dropout:
+            return start
+        done = tf.cast(randomness.step, tf.float32) / self.config.num_train_steps
+        return start + (end - start) * tf.minimum(done, 1.0)
+
+    def get_generator_output(
+        self, inputs: PretrainInputs, randomness: Randomness
+    ) -> MaskedLMOutput:
+        """Returns the predictions at the masked positions by whatever the generator is.
+
+        Uniform and unigram generators predict the same for every position, and their loss
+        is a constant.
+        """
+        if self.two_tower is not None:
+            return self._get_cloze_output(inputs, randomness)
+        return self._get_masked_lm_output(inputs, randomness)
 
     def _get_masked_lm_output(
         self, inputs: PretrainInputs, randomness: Randomness
     ) -> MaskedLMOutput:
         """Runs the generator and predicts the masked tokens (paper, eq. 1)."""
-        shape = tf.shape(inputs.masked_lm_ids)
         if self.generator is None:
-            logits = tf.zeros(tf.concat([shape, [self.config.vocab_size]], axis=0))
-        else:
-            sequence = self.generator(
-                inputs.input_ids,
-                inputs.input_mask,
-                inputs.segment_ids,
-                randomness.dropout_key("generator_dropout"),
-            ).sequence_output
-            logits = get_token_logits(
-                pretrain_helpers.gather_positions(sequence, inputs.masked_lm_positions),
-                self.generator.embeddings.word_embeddings,
-                self.generator_predictions,
+            return get_softmax_output(
+                self._constant_logits(inputs), inputs.masked_lm_ids, inputs.masked_lm_weights
             )
-        return get_softmax_output(logits, inputs.masked_lm_ids, inputs.masked_lm_weights)
+        sequence = self.generator(
+            inputs.input_ids,
+            inputs.input_mask,
+            inputs.segment_ids,
+            randomness.dropout_key("generator_dropout"),
+        ).sequence_output
+        states = pretrain_helpers.gather_positions(sequence, inputs.masked_lm_positions)
+        table = self.generator.embeddings.word_embeddings
+        logits = get_token_logits(states, table, self.generator_predictions)
+        output = get_softmax_output(logits, inputs.masked_lm_ids, inputs.masked_lm_weights)
+        output = output._replace(states=states)
+        if self.config.span_boundary_weight:
+            boundary = self.generator_span_boundary(sequence, inputs, table)
+            boundary = get_softmax_output(
+                boundary, inputs.masked_lm_ids, inputs.masked_lm_weights
+            )
+            output = output._replace(span_boundary_loss=boundary.loss)
+        return output
+
+    def _constant_logits(self, inputs: PretrainInputs) -> tf.Tensor:
+        shape = tf.concat([tf.shape(inputs.masked_lm_ids), [self.config.vocab_size]], axis=0)
+        if self.config.generator_type == UNIFORM:
+            return tf.ensure_shape(tf.zeros(shape), [None, None, self.config.vocab_size])
+        logits = self.tokens.log_frequencies()
+        logits[list(self.special)] -= pretrain_helpers.DISALLOWED_LOGIT
+        return tf.broadcast_to(tf.constant(logits), shape)
+
+    def _get_cloze_output(
+        self, inputs: PretrainInputs, randomness: Randomness
+    ) -> MaskedLMOutput:
+        """Runs the two-tower generator on the text before it was masked."""
+        original = pretrain_helpers.unmask(inputs)
+        cloze = self.two_tower(
+            original.input_ids,
+            original.input_mask,
+            original.segment_ids,
+            randomness=randomness,
+        )
+        at_masked = get_softmax_output(
+            pretrain_helpers.gather_positions(cloze.logits, inputs.masked_lm_positions),
+            inputs.masked_lm_ids,
+            inputs.masked_lm_weights,
+        )
+        weights = cloze_weights(inputs, self.special)
+        whole = get_softmax_output(cloze.logits, original.input_ids, weights)
+        return at_masked._replace(
+            cloze=ClozeOutput(
+                cloze.logits, whole.per_example_loss, whole.preds, weights, whole.loss
+            )
+        )
 
     def _get_fake_data(
         self,
@@ -159,20 +266,51 @@ class PretrainingModel(keras.Model):
             inputs.input_ids, sampled_token_ids, inputs.masked_lm_positions
         )
         labels = written * tf.cast(corrupted != inputs.input_ids, tf.int32)
-        return FakeData(inputs._replace(input_ids=corrupted), labels, sampled_token_ids)
+        corrupted_inputs = inputs._replace(input_ids=corrupted)
+        return FakeData(corrupted_inputs, labels, sampled_token_ids, written)
 
-    def _get_discriminator_output(
-        self, inputs: PretrainInputs, labels: tf.Tensor, randomness: Randomness
-    ) -> DiscriminatorOutput:
-        """Tells for every real token whether it was replaced (paper, eq. 2)."""
-        sequence = self.electra(
+    def encode(self, inputs: PretrainInputs, randomness: Randomness) -> tf.Tensor:
+        """Returns the full-size encoder's output [batch, seq, hidden]."""
+        return self.electra(
             inputs.input_ids,
             inputs.input_mask,
             inputs.segment_ids,
             randomness.dropout_key("discriminator_dropout"),
         ).sequence_output
+
+    def _get_discriminator_output(
+        self,
+        inputs: PretrainInputs,
+        labels: tf.Tensor,
+        randomness: Randomness,
+        weights: tf.Tensor | None = None,
+        logit_offset: tf.Tensor | None = None,
+    ) -> DiscriminatorOutput:
+        """Tells for every real token whether it was replaced (paper, eq. 2).
+
+        Args:
+            inputs: corrupted.
+            labels: int32 [batch, seq].
+            randomness: of dropout.
+            weights: float32 [batch, seq], tokens that count; the real ones if None.
+            logit_offset: float32 [batch, seq], added to the logits.
+        """
+        if weights is None:
+            weights = tf.cast(inputs.input_mask, tf.float32)
+        sequence = self.encode(inputs, randomness)
+        return self.discriminate(sequence, labels, weights, logit_offset)
+
+    def discriminate(
+        self,
+        sequence: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        logit_offset: tf.Tensor | None = None,
+    ) -> DiscriminatorOutput:
+        """Does the same from the encoder's output [batch, seq, hidden]."""
         logits = self.discriminator_predictions(sequence)
-        weights = tf.cast(inputs.input_mask, tf.float32)
+        if logit_offset is not None:
+            logits += logit_offset
         losses = weights * tf.nn.sigmoid_cross_entropy_with_logits(
             labels=tf.cast(labels, tf.float32), logits=logits
         )
@@ -181,7 +319,28 @@ class PretrainingModel(keras.Model):
         )
         loss = tf.reduce_sum(losses) / (WEIGHT_EPSILON + tf.reduce_sum(weights))
         preds = tf.cast(logits > 0, tf.int32)
-        return DiscriminatorOutput(logits, tf.sigmoid(logits), preds, per_example_loss, loss)
+        return DiscriminatorOutput(
+            logits, tf.sigmoid(logits), preds, per_example_loss, loss, weights
+        )
+
+    def predict_tokens(
+        self, x: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor
+    ) -> MaskedLMOutput:
+        """Predicts words from the full-size encoder's output, beside a generator.
+
+        Args:
+            x: [batch, n, hidden].
+            targets: int32 [batch, n].
+            weights: float32 [batch, n].
+        """
+        table = self.electra.embeddings.word_embeddings
+        logits = get_token_logits(x, table, self.full_size_predictions)
+        return get_softmax_output(logits, targets, weights)
+
+    @staticmethod
+    def token_losses(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+        """Returns -log softmax(logits)[target], float32 [batch, n]."""
+        return softmax_cross_entropy(logits, targets)
 
 
 def get_token_logits(x: tf.Tensor, embedding_table: tf.Tensor, head: MaskedLMHead) -> tf.Tensor:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from electra_tf import training
 from electra_tf.config import PretrainingConfig
 from electra_tf.errors import UserError
+from electra_tf.objective import objective_class
 from electra_tf.outputs import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.strategies import create_strategy
@@ -45,8 +46,8 @@ def show(
     Raises:
         UserError: where there is no checkpoint, or a discriminator is not part of it.
     """
-    if not config.electra_objective:
-        raise UserError("--electra_objective is false: such a model has no discriminator")
+    if not objective_class(config).has_discriminator:
+        raise UserError(f"--objective={config.objective}: such a model has no discriminator")
     vocabulary = training.load_checked_vocabulary(config)
     strategy = create_strategy(config)
     model, step, _ = training.load_model(config, vocabulary, strategy)

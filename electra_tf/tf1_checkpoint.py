@@ -12,7 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.encoder import Embeddings, Encoder
+from electra_tf.embeddings import DisentangledEmbeddings, Embeddings
+from electra_tf.encoder import Encoder
 from electra_tf.errors import UserError
 from electra_tf.heads import DiscriminatorHead, MaskedLMHead
 from electra_tf.layers import LayerNorm, Linear, TransformerLayer
@@ -28,16 +29,30 @@ _NAMES_SHOWN = 8
 
 
 class Tf1Variable(NamedTuple):
-    """One of our variables, and the authors' names of its parts along the last axis."""
+    """One of our variables, and the authors' names of its parts along the last axis.
+
+    Where `base` is set, theirs is the sum of both variables; ours holds the difference.
+    """
 
     variable: keras.Variable
     names: tuple[str, ...]
+    base: keras.Variable | None = None
 
     @property
     def part_shape(self) -> tuple[int, ...]:
         """Shape of each of the authors' variables."""
         shape = tuple(self.variable.shape)
         return (*shape[:-1], shape[-1] // len(self.names))
+
+    def value(self) -> np.ndarray:
+        """Returns the value that theirs have side by side."""
+        value = self.variable.numpy()
+        return value if self.base is None else value + self.base.numpy()
+
+    def assign(self, parts: list[np.ndarray]) -> None:
+        """Sets our variable from theirs; the base has to be set before."""
+        value = self.join(parts)
+        self.variable.assign(value if self.base is None else value - self.base.numpy())
 
     def join(self, parts: list[np.ndarray]) -> np.ndarray:
         """Returns our value, made from theirs in the order of `names`."""
@@ -76,17 +91,31 @@ def tf1_variables(model: PretrainingModel | Encoder) -> list[Tf1Variable]:
     """
     if isinstance(model, Encoder):
         return encoder_variables(model)
-    mapping = encoder_variables(model.electra)
-    if model.objective.trains_generator:
-        if model.generator is not model.electra:
-            tied = model.generator.embeddings is model.electra.embeddings
-            mapping += encoder_variables(model.generator, GENERATOR_SCOPE, embeddings=not tied)
+    mapping: list[Tf1Variable] = []
+    if isinstance(model.electra.embeddings, DisentangledEmbeddings):
+        # Differences can be taken once what they differ from is there.
+        mapping += encoder_variables(model.generator, GENERATOR_SCOPE)
+    mapping += encoder_variables(model.electra)
+    if model.generator is not None:
+        mapping += encoder_variables(model.generator, GENERATOR_SCOPE)
         mapping += _masked_lm_head(model.generator_predictions, "generator_predictions")
+    if model.two_tower is not None:
+        mapping += encoder_variables(model.two_tower.ltr, f"{GENERATOR_SCOPE}_ltr")
+        mapping += encoder_variables(model.two_tower.rtl, f"{GENERATOR_SCOPE}_rtl")
+        mapping += _masked_lm_head(model.two_tower.head, "cloze_predictions")
     if model.objective.has_discriminator:
         mapping += _discriminator_head(
             model.discriminator_predictions, "discriminator_predictions"
         )
-    return mapping
+    # What is shared has the name under which it comes first; what the authors' code does
+    # not have is called as it is here.
+    first = {id(entry.variable): entry for entry in reversed(mapping)}
+    own = [
+        Tf1Variable(variable, (variable.path,))
+        for variable in model.variables
+        if id(variable) not in first
+    ]
+    return [entry for entry in mapping if first[id(entry.variable)] is entry] + own
 
 
 def encoder_variables(
@@ -128,7 +157,20 @@ def slot_variables(
     ]
 
 
-def _embeddings(embeddings: Embeddings, scope: str) -> list[Tf1Variable]:
+def _embeddings(
+    embeddings: Embeddings | DisentangledEmbeddings, scope: str
+) -> list[Tf1Variable]:
+    if isinstance(embeddings, DisentangledEmbeddings):
+        base = embeddings.base
+        differences = {
+            "word_embeddings": embeddings.word_difference,
+            "position_embeddings": embeddings.position_difference,
+            "token_type_embeddings": embeddings.token_type_difference,
+        }
+        return [
+            Tf1Variable(difference, (f"{scope}/{name}",), getattr(base, name))
+            for name, difference in differences.items()
+        ] + _layer_norm(embeddings.norm, f"{scope}/LayerNorm")
     return [
         Tf1Variable(embeddings.word_embeddings, (f"{scope}/word_embeddings",)),
         Tf1Variable(embeddings.position_embeddings, (f"{scope}/position_embeddings",)),
@@ -247,7 +289,7 @@ def assign_arrays(
     names = [name for entry in mapping for name in entry.names]
     for entry in mapping:
         if all(name in arrays for name in entry.names):
-            entry.variable.assign(entry.join([arrays[name] for name in entry.names]))
+            entry.assign([arrays[name] for name in entry.names])
     return LoadReport(
         matched=tuple(name for name in names if name in arrays),
         missing=tuple(name for name in names if name not in arrays),
@@ -286,9 +328,7 @@ def check_arrays(
 def variable_arrays(mapping: Iterable[Tf1Variable]) -> dict[str, np.ndarray]:
     """Returns the values of variables by the authors' names."""
     return {
-        name: value
-        for entry in mapping
-        for name, value in entry.split(entry.variable.numpy()).items()
+        name: value for entry in mapping for name, value in entry.split(entry.value()).items()
     }
 
 

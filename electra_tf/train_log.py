@@ -21,7 +21,13 @@ _CONSOLE_COLUMNS = (
     ("loss", "loss", ".3f"),
     ("gen_loss", "gen", ".3f"),
     ("disc_loss", "disc", ".4f"),
+    ("replace_loss", "replace", ".3f"),
+    ("policy_loss", "policy", ".3f"),
+    ("reward", "reward", ".3f"),
+    ("span_boundary_loss", "sbo", ".3f"),
+    ("sentence_accuracy", "sent acc", ".3f"),
     ("masked_lm_accuracy", "mlm acc", ".3f"),
+    ("full_size_masked_lm_accuracy", "full acc", ".3f"),
     ("sampled_masked_lm_accuracy", "sampled acc", ".3f"),
     ("disc_auc", "auc", ".3f"),
     ("disc_accuracy", "acc", ".3f"),
@@ -75,6 +81,10 @@ class TrainLog:
         self._file = pathlib.Path(self.path).open("a", encoding="utf-8")  # noqa: SIM115
         self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
         self._last_step, self._last_time = first_step, time.monotonic()
+
+    def set_length(self, seq_length: int) -> None:
+        """Says how many tokens the sequences of the following steps have."""
+        self._seq_length = seq_length
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
         """Logs the metrics of the steps since the last record."""
@@ -140,6 +150,9 @@ class TrainLog:
 
 class SilentLog:
     """Takes the place of a `TrainLog` on the workers that write nothing."""
+
+    def set_length(self, seq_length: int) -> None:
+        """Leaves it to the chief."""
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
         """Leaves it to the chief."""

@@ -1,40 +1,37 @@
 """Pre-training from records to checkpoints, and the evaluation of a checkpoint."""
 
-import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from electra_tf import metrics, runtime
+from electra_tf import runtime
 from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import PreemptedError, UserError
-from electra_tf.evaluation import Evaluator, total_loss, write_results
+from electra_tf.errors import UserError
+from electra_tf.evaluation import Evaluator, write_results
 from electra_tf.flops import train_flops_per_step
 from electra_tf.interop.initialization import initialize_from_checkpoint
-from electra_tf.optimizer import create_optimizer, last_learning_rate
+from electra_tf.masking_strategy import strategy_class
+from electra_tf.optimizer import create_optimizer
 from electra_tf.pretrain_helpers import SpecialTokenIds
+from electra_tf.pretraining_choices import UNIGRAM
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.runtime import Runtime, say_nothing
 from electra_tf.startup import distribution_lines
-from electra_tf.strategies import distribute_batches
 from electra_tf.tf1_checkpoint import encoder_variables, tf1_variables
+from electra_tf.token_facts import TokenFacts
 from electra_tf.train_log import SilentLog, TrainLog, format_metrics
-from electra_tf.train_step import TrainingSteps
-from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
+from electra_tf.training_loop import EVAL_FLAG, TRAIN_FLAG, TrainingLoop, evaluate_model
+from electra_tf.training_phases import Phase, records_of_length, training_phases
 from pretrain_data.manifest import load_manifest
-from pretrain_data.reader import read_pretraining_records
 from pretrain_data.records import find_checked_record_files, find_record_files
-from pretrain_data.sharding import Shard
+from pretrain_data.token_counts import count_tokens
 from pretrain_data.vocabulary import Vocabulary, load_vocabulary
-
-TRAIN_FLAG = "--pretrain_tfrecords"
-EVAL_FLAG = "--eval_tfrecords"
 
 
 def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict[str, float]:
@@ -58,22 +55,26 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
         *(["eval_batch_size"] if config.eval_tfrecords else []),
     ]
     with runtime.start(config, batch_sizes) as run:
-        files = _check_records(config.pretrain_tfrecords, TRAIN_FLAG, vocabulary, config)
+        for length in (*config.length_curriculum, config.max_seq_length):
+            records = records_of_length(config, length)
+            _check_records(records, TRAIN_FLAG, vocabulary, config, length)
         if config.eval_tfrecords:
-            _check_records(config.eval_tfrecords, EVAL_FLAG, vocabulary, config)
-        return _train(config, vocabulary, files, run, say)
+            _check_records(
+                config.eval_tfrecords, EVAL_FLAG, vocabulary, config, config.max_seq_length
+            )
+        return _train(config, vocabulary, run, say)
 
 
 def _train(
     config: PretrainingConfig,
     vocabulary: Vocabulary,
-    files: list[str],
     run: Runtime,
     say: Callable[[str], None],
 ) -> dict[str, float]:
     strategy, workers, preemption = run
     say = say if workers.is_chief else say_nothing
     model, optimizer, step = _build(config, vocabulary, strategy)
+    phases = training_phases(config, model.objective.stages())
     checkpoints = CheckpointDirectory(
         config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
     )
@@ -82,42 +83,13 @@ def _train(
     if not resumed and config.init_checkpoint:
         _initialize(config, model, say)
     first_step = int(step.numpy())
-    _describe(config, model, vocabulary, run, files, say)
+    _describe(config, model, vocabulary, run, phases, say)
     if resumed:
         say(f"Resuming from {checkpoints.latest}, step {first_step}.")
     if first_step >= config.num_train_steps:
         say(f"Nothing to do: the run has its {config.num_train_steps} steps.")
         return {}
-
-    def read(shard: Shard) -> tf.data.Dataset:
-        return read_pretraining_records(
-            config.pretrain_tfrecords,
-            max_seq_length=config.max_seq_length,
-            batch_size=config.train_batch_size,
-            seed=config.seed,
-            shuffle_buffer_size=config.shuffle_buffer_size,
-            deterministic=config.deterministic_reading,
-            skip_bad_records=config.skip_bad_records,
-            start_example=first_step * config.train_batch_size,
-            shard=shard,
-            flag=TRAIN_FLAG,
-            say=say,
-        )
-
-    batches = distribute_batches(strategy, read, config.shard_by)
     checkpoints.write_description(_hyperparameters(config), vocabulary.path)
-    with strategy.scope():
-        steps = TrainingSteps(
-            model,
-            optimizer,
-            strategy,
-            step,
-            seed=config.seed,
-            clip_norm=config.clip_norm,
-            accumulation_steps=config.gradient_accumulation_steps,
-            jit_compile=config.jit_compile,
-        )
-        evaluator = Evaluator(model, strategy)
     log: TrainLog | SilentLog = SilentLog()
     if workers.is_chief:
         log = TrainLog(
@@ -127,37 +99,10 @@ def _train(
             batch_size=config.train_batch_size,
             seq_length=config.max_seq_length,
         )
-    values: dict[str, float] = {}
-    iterator = iter(batches)
-    say("Compiling the training step …")
+    loop = TrainingLoop(config, model, optimizer, step, strategy, checkpoints, log, say)
     try:
         with preemption.deferred():
-            current = first_step
-            while current < config.num_train_steps:
-                target = _next_stop(config, current)
-                with _naming_bad_records(config.pretrain_tfrecords, TRAIN_FLAG, config):
-                    steps.run(iterator, target - current)
-                current = int(step.numpy())
-                bad = steps.non_finite_terms()
-                if bad:
-                    raise UserError(_non_finite_message(bad, current, checkpoints.latest))
-                last = current == config.num_train_steps
-                if last or current % config.log_steps == 0:
-                    values = _training_values(steps.read_metrics(), optimizer)
-                    log.training(current, values)
-                if last or current % config.save_checkpoints_steps == 0:
-                    checkpoints.save()
-                    if config.eval_tfrecords:
-                        values = _evaluate(evaluator, strategy, config, config.eval_tfrecords)
-                        log.evaluation(current, values)
-                    log.restart_clock()
-                if not last and preemption.requested():
-                    if current % config.save_checkpoints_steps:
-                        checkpoints.save()
-                    raise PreemptedError(
-                        f"Preempted at step {current}; saved {checkpoints.latest}. Run the "
-                        "same command again to go on."
-                    )
+            values = loop.run(phases, preemption)
     finally:
         log.close()
     say(f"Checkpoint:  {checkpoints.latest}")
@@ -190,13 +135,13 @@ def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> d
     patterns = config.eval_tfrecords or config.pretrain_tfrecords
     flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
     with runtime.start(config, ["eval_batch_size"]) as run:
-        files = _check_records(patterns, flag, vocabulary, config)
+        files = _check_records(patterns, flag, vocabulary, config, config.max_seq_length)
         say = say if run.workers.is_chief else say_nothing
         model, step, checkpoint = load_model(config, vocabulary, run.strategy)
         say(f"Evaluating {checkpoint} on {len(files)} files of {flag}.")
         with run.strategy.scope():
             evaluator = Evaluator(model, run.strategy)
-        values = _evaluate(evaluator, run.strategy, config, patterns)
+        values = evaluate_model(evaluator, run.strategy, config, patterns)
         if run.workers.is_chief:
             written = write_results(
                 {"step": step, **values},
@@ -213,9 +158,12 @@ def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> d
 def load_model(
     config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
 ) -> tuple[PretrainingModel, int, str]:
-    """Returns the model of the newest checkpoint, its step and the checkpoint's path."""
+    """Returns the model of the newest checkpoint, its step and the checkpoint's path.
+
+    Its objective is in the stage that the step ended.
+    """
     with strategy.scope():
-        model = PretrainingModel(config, special_token_ids(vocabulary))
+        model = create_model(config, vocabulary)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
     checkpoints = CheckpointDirectory(config.model_dir, model, step)
     if not checkpoints.restore_latest():
@@ -223,6 +171,9 @@ def load_model(
             f"There is no checkpoint in {config.model_dir}: train first, or change "
             "--model_name, --data_dir or --model_dir"
         )
+    for phase in training_phases(config, model.objective.stages()):
+        if phase.first_step < int(step.numpy()):
+            model.objective.stage = phase.stage
     return model, int(step.numpy()), checkpoints.latest
 
 
@@ -242,23 +193,46 @@ def special_token_ids(vocabulary: Vocabulary) -> SpecialTokenIds:
     return SpecialTokenIds(vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
 
 
+def create_model(config: PretrainingConfig, vocabulary: Vocabulary) -> PretrainingModel:
+    """Returns the model with random weights; counts the records' tokens if it needs to.
+
+    Raises:
+        UserError: there are no records to count.
+    """
+    counts = None
+    if strategy_class(config).needs_counts or config.generator_type == UNIGRAM:
+        counts = count_tokens(
+            records_of_length(config, config.max_seq_length),
+            vocab_size=config.vocab_size,
+            max_seq_length=config.max_seq_length,
+            skip_bad_records=config.skip_bad_records,
+            flag=TRAIN_FLAG,
+        )
+    facts = TokenFacts.of(vocabulary.tokens, counts)
+    return PretrainingModel(config, special_token_ids(vocabulary), facts)
+
+
 def _build(
     config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
 ) -> tuple[PretrainingModel, keras.optimizers.Optimizer, tf.Variable]:
     keras.utils.set_random_seed(config.seed)
     with strategy.scope():
-        model = PretrainingModel(config, special_token_ids(vocabulary))
-        optimizer = create_optimizer(config)
+        model = create_model(config, vocabulary)
+        optimizer = create_optimizer(config, model)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
     return model, optimizer, step
 
 
 def _check_records(
-    patterns: str, flag: str, vocabulary: Vocabulary, config: PretrainingConfig
+    patterns: str,
+    flag: str,
+    vocabulary: Vocabulary,
+    config: PretrainingConfig,
+    seq_length: int,
 ) -> list[str]:
     files = find_checked_record_files(
-        patterns, config.max_seq_length, flag, skip_bad_records=config.skip_bad_records
+        patterns, seq_length, flag, skip_bad_records=config.skip_bad_records
     )
     for directory in sorted({os.path.dirname(path) for path in files}):
         manifest = load_manifest(directory)
@@ -277,75 +251,6 @@ def _check_records(
     return files
 
 
-@contextlib.contextmanager
-def _naming_bad_records(patterns: str, flag: str, config: PretrainingConfig) -> Iterator[None]:
-    """Raises UserError with the file and the place of a record that cannot be read."""
-    try:
-        yield
-    except BAD_RECORD_ERRORS as error:
-        files = find_record_files(patterns, flag)
-        bad_record = diagnose_bad_record(files, config.max_seq_length)
-        if bad_record is None:
-            raise
-        raise UserError(
-            f"{flag}: {bad_record}. Build the file again, or pass over bad records "
-            "with --skip_bad_records"
-        ) from error
-
-
-def _evaluate(
-    evaluator: Evaluator,
-    strategy: tf.distribute.Strategy,
-    config: PretrainingConfig,
-    patterns: str,
-) -> dict[str, float]:
-    flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
-
-    def read(shard: Shard) -> tf.data.Dataset:
-        return read_pretraining_records(
-            patterns,
-            max_seq_length=config.max_seq_length,
-            batch_size=config.eval_batch_size,
-            skip_bad_records=config.skip_bad_records,
-            repeat=False,
-            shard=shard,
-            flag=flag,
-            say=say_nothing,
-        )
-
-    with _naming_bad_records(patterns, flag, config):
-        values = evaluator.run(distribute_batches(strategy, read), config.num_eval_steps)
-    loss = total_loss(values, config.gen_weight, config.disc_weight)
-    return {"loss": loss, "gen_loss": values["masked_lm_loss"], **values}
-
-
-def _training_values(sums: dict, optimizer: keras.optimizers.Optimizer) -> dict[str, float]:
-    values = metrics.finalize(sums)
-    train = {
-        name.removeprefix("train/"): value
-        for name, value in values.items()
-        if name.startswith("train/")
-    }
-    rest = {name: value for name, value in values.items() if not name.startswith("train/")}
-    train["learning_rate"] = last_learning_rate(optimizer)
-    return {**rest, **train}
-
-
-def _next_stop(config: PretrainingConfig, step: int) -> int:
-    intervals = (config.iterations_per_loop, config.log_steps, config.save_checkpoints_steps)
-    stops = [(step // interval + 1) * interval for interval in intervals]
-    return min(*stops, config.num_train_steps)
-
-
-def _non_finite_message(terms: list[str], step: int, checkpoint: str | None) -> str:
-    names = ", ".join(name.removeprefix("train/") for name in terms)
-    kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "None was saved yet"
-    return (
-        f"Step {step}: not finite: {names}. {kept}. Lower --learning_rate, lengthen "
-        "--num_warmup_steps, or look at the data of this step"
-    )
-
-
 def _hyperparameters(config: PretrainingConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
@@ -355,7 +260,7 @@ def _describe(
     model: PretrainingModel,
     vocabulary: Vocabulary,
     run: Runtime,
-    files: list[str],
+    phases: Sequence[Phase],
     say: Callable[[str], None],
 ) -> None:
     encoder = model.encoder_config
@@ -373,9 +278,18 @@ def _describe(
         train_flops_per_step(config),
     ):
         say(line)
-    folder = pathlib.Path(files[0]).parent
-    say(
-        f"Data:    {len(files)} files in {folder}, {vocabulary.size:,} tokens in the "
-        f"vocabulary, {config.train_batch_size} x {config.max_seq_length} tokens a step"
-    )
+    for length, records in {phase.seq_length: phase.tfrecords for phase in phases}.items():
+        files = find_record_files(records, TRAIN_FLAG)
+        folder = pathlib.Path(files[0]).parent
+        say(
+            f"Data:    {len(files)} files in {folder}, {vocabulary.size:,} tokens in the "
+            f"vocabulary, {config.train_batch_size} x {length} tokens a step"
+        )
+    if len(phases) > 1:
+        for phase in phases:
+            stage = model.objective.stages()[phase.stage].name
+            say(
+                f"Phase:   {stage}, {phase.seq_length} tokens, steps {phase.first_step + 1} to "
+                f"{phase.end_step}"
+            )
     say(f"Output:  {config.model_dir}")

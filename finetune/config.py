@@ -10,8 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config import OPTIMIZERS, PRECISIONS, check_accumulation
-from electra_tf.distribution import TPU, DistributionConfig, distribution_defaults
+from electra_tf.distribution import (
+    TPU,
+    DistributionConfig,
+    check_accumulation,
+    distribution_defaults,
+)
 from electra_tf.encoder_config import (
     MODEL_SIZES,
     EncoderConfig,
@@ -20,7 +24,7 @@ from electra_tf.encoder_config import (
 )
 from electra_tf.errors import UserError
 from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
-from electra_tf.options import option
+from electra_tf.options import OPTIMIZERS, PRECISIONS, option
 
 RANDOM_INIT = "random"
 # The authors' defaults by size (their configure_finetuning.py).

@@ -54,7 +54,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
         UserError: for values that cannot be, and for a recipe that cannot be read.
     """
     given = hyperparameters.given_values(
-        PretrainingConfig, flag_values.hparams, pretraining.RETIRED, flag_values
+        PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
     place = {"data_dir": given.get("data_dir", "."), "model_name": given.get("model_name")}
     runs = [

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import sys
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS
 def given_values(
     config_class: type,
     hparams: str | None,
-    retired: Mapping[str, str],
+    retired: Mapping[str, str] = types.MappingProxyType({}),
     flag_values: flags.FlagValues = flags.FLAGS,
 ) -> dict[str, Any]:
     """Returns the values given by `--hparams` and, over them, by the flags.

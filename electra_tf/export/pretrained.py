@@ -39,8 +39,8 @@ class DiscriminatorServable(_SingleText):
     ) -> None:
         if not model.objective.has_discriminator:
             raise UserError(
-                "This model was pre-trained with --electra_objective=false and has no "
-                f"discriminator: export --component={GENERATOR} or {EMBEDDINGS}"
+                f"This model was pre-trained with --objective={model.config.objective} and has "
+                f"no discriminator: export --component={GENERATOR} or {EMBEDDINGS}"
             )
         super().__init__(tokenizer, max_seq_length, model.electra.linears)
         self._model = model
@@ -70,7 +70,8 @@ class GeneratorServable(_SingleText):
     ) -> None:
         if model.generator is None:
             raise UserError(
-                "This model was pre-trained with --uniform_generator and has no generator: "
+                "This model was pre-trained with "
+                f"--generator_type={model.config.generator_type}, which fills in no masks: "
                 f"export --component={DISCRIMINATOR} or {EMBEDDINGS}"
             )
         super().__init__(tokenizer, max_seq_length, model.generator.linears)

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig
-from electra_tf.objectives.objective import Objective, masked_lm_sums, num_masked_tokens
-from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
+from electra_tf.config import PretrainingConfig, discriminator_config
+from electra_tf.model_parts import ModelPart
+from electra_tf.objective import Objective, masked_lm_sums
+from electra_tf.outputs import PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs
 
 if TYPE_CHECKING:
@@ -17,13 +18,8 @@ if TYPE_CHECKING:
 class MaskedLanguageModel(Objective):
     """BERT's objective without next-sentence prediction (Devlin et al. 2019)."""
 
-    trains_generator = True
+    has_generator = False
     has_discriminator = False
-
-    @classmethod
-    def selected_by(cls, config: PretrainingConfig) -> bool:
-        """Whether `electra_objective` is off."""
-        return not config.electra_objective
 
     def forward(
         self,
@@ -33,15 +29,24 @@ class MaskedLanguageModel(Objective):
         sampled_token_ids: tf.Tensor | None,
     ) -> PretrainingOutput:
         """Returns gen_weight * (masked LM loss); nothing is sampled."""
-        masked_lm = model._get_masked_lm_output(inputs, randomness)
-        weight = self.term_weights(inputs)["gen"]
-        terms = {"gen": LossTerm(masked_lm.loss, self.config.gen_weight, weight)}
-        return PretrainingOutput(terms, inputs, masked_lm)
+        masked_lm = model.get_generator_output(inputs, randomness)
+        return PretrainingOutput(self.generator_terms(inputs, masked_lm), inputs, masked_lm)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of masked tokens."""
-        return {"gen": num_masked_tokens(inputs)}
+        return self.generator_weights(inputs)
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
         """Returns the masked language model's sums."""
         return masked_lm_sums(output.inputs, output.masked_lm)
+
+    @classmethod
+    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
+        """Returns the full-size encoder with the head over the vocabulary."""
+        return [
+            ModelPart(
+                "masked LM",
+                discriminator_config(config),
+                vocabulary_positions=config.max_predictions_per_seq,
+            )
+        ]

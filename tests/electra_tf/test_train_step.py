@@ -69,7 +69,7 @@ def start(make_config):
         )
         keras.utils.set_random_seed(0)
         model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
-        optimizer = create_optimizer(config)
+        optimizer = create_optimizer(config, model)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         steps = TrainingSteps(

@@ -1,5 +1,6 @@
 """Training through its real entry function, on records that the test writes."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from electra_tf import training
 from electra_tf.errors import UserError
+from electra_tf.objective import objective_class
 
 TRAINING_METRICS = {
     "step",
@@ -207,14 +209,24 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
         {"uniform_generator": True},
         {"untied_generator": False},
         {"precision": "mixed_bfloat16", "disallow_correct": True, "temperature": 2.0},
+        {"objective": "electric", "gradient_accumulation_steps": 2},
+        {"objective": "electra_15", "masking": "whole_word"},
+        {"objective": "replace_mlm", "embedding_sharing": "gdes"},
+        {"objective": "all_tokens_mlm", "gradient_accumulation_steps": 2},
+        {"objective": "adversarial", "embedding_sharing": "token"},
+        {"objective": "sentence_contrastive", "generator_type": "unigram"},
+        {"masking": "span", "span_boundary_weight": 1.0, "mask_prob_end": 0.3},
     ],
-    ids=["mlm", "uniform", "all_tied", "bfloat16"],
+    ids=lambda overrides: ",".join(map(str, overrides.values())),
 )
 def test_every_mode_trains(make_config, overrides):
     config = make_config(num_train_steps=2, **overrides)
     values = training.train(config, quiet)
     assert np.isfinite(values["loss"])
-    assert ("disc_loss" in values) == config.electra_objective
+    has_discriminator = objective_class(config).has_discriminator
+    assert ("disc_loss" in values) == has_discriminator
+    checkpoint = training.evaluate(dataclasses.replace(config, do_train=False), quiet)
+    assert np.isfinite(checkpoint["loss"])
     if config.disallow_correct:
         assert values["sampled_masked_lm_accuracy"] == 0
 

@@ -6,28 +6,59 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.objective import objective_class
+from electra_tf.pretrain_helpers import SpecialTokenIds
+from electra_tf.pretraining_choices import (
+    EMBEDDING_SHARING,
+    GENERATOR_TYPES,
+    MASKING,
+    OBJECTIVES,
+)
+from electra_tf.pretraining_model import PretrainingModel
 from flags import command_line, finetuning, pretraining
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.flags"))
+MODES = sorted((ROOT / "recipes/modes").glob("*.flags"))
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_recipe(recipe, monkeypatch):
     monkeypatch.chdir(ROOT)  # recipes name files of the repository
     program = finetuning if "run_finetuning.py" in recipe.read_text() else pretraining
-    flag_values = absl_flags.FlagValues()
-    program.define_flags(flag_values)
-    # absl defines --flagfile on its global flags alone.
-    arguments = flag_values.read_flags_from_files([f"--flagfile={recipe}"])
-    command_line.parse(["x", "--data-dir=d", "--model-name=m", *arguments], None, flag_values)
-    config = program.config_from_flags(flag_values)
+    config = read(program, recipe)
     if isinstance(config, PretrainingConfig):
         size = discriminator_config(config).hidden_size
         assert generator_config(config).hidden_size <= size
     header = [line for line in recipe.read_text().splitlines() if line.startswith("#")]
     for word in ("Command:", "Hardware:"):
         assert any(word in line for line in header)
+
+
+def read(program, *recipes: pathlib.Path):
+    """Returns the configuration of recipes that follow each other."""
+    flag_values = absl_flags.FlagValues()
+    program.define_flags(flag_values)
+    # absl defines --flagfile on its global flags alone.
+    arguments = flag_values.read_flags_from_files([f"--flagfile={path}" for path in recipes])
+    command_line.parse(["x", "--data-dir=d", "--model-name=m", *arguments], None, flag_values)
+    return program.config_from_flags(flag_values)
+
+
+@pytest.mark.parametrize("recipe", MODES, ids=lambda path: path.stem)
+def test_every_mode_is_a_recipe_that_goes_with_a_size(recipe):
+    config = read(pretraining, ROOT / "recipes/small.flags", recipe)
+    objective_class(config).parts(config)
+    PretrainingModel(config, SpecialTokenIds(101, 102, 103))
+    assert f"--flagfile recipes/modes/{recipe.name}" in recipe.read_text()
+
+
+def test_every_choice_has_a_recipe():
+    configs = [read(pretraining, path) for path in MODES]
+    assert {config.objective for config in configs} == set(OBJECTIVES)
+    assert {config.masking for config in configs} == set(MASKING)
+    assert {config.generator_type for config in configs} == set(GENERATOR_TYPES)
+    assert {config.embedding_sharing for config in configs} == set(EMBEDDING_SHARING)
 
 
 def test_the_published_sizes_are_there():

@@ -1,0 +1,141 @@
+"""Token, position and segment embeddings: an encoder's own, or apart from another's."""
+
+import keras
+import tensorflow as tf
+
+from electra_tf.encoder_config import EncoderConfig
+from electra_tf.layers import LayerNorm, initializer, norm_dropout
+
+
+class Embeddings(keras.layers.Layer):
+    """Token, position and segment embeddings, summed and normalized.
+
+    One instance serves generator and discriminator where their embeddings are tied.
+
+    Args:
+        config: of the encoder.
+        word_embeddings: float32 [vocab, embedding], another instance's; None makes its own.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        word_embeddings: keras.Variable | None = None,
+        **kwargs,
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.config = config
+
+        def table(rows: int, name: str) -> keras.Variable:
+            return self.add_weight(
+                shape=(rows, config.embedding_size),
+                initializer=initializer(config),
+                autocast=False,
+                name=name,
+            )
+
+        if word_embeddings is None:
+            word_embeddings = table(config.vocab_size, "word_embeddings")
+        self.word_embeddings = word_embeddings
+        self.position_embeddings = table(config.max_position_embeddings, "position_embeddings")
+        self.token_type_embeddings = table(config.type_vocab_size, "token_type_embeddings")
+        with keras.name_scope(self.name):
+            self.norm = LayerNorm(config.embedding_size, config, name="LayerNorm")
+        self.built = True
+
+    def call(
+        self, input_ids: tf.Tensor, segment_ids: tf.Tensor, dropout_key: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Returns [batch, seq, embedding] in the compute dtype.
+
+        Args:
+            input_ids: int32 [batch, seq].
+            segment_ids: int32 [batch, seq], 0 or 1.
+            dropout_key: uint32 [2]; None leaves dropout out.
+        """
+        return _embed(self, input_ids, segment_ids, dropout_key)
+
+
+class DisentangledEmbeddings(keras.layers.Layer):
+    """Another model's tables, to which this one adds its own differences.
+
+    Gradient-disentangled embedding sharing (He et al. 2021, "DeBERTaV3", section 3.2.2):
+    each table is stop_gradient(base table) + difference, and differences begin at zero. So
+    the other model alone moves what both share. The normalization is this model's own.
+
+    Args:
+        config: of the encoder, with the base's embedding size.
+        base: the other model's embeddings.
+    """
+
+    def __init__(self, config: EncoderConfig, base: Embeddings, **kwargs) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.config = config
+        # A list of the variables would make them this layer's too.
+        self._base = lambda: base
+
+        def difference(name: str) -> keras.Variable:
+            shape = getattr(base, name).shape
+            return self.add_weight(
+                shape=shape, initializer="zeros", autocast=False, name=f"{name}_difference"
+            )
+
+        self.word_difference = difference("word_embeddings")
+        self.position_difference = difference("position_embeddings")
+        self.token_type_difference = difference("token_type_embeddings")
+        with keras.name_scope(self.name):
+            self.norm = LayerNorm(config.embedding_size, config, name="LayerNorm")
+        self.built = True
+
+    @property
+    def base(self) -> Embeddings:
+        """The embeddings that this one differs from."""
+        return self._base()
+
+    @property
+    def word_embeddings(self) -> tf.Tensor:
+        """float32 [vocab, embedding]."""
+        return self._table(self.base.word_embeddings, self.word_difference)
+
+    @property
+    def position_embeddings(self) -> tf.Tensor:
+        """float32 [max positions, embedding]."""
+        return self._table(self.base.position_embeddings, self.position_difference)
+
+    @property
+    def token_type_embeddings(self) -> tf.Tensor:
+        """float32 [segments, embedding]."""
+        return self._table(self.base.token_type_embeddings, self.token_type_difference)
+
+    def call(
+        self, input_ids: tf.Tensor, segment_ids: tf.Tensor, dropout_key: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Does what `Embeddings.call` does."""
+        return _embed(self, input_ids, segment_ids, dropout_key)
+
+    @staticmethod
+    def _table(base: keras.Variable, difference: keras.Variable) -> tf.Tensor:
+        return tf.stop_gradient(tf.convert_to_tensor(base)) + difference
+
+
+def _embed(
+    embeddings: "Embeddings | DisentangledEmbeddings",
+    input_ids: tf.Tensor,
+    segment_ids: tf.Tensor,
+    dropout_key: tf.Tensor | None,
+) -> tf.Tensor:
+    config, norm = embeddings.config, embeddings.norm
+    words = tf.gather(tf.convert_to_tensor(embeddings.word_embeddings), input_ids)
+    positions = embeddings.position_embeddings[: tf.shape(input_ids)[1]]
+    # A product with one-hot rows: the gradient of a gather from two rows is slow.
+    segments = tf.one_hot(segment_ids, config.type_vocab_size)
+    segments = tf.einsum("bls,se->ble", segments, embeddings.token_type_embeddings)
+    x = norm_dropout(
+        words + positions + segments,
+        norm.gamma,
+        norm.beta,
+        tf.zeros([2], tf.uint32) if dropout_key is None else dropout_key,
+        rate=0.0 if dropout_key is None else config.hidden_dropout_prob,
+        epsilon=config.layer_norm_epsilon,
+    )
+    return tf.cast(x, embeddings.compute_dtype)

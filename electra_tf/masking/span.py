@@ -1,0 +1,74 @@
+"""Spans of whole words with SpanBERT's lengths (Joshi et al. 2020, section 3.1)."""
+
+import dataclasses
+import math
+
+import tensorflow as tf
+
+from electra_tf import random_bits
+from electra_tf.masking.whole_word import number_words
+from electra_tf.masking_strategy import MaskingOrder, MaskingStrategy
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanMaskingHparams:
+    """Lengths in words: geometric with `p`, given that they are at most `max_words`."""
+
+    p: float = 0.2
+    max_words: int = 10
+
+
+class SpanMasking(MaskingStrategy):
+    """Draws spans one after another until enough tokens are masked.
+
+    A span begins at a word drawn uniformly and has as many words as drawn (3.8 on average),
+    if its segment goes so far. What a later span shares with an earlier one is masked once,
+    and the last one ends where enough is masked.
+    """
+
+    Hparams = SpanMaskingHparams
+
+    def order(
+        self,
+        input_ids: tf.Tensor,
+        candidates: tf.Tensor,
+        key: tf.Tensor,
+        first_example: tf.Tensor | int,
+    ) -> MaskingOrder:
+        """Returns minus the number of the first span that covers each position.
+
+        As many spans are drawn as there are positions, so that they cover most of a row;
+        what they leave comes last.
+        """
+        shape = tf.shape(input_ids)
+        words = number_words(input_ids, candidates, self.tokens)
+        start_key, length_key = tf.unstack(random_bits.split(key, 2))
+        counters = random_bits.counters(shape, first_example)
+        begins = candidates & (words != tf.pad(words, [[0, 0], [1, 0]])[:, :-1])
+        num_words = tf.reduce_sum(tf.cast(begins, tf.int32), axis=-1, keepdims=True)
+        rank = random_bits.uniform(start_key, counters) * tf.cast(num_words, tf.float32)
+        rank = tf.minimum(tf.cast(rank, tf.int32), tf.maximum(num_words - 1, 0))
+        order = tf.cumsum(tf.cast(begins, tf.int32), axis=-1)
+        start = tf.searchsorted(order, rank + 1, side="left")
+        start = tf.minimum(start, shape[1] - 1)
+        first_word = tf.gather(words, start, batch_dims=1)  # (batch, spans)
+
+        # P(length <= n) = (1 - q ** n) / (1 - q ** max_words) with q = 1 - p, inverted.
+        q = 1.0 - self.hparams.p
+        below = random_bits.uniform(length_key, counters) * (1.0 - q**self.hparams.max_words)
+        length = tf.math.ceil(tf.math.log1p(-below) / math.log(q))
+        length = tf.clip_by_value(tf.cast(length, tf.int32), 1, self.hparams.max_words)
+        last_word = first_word + length - 1
+
+        # A span ends before a token that is no candidate: segments are not crossed.
+        breaks = tf.cumsum(tf.cast(~candidates, tf.int32), axis=-1)
+        position_word, position_break = words[:, None], breaks[:, None]
+        covered = (  # (batch, spans, seq)
+            (position_word >= first_word[..., None])
+            & (position_word <= last_word[..., None])
+            & (position_break == tf.gather(breaks, start, batch_dims=1)[..., None])
+        )
+        never = tf.fill(shape, tf.cast(shape[1], tf.int32))
+        first = tf.argmax(covered, axis=1, output_type=tf.int32)
+        first = tf.where(tf.reduce_any(covered, axis=1), first, never)
+        return MaskingOrder(-tf.cast(first, tf.float32))

@@ -1,0 +1,47 @@
+"""Rarer tokens are masked more often than frequent ones."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import random_bits
+from electra_tf.masking_strategy import MaskingOrder, MaskingStrategy
+
+
+@dataclasses.dataclass(frozen=True)
+class StrategicMaskingHparams:
+    """`power`: a token of relative frequency f has weight f ** -power; 0 is token masking."""
+
+    power: float = 0.5
+
+
+class StrategicMasking(MaskingStrategy):
+    """Draws positions without replacement, with weights that fall with the frequency.
+
+    The paper (appendix H) tried masking rare tokens more often, without a
+    formula. The weight here is a power of the relative frequency, the inverse of word2vec's
+    subsampling of frequent words (Mikolov et al. 2013, section 2.3) at its power 1/2.
+    """
+
+    Hparams = StrategicMaskingHparams
+    needs_counts = True
+
+    def order(
+        self,
+        input_ids: tf.Tensor,
+        candidates: tf.Tensor,
+        key: tf.Tensor,
+        first_example: tf.Tensor | int,
+    ) -> MaskingOrder:
+        """Returns log(u) / weight: the largest k are k draws without replacement.
+
+        Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir", where
+        the keys are u ** (1 / weight).
+        """
+        log_weights = -self.hparams.power * self.tokens.log_frequencies()
+        # Only the ratios of weights count; the largest becomes 1.
+        weights = np.exp(log_weights - log_weights.max())
+        counters = random_bits.counters(tf.shape(input_ids), first_example)
+        noise = tf.math.log(random_bits.uniform(key, counters))
+        return MaskingOrder(noise / tf.gather(tf.constant(weights), input_ids))

@@ -1,0 +1,237 @@
+"""What every pre-training objective provides, and what objectives are made of."""
+
+import abc
+import dataclasses
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from electra_tf import metrics
+from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.errors import UserError
+from electra_tf.model_parts import ModelPart
+from electra_tf.outputs import (
+    DiscriminatorOutput,
+    FakeData,
+    LossTerm,
+    MaskedLMOutput,
+    PretrainingOutput,
+    Randomness,
+)
+from electra_tf.plugins import load_plugin, parse_hparams
+from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds, candidates_mask, unmask
+from electra_tf.pretraining_choices import MASKED_LM, TWO_TOWER
+
+if TYPE_CHECKING:
+    from electra_tf.pretraining_model import PretrainingModel
+
+
+@dataclasses.dataclass(frozen=True)
+class NoHparams:
+    """An objective without hyperparameters of its own."""
+
+
+class Stage(NamedTuple):
+    """A part of the run in which one thing is trained: its name, and its number of steps."""
+
+    name: str
+    num_steps: int
+
+
+class Objective(abc.ABC):
+    """One way to pre-train.
+
+    Args:
+        config: of the run.
+        special: ids of the tokens that masking treats apart.
+
+    Attributes:
+        Hparams: frozen dataclass of its own hyperparameters, given by `--objective_hparams`.
+        has_generator: replacements are made; where from, `generator_type` says. Without them
+            the full-size encoder is the masked language model.
+        has_discriminator: the full-size encoder tells real from replaced tokens.
+        generator_types: those that the objective can use.
+        stage: index of the stage that the run is in; a step is traced for one stage.
+    """
+
+    Hparams: ClassVar[type] = NoHparams
+    has_generator: ClassVar[bool] = True
+    has_discriminator: ClassVar[bool] = True
+    generator_types: ClassVar[tuple[str, ...] | None] = None
+
+    def __init__(self, config: PretrainingConfig, special: SpecialTokenIds) -> None:
+        self.config = config
+        self.special = special
+        self.hparams = parse_hparams(
+            self.Hparams, config.objective_hparams, "--objective_hparams"
+        )
+        self.stage = 0
+        if self.generator_types and config.generator_type not in self.generator_types:
+            raise UserError(
+                f"--objective={config.objective} needs --generator_type="
+                f"{' or '.join(self.generator_types)}, not {config.generator_type}"
+            )
+
+    def create_layers(
+        self, model: "PretrainingModel", dtype: keras.DTypePolicy
+    ) -> dict[str, keras.layers.Layer]:
+        """Returns the layers that the model has for this objective alone, by attribute."""
+        return {}
+
+    def stages(self) -> list[Stage]:
+        """Returns the stages of the run; the optimizer starts anew in each."""
+        return [Stage(self.config.objective, self.config.num_train_steps)]
+
+    def start_stage(self, model: "PretrainingModel") -> None:  # noqa: B027
+        """Moves weights where the stage that begins starts from others; called once."""
+
+    @abc.abstractmethod
+    def forward(
+        self,
+        model: "PretrainingModel",
+        inputs: PretrainInputs,
+        randomness: Randomness,
+        sampled_token_ids: tf.Tensor | None,
+    ) -> PretrainingOutput:
+        """Computes the losses of one masked batch."""
+
+    @abc.abstractmethod
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the weight of each loss term of a masked batch: the tokens it is over.
+
+        It follows from the data and the masks alone: a batch that is computed in parts
+        needs the weights of the whole before the first part.
+        """
+
+    @abc.abstractmethod
+    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+        """Returns the sums behind the metrics (see `electra_tf.metrics`)."""
+
+    @classmethod
+    @abc.abstractmethod
+    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
+        """Returns what a step runs, for counting its FLOPs."""
+
+    def generator_terms(
+        self, inputs: PretrainInputs, masked_lm: MaskedLMOutput
+    ) -> dict[str, LossTerm]:
+        """Returns the terms that train a masked language model or two-tower generator."""
+        weights = self.generator_weights(inputs)
+        # A two-tower generator learns from all tokens at once.
+        loss = masked_lm.loss if masked_lm.cloze is None else masked_lm.cloze.loss
+        terms = {"gen": LossTerm(loss, self.config.gen_weight, weights["gen"])}
+        if masked_lm.span_boundary_loss is not None:
+            terms["span_boundary"] = LossTerm(
+                masked_lm.span_boundary_loss,
+                self.config.span_boundary_weight,
+                weights["span_boundary"],
+            )
+        return terms
+
+    def generator_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the weights of `generator_terms`."""
+        if self.config.generator_type == TWO_TOWER and self.has_generator:
+            return {"gen": tf.reduce_sum(cloze_weights(inputs, self.special))}
+        weights = {"gen": num_masked_tokens(inputs)}
+        if self.config.span_boundary_weight:
+            weights["span_boundary"] = num_masked_tokens(inputs)
+        return weights
+
+
+def objective_class(config: PretrainingConfig) -> type[Objective]:
+    """Returns the class that `--objective` names."""
+    return load_plugin("objectives", config.objective, Objective)
+
+
+def num_masked_tokens(inputs: PretrainInputs) -> tf.Tensor:
+    """Returns the float32 number of masked tokens, the weight of a masked LM's loss."""
+    return tf.reduce_sum(inputs.masked_lm_weights)
+
+
+def num_real_tokens(inputs: PretrainInputs) -> tf.Tensor:
+    """Returns the float32 number of tokens that are no padding."""
+    return tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32))
+
+
+def cloze_weights(inputs: PretrainInputs, special: SpecialTokenIds) -> tf.Tensor:
+    """Returns float32 [batch, seq], 1 on the tokens that a two-tower generator predicts."""
+    return tf.cast(candidates_mask(unmask(inputs), special), tf.float32)
+
+
+def masked_lm_sums(inputs: PretrainInputs, output: MaskedLMOutput) -> metrics.Sums:
+    """Returns the sums of `masked_lm_loss` and `masked_lm_accuracy`."""
+    weights = inputs.masked_lm_weights
+    sums = {
+        "masked_lm_loss": metrics.mean_sums(output.per_example_loss, weights),
+        "masked_lm_accuracy": metrics.mean_sums(
+            tf.equal(output.preds, inputs.masked_lm_ids), weights
+        ),
+    }
+    if output.span_boundary_loss is not None:
+        total = tf.reduce_sum(weights)
+        sums["span_boundary_loss"] = tf.stack([output.span_boundary_loss * total, total])
+    return sums
+
+
+def sampling_sums(inputs: PretrainInputs, fake: FakeData) -> metrics.Sums:
+    """Returns the sums of `sampled_masked_lm_accuracy` and `replaced_share`."""
+    mask = tf.cast(inputs.input_mask, tf.float32)
+    return {
+        "sampled_masked_lm_accuracy": metrics.mean_sums(
+            tf.equal(fake.sampled_token_ids, inputs.masked_lm_ids), inputs.masked_lm_weights
+        ),
+        "replaced_share": metrics.mean_sums(fake.is_fake_tokens, mask),
+    }
+
+
+def discriminator_sums(fake: FakeData, disc: DiscriminatorOutput) -> metrics.Sums:
+    """Returns the discriminator's sums over the tokens that its loss is over.
+
+    `disc_loss` is the mean over tokens, as trained; `disc_loss_per_example` and
+    `disc_auc_with_padding` are what the authors' code reports as `disc_loss` and `disc_auc`.
+    """
+    labels, weights = fake.is_fake_tokens, disc.weights
+    correct = tf.equal(disc.preds, labels)
+    token_losses = tf.nn.sigmoid_cross_entropy_with_logits(
+        labels=tf.cast(labels, tf.float32), logits=disc.logits
+    )
+    real_rows = tf.reduce_max(weights, axis=-1)
+    return {
+        "disc_loss": metrics.mean_sums(token_losses, weights),
+        "disc_loss_per_example": metrics.mean_sums(disc.per_example_loss, real_rows),
+        "disc_accuracy": metrics.mean_sums(correct, weights),
+        "disc_precision": metrics.mean_sums(correct, tf.cast(disc.preds, tf.float32) * weights),
+        "disc_recall": metrics.mean_sums(correct, tf.cast(labels, tf.float32) * weights),
+        **metrics.auc_sums(disc.logits, labels, tf.cast(weights, tf.int32)),
+    }
+
+
+def generator_parts(config: PretrainingConfig) -> list[ModelPart]:
+    """Returns the parts of a generator that is trained, or none."""
+    shape = generator_config(config)
+    if config.generator_type == TWO_TOWER:
+        return [
+            ModelPart("left-to-right tower", shape),
+            ModelPart(
+                "right-to-left tower",
+                shape,
+                vocabulary_positions=config.max_seq_length,
+                vocabulary_inputs=2 * shape.hidden_size,
+            ),
+        ]
+    if config.generator_type == MASKED_LM:
+        return [
+            ModelPart("generator", shape, vocabulary_positions=config.max_predictions_per_seq)
+        ]
+    return []
+
+
+def discriminator_part(config: PretrainingConfig) -> ModelPart:
+    """Returns the discriminator that tells of every token whether it was replaced."""
+    return ModelPart(
+        "discriminator",
+        discriminator_config(config),
+        binary_positions=config.max_seq_length,
+        samples=config.max_predictions_per_seq,
+    )

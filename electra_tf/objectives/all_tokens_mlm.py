@@ -1,0 +1,121 @@
+"""All-Tokens MLM: Replace MLM over every token, with a copy mechanism (section 3.5)."""
+
+from typing import TYPE_CHECKING
+
+import keras
+import tensorflow as tf
+
+from electra_tf import metrics
+from electra_tf.config import PretrainingConfig, discriminator_config
+from electra_tf.heads import DiscriminatorHead
+from electra_tf.model_parts import ModelPart
+from electra_tf.objective import (
+    generator_parts,
+    masked_lm_sums,
+    num_real_tokens,
+    sampling_sums,
+)
+from electra_tf.objectives import replace_mlm
+from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
+from electra_tf.pretrain_helpers import PretrainInputs, masked_positions, unmask
+
+if TYPE_CHECKING:
+    from electra_tf.pretraining_model import PretrainingModel
+
+
+class AllTokensMLM(replace_mlm.ReplaceMLM):
+    """The full-size model predicts the original of every token, real or sampled.
+
+    Its distribution of a position's original is D on the token that stands there, plus
+    (1 - D) times the softmax over the vocabulary; D is a sigmoid of its own (section 3.5).
+    """
+
+    def create_layers(
+        self, model: "PretrainingModel", dtype: keras.DTypePolicy
+    ) -> dict[str, keras.layers.Layer]:
+        """Returns the head over the vocabulary, and the one that says what to copy."""
+        copy = DiscriminatorHead(model.encoder_config, dtype=dtype, name="copy_predictions")
+        return {**super().create_layers(model, dtype), "copy_predictions": copy}
+
+    def forward(
+        self,
+        model: "PretrainingModel",
+        inputs: PretrainInputs,
+        randomness: Randomness,
+        sampled_token_ids: tf.Tensor | None,
+    ) -> PretrainingOutput:
+        """Returns both losses; that of the full-size model is over all real tokens."""
+        masked_lm = model.get_generator_output(inputs, randomness)
+        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        sequence = model.encode(fake.inputs, randomness)
+        original = unmask(inputs).input_ids
+        weights = tf.cast(inputs.input_mask, tf.float32)
+        full_size = model.predict_tokens(sequence, original, weights)
+        losses = copy_loss(
+            full_size.per_example_loss,
+            model.copy_predictions(sequence),
+            tf.equal(fake.inputs.input_ids, original),
+        )
+        total = tf.reduce_sum(weights)
+        loss = tf.math.divide_no_nan(tf.reduce_sum(weights * losses), total)
+        full_size = full_size._replace(per_example_loss=losses, loss=loss)
+        terms = {
+            **self.generator_terms(inputs, masked_lm),
+            "replace": LossTerm(loss, self.hparams.replace_weight, total),
+        }
+        return PretrainingOutput(terms, inputs, masked_lm, fake, full_size_lm=full_size)
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the numbers of masked and of real tokens."""
+        return {**self.generator_weights(inputs), "replace": num_real_tokens(inputs)}
+
+    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+        """Returns the sums of both; `full_size_masked_lm_*` are over the masked tokens.
+
+        Its accuracy is that of the softmax, without the copies.
+        """
+        full_size, masked = output.full_size_lm, masked_positions(output.inputs)
+        original = unmask(output.inputs).input_ids
+        mask = tf.cast(output.inputs.input_mask, tf.float32)
+        return {
+            **masked_lm_sums(output.inputs, output.masked_lm),
+            **sampling_sums(output.inputs, output.fake_data),
+            "full_size_loss": metrics.mean_sums(full_size.per_example_loss, mask),
+            "full_size_masked_lm_loss": metrics.mean_sums(full_size.per_example_loss, masked),
+            "full_size_masked_lm_accuracy": metrics.mean_sums(
+                tf.equal(full_size.preds, original), masked
+            ),
+        }
+
+    @classmethod
+    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
+        """Returns the generator, and the full-size encoder with both heads on all tokens."""
+        full_size = ModelPart(
+            "full-size masked LM",
+            discriminator_config(config),
+            vocabulary_positions=config.max_seq_length,
+            binary_positions=config.max_seq_length,
+            samples=config.max_predictions_per_seq,
+        )
+        return [*generator_parts(config), full_size]
+
+
+def copy_loss(
+    token_losses: tf.Tensor, copy_logits: tf.Tensor, is_input: tf.Tensor
+) -> tf.Tensor:
+    """Returns -log(D * [original is the input token] + (1 - D) * softmax probability).
+
+    Args:
+        token_losses: float32 [batch, seq], -log softmax of the originals.
+        copy_logits: float32 [batch, seq], of D.
+        is_input: bool [batch, seq].
+    """
+    generated = -token_losses - tf.nn.softplus(copy_logits)
+    copied = -tf.nn.softplus(-copy_logits)
+    return -tf.where(is_input, _log_add(generated, copied), generated)
+
+
+def _log_add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Returns log(exp(x) + exp(y))."""
+    larger = tf.maximum(x, y)
+    return larger + tf.math.log1p(tf.exp(tf.minimum(x, y) - larger))

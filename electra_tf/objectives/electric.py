@@ -1,0 +1,74 @@
+"""Electric: an energy-based cloze model trained by noise-contrastive estimation.
+
+Clark et al. 2020, "Pre-Training Transformers as Energy-Based Cloze Models". The full-size
+encoder gives every token an energy E(x)_t, and exp(-E(x)_t) estimates the probability of the
+token given all others. It learns them by telling the text's own tokens from noise tokens that
+a two-tower model q puts in their place (section 2.2):
+
+    p(noise | x, t) = sigmoid(E(x)_t + log q(x_t | rest) + log(k / (1 - k)))
+
+with k the share of positions that get noise, `mask_prob`.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from electra_tf.objectives import electra
+from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
+from electra_tf.pretrain_helpers import PretrainInputs
+from electra_tf.pretraining_choices import TWO_TOWER
+
+if TYPE_CHECKING:
+    from electra_tf.pretraining_model import PretrainingModel
+
+
+class NoiseContrastiveCloze(electra.ReplacedTokenDetection):
+    """gen_weight * (loss of q) + disc_weight * (loss of the energies).
+
+    The energies are the logits of the discriminator's head. A token that was written counts
+    as noise even if it is the original one.
+    """
+
+    generator_types = (TWO_TOWER,)
+
+    def forward(
+        self,
+        model: "PretrainingModel",
+        inputs: PretrainInputs,
+        randomness: Randomness,
+        sampled_token_ids: tf.Tensor | None,
+    ) -> PretrainingOutput:
+        """Returns both losses; q is a constant to the energies."""
+        masked_lm = model.get_generator_output(inputs, randomness)
+        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        fake = fake._replace(is_fake_tokens=fake.written)
+        log_probs = tf.stop_gradient(
+            token_log_probs(masked_lm.cloze.logits, fake.inputs.input_ids)
+        )
+        share = self.config.mask_prob
+        discriminator = model._get_discriminator_output(
+            fake.inputs,
+            fake.is_fake_tokens,
+            randomness,
+            logit_offset=log_probs + math.log(share / (1 - share)),
+        )
+        weight = self.term_weights(inputs)["disc"]
+        terms = {
+            **self.generator_terms(inputs, masked_lm),
+            "disc": LossTerm(discriminator.loss, self.config.disc_weight, weight),
+        }
+        return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
+
+
+def token_log_probs(logits: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
+    """Returns float32 [batch, seq], log softmax(logits) at each token.
+
+    Args:
+        logits: [batch, seq, vocab].
+        token_ids: int32 [batch, seq].
+    """
+    return -tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=token_ids, logits=tf.cast(logits, tf.float32)
+    )

@@ -1,0 +1,105 @@
+"""Replace MLM: words are predicted from text with samples in place of [MASK] (section 3.5)."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import keras
+import tensorflow as tf
+
+from electra_tf import metrics
+from electra_tf.config import PretrainingConfig, discriminator_config
+from electra_tf.heads import MaskedLMHead
+from electra_tf.model_parts import ModelPart
+from electra_tf.objective import (
+    Objective,
+    generator_parts,
+    masked_lm_sums,
+    num_masked_tokens,
+    sampling_sums,
+)
+from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
+from electra_tf.pretrain_helpers import PretrainInputs, gather_positions
+
+if TYPE_CHECKING:
+    from electra_tf.pretraining_model import PretrainingModel
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplaceMLMHparams:
+    """`replace_weight`: of the full-size model's loss; the generator's is `gen_weight`."""
+
+    replace_weight: float = 1.0
+
+
+class ReplaceMLM(Objective):
+    """gen_weight * L_MLM of the generator + replace_weight * L_MLM of the full-size model.
+
+    The full-size model never sees [MASK], as in fine-tuning: it predicts the original tokens
+    of the masked positions from text in which the generator's samples stand there.
+    """
+
+    Hparams = ReplaceMLMHparams
+    has_discriminator = False
+
+    def create_layers(
+        self, model: "PretrainingModel", dtype: keras.DTypePolicy
+    ) -> dict[str, keras.layers.Layer]:
+        """Returns the head over the vocabulary on the full-size encoder."""
+        return {"full_size_predictions": full_size_head(model, dtype)}
+
+    def forward(
+        self,
+        model: "PretrainingModel",
+        inputs: PretrainInputs,
+        randomness: Randomness,
+        sampled_token_ids: tf.Tensor | None,
+    ) -> PretrainingOutput:
+        """Returns both losses."""
+        masked_lm = model.get_generator_output(inputs, randomness)
+        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        sequence = model.encode(fake.inputs, randomness)
+        full_size = model.predict_tokens(
+            gather_positions(sequence, inputs.masked_lm_positions),
+            inputs.masked_lm_ids,
+            inputs.masked_lm_weights,
+        )
+        weight = self.term_weights(inputs)["replace"]
+        terms = {
+            **self.generator_terms(inputs, masked_lm),
+            "replace": LossTerm(full_size.loss, self.hparams.replace_weight, weight),
+        }
+        return PretrainingOutput(terms, inputs, masked_lm, fake, full_size_lm=full_size)
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the number of masked tokens, for both terms."""
+        return {**self.generator_weights(inputs), "replace": num_masked_tokens(inputs)}
+
+    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+        """Returns the sums of the generator and, with `full_size_`, of the full-size model."""
+        full_size = masked_lm_sums(output.inputs, output.full_size_lm)
+        return {
+            **masked_lm_sums(output.inputs, output.masked_lm),
+            **sampling_sums(output.inputs, output.fake_data),
+            **{f"full_size_{name}": value for name, value in full_size.items()},
+        }
+
+    @classmethod
+    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
+        """Returns the generator, and the full-size encoder with a head over the vocabulary."""
+        full_size = ModelPart(
+            "full-size masked LM",
+            discriminator_config(config),
+            vocabulary_positions=config.max_predictions_per_seq,
+            samples=config.max_predictions_per_seq,
+        )
+        return [*generator_parts(config), full_size]
+
+
+def full_size_head(model: "PretrainingModel", dtype: keras.DTypePolicy) -> MaskedLMHead:
+    """Returns a head over the vocabulary on the full-size encoder."""
+    return MaskedLMHead(
+        model.encoder_config,
+        model.electra.embeddings.config.embedding_size,
+        dtype=dtype,
+        name="full_size_predictions",
+    )

@@ -1,0 +1,105 @@
+"""ELECTRA with a sentence-level objective: was this input corrupted at all? (appendix H)."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import keras
+import tensorflow as tf
+
+from electra_tf import metrics, random_bits
+from electra_tf.layers import Linear
+from electra_tf.objective import num_real_tokens
+from electra_tf.objectives import electra
+from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
+from electra_tf.pretrain_helpers import PretrainInputs, unmask
+
+if TYPE_CHECKING:
+    from electra_tf.pretraining_model import PretrainingModel
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceContrastiveHparams:
+    """`unchanged_share` of the inputs are left as they are; `sentence_weight` of the loss."""
+
+    unchanged_share: float = 0.2
+    sentence_weight: float = 1.0
+
+
+class SentenceContrastive(electra.ReplacedTokenDetection):
+    """Replaced-token detection beside the question whether the whole input was corrupted.
+
+    Paper, appendix H: 20 % of the inputs stay unchanged, and a head on
+    [CLS] tells them from the rest. An input whose samples are all the original tokens counts
+    as unchanged.
+    """
+
+    Hparams = SentenceContrastiveHparams
+
+    def create_layers(
+        self, model: "PretrainingModel", dtype: keras.DTypePolicy
+    ) -> dict[str, keras.layers.Layer]:
+        """Returns the head on [CLS]."""
+        shape = model.encoder_config
+        head = Linear(shape.hidden_size, 1, shape, dtype=dtype, name="sentence_predictions")
+        return {"sentence_predictions": head}
+
+    def forward(
+        self,
+        model: "PretrainingModel",
+        inputs: PretrainInputs,
+        randomness: Randomness,
+        sampled_token_ids: tf.Tensor | None,
+    ) -> PretrainingOutput:
+        """Returns the two losses of ELECTRA and that of the sentences."""
+        masked_lm = model.get_generator_output(inputs, randomness)
+        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        rows = tf.shape(inputs.input_ids)[:1]
+        draws = random_bits.uniform(
+            randomness.key("unchanged_sentences"),
+            random_bits.counters(rows, randomness.first_example),
+        )
+        unchanged = (draws < self.hparams.unchanged_share)[:, None]
+        original = unmask(inputs).input_ids
+        fake = fake._replace(
+            inputs=fake.inputs._replace(
+                input_ids=tf.where(unchanged, original, fake.inputs.input_ids)
+            ),
+            is_fake_tokens=tf.where(unchanged, 0, fake.is_fake_tokens),
+        )
+        sequence = model.encode(fake.inputs, randomness)
+        discriminator = model.discriminate(
+            sequence, fake.is_fake_tokens, tf.cast(inputs.input_mask, tf.float32)
+        )
+        logits = tf.cast(model.sentence_predictions(sequence[:, 0]), tf.float32)[:, 0]
+        labels = tf.cast(tf.reduce_max(fake.is_fake_tokens, axis=-1), tf.float32)
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+        weights = real_rows(inputs)
+        count = tf.reduce_sum(weights)
+        loss = tf.math.divide_no_nan(tf.reduce_sum(weights * losses), count)
+        terms = {
+            **self.generator_terms(inputs, masked_lm),
+            "disc": LossTerm(
+                discriminator.loss, self.config.disc_weight, num_real_tokens(inputs)
+            ),
+            "sentence": LossTerm(loss, self.hparams.sentence_weight, count),
+        }
+        correct = tf.equal(logits > 0, labels > 0)
+        extra = {
+            "sentence_loss": metrics.mean_sums(losses, weights),
+            "sentence_accuracy": metrics.mean_sums(correct, weights),
+            "corrupted_sentences": metrics.mean_sums(labels, weights),
+        }
+        return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator, extra=extra)
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the numbers of masked tokens, of real tokens and of sentences."""
+        return {**super().term_weights(inputs), "sentence": tf.reduce_sum(real_rows(inputs))}
+
+    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+        """Returns ELECTRA's sums and the sentences'."""
+        return {**super().metric_sums(output), **output.extra}
+
+
+def real_rows(inputs: PretrainInputs) -> tf.Tensor:
+    """Returns float32 [batch], 1 on rows that hold any token."""
+    return tf.cast(tf.reduce_max(inputs.input_mask, axis=-1), tf.float32)

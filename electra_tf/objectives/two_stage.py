@@ -1,0 +1,145 @@
+"""Two-stage ELECTRA: the generator first, then the discriminator (section 3.2).
+
+In the first stage the generator is trained alone; then the discriminator starts from the
+generator's weights and is trained while the generator stays as it is.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from electra_tf import metrics
+from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.errors import UserError
+from electra_tf.model_parts import ModelPart
+from electra_tf.objective import (
+    Stage,
+    discriminator_part,
+    generator_parts,
+    masked_lm_sums,
+    num_real_tokens,
+)
+from electra_tf.objectives import electra
+from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
+from electra_tf.plugins import parse_hparams
+from electra_tf.pretrain_helpers import PretrainInputs
+from electra_tf.pretraining_choices import MASKED_LM, SHARE_NONE
+
+if TYPE_CHECKING:
+    from electra_tf.pretraining_model import PretrainingModel
+
+GENERATOR_STAGE, DISCRIMINATOR_STAGE = 0, 1
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoStageHparams:
+    """`generator_share` of the steps train the generator, the rest the discriminator."""
+
+    generator_share: float = 0.5
+
+
+class TwoStage(electra.ReplacedTokenDetection):
+    """L_MLM for the first steps, then L_Disc with the generator frozen.
+
+    The discriminator can start from the generator only if both have one shape, and the
+    generator stays as it is only if they share nothing.
+
+    Raises:
+        UserError: the shapes differ, weights are shared, or a stage has no step.
+    """
+
+    Hparams = TwoStageHparams
+    generator_types = (MASKED_LM,)
+
+    def __init__(self, config: PretrainingConfig, *args) -> None:
+        super().__init__(config, *args)
+        if config.embedding_sharing != SHARE_NONE:
+            raise UserError(
+                "--objective=two_stage freezes the generator while the discriminator is "
+                "trained, so they can share nothing: give --embedding_sharing=none, not "
+                f"{config.embedding_sharing}"
+            )
+        generator, full_size = generator_config(config), discriminator_config(config)
+        differing = [
+            f"{field.name} is {getattr(generator, field.name)} in the generator and "
+            f"{getattr(full_size, field.name)} in the discriminator"
+            for field in dataclasses.fields(full_size)
+            if getattr(generator, field.name) != getattr(full_size, field.name)
+        ]
+        if differing:
+            raise UserError(
+                "--objective=two_stage starts the discriminator from the generator's weights, "
+                "so both must have one shape: give --generator_hidden_size=1 and "
+                "--generator_layers=1, and an --embedding_size that is the hidden size. "
+                + "; ".join(differing)
+            )
+        if not all(stage.num_steps > 0 for stage in self.stages()):
+            raise UserError(
+                f"generator_share={self.hparams.generator_share} in --objective_hparams leaves "
+                f"one of the two stages without a step of --num_train_steps="
+                f"{config.num_train_steps}"
+            )
+
+    def stages(self) -> list[Stage]:
+        """Returns the generator's stage and the discriminator's."""
+        first = round(self.config.num_train_steps * self.hparams.generator_share)
+        return [
+            Stage("generator", first),
+            Stage("discriminator", self.config.num_train_steps - first),
+        ]
+
+    def start_stage(self, model: "PretrainingModel") -> None:
+        """Copies the generator's weights into the discriminator before the second stage."""
+        if self.stage == DISCRIMINATOR_STAGE:
+            pairs = zip(model.electra.variables, model.generator.variables, strict=True)
+            for ours, theirs in pairs:
+                ours.assign(theirs)
+
+    def forward(
+        self,
+        model: "PretrainingModel",
+        inputs: PretrainInputs,
+        randomness: Randomness,
+        sampled_token_ids: tf.Tensor | None,
+    ) -> PretrainingOutput:
+        """Returns the loss of the stage's model."""
+        if self.stage == GENERATOR_STAGE:
+            masked_lm = model.get_generator_output(inputs, randomness)
+            return PretrainingOutput(self.generator_terms(inputs, masked_lm), inputs, masked_lm)
+        # Frozen, it predicts without dropout.
+        masked_lm = model.get_generator_output(
+            inputs, dataclasses.replace(randomness, dropout=False)
+        )
+        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        discriminator = model._get_discriminator_output(
+            fake.inputs, fake.is_fake_tokens, randomness
+        )
+        weight = num_real_tokens(inputs)
+        terms = {"disc": LossTerm(discriminator.loss, self.config.disc_weight, weight)}
+        return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the number of masked tokens, then of real tokens."""
+        if self.stage == GENERATOR_STAGE:
+            return self.generator_weights(inputs)
+        return {"disc": num_real_tokens(inputs)}
+
+    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+        """Returns the sums of the models that the stage runs."""
+        if output.discriminator is None:
+            return masked_lm_sums(output.inputs, output.masked_lm)
+        return super().metric_sums(output)
+
+    @classmethod
+    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
+        """Returns the generator in training, the frozen one, and the discriminator."""
+        hparams = parse_hparams(cls.Hparams, config.objective_hparams, "--objective_hparams")
+        share = hparams.generator_share
+        (generator,) = generator_parts(config)
+        frozen = dataclasses.replace(generator, name="frozen generator", is_trained=False)
+        return [
+            dataclasses.replace(generator, share_of_steps=share),
+            dataclasses.replace(frozen, share_of_steps=1 - share),
+            dataclasses.replace(discriminator_part(config), share_of_steps=1 - share),
+        ]

@@ -1,0 +1,98 @@
+"""What values the hyperparameters of pre-training can have; no TensorFlow is imported here."""
+
+import itertools
+from typing import TYPE_CHECKING
+
+from electra_tf.distribution import check_accumulation
+from electra_tf.encoder_config import EncoderConfig
+from electra_tf.errors import UserError
+from electra_tf.options import OPTIMIZERS, PRECISIONS
+from electra_tf.pretraining_choices import (
+    EMBEDDING_SHARING,
+    GENERATOR_TYPES,
+    MASKING,
+    OBJECTIVES,
+)
+
+if TYPE_CHECKING:
+    from electra_tf.config import PretrainingConfig
+
+
+def check_pretraining(config: "PretrainingConfig", encoder: EncoderConfig) -> None:
+    """Raises UserError for values that cannot be, naming the flag.
+
+    Args:
+        config: of the run.
+        encoder: shape of its full-size encoder.
+    """
+    for name in (
+        "max_predictions_per_seq",
+        "iterations_per_loop",
+        "log_steps",
+        "save_checkpoints_steps",
+        "num_train_steps",
+        "num_eval_steps",
+        "max_seq_length",
+        "train_batch_size",
+        "gradient_accumulation_steps",
+        "eval_batch_size",
+        "temperature",
+        "generator_layers",
+        "generator_hidden_size",
+        "clip_norm",
+        "shuffle_buffer_size",
+    ):
+        if not getattr(config, name) > 0:
+            raise UserError(f"--{name} must be positive, not {getattr(config, name)}")
+    for name in (
+        "num_warmup_steps",
+        "learning_rate",
+        "generator_learning_rate",
+        "span_boundary_weight",
+        "weight_decay_rate",
+        "keep_checkpoint_max",
+        "seed",
+    ):
+        if getattr(config, name) is not None and not getattr(config, name) >= 0:
+            raise UserError(f"--{name} must not be negative, it is {getattr(config, name)}")
+    for name in ("mask_prob", "mask_prob_end", "length_curriculum_share"):
+        value = getattr(config, name)
+        if value is not None and not 0 < value < 1:
+            raise UserError(f"--{name} must lie between 0 and 1, not {value}")
+    if config.masking_with_replacement and config.masking != "token":
+        raise UserError(
+            "--masking_with_replacement draws tokens one by one: it needs --masking=token, "
+            f"not {config.masking}"
+        )
+    lengths = (*config.length_curriculum, config.max_seq_length)
+    if any(a >= b for a, b in itertools.pairwise(lengths)) or lengths[0] < 1:
+        raise UserError(
+            f"--length_curriculum={','.join(map(str, config.length_curriculum))} must grow "
+            f"from length to length, up to --max_seq_length={config.max_seq_length}"
+        )
+    for name, choices in (
+        ("precision", PRECISIONS),
+        ("optimizer", OPTIMIZERS),
+        ("objective", OBJECTIVES),
+        ("masking", MASKING),
+        ("generator_type", GENERATOR_TYPES),
+        ("embedding_sharing", EMBEDDING_SHARING),
+    ):
+        if getattr(config, name) not in choices:
+            raise UserError(
+                f"--{name} must be one of {', '.join(choices)}, not {getattr(config, name)!r}"
+            )
+    check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
+    config.check_distribution()
+    if config.do_train == config.do_eval:
+        raise UserError(
+            "Exactly one of --do_train and --do_eval must be true; "
+            f"both are {str(config.do_train).lower()}"
+        )
+    longest = encoder.max_position_embeddings
+    if config.max_seq_length > longest:
+        raise UserError(
+            f"--max_seq_length={config.max_seq_length} exceeds the model's {longest} "
+            "position embeddings: raise max_position_embeddings in "
+            "--model_hparam_overrides"
+        )

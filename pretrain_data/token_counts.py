@@ -1,0 +1,48 @@
+"""How often each token of the vocabulary is met in records."""
+
+import numpy as np
+
+from pretrain_data.reader import read_pretraining_records
+from pretrain_data.records import DEFAULT_FLAG
+
+# Enough for frequencies: a million sequences are tens of millions of tokens.
+MAX_EXAMPLES = 1_000_000
+_BATCH_SIZE = 1024
+
+
+def count_tokens(
+    patterns: str,
+    *,
+    vocab_size: int,
+    max_seq_length: int,
+    skip_bad_records: bool = False,
+    max_examples: int = MAX_EXAMPLES,
+    flag: str = DEFAULT_FLAG,
+) -> np.ndarray:
+    """Returns int64 [vocab_size], the counts in the first examples; padding is left out.
+
+    Args:
+        patterns: files and wildcards, also separated by commas.
+        vocab_size: entries of the vocabulary.
+        max_seq_length: length of the records.
+        skip_bad_records: leave out what is damaged.
+        max_examples: that are read at most.
+        flag: flag that errors name.
+
+    Raises:
+        UserError: as `pretrain_data.reader.read_pretraining_records`.
+    """
+    batches = read_pretraining_records(
+        patterns,
+        max_seq_length=max_seq_length,
+        batch_size=_BATCH_SIZE,
+        skip_bad_records=skip_bad_records,
+        repeat=False,
+        flag=flag,
+        say=lambda message: None,
+    )
+    counts = np.zeros(vocab_size, np.int64)
+    for batch in batches.take(-(-max_examples // _BATCH_SIZE)).as_numpy_iterator():
+        tokens = batch["input_ids"][batch["input_mask"] > 0]
+        counts += np.bincount(tokens, minlength=vocab_size)[:vocab_size]
+    return counts

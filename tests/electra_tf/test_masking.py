@@ -1,0 +1,159 @@
+"""The ways to choose masked positions: what they mask, how often, and how much."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import random_bits
+from electra_tf.errors import UserError
+from electra_tf.masking.span import SpanMasking, SpanMaskingHparams
+from electra_tf.masking.strategic import StrategicMasking, StrategicMaskingHparams
+from electra_tf.masking.whole_word import WholeWordMasking
+from electra_tf.masking_strategy import NoHparams, create_strategy
+from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds, mask
+from electra_tf.token_facts import TokenFacts
+
+SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
+# Ids 5 to 14 begin words, 15 to 19 continue them.
+VOCAB_SIZE, FIRST_CONTINUATION = 20, 15
+CONTINUES = np.arange(VOCAB_SIZE) >= FIRST_CONTINUATION
+FACTS = TokenFacts(CONTINUES)
+#         CLS a  ##b ##c d  e  ##f g  SEP h  i  ##j SEP
+SENTENCE = [2, 5, 15, 16, 6, 7, 17, 8, 3, 9, 10, 18, 3]
+WORDS = [{1, 2, 3}, {4}, {5, 6}, {7}, {9}, {10, 11}]
+
+
+def batch(rows: int, ids: list[int] = SENTENCE, padding: int = 2) -> PretrainInputs:
+    length = len(ids)
+    ids = np.array(ids + [0] * padding, np.int32)
+    input_mask = (np.arange(length + padding) < length).astype(np.int32)
+    repeated = [tf.constant(np.tile(x, (rows, 1))) for x in (ids, input_mask, 0 * ids)]
+    return PretrainInputs(*repeated)
+
+
+def masked_sets(strategy, rows: int = 2000, *, wanted: int = 4, **options) -> list[list[int]]:
+    """Returns the masked positions of each row in the order in which they were chosen."""
+    inputs = batch(rows, **options)
+    tokens = float(inputs.input_mask[0].numpy().sum())
+    masked = mask(
+        inputs,
+        SPECIAL,
+        random_bits.make_key(1, 0, "masking"),
+        mask_prob=wanted / tokens,
+        max_predictions_per_seq=8,
+        strategy=strategy,
+    )
+    return [
+        positions[weights > 0].tolist()
+        for positions, weights in zip(
+            masked.masked_lm_positions.numpy(), masked.masked_lm_weights.numpy(), strict=True
+        )
+    ]
+
+
+def test_whole_words_are_masked_as_a_whole():
+    chosen = masked_sets(WholeWordMasking(NoHparams(), FACTS))
+    for positions in chosen:
+        assert 1 <= len(positions) <= 4
+        for word in WORDS:
+            assert len(word & set(positions)) in (0, len(word))
+    # Every word comes first as often as any other.
+    first = [next(i for i, word in enumerate(WORDS) if row[0] in word) for row in chosen]
+    counts = np.bincount(first, minlength=len(WORDS))
+    expected = len(chosen) / len(WORDS)
+    assert np.sum((counts - expected) ** 2 / expected) < 20.5  # chi-square, 5 degrees, 0.1 %
+
+
+def test_a_word_that_is_longer_than_what_is_masked_is_masked_in_part():
+    word = [2, 5, 15, 16, 17, 18, 19, 3]
+    chosen = masked_sets(WholeWordMasking(NoHparams(), FACTS), 20, wanted=3, ids=word)
+    assert all(positions == [1, 2, 3] for positions in chosen)
+
+
+def test_spans_begin_at_words_and_have_spanberts_lengths():
+    ids = [2] + [5, 15] * 40 + [3]
+    chosen = masked_sets(SpanMasking(SpanMaskingHparams(), FACTS), 4000, wanted=8, ids=ids)
+    lengths = []
+    for positions in chosen:
+        assert len(positions) == 8
+        # The first span: what lies side by side from its begin on.
+        assert positions[0] % 2 == 1
+        length = 1
+        while length < 8 and positions[length] == positions[0] + length:
+            length += 1
+        lengths.append(length / 2)
+    # P(length = n) = 0.2 * 0.8 ** (n - 1) / (1 - 0.8 ** 10) for n up to 10; at most 4 words
+    # are wanted, and a span that ends where the next one begins looks longer.
+    q = 0.8
+    shares = [0.2 * q**n / (1 - q**10) for n in range(3)]
+    counts = np.array([np.mean(np.array(lengths) == n + 1) for n in range(3)])
+    np.testing.assert_allclose(counts, shares, atol=0.03)
+
+
+def test_spans_stay_in_their_segment_and_cover_what_is_wanted():
+    chosen = masked_sets(SpanMasking(SpanMaskingHparams(), FACTS), 500, wanted=6)
+    for positions in chosen:
+        assert len(set(positions)) == 6
+        assert not {0, 8, 12, 13, 14} & set(positions)
+
+
+def test_span_lengths_average_to_the_papers_3_8():
+    q, longest = 0.8, 10
+    uniform = random_bits.uniform(
+        random_bits.make_key(0, 0, "x"), random_bits.counters([200_000])
+    ).numpy()
+    length = np.ceil(np.log1p(-uniform * (1 - q**longest)) / np.log(q))
+    assert np.mean(length) == pytest.approx(3.8, abs=0.02)
+    assert (length.min(), length.max()) == (1, longest)
+
+
+def test_strategic_masking_draws_by_the_inverse_root_of_the_frequency():
+    counts = np.zeros(VOCAB_SIZE, np.int64)
+    counts[5:8] = [9999, 99, 0]  # one more of each is counted
+    facts = TokenFacts(CONTINUES, counts)
+    strategy = StrategicMasking(StrategicMaskingHparams(), facts)
+    chosen = masked_sets(strategy, 20_000, wanted=1, ids=[2, 5, 6, 7, 3])
+    shares = np.bincount([row[0] for row in chosen], minlength=4)[1:4] / len(chosen)
+    weights = np.array([10_000, 100, 1]) ** -0.5
+    np.testing.assert_allclose(shares, weights / weights.sum(), atol=0.01)
+
+
+def test_masks_do_not_depend_on_the_number_of_replicas():
+    inputs = batch(8)
+    for strategy in (
+        WholeWordMasking(NoHparams(), FACTS),
+        SpanMasking(SpanMaskingHparams(), FACTS),
+        StrategicMasking(StrategicMaskingHparams(), TokenFacts(CONTINUES, np.arange(20))),
+    ):
+
+        def masked(first: int, rows: slice, strategy=strategy) -> np.ndarray:
+            part = PretrainInputs(*(x[rows] for x in inputs[:3]))
+            return mask(
+                part,
+                SPECIAL,
+                random_bits.make_key(1, 0, "masking"),
+                mask_prob=0.3,
+                max_predictions_per_seq=5,
+                strategy=strategy,
+                first_example=first,
+            ).masked_lm_positions.numpy()
+
+        halves = np.concatenate([masked(0, slice(0, 4)), masked(4, slice(4, 8))])
+        np.testing.assert_array_equal(masked(0, slice(0, 8)), halves)
+
+
+def test_rows_without_a_candidate_mask_nothing():
+    for strategy in (
+        WholeWordMasking(NoHparams(), FACTS),
+        SpanMasking(SpanMaskingHparams(), FACTS),
+    ):
+        assert masked_sets(strategy, 3, ids=[2, 3]) == [[], [], []]
+
+
+def test_unknown_hyperparameters_are_refused(make_config):
+    config = make_config(masking="span", masking_hparams={"max_word": 3})
+    with pytest.raises(UserError, match=r"max_word.*--masking_hparams.*max_words"):
+        create_strategy(config, FACTS)
+    config = make_config(masking="span", masking_hparams={"p": "high"})
+    with pytest.raises(UserError, match=r"p in --masking_hparams must be of type float"):
+        create_strategy(config, FACTS)

@@ -1,0 +1,356 @@
+"""Every objective: its losses in NumPy, and where their gradients go."""
+
+import dataclasses
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+from electra_tf.objectives.adversarial import policy_losses
+from electra_tf.objectives.all_tokens_mlm import copy_loss
+from electra_tf.outputs import Randomness
+from electra_tf.pretraining_choices import OBJECTIVES
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.span_boundary import run_boundaries
+from electra_tf.token_facts import TokenFacts
+from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
+
+FACTS = TokenFacts(np.zeros(40, bool), np.arange(40, dtype=np.int64))
+WITHOUT_DROPOUT = Randomness(0, 0, dropout=False)
+TWO_STAGE = {
+    "objective": "two_stage",
+    "embedding_sharing": "none",
+    "embedding_size": 16,
+    "generator_hidden_size": 1.0,
+    # The generator has the heads and intermediate size of its width.
+    "model_hparam_overrides": {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 1,
+        "intermediate_size": 64,
+        "max_position_embeddings": 16,
+    },
+}
+
+
+@pytest.fixture
+def make_model(make_config):
+    def make(**overrides) -> PretrainingModel:
+        keras.utils.set_random_seed(0)
+        return PretrainingModel(make_config(**overrides), SPECIAL, FACTS)
+
+    return make
+
+
+def options(objective: str) -> dict:
+    return TWO_STAGE if objective == "two_stage" else {"objective": objective}
+
+
+def log_softmax(logits) -> np.ndarray:
+    logits = np.asarray(logits, np.float64)
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+def at(log_probs: np.ndarray, ids) -> np.ndarray:
+    return np.take_along_axis(log_probs, np.asarray(ids)[..., None], axis=-1)[..., 0]
+
+
+def binary_cross_entropy(logits, labels) -> np.ndarray:
+    logits, labels = np.asarray(logits, np.float64), np.asarray(labels)
+    return np.log1p(np.exp(-np.where(labels > 0, logits, -logits)))
+
+
+def mean(values, weights) -> float:
+    return float(np.sum(np.asarray(values) * weights) / np.sum(weights))
+
+
+def original_ids(inputs) -> np.ndarray:
+    ids = inputs.input_ids.numpy().copy()
+    for row, positions in enumerate(inputs.masked_lm_positions.numpy()):
+        for slot, position in enumerate(positions):
+            if inputs.masked_lm_weights[row, slot] > 0:
+                ids[row, position] = inputs.masked_lm_ids[row, slot]
+    return ids
+
+
+def masked_mask(inputs) -> np.ndarray:
+    mask = np.zeros(inputs.input_ids.shape)
+    for row, positions in enumerate(inputs.masked_lm_positions.numpy()):
+        for slot, position in enumerate(positions):
+            mask[row, position] += inputs.masked_lm_weights[row, slot]
+    return mask
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_weights_of_terms_are_known_before_the_forward_pass(make_model, objective):
+    model = make_model(**options(objective))
+    for stage in range(len(model.objective.stages())):
+        model.objective.stage = stage
+        output = model(features(), randomness=Randomness(0, 0))
+        weights = model.term_weights(features(), randomness=Randomness(0, 0))
+        assert set(weights) == set(output.terms)
+        for name, term in output.terms.items():
+            assert float(weights[name]) == float(term.weight) > 0
+            assert np.isfinite(float(term.loss))
+        assert all(x.shape[0] == 2 for x in model.metric_sums(output).values())
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [name for name in OBJECTIVES if name not in ("mlm", "adversarial", "two_stage")],
+)
+def test_the_full_size_models_loss_does_not_reach_the_generator(make_model, objective):
+    model = make_model(objective=objective, embedding_sharing="none")
+    term = "replace" if "mlm" in objective else "disc"
+    for path, gradient in gradients(model, term).items():
+        generator = path.startswith(("generator", "cloze", "two_tower"))
+        if generator:
+            assert is_zero(gradient), path
+        elif path.startswith("electra"):
+            assert not is_zero(gradient), path
+    for path, gradient in gradients(model, "gen").items():
+        if path.startswith("electra"):
+            assert is_zero(gradient), path
+
+
+def test_electra_15_learns_from_the_masked_tokens_alone(make_model):
+    model = make_model(objective="electra_15")
+    output = model(features(), randomness=WITHOUT_DROPOUT)
+    labels = output.fake_data.is_fake_tokens
+    losses = binary_cross_entropy(output.discriminator.logits, labels)
+    expected = mean(losses, masked_mask(output.inputs))
+    assert float(output.losses["disc"]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_replace_mlm_predicts_masked_words_from_sampled_text(make_model):
+    model = make_model(objective="replace_mlm", objective_hparams={"replace_weight": 2.0})
+    output = model(features(), randomness=WITHOUT_DROPOUT)
+    inputs = output.inputs
+    sequence = model.electra(
+        output.fake_data.inputs.input_ids, inputs.input_mask, inputs.segment_ids
+    ).sequence_output
+    table = model.electra.embeddings.word_embeddings
+    log_probs = log_softmax(model.full_size_predictions(sequence, table))
+    losses = -at(log_probs, original_ids(inputs))
+    expected = mean(losses, masked_mask(inputs))
+    assert float(output.losses["replace"]) == pytest.approx(expected, rel=1e-4)
+    total = float(output.losses["gen"]) + 2 * expected
+    assert float(output.losses["total"]) == pytest.approx(total, rel=1e-4)
+    assert not np.any(output.fake_data.inputs.input_ids.numpy() == SPECIAL.mask)
+
+
+def test_all_tokens_mlm_mixes_copies_and_the_softmax(make_model):
+    model = make_model(objective="all_tokens_mlm")
+    output = model(features(), randomness=WITHOUT_DROPOUT)
+    inputs, corrupted = output.inputs, output.fake_data.inputs.input_ids
+    sequence = model.electra(corrupted, inputs.input_mask, inputs.segment_ids).sequence_output
+    table = model.electra.embeddings.word_embeddings
+    probs = np.exp(log_softmax(model.full_size_predictions(sequence, table)))
+    copy = 1 / (1 + np.exp(-model.copy_predictions(sequence).numpy().astype(np.float64)))
+    originals = original_ids(inputs)
+    p = (1 - copy) * at(probs, originals) + copy * (corrupted.numpy() == originals)
+    expected = mean(-np.log(p), inputs.input_mask.numpy())
+    assert float(output.losses["replace"]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_copies_stay_finite_where_one_way_is_impossible():
+    losses = tf.constant([[200.0, 200.0, 0.0]])
+    copies = tf.constant([[100.0, 100.0, -100.0]])
+    is_input = tf.constant([[True, False, True]])
+    np.testing.assert_allclose(
+        copy_loss(losses, copies, is_input), [[0.0, 300.0, 0.0]], atol=1e-4
+    )
+
+
+def test_electric_is_noise_contrastive_estimation_with_the_towers_probabilities(make_model):
+    model = make_model(objective="electric", mask_prob=0.2)
+    output = model(features(), randomness=WITHOUT_DROPOUT)
+    inputs, fake = output.inputs, output.fake_data
+    originals = original_ids(inputs)
+    towers = model.two_tower(
+        tf.constant(originals),
+        inputs.input_mask,
+        inputs.segment_ids,
+        randomness=WITHOUT_DROPOUT,
+    )
+    log_q = log_softmax(towers.logits)
+    corrupted = fake.inputs.input_ids
+    sequence = model.electra(corrupted, inputs.input_mask, inputs.segment_ids).sequence_output
+    energy = model.discriminator_predictions(sequence).numpy()
+    logits = energy + at(log_q, corrupted) + math.log(0.2 / 0.8)
+    labels = masked_mask(inputs)
+    losses = binary_cross_entropy(logits, labels)
+    expected = mean(losses, inputs.input_mask.numpy())
+    assert float(output.losses["disc"]) == pytest.approx(expected, rel=1e-4)
+    candidates = inputs.input_mask.numpy() * ~np.isin(originals, SPECIAL)
+    expected = mean(-at(log_q, originals), candidates)
+    assert float(output.losses["gen"]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_tower_sees_nothing_of_the_token_it_predicts(make_model):
+    model = make_model(generator_type="two_tower")
+    given = features()
+    changed = {**given, "input_ids": given["input_ids"].numpy().copy()}
+    changed["input_ids"][1, 7] = 39
+
+    def logits(x: dict) -> np.ndarray:
+        names = ("input_ids", "input_mask", "segment_ids")
+        tensors = (tf.constant(np.asarray(x[name])) for name in names)
+        return model.two_tower(*tensors, randomness=WITHOUT_DROPOUT).logits.numpy()
+
+    difference = np.abs(logits(given) - logits(changed)).max(axis=-1)
+    assert difference[1, 7] == 0
+    assert np.all(difference[1, [1, 6, 8, 14]] > 0)
+    assert np.all(difference[[0, 2]] == 0)
+
+
+def test_adversarial_policy_gradient_is_reinforce():
+    logits = tf.Variable([[[0.5, -1.0, 0.3]]])
+    samples = tf.constant([[2]])
+    rewards, baseline = tf.constant([[1.3]]), tf.Variable([[0.4]])
+    with tf.GradientTape(persistent=True) as tape:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(samples, logits)
+        policy, baseline_loss = policy_losses(rewards, baseline, losses)
+    softmax = np.exp(log_softmax(logits))
+    b = -math.log(1 / (1 + math.exp(-0.4)))
+    # d/dlogits of -(R - b) log p(sample)
+    expected = (1.3 - b) * (softmax - np.eye(3)[2])
+    np.testing.assert_allclose(tape.gradient(policy, logits), expected, rtol=1e-5)
+    assert tape.gradient(policy, baseline) is None
+    assert tape.gradient(baseline_loss, logits) is None
+    np.testing.assert_allclose(
+        tape.gradient(baseline_loss, baseline),
+        [[1 / (1 + math.exp(-0.4)) - math.exp(-1.3)]],
+        rtol=1e-5,
+    )
+
+
+def test_adversarial_rewards_are_the_discriminators_losses_on_samples(make_model):
+    model = make_model(objective="adversarial", embedding_sharing="none")
+    output = model(features(), randomness=WITHOUT_DROPOUT)
+    losses = binary_cross_entropy(output.discriminator.logits, output.fake_data.is_fake_tokens)
+    total, count = output.extra["reward"].numpy()
+    assert total / count == pytest.approx(mean(losses, masked_mask(output.inputs)), rel=1e-4)
+    assert set(output.terms) == {"policy", "baseline", "disc"}
+    of_policy = gradients(model, "policy")
+    for path, gradient in of_policy.items():
+        trained = path.startswith(("generator/", "generator_predictions"))
+        assert is_zero(gradient) != trained, path
+    of_baseline = gradients(model, "baseline")
+    for path, gradient in of_baseline.items():
+        assert is_zero(gradient) != path.startswith("generator_baseline"), path
+
+
+def test_sentences_are_left_unchanged_and_told_apart(make_model):
+    model = make_model(
+        objective="sentence_contrastive",
+        objective_hparams={"unchanged_share": 0.5, "sentence_weight": 3.0},
+    )
+    given = {name: tf.tile(x, [20, 1]) for name, x in features().items()}
+    output = model(given, randomness=WITHOUT_DROPOUT)
+    changed = np.any(
+        output.fake_data.inputs.input_ids.numpy() != given["input_ids"].numpy(), axis=1
+    )
+    assert 0.3 < np.mean(changed) < 0.7
+    np.testing.assert_array_equal(
+        changed, output.fake_data.is_fake_tokens.numpy().max(axis=1) > 0
+    )
+    sequence = model.encode(output.fake_data.inputs, WITHOUT_DROPOUT)
+    logits = model.sentence_predictions(sequence[:, 0]).numpy()[:, 0]
+    expected = np.mean(binary_cross_entropy(logits, changed))
+    assert float(output.losses["sentence"]) == pytest.approx(expected, rel=1e-4)
+    weights = {name: term.coefficient for name, term in output.terms.items()}
+    assert weights["sentence"] == 3.0
+
+
+def test_two_stage_trains_one_model_at_a_time(make_model):
+    model = make_model(**TWO_STAGE)
+    of_generator = gradients(model, "gen")
+    assert all(
+        is_zero(gradient) == path.startswith(("electra", "discriminator"))
+        for path, gradient in of_generator.items()
+    )
+    model.objective.stage = 1
+    model.objective.start_stage(model)
+    for ours, theirs in zip(model.electra.variables, model.generator.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    of_discriminator = gradients(model, "disc")
+    assert all(
+        is_zero(gradient) == path.startswith("generator")
+        for path, gradient in of_discriminator.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"embedding_sharing": "embeddings"}, "--embedding_sharing=none"),
+        ({"generator_hidden_size": 0.5, "embedding_size": 8}, "hidden_size is 8"),
+        ({"objective_hparams": {"generator_share": 0.0}}, "generator_share"),
+        ({"generator_type": "uniform"}, "--generator_type=masked_lm"),
+    ],
+)
+def test_two_stage_checks_what_it_copies(make_model, given, message):
+    with pytest.raises(UserError, match=message):
+        make_model(**{**TWO_STAGE, **given})
+
+
+def test_a_unigram_generator_draws_by_frequency_and_never_special_tokens(make_model):
+    model = make_model(generator_type="unigram", num_train_steps=1)
+    given = {name: tf.tile(x, [400, 1]) for name, x in features().items()}
+    output = model(given, randomness=WITHOUT_DROPOUT)
+    used = output.inputs.masked_lm_weights.numpy() > 0
+    counts = np.bincount(output.fake_data.sampled_token_ids.numpy()[used], minlength=40)
+    assert not np.any(counts[list(SPECIAL)])
+    weights = np.arange(40.0) + 1
+    weights[list(SPECIAL)] = 0
+    expected = counts.sum() * weights / weights.sum()
+    likely = expected > 0
+    statistic = np.sum((counts - expected)[likely] ** 2 / expected[likely])
+    assert statistic < 68  # chi-square with 36 degrees of freedom, 0.1 %
+
+
+def test_the_span_boundary_objective_predicts_from_both_ends_of_a_run(make_model):
+    model = make_model(span_boundary_weight=1.0, max_predictions_per_seq=5)
+    ids = features()["input_ids"]
+    positions = tf.constant([[4, 5, 6, 0, 0], [1, 3, 4, 14, 0], [2, 0, 0, 0, 0]])
+    weights = tf.cast(positions > 0, tf.float32)
+    output = model(features(), randomness=WITHOUT_DROPOUT)
+    inputs = output.inputs._replace(
+        input_ids=ids, masked_lm_positions=positions, masked_lm_weights=weights
+    )
+    left, right = run_boundaries(inputs)
+    np.testing.assert_array_equal(left[0, :3], [3, 3, 3])
+    np.testing.assert_array_equal(right[0, :3], [7, 7, 7])
+    np.testing.assert_array_equal(left[1, :4], [0, 2, 2, 13])
+    np.testing.assert_array_equal(right[1, :4], [2, 5, 5, 15])
+    assert float(output.losses["span_boundary"]) > 0
+    of_boundary = gradients(model, "span_boundary")
+    assert not is_zero(of_boundary["generator_span_boundary/place_embeddings"])
+    assert is_zero(of_boundary["generator_predictions/dense/kernel"])
+
+
+def test_a_mask_percentage_schedule_follows_the_step(make_model):
+    model = make_model(
+        mask_prob=0.15, mask_prob_end=0.45, num_train_steps=100, max_predictions_per_seq=8
+    )
+
+    def masked(step: int, **more) -> float:
+        inputs = model._mask(features(), Randomness(0, step, **more))
+        return float(tf.reduce_sum(inputs.masked_lm_weights[1:], axis=-1)[0])
+
+    assert [masked(step) for step in (0, 50, 100, 200)] == [2, 5, 7, 7]
+    assert masked(100, dropout=False) == 2
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_unknown_hyperparameters_are_refused(make_config, objective):
+    config = dataclasses.replace(
+        make_config(**options(objective)), objective_hparams={"colour": 1}
+    )
+    with pytest.raises(UserError, match=r"'colour' in --objective_hparams"):
+        PretrainingModel(config, SPECIAL, FACTS)
