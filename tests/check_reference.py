@@ -139,8 +139,6 @@ def check_finetuning_files(reference_dir: pathlib.Path) -> CheckResult:
 
 def check_files(reference_dir: pathlib.Path) -> CheckResult:
     """Looks for every file of a set, those that its JSON files name included."""
-    from tests.reference.model_checks import uncovered_options
-
     names = list(EXPECTED_FILES)
     meta = _read_json(reference_dir / "pretraining_examples_meta.json")
     names += meta.get("corpus_sha256", {})
@@ -150,7 +148,7 @@ def check_files(reference_dir: pathlib.Path) -> CheckResult:
         if shards > 1:
             names += [f"pretrain_data-{i}-of-{shards}.tfrecord" for i in range(shards)]
     for variant in _read_json(reference_dir / "forward_config.json").values():
-        if "file" in variant and not uncovered_options(variant):
+        if "file" in variant:
             checkpoint = variant["checkpoint"]
             names += [variant["file"], f"{checkpoint}.index"]
             names.append(f"{checkpoint}.data-00000-of-00001")

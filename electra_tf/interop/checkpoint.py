@@ -16,6 +16,9 @@ DISCRIMINATOR_HEAD = "discriminator_predictions/"
 GENERATOR_HEAD = "generator_predictions/"
 GENERATOR_SCOPE = "generator/"
 GENERATOR_EMBEDDINGS = "generator/embeddings/"
+# The two-tower generator of Electric; both towers have one shape.
+TOWER_SCOPE = "generator_ltr/"
+TOWER_EMBEDDINGS = "generator_ltr/embeddings/"
 TASK_SCOPE = "task_specific/"
 # The authors' optimizer keeps two moments of each variable under the variable's name.
 SLOTS = ("/adam_m", "/adam_v")
@@ -83,6 +86,7 @@ class ModelCheckpoint:
         description: what it is.
         arrays: by the authors' names: `electra/…`, `generator/…` (without embeddings where
             these are shared), `discriminator_predictions/…`, `generator_predictions/…`,
+            `generator_ltr/…`, `generator_rtl/…` and `cloze_predictions/…` of Electric,
             `task_specific/<task>/…`, and of each its moments `…/adam_m` and `…/adam_v`
             where they were saved.
         step: updates done; None where the format does not say.
@@ -108,6 +112,11 @@ class ModelCheckpoint:
     def has_generator_encoder(self) -> bool:
         """Whether the generator is an encoder of its own."""
         return self._has(GENERATOR_SCOPE)
+
+    @property
+    def has_two_towers(self) -> bool:
+        """Whether the generator has two towers."""
+        return self._has(TOWER_SCOPE)
 
     @property
     def weights(self) -> dict[str, np.ndarray]:

@@ -181,7 +181,9 @@ def _pretraining(description: Description) -> OwnModel:
     )
     # Which tokens are special decides on masks, and not on weights.
     model = PretrainingModel(config, SpecialTokenIds(cls=0, sep=0, mask=0))
-    has_generator = model.generator is not None and model.generator is not model.electra
+    has_generator = model.two_tower is not None or (
+        model.generator is not None and model.generator is not model.electra
+    )
     return OwnModel(
         model,
         tf1_variables(model),

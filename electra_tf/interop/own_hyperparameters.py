@@ -8,6 +8,7 @@ from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import (
     GENERATOR_EMBEDDINGS,
     TASK_SCOPE,
+    TOWER_EMBEDDINGS,
     ModelCheckpoint,
     TaskDescription,
 )
@@ -27,8 +28,9 @@ _SHAPE = (
 def own_hyperparameters(checkpoint: ModelCheckpoint) -> dict[str, Any]:
     """Returns the hyperparameters that `config.json` holds beside our checkpoints.
 
-    A discriminator alone is a model with a uniform generator, which has no weights; a
-    generator alone a masked language model; an encoder alone a fine-tuned model of no tasks.
+    Two towers are Electric's. A discriminator alone is a model with a uniform generator,
+    which has no weights; a generator alone a masked language model; an encoder alone a
+    fine-tuned model of no tasks.
 
     Raises:
         UserError: a generator of a shape that no hyperparameters ask for.
@@ -47,7 +49,7 @@ def own_hyperparameters(checkpoint: ModelCheckpoint) -> dict[str, Any]:
         **model,
         **_generator(checkpoint),
     )
-    if checkpoint.has_generator_encoder:
+    if checkpoint.has_generator_encoder or checkpoint.has_two_towers:
         ours, theirs = generator_config(config), description.generator
         differing = [
             f"{name} is {getattr(theirs, name)}, and would be {getattr(ours, name)}"
@@ -67,15 +69,20 @@ def own_hyperparameters(checkpoint: ModelCheckpoint) -> dict[str, Any]:
 def _generator(checkpoint: ModelCheckpoint) -> dict[str, Any]:
     if not checkpoint.has_discriminator:
         return {"electra_objective": False}
-    if not checkpoint.has_masked_lm:
+    if checkpoint.has_two_towers:
+        embeddings, objective = TOWER_EMBEDDINGS, {"electric_objective": True}
+    elif not checkpoint.has_masked_lm:
         return {"uniform_generator": True}
-    if not checkpoint.has_generator_encoder:
+    elif not checkpoint.has_generator_encoder:
         return {"untied_generator": False}
+    else:
+        embeddings, objective = GENERATOR_EMBEDDINGS, {}
     encoder, generator = checkpoint.description.encoder, checkpoint.description.generator
     return {
+        **objective,
         "generator_hidden_size": generator.hidden_size / encoder.hidden_size,
         "generator_layers": generator.num_hidden_layers / encoder.num_hidden_layers,
-        "untied_generator_embeddings": bool(checkpoint.part(GENERATOR_EMBEDDINGS)),
+        "untied_generator_embeddings": bool(checkpoint.part(embeddings)),
     }
 
 

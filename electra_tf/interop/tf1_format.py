@@ -17,7 +17,9 @@ from electra_tf.atomic_files import write_atomically
 from electra_tf.encoder_config import HEAD_SIZE, EncoderConfig
 from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import (
+    GENERATOR_SCOPE,
     TASK_SCOPE,
+    TOWER_SCOPE,
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
@@ -57,12 +59,14 @@ class Tf1Format:
         saved = read_json(os.path.join(folder, DESCRIPTION_FILE))
         overrides = saved.get("model_hparam_overrides") or {}
         vocabulary = pathlib.Path(folder, VOCAB_FILE)
-        has_generator = any(name.startswith("generator/encoder/") for name in arrays)
         generator = None
-        if has_generator:
-            # As in the authors' code, a generator has the heads of its own width.
-            heads = {"num_attention_heads": None}
-            generator = _encoder_config(arrays, "generator", {**overrides, **heads}, path)
+        for scope in (GENERATOR_SCOPE, TOWER_SCOPE):
+            if any(name.startswith(f"{scope}encoder/") for name in arrays):
+                # As in the authors' code, a generator has the heads of its own width.
+                heads = {"num_attention_heads": None}
+                generator = _encoder_config(
+                    arrays, scope.removesuffix("/"), {**overrides, **heads}, path
+                )
         description = ModelDescription(
             encoder=_encoder_config(arrays, "electra", overrides, path),
             generator=generator,

@@ -31,7 +31,7 @@ def test_training_goes_on_from_what_is_written(make_config, tmp_path):
     assert_same_arrays(dict(read(config.model_dir, "electra_tf").arrays), checkpoint.arrays)
 
     model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
-    optimizer = create_optimizer(config)
+    optimizer = create_optimizer(config, model)
     optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
     assert CheckpointDirectory(config.model_dir, model, step, optimizer).restore_latest()

@@ -48,6 +48,24 @@ def test_sizes_follow_from_the_shapes(name, recorded):
     assert "global_step" not in checkpoint.arrays
 
 
+@pytest.mark.parametrize("name", ["electric", "electric_untied_embeddings"])
+def test_electric_becomes_ours_and_comes_back(tmp_path, name):
+    before = TF1.read(str(TF1_DATA / f"pretraining/ckpt_{name}"))
+    assert before.description.generator.hidden_size == 16
+    vocabulary = "".join(
+        f"{token}\n" for token in ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    ) + "".join(f"w{i}\n" for i in range(695))
+    before = dataclasses.replace(
+        before,
+        description=dataclasses.replace(before.description, vocabulary=vocabulary.encode()),
+    )
+    FORMATS["electra_tf"].write(before, str(tmp_path / "ours"))
+    ours = read(tmp_path / "ours", "electra_tf")
+    assert ours.description.hyperparameters["objective"] == "electric"
+    TF1.write(ours, str(tmp_path / "theirs"))
+    assert_same_arrays(read(tmp_path / "theirs", "tf1").arrays, before.arrays)
+
+
 def test_released_checkpoints_become_ours_and_come_back(tmp_path):
     """Released ones lie in a folder with several files and their own vocabulary."""
     released = tmp_path / "electra_small"
