@@ -1,0 +1,148 @@
+"""N-best lists of speech recognition or translation, and their re-ranking."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf.errors import UserError
+from electra_tf.scoring.config import WORD_ERRORS
+
+# Weights that are tried where references say which is best: 0 to 2.
+WEIGHTS = tuple(i / 20 for i in range(41))
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """A text, and what the system that made it gave it (0 if it gave nothing)."""
+
+    text: str
+    score: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class NBestList:
+    """The hypotheses for one input, best first, and what is right, if that is known."""
+
+    name: str
+    hypotheses: tuple[Hypothesis, ...]
+    reference: str | None = None
+
+
+def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
+    """Reads a JSON object a line: `hypotheses`, and maybe `id` and `reference`.
+
+    Each of `hypotheses` is a text, or an object of `text` and maybe `score`, a
+    log-probability or anything else that is the larger the better.
+
+    Raises:
+        UserError: the file cannot be read, or a line is no such object.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UserError(f"{flag}={path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{flag}={path} is not UTF-8: {error}") from error
+    lists = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            lists.append(_parse(json.loads(line), str(number)))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UserError(
+                f"{flag}={path}, line {number}: not an n-best list, such as "
+                '{"id": "a", "hypotheses": [{"text": "good day", "score": -3.2}]}: '
+                f"{error}"
+            ) from error
+    if not lists:
+        raise UserError(f"{flag}={path} holds no n-best list")
+    return lists
+
+
+def _parse(value: dict[str, Any], number: str) -> NBestList:
+    hypotheses = tuple(
+        Hypothesis(item)
+        if isinstance(item, str)
+        else Hypothesis(_text(item["text"]), float(item.get("score", 0.0)))
+        for item in value["hypotheses"]
+    )
+    if not hypotheses:
+        raise ValueError("there are no hypotheses")
+    reference = value.get("reference")
+    name = str(value.get("id", number))
+    return NBestList(name, hypotheses, None if reference is None else _text(reference))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def rank(nbest: NBestList, scores: Sequence[float], weight: float) -> list[int]:
+    """Returns the hypotheses' indices, the best first; ties keep their order.
+
+    Args:
+        nbest: the list.
+        scores: pseudo-log-likelihood of each hypothesis.
+        weight: of them beside the hypotheses' own scores.
+    """
+    totals = [h.score + weight * s for h, s in zip(nbest.hypotheses, scores, strict=True)]
+    return sorted(range(len(totals)), key=lambda i: -totals[i])
+
+
+def error_rate(references: Sequence[str], texts: Sequence[str], metric: str) -> float:
+    """Returns the word or character error rate of texts, by the package jiwer."""
+    import jiwer
+
+    measure = jiwer.wer if metric == WORD_ERRORS else jiwer.cer
+    return float(measure(list(references), list(texts)))
+
+
+def error_rates(
+    lists: Sequence[NBestList], scores: Sequence[Sequence[float]], weight: float, metric: str
+) -> dict[str, float]:
+    """Returns the error rates of the lists with a reference.
+
+    Returns:
+        `first`: of the best by the hypotheses' own scores; `reranked`; `oracle`: of the
+        hypothesis of each list with the fewest errors.
+    """
+
+    def fewest_errors(nbest: NBestList) -> str:
+        texts = [hypothesis.text for hypothesis in nbest.hypotheses]
+        return min(texts, key=lambda text: error_rate([nbest.reference], [text], metric))
+
+    known = [nbest for nbest in lists if nbest.reference is not None]
+    oracle = [fewest_errors(nbest) for nbest in known]
+    return {
+        "first": reranked_error_rate(lists, scores, 0.0, metric),
+        "reranked": reranked_error_rate(lists, scores, weight, metric),
+        "oracle": error_rate([nbest.reference for nbest in known], oracle, metric),
+    }
+
+
+def reranked_error_rate(
+    lists: Sequence[NBestList], scores: Sequence[Sequence[float]], weight: float, metric: str
+) -> float:
+    """Returns the error rate of the best hypothesis of each list with a reference."""
+    known = [(n, s) for n, s in zip(lists, scores, strict=True) if n.reference is not None]
+    texts = [n.hypotheses[rank(n, s, weight)[0]].text for n, s in known]
+    return error_rate([nbest.reference for nbest, _ in known], texts, metric)
+
+
+def tune_weight(
+    lists: Sequence[NBestList], scores: Sequence[Sequence[float]], metric: str
+) -> float:
+    """Returns the weight of `WEIGHTS` with the lowest error rate; the smallest of equals.
+
+    Raises:
+        UserError: no list has a reference.
+    """
+    if all(nbest.reference is None for nbest in lists):
+        raise UserError("--tune_nbest_file has no reference to tune the weight on")
+    rates = {w: reranked_error_rate(lists, scores, w, metric) for w in WEIGHTS}
+    return min(WEIGHTS, key=lambda w: (rates[w], w))

@@ -1,0 +1,183 @@
+"""Pseudo-log-likelihoods: the sum over tokens of log p(token | all others).
+
+Three ways to have the conditional probabilities:
+
+- `mlm`: a masked language model, one pass for each token, which is masked (Salazar et al.
+  2020, "Masked Language Model Scoring", eq. 1).
+- `two_tower`: the towers' softmax, one pass for all tokens.
+- `electric`: exp(-E(x)_t) of the energies, one pass for all tokens; they are not normalized,
+  but noise-contrastive estimation makes them nearly so (Clark et al. 2020, "Pre-Training
+  Transformers as Energy-Based Cloze Models", section 2.2).
+"""
+
+import abc
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.errors import UserError
+from electra_tf.objectives.electric import token_log_probs
+from electra_tf.outputs import Randomness
+from electra_tf.pretrain_helpers import gather_positions
+from electra_tf.pretraining_choices import ELECTRIC as ELECTRIC_OBJECTIVE
+from electra_tf.pretraining_model import PretrainingModel, get_token_logits
+from electra_tf.scoring.config import AUTO, ELECTRIC, MASKED, TWO_TOWER
+
+# Lengths are padded to a multiple of this, so that few graphs are traced.
+LENGTH_MULTIPLE = 16
+_NO_RANDOMNESS = Randomness(0, 0, dropout=False)
+
+
+class TextScore(NamedTuple):
+    """`log_probs`, float64 [tokens], log p(token | all others) of each token of a text."""
+
+    log_probs: np.ndarray
+
+    @property
+    def total(self) -> float:
+        """The pseudo-log-likelihood, in nats."""
+        return float(self.log_probs.sum())
+
+
+class Scorer(abc.ABC):
+    """Scores sequences of ids with one model.
+
+    Args:
+        model: pre-trained.
+        batch_size: rows of a pass.
+    """
+
+    def __init__(self, model: PretrainingModel, batch_size: int) -> None:
+        self._model = model
+        self._batch_size = batch_size
+
+    @abc.abstractmethod
+    def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
+        """Returns the score of each text.
+
+        Args:
+            texts: ids with [CLS] and [SEP], which are not scored.
+        """
+
+
+class _OnePassScorer(Scorer):
+    """Has the probabilities of all tokens of a text at once."""
+
+    def __init__(self, model: PretrainingModel, batch_size: int) -> None:
+        super().__init__(model, batch_size)
+        self._log_probs = tf.function(self._score_batch, autograph=False)
+
+    def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
+        """Returns the score of each text."""
+        scores: list[TextScore | None] = [None] * len(texts)
+        by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for start in range(0, len(by_length), self._batch_size):
+            chosen = by_length[start : start + self._batch_size]
+            rows = [texts[i] for i in chosen]
+            log_probs = self._log_probs(*_padded(rows, self._batch_size)).numpy()
+            for i, row, values in zip(chosen, rows, log_probs, strict=False):
+                scores[i] = TextScore(values[1 : len(row) - 1].astype(np.float64))
+        return scores
+
+    @abc.abstractmethod
+    def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
+        """Returns float32 [batch, seq], the log-probability of every token."""
+
+
+class ElectricScorer(_OnePassScorer):
+    """Minus the energies, which are the logits of the discriminator's head."""
+
+    def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
+        sequence = self._model.electra(
+            input_ids, input_mask, tf.zeros_like(input_ids)
+        ).sequence_output
+        return -self._model.discriminator_predictions(sequence)
+
+
+class TwoTowerScorer(_OnePassScorer):
+    """The softmax of the two-tower generator."""
+
+    def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
+        logits = self._model.two_tower(
+            input_ids, input_mask, tf.zeros_like(input_ids), randomness=_NO_RANDOMNESS
+        ).logits
+        return token_log_probs(logits, input_ids)
+
+
+class MaskedScorer(Scorer):
+    """The masked language model: a generator, or the full-size one of `--objective=mlm`."""
+
+    def __init__(self, model: PretrainingModel, batch_size: int) -> None:
+        super().__init__(model, batch_size)
+        self._at_mask = tf.function(self._score_masked, autograph=False)
+
+    def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
+        """Returns the score of each text; every token is masked in a row of its own."""
+        places = [(i, t) for i, ids in enumerate(texts) for t in range(1, len(ids) - 1)]
+        places.sort(key=lambda place: len(texts[place[0]]))
+        log_probs = [np.zeros(max(0, len(ids) - 2)) for ids in texts]
+        for start in range(0, len(places), self._batch_size):
+            chosen = places[start : start + self._batch_size]
+            ids, mask = _padded([texts[i] for i, _ in chosen], self._batch_size)
+            positions = np.ones([self._batch_size, 1], np.int32)
+            positions[: len(chosen), 0] = [t for _, t in chosen]
+            values = self._at_mask(ids, mask, positions).numpy()
+            for (i, t), value in zip(chosen, values, strict=False):
+                log_probs[i][t - 1] = value
+        return [TextScore(values) for values in log_probs]
+
+    def _score_masked(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, positions: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns float32 [batch], the log-probability of the token at each position."""
+        model, length = self._model, tf.shape(input_ids)[1]
+        masked = tf.where(tf.range(length) == positions, model.special.mask, input_ids)
+        sequence = model.generator(masked, input_mask, tf.zeros_like(masked)).sequence_output
+        logits = get_token_logits(
+            gather_positions(sequence, positions),
+            model.generator.embeddings.word_embeddings,
+            model.generator_predictions,
+        )
+        return token_log_probs(logits, gather_positions(input_ids, positions))[:, 0]
+
+
+def create_scorer(model: PretrainingModel, method: str, batch_size: int) -> Scorer:
+    """Returns the scorer that `--method` names.
+
+    Raises:
+        UserError: the model has not what the method needs.
+    """
+    if method == AUTO:
+        method = _method_of(model)
+    is_there = {
+        MASKED: model.generator is not None,
+        TWO_TOWER: model.two_tower is not None,
+        ELECTRIC: model.config.objective == ELECTRIC_OBJECTIVE,
+    }
+    if not is_there[method]:
+        usable = [name for name, there in is_there.items() if there]
+        raise UserError(
+            f"--method={method} is not there for a model of --objective="
+            f"{model.config.objective} and --generator_type={model.config.generator_type}"
+            + (f": choose {' or '.join(usable)}" if usable else ", nor is any other")
+        )
+    scorers = {MASKED: MaskedScorer, TWO_TOWER: TwoTowerScorer, ELECTRIC: ElectricScorer}
+    return scorers[method](model, batch_size)
+
+
+def _method_of(model: PretrainingModel) -> str:
+    if model.config.objective == ELECTRIC_OBJECTIVE:
+        return ELECTRIC
+    return TWO_TOWER if model.two_tower is not None else MASKED
+
+
+def _padded(rows: Sequence[Sequence[int]], batch_size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns `input_ids` and `input_mask`, int32 [batch_size, longest row, rounded up]."""
+    longest = max(len(row) for row in rows)
+    shape = (batch_size, -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
+    ids, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)], mask[i, : len(row)] = row, 1
+    return ids, mask

@@ -1,0 +1,169 @@
+"""Scores the texts or n-best lists of a file with a run's newest checkpoint."""
+
+import json
+import math
+import pathlib
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from electra_tf import training
+from electra_tf.atomic_files import write_atomically
+from electra_tf.errors import UserError
+from electra_tf.scoring.config import ScoringConfig
+from electra_tf.scoring.nbest import (
+    NBestList,
+    error_rates,
+    rank,
+    read_nbest_lists,
+    tune_weight,
+)
+from electra_tf.scoring.pseudo_likelihood import Scorer, TextScore, create_scorer
+from electra_tf.strategies import create_strategy
+from pretrain_data.tokenizer import Tokenizer
+
+_TOKENIZED_AT_ONCE = 1000
+HEADER = ("line", "pll", "tokens", "pll_per_token", "text")
+
+
+def run(config: ScoringConfig, say: Callable[[str], None] = print) -> None:
+    """Scores what the configuration names and writes `output_file`.
+
+    Raises:
+        UserError: for bad input, before anything is written.
+    """
+    if config.output_file.exists() and not config.overwrite:
+        raise UserError(
+            f"--output_file={config.output_file} exists: give another, or --overwrite"
+        )
+    vocabulary = training.load_checked_vocabulary(config.model)
+    texts = _read_texts(config.text_file) if config.text_file else []
+    lists = read_nbest_lists(config.nbest_file, "--nbest_file") if config.nbest_file else []
+    tuning = (
+        read_nbest_lists(config.tune_nbest_file, "--tune_nbest_file")
+        if config.tune_nbest_file
+        else []
+    )
+    model, step, checkpoint = training.load_model(
+        config.model, vocabulary, create_strategy(config.model)
+    )
+    scorer = create_scorer(model, config.method, config.batch_size)
+    tokenizer = Tokenizer(vocabulary, config.model.do_lower_case, config.model.strip_accents)
+    encoder = _TextEncoder(tokenizer, config.model.max_seq_length, config.truncate)
+    say(f"Scoring with {type(scorer).__name__} of {checkpoint}, step {step}.")
+    if config.text_file:
+        numbers, lines = zip(*texts, strict=True)
+        scores = scorer.score(encoder.encode(lines, [f"line {n}" for n in numbers]))
+        _write_texts(config, texts, scores)
+        _say_perplexity(scores, say)
+    else:
+        weight = config.nbest_weight
+        if tuning:
+            scores = _score_lists(tuning, scorer, encoder)
+            weight = tune_weight(tuning, scores, config.nbest_metric)
+            say(f"Weight {weight:g} has the lowest {config.nbest_metric} on --tune_nbest_file.")
+        scores = _score_lists(lists, scorer, encoder)
+        _write_lists(config, lists, scores, weight)
+        if any(nbest.reference is not None for nbest in lists):
+            rates = error_rates(lists, scores, weight, config.nbest_metric)
+            named = ", ".join(f"{name} {rate:.2%}" for name, rate in rates.items())
+            say(f"{config.nbest_metric.upper()}: {named}")
+    if encoder.num_truncated:
+        say(f"{encoder.num_truncated} texts were cut at {config.model.max_seq_length} tokens.")
+    say(f"Scores: {config.output_file}")
+
+
+class _TextEncoder:
+    """Turns texts into ids with [CLS] and [SEP], and refuses or cuts what is too long."""
+
+    def __init__(self, tokenizer: Tokenizer, max_seq_length: int, truncate: bool) -> None:
+        self._tokenizer = tokenizer
+        self._max_seq_length = max_seq_length
+        self._truncate = truncate
+        self.num_truncated = 0
+
+    def encode(self, texts: Sequence[str], names: Sequence[str]) -> list[list[int]]:
+        vocabulary, room = self._tokenizer.vocabulary, self._max_seq_length - 2
+        rows = []
+        for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
+            part = tf.constant(list(texts[start : start + _TOKENIZED_AT_ONCE]))
+            rows.extend(self._tokenizer.tokenize(part).to_list())
+        for i, (row, name) in enumerate(zip(rows, names, strict=True)):
+            if len(row) > room and not self._truncate:
+                raise UserError(
+                    f"{name} has {len(row)} tokens, and the model takes {room}: split it, or "
+                    "cut such texts with --truncate_texts"
+                )
+            self.num_truncated += len(row) > room
+            rows[i] = [vocabulary.cls_id, *row[:room], vocabulary.sep_id]
+        return rows
+
+
+def _read_texts(path: pathlib.Path) -> list[tuple[int, str]]:
+    """Returns number and text of each line that has any."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise UserError(f"--text_file={path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"--text_file={path} is not UTF-8: {error}") from error
+    texts = [(n, line.strip()) for n, line in enumerate(lines, start=1) if line.strip()]
+    if not texts:
+        raise UserError(f"--text_file={path} holds no text")
+    return texts
+
+
+def _score_lists(
+    lists: Sequence[NBestList], scorer: Scorer, encoder: _TextEncoder
+) -> list[list[float]]:
+    texts = [h.text for nbest in lists for h in nbest.hypotheses]
+    names = [f"A hypothesis of {nbest.name}" for nbest in lists for _ in nbest.hypotheses]
+    scores = iter(scorer.score(encoder.encode(texts, names)))
+    return [[next(scores).total for _ in nbest.hypotheses] for nbest in lists]
+
+
+def _write_texts(
+    config: ScoringConfig, texts: Sequence[tuple[int, str]], scores: Sequence[TextScore]
+) -> None:
+    lines = ["\t".join(HEADER)]
+    for (number, text), score in zip(texts, scores, strict=True):
+        count = len(score.log_probs)
+        mean = score.total / count if count else math.nan
+        clean = text.replace("\t", " ")
+        lines.append(f"{number}\t{score.total:.6f}\t{count}\t{mean:.6f}\t{clean}")
+    write_atomically(str(config.output_file), "\n".join(lines) + "\n")
+
+
+def _write_lists(
+    config: ScoringConfig,
+    lists: Sequence[NBestList],
+    scores: Sequence[Sequence[float]],
+    weight: float,
+) -> None:
+    lines = []
+    for nbest, plls in zip(lists, scores, strict=True):
+        hypotheses = [
+            {
+                "text": nbest.hypotheses[i].text,
+                "score": nbest.hypotheses[i].score,
+                "pll": plls[i],
+                "total": nbest.hypotheses[i].score + weight * plls[i],
+                "rank_before": i,
+            }
+            for i in rank(nbest, plls, weight)
+        ]
+        line = {"id": nbest.name, "hypotheses": hypotheses}
+        if nbest.reference is not None:
+            line["reference"] = nbest.reference
+        lines.append(json.dumps(line, ensure_ascii=False))
+    write_atomically(str(config.output_file), "\n".join(lines) + "\n")
+
+
+def _say_perplexity(scores: Sequence[TextScore], say: Callable[[str], None]) -> None:
+    count = sum(len(score.log_probs) for score in scores)
+    total = sum(score.total for score in scores)
+    if count:
+        say(
+            f"{len(scores)} texts, {count} tokens: {total / count:.4f} a token, "
+            f"pseudo-perplexity {math.exp(-total / count):.2f}"
+        )

@@ -1,0 +1,74 @@
+"""N-best lists: reading, ranking, error rates and the choice of the weight."""
+
+import pytest
+
+from electra_tf.errors import UserError
+from electra_tf.scoring.nbest import (
+    Hypothesis,
+    NBestList,
+    error_rates,
+    rank,
+    read_nbest_lists,
+    tune_weight,
+)
+
+LISTS = [
+    NBestList(
+        "a", (Hypothesis("the cat sad", -1.0), Hypothesis("the cat sat", -1.5)), "the cat sat"
+    ),
+    NBestList(
+        "b",
+        (Hypothesis("a dog", -1.0), Hypothesis("a fog", -1.1), Hypothesis("hog", -9.0)),
+        "a dog",
+    ),
+]
+SCORES = [[-9.0, -5.0], [-4.0, -3.0, -3.0]]
+
+
+def test_reads_texts_and_objects(tmp_path):
+    path = tmp_path / "lists.jsonl"
+    path.write_text(
+        '{"hypotheses": ["one", {"text": "two", "score": -2}]}\n\n'
+        '{"id": "x", "hypotheses": ["three"], "reference": "tree"}\n'
+    )
+    first, second = read_nbest_lists(path, "--nbest_file")
+    assert first == NBestList("1", (Hypothesis("one"), Hypothesis("two", -2.0)))
+    assert (second.name, second.reference) == ("x", "tree")
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"hypotheses": []}', '{"hypotheses": [{"score": 1}]}', '{"a": 1}']
+)
+def test_a_line_that_is_no_list_is_named(tmp_path, line):
+    path = tmp_path / "lists.jsonl"
+    path.write_text(f'{{"hypotheses": ["one"]}}\n{line}\n')
+    with pytest.raises(UserError, match=r"--nbest_file=.*lists.jsonl, line 2"):
+        read_nbest_lists(path, "--nbest_file")
+    path.write_text("\n")
+    with pytest.raises(UserError, match="holds no n-best list"):
+        read_nbest_lists(path, "--nbest_file")
+    with pytest.raises(UserError, match="No such file"):
+        read_nbest_lists(tmp_path / "none", "--nbest_file")
+
+
+def test_hypotheses_are_ranked_by_both_scores():
+    assert rank(LISTS[0], SCORES[0], 0.0) == [0, 1]
+    assert rank(LISTS[0], SCORES[0], 0.5) == [1, 0]
+    assert rank(LISTS[1], SCORES[1], 0.5) == [1, 0, 2]
+    tied = NBestList("t", (Hypothesis("a"), Hypothesis("b")))
+    assert rank(tied, [1.0, 1.0], 1.0) == [0, 1]
+
+
+def test_error_rates_and_the_weight_with_the_lowest():
+    rates = error_rates(LISTS, SCORES, 0.5, "wer")
+    assert rates == {"first": 1 / 5, "reranked": 1 / 5, "oracle": 0.0}
+    # From 0.125 on the first list is right, up to 0.1 the second.
+    assert error_rates(LISTS, SCORES, 0.15, "wer")["reranked"] == pytest.approx(1 / 5)
+    scores = [SCORES[0], [-3.0, -3.0, -3.0]]
+    assert tune_weight(LISTS, scores, "wer") == 0.15
+    assert error_rates(LISTS, scores, 0.15, "cer")["reranked"] == 0.0
+
+
+def test_a_weight_cannot_be_tuned_without_references():
+    with pytest.raises(UserError, match="--tune_nbest_file"):
+        tune_weight([NBestList("a", (Hypothesis("x"),))], [[0.0]], "wer")

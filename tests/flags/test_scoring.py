@@ -1,0 +1,51 @@
+"""Flags of score_text.py."""
+
+import pathlib
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.errors import UserError
+from electra_tf.scoring.config import ScoringConfig
+from flags import command_line, scoring
+
+
+def parse(*arguments: str) -> ScoringConfig:
+    flag_values = absl_flags.FlagValues()
+    scoring.define_flags(flag_values)
+    command_line.parse(
+        ["program", "--data-dir=d", "--model-name=m", *arguments], None, flag_values
+    )
+    return scoring.config_from_flags(flag_values)
+
+
+def test_defaults_and_values():
+    config = parse("--text_file=t", "--output_file=o")
+    assert (config.text_file, config.output_file) == (pathlib.Path("t"), pathlib.Path("o"))
+    assert (config.nbest_file, config.method, config.batch_size) == (None, "auto", 64)
+    config = parse(
+        "--nbest-file=n",
+        "--tune-nbest-file=u",
+        "--output-file=o",
+        "--nbest-weight=0.5",
+        "--nbest-metric=cer",
+        "--method=mlm",
+        "--score-batch-size=3",
+        "--truncate-texts",
+    )
+    assert (config.nbest_weight, config.nbest_metric, config.truncate) == (0.5, "cer", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--text_file=t"], "--output_file is required"),
+        (["--output_file=o"], "one of --text_file and --nbest_file"),
+        (["--output_file=o", "--text_file=t", "--nbest_file=n"], "one of --text_file"),
+        (["--output_file=o", "--text_file=t", "--tune_nbest_file=n"], "--tune_nbest_file"),
+        (["--output_file=o", "--text_file=t", "--method=gpt"], "--method"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(UserError, match=message):
+        parse(*arguments)
