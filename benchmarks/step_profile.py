@@ -8,7 +8,9 @@ of its own is a difference of two: the backward pass is forward and backward les
 dropout is a pass with it less one without. Prints a Markdown table: milliseconds (median
 and range over the rounds), milliseconds of CPU time over all cores, and the share of the
 whole step. Components overlap where one contains another (they are indented), and outside
-of the step their inputs are not in the cache: the shares need not add up to 100 %.
+of the step their inputs are not in the cache: the shares need not add up to 100 %. Matrix
+products alone, measured in the same rounds, are the ceiling that the step's model FLOPs
+(`electra_tf/model_flops.py`) are compared with.
 Compiling takes a few minutes. On a GPU the CPU time is the host's.
 """
 
@@ -17,11 +19,13 @@ import pathlib
 
 from absl import flags
 
+from benchmarks.matmul_ceiling import create_products, print_ceiling, summarize_ceiling
 from benchmarks.random_run import create_run
 from benchmarks.side_by_side import describe_machine
 from benchmarks.step_components import create_components, measure, print_table, summarize
-from electra_tf.config import PRECISIONS, PretrainingConfig
+from electra_tf.config import PretrainingConfig
 from electra_tf.encoder_config import MODEL_SIZES
+from electra_tf.options import PRECISIONS
 from flags import command_line
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each component.", lower_bound=1)
@@ -59,6 +63,8 @@ def main() -> None:
     )
     print(f"{machine}\n\n{title}", flush=True)
     components = create_components(create_run(config), config)
+    products = create_products(config)
+    components |= {name: product.function for name, product in products.items()}
     for component in components.values():
         component()  # compiles
     rounds = [
@@ -67,8 +73,10 @@ def main() -> None:
     ]
     table = summarize(rounds)
     print_table(table)
+    ceiling = summarize_ceiling(rounds, products, config)
+    print_ceiling(ceiling)
     if _JSON_FILE.value:
-        result = {"machine": machine, "step": title, "rows": table}
+        result = {"machine": machine, "step": title, "rows": table, "ceiling": ceiling}
         pathlib.Path(_JSON_FILE.value).write_text(json.dumps(result, indent=2) + "\n")
         print(f"\nNumbers: {_JSON_FILE.value}")
 

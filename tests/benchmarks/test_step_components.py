@@ -4,9 +4,11 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import step_components
+from benchmarks.matmul_ceiling import Product, summarize_ceiling
 from benchmarks.random_run import create_run
 from benchmarks.step_components import ROWS, WHOLE, Seconds
 from electra_tf.config import PretrainingConfig
+from electra_tf.model_flops import model_flops_per_step
 
 NAMES = {row.measured for row in ROWS} | {row.without for row in ROWS if row.without}
 
@@ -26,6 +28,20 @@ def test_differences_and_shares_are_taken_within_a_round():
     assert backward["cpu_milliseconds"] == pytest.approx(1000)
     assert backward["share"] == pytest.approx(0.2)  # of 0.3, 0.2 and 0.2
     assert table[WHOLE]["share"] == 1
+
+
+def test_the_step_is_compared_with_products_of_the_same_round():
+    config = PretrainingConfig.create(data_dir="unused", model_name="small")
+    product = Product(lambda: None, 10**9)
+    rounds = [
+        {WHOLE: Seconds(step, step), "x": Seconds(alone, alone)}
+        for step, alone in ((10.0, 0.01), (20.0, 0.04), (20.0, 0.02))
+    ]
+    found = summarize_ceiling(rounds, {"x": product}, config)
+    step = model_flops_per_step(config) / 1e9
+    assert found["step_gigaflops"] == pytest.approx(step / 20)
+    assert found["products"]["x"]["gigaflops"] == pytest.approx(50)
+    assert found["products"]["x"]["step_over_product"] == pytest.approx(step / 1000)
 
 
 def test_every_component_of_the_table_is_measured():
