@@ -9,8 +9,12 @@ RECIPE := recipes/quickstart.flags
 RUN := --data-dir $(OUTPUT) --model-name quickstart --flagfile $(RECIPE)
 EVAL := --eval_tfrecords '$(OUTPUT)/eval_tfrecords/pretrain_data.tfrecord*'
 WORKERS ?= 2
+# Of `make study`: text, tasks in the authors' layout, and whatever else it takes.
+CORPUS ?= ../shared/data/corpus/english
+FINETUNING_DATA ?= ../shared/data/finetuning_data
+STUDY ?=
 
-.PHONY: demo test lint clean
+.PHONY: demo test study lint clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +43,10 @@ test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+study: $(READY)
+	$(BIN)/python -m benchmarks.study --corpus_dir $(CORPUS) \
+	  --finetuning_data_dir $(FINETUNING_DATA) $(STUDY)
 
 lint: $(READY)
 	$(BIN)/ruff check --fix .

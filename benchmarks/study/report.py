@@ -1,0 +1,286 @@
+"""The study's report: tables and figures in the shape of the paper's, as Markdown and HTML."""
+
+import base64
+import dataclasses
+import html
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.study.scores import Score, compare
+from benchmarks.study.variants import (
+    BERT,
+    EFFICIENCY,
+    ELECTRA,
+    GENERATOR_SIZE,
+    SHARING,
+    TRAINING,
+)
+from electra_tf.atomic_files import write_atomically
+from electra_tf.markdown import markdown_table
+
+RANDOM_START = ("random weights", 0.0)
+# Better, worse, where the paper says so, and by how many points of GLUE.
+PAPER = (
+    (ELECTRA, "All-Tokens MLM", "Table 5", "85.0 and 84.3"),
+    ("All-Tokens MLM", "Replace MLM", "Table 5", "84.3 and 82.4"),
+    (ELECTRA, "ELECTRA 15 %", "Table 5", "85.0 and 82.4"),
+    (ELECTRA, BERT, "Table 5", "85.0 and 82.2"),
+    ("Replace MLM", BERT, "Table 5", "82.4 and 82.2"),
+    (ELECTRA, "share nothing", "section 3.2", "84.3 (tokens) and 83.6"),
+    ("share all", "share tokens", "section 3.2", "84.4 and 84.3"),
+    (ELECTRA, "generator 1", "Figure 3, left", "a quarter to a half is best"),
+    (ELECTRA, "two-stage", "Figure 3, right", "joint is best"),
+    ("two-stage", "adversarial", "Figure 3, right", "in this order"),
+    ("adversarial", BERT, "Figure 3, right", "in this order"),
+)
+FIGURES = {
+    "flops_efficiency": (EFFICIENCY, "Score against FLOPs (the paper's Figure 4 and Table 5)"),
+    "flops_training": (TRAINING, "Training algorithms (the paper's Figure 3, right)"),
+    "generator_size": (GENERATOR_SIZE, "Size of the generator (the paper's Figure 3, left)"),
+    "sharing": (SHARING, "What the models share (the paper's section 3.2)"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A pre-trained variant.
+
+    Attributes:
+        name, questions: of the variant.
+        steps, flops: of its whole run.
+        parameters: that were trained.
+        pretraining: metrics on held-out text at the end.
+    """
+
+    name: str
+    questions: tuple[str, ...]
+    steps: int
+    flops: float
+    parameters: int
+    pretraining: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of text under a header."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A title, paragraphs, and below them a table or a picture."""
+
+    title: str
+    paragraphs: Sequence[str] = ()
+    table: Table | None = None
+    picture: str | None = None
+
+
+def create_sections(
+    models: Sequence[Model],
+    by_task: Mapping[str, Mapping[tuple[str, float], Score]],
+    averages: Mapping[tuple[str, float], Score],
+    facts: Mapping[str, Any],
+) -> list[Section]:
+    """Returns the report's sections.
+
+    Args:
+        models: pre-trained.
+        by_task: score of each task by start: name of the model, and share of its FLOPs.
+        averages: over the tasks.
+        facts: `machine`, `command`, `seeds` and `scale`.
+    """
+    tasks = list(by_task)
+    sections = [
+        Section(
+            "ELECTRA's comparisons on two cores",
+            [
+                f"Made by `{facts['command']}` on {facts['machine']}. Every model had the same "
+                f"training FLOPs (in the paper's counting), {models[0].flops:.2e} at scale "
+                f"{facts['scale']:g}: an encoder of 3 layers and 128 units, on sequences of "
+                f"32 tokens. Scores are means over {facts['seeds']} seeds of fine-tuning, on "
+                f"the dev sets of {', '.join(tasks)}, ± one standard error of the mean. The "
+                "errors are those of fine-tuning alone: each model was pre-trained once.",
+                "The paper's models are a thousand times as large and saw a thousand times as "
+                "much text. What holds there need not show here; what is within two standard "
+                "errors is called noise.",
+            ],
+        )
+    ]
+    order = [name for model in models if (name := model.name)]
+    for question in (EFFICIENCY, TRAINING, GENERATOR_SIZE, SHARING):
+        chosen = [model for model in models if question in model.questions]
+        rows = [_row(model, tasks, by_task, averages) for model in chosen]
+        if RANDOM_START in averages:
+            cells = [str(by_task[task][RANDOM_START]) for task in tasks]
+            rows.append(["random weights", "0", "0", *cells, str(averages[RANDOM_START])])
+        header = ["model", "updates", "FLOPs", *tasks, "average"]
+        title = f"By {question}"
+        sections.append(Section(title, table=Table(header, rows)))
+        sections += [
+            Section(text, picture=f"{name}.png")
+            for name, (of_question, text) in FIGURES.items()
+            if of_question == question
+        ]
+    sections.append(
+        Section(
+            "The paper's orderings",
+            ["Better and worse are as in the paper; the last column says what was found here."],
+            Table(
+                ["better", "worse", "paper", "there", "here", "difference"],
+                [row for claim in PAPER if (row := _claim(claim, averages, order))],
+            ),
+        )
+    )
+    sections.append(
+        Section(
+            "Pre-training",
+            ["Held-out text at the end of each run."],
+            Table(
+                ["model", "parameters", "MLM accuracy", "discriminator AUC"],
+                [
+                    [
+                        model.name,
+                        f"{model.parameters:,}",
+                        _number(model.pretraining, "masked_lm_accuracy"),
+                        _number(model.pretraining, "disc_auc"),
+                    ]
+                    for model in models
+                ],
+            ),
+        )
+    )
+    return sections
+
+
+def _row(
+    model: Model,
+    tasks: Sequence[str],
+    by_task: Mapping[str, Mapping[tuple[str, float], Score]],
+    averages: Mapping[tuple[str, float], Score],
+) -> list[str]:
+    start = (model.name, 1.0)
+    cells = [str(by_task[task].get(start, "–")) for task in tasks]
+    return [
+        model.name,
+        f"{model.steps:,}",
+        f"{model.flops:.2e}",
+        *cells,
+        str(averages.get(start, "–")),
+    ]
+
+
+def _claim(
+    claim: tuple[str, str, str, str],
+    averages: Mapping[tuple[str, float], Score],
+    order: Sequence[str],
+) -> list[str] | None:
+    better, worse, where, there = claim
+    if better not in order or worse not in order:
+        return None
+    first, second = averages.get((better, 1.0)), averages.get((worse, 1.0))
+    if first is None or second is None:
+        return None
+    error = (first.error**2 + second.error**2) ** 0.5
+    difference = f"{first.mean - second.mean:+.2f} ± {error:.2f}"
+    return [better, worse, where, there, compare(first, second), difference]
+
+
+def _number(values: Mapping[str, float], name: str) -> str:
+    return f"{values[name]:.3f}" if name in values else "–"
+
+
+def plot(
+    models: Sequence[Model], averages: Mapping[tuple[str, float], Score], folder: pathlib.Path
+) -> None:
+    """Writes the figures of `FIGURES` into a folder."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    for name, (question, title) in FIGURES.items():
+        figure, axes = plt.subplots(figsize=(7, 4.2))
+        chosen = [model for model in models if question in model.questions]
+        if question in (EFFICIENCY, TRAINING):
+            for model in chosen:
+                points = sorted(
+                    (share * model.flops, score)
+                    for (start, share), score in averages.items()
+                    if start == model.name
+                )
+                axes.errorbar(
+                    [flops for flops, _ in points],
+                    [score.mean for _, score in points],
+                    [score.error for _, score in points],
+                    marker="o",
+                    capsize=3,
+                    label=model.name,
+                )
+            axes.set_xlabel("training FLOPs")
+            axes.legend()
+        else:
+            scores = [(m.name, averages.get((m.name, 1.0))) for m in chosen]
+            scores = [(label, score) for label, score in scores if score]
+            axes.errorbar(
+                range(len(scores)),
+                [score.mean for _, score in scores],
+                [score.error for _, score in scores],
+                fmt="o",
+                capsize=4,
+            )
+            axes.set_xticks(range(len(scores)), [label for label, _ in scores])
+        if RANDOM_START in averages:
+            axes.axhline(averages[RANDOM_START].mean, linestyle=":", color="grey")
+        axes.set_ylabel("average score (dotted: random weights)")
+        axes.set_title(title, fontsize=10)
+        figure.tight_layout()
+        figure.savefig(folder / f"{name}.png", dpi=120)
+        plt.close(figure)
+
+
+def write_report(sections: Sequence[Section], folder: pathlib.Path) -> list[pathlib.Path]:
+    """Writes `report.md`, and `report.html` with its pictures inside; returns their paths."""
+    markdown, page = [], []
+    for level, section in enumerate(sections):
+        heading = min(level + 1, 2)
+        markdown.append("#" * heading + f" {section.title}")
+        page.append(f"<h{heading}>{html.escape(section.title)}</h{heading}>")
+        for paragraph in section.paragraphs:
+            markdown.append(paragraph)
+            page.append(f"<p>{html.escape(paragraph)}</p>")
+        if section.table:
+            table = section.table
+            markdown.append(markdown_table(table.header, table.rows, text_columns=1))
+            page.append(_html_table(table))
+        if section.picture:
+            markdown.append(f"![{section.title}]({section.picture})")
+            data = base64.b64encode((folder / section.picture).read_bytes()).decode()
+            alt = html.escape(section.title)
+            page.append(f'<img alt="{alt}" src="data:image/png;base64,{data}">')
+    paths = [folder / "report.md", folder / "report.html"]
+    write_atomically(str(paths[0]), "\n\n".join(markdown) + "\n")
+    title = html.escape(sections[0].title)
+    style = (
+        "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+        "table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.3em .6em}"
+        "td:not(:first-child){text-align:right}img{max-width:100%}"
+    )
+    write_atomically(
+        str(paths[1]),
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{style}</style>\n" + "\n".join(page) + "\n</html>\n",
+    )
+    return paths
+
+
+def _html_table(table: Table) -> str:
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.header)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in table.rows
+    )
+    return f"<table><tr>{head}</tr>{rows}</table>"

@@ -1,0 +1,139 @@
+"""Pre-trains the variants and fine-tunes their checkpoints, where that is not done yet."""
+
+import concurrent.futures
+import json
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks.finetuning_runs import ONE_THREAD, Run, run_logged
+from benchmarks.study.variants import Variant, checkpoint_steps, settings_of
+from electra_tf.errors import UserError
+from finetune.config import RANDOM_INIT
+from pretrain_data.progress import format_seconds
+
+# Shares of the FLOPs at which checkpoints are fine-tuned.
+SHARES = (0.25, 0.5, 1.0)
+WHOLE = (1.0,)
+# Of the five rates that were tried on checkpoints of recipes/tiny.flags; more dropout than
+# in pre-training, for sets of a few thousand examples.
+FINETUNING_FLAGS = (
+    "--learning_rate=1e-3",
+    "--num_train_epochs=3",
+    "--max_seq_length=64",
+    "--keep_all_models=false",
+    '--model_hparam_overrides={"hidden_dropout_prob": 0.1}',
+)
+RANDOM = "random weights"
+
+
+def pretrain(
+    variants: Sequence[Variant],
+    data_dir: pathlib.Path,
+    *,
+    scale: float,
+    num_processes: int,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Trains every variant to its end; a run that was stopped goes on.
+
+    Raises:
+        UserError: a run failed; its log is named.
+    """
+    environment = ONE_THREAD if num_processes > 1 else {}
+
+    def one(variant: Variant) -> None:
+        settings = settings_of(variant, scale)
+        model_dir = data_dir / "models" / variant.folder
+        steps = settings["num_train_steps"]
+        if (model_dir / f"ckpt-{steps}.index").exists():
+            return
+        # All shares have to be at a step that is saved.
+        interval = checkpoint_steps(steps, SHARES)[0]
+        given = {
+            **settings,
+            "save_checkpoints_steps": interval,
+            "keep_checkpoint_max": 0,
+            "iterations_per_loop": 50,
+            "log_steps": 250,
+            "eval_tfrecords": str(data_dir / "eval_tfrecords" / "*.tfrecord*"),
+        }
+        start = time.monotonic()
+        log = model_dir / "log.txt"
+        status = run_logged(
+            [
+                "run_pretraining.py",
+                f"--data_dir={data_dir}",
+                f"--model_name={variant.folder}",
+                f"--hparams={json.dumps(given)}",
+            ],
+            log,
+            environment,
+        )
+        if status:
+            raise UserError(f"Pre-training {variant.name} failed; see {log}")
+        say(f"{variant.name}: {steps} steps in {format_seconds(time.monotonic() - start)}")
+
+    _all(one, variants, num_processes)
+
+
+def saved_steps(settings: dict[str, Any]) -> list[int]:
+    """Returns the steps of the checkpoints at `SHARES` of the FLOPs."""
+    steps = settings["num_train_steps"]
+    interval = checkpoint_steps(steps, SHARES)[0]
+    # Checkpoints are saved at multiples of the first, and at the end.
+    return [interval, 2 * interval, steps]
+
+
+def finetuning_runs(
+    variants: Sequence[Variant],
+    tasks: Sequence[str],
+    data_dir: pathlib.Path,
+    *,
+    scale: float,
+    shares_of: Callable[[Variant], Sequence[float]],
+) -> list[tuple[Variant | None, float, Run]]:
+    """Returns the fine-tunings of each task from each checkpoint, and from random weights."""
+    runs: list[tuple[Variant | None, float, Run]] = []
+    for task in tasks:
+        for variant in variants:
+            settings = settings_of(variant, scale)
+            steps = dict(zip(SHARES, saved_steps(settings), strict=True))
+            for share in shares_of(variant):
+                prefix = data_dir / "models" / variant.folder / f"ckpt-{steps[share]}"
+                start = f"{variant.folder}_{share:g}"
+                runs.append((variant, share, _run(task, start, data_dir, str(prefix))))
+        shape = settings_of(variants[0], scale)
+        overrides = {**shape["model_hparam_overrides"], "hidden_dropout_prob": 0.1}
+        random = (
+            "--model_size=small",
+            f"--embedding_size={shape['embedding_size']}",
+            f"--vocab_size={shape['vocab_size']}",
+            f"--model_hparam_overrides={json.dumps(overrides)}",
+        )
+        runs.append((None, 0.0, _run(task, "random", data_dir, RANDOM_INIT, *random)))
+    return runs
+
+
+def _run(task: str, start: str, data_dir: pathlib.Path, checkpoint: str, *more: str) -> Run:
+    folder = data_dir / "finetuned" / task / start
+    flags = (
+        f"--data_dir={data_dir}",
+        "--model_name=study",
+        f"--task_names={task}",
+        f"--init_checkpoint={checkpoint}",
+        f"--model_dir={folder / 'model'}",
+        f"--results_dir={folder / 'results'}",
+        f"--preprocessed_data_dir={folder / 'features'}",
+        *FINETUNING_FLAGS,
+        *more,
+    )
+    return Run(task, start, folder, flags)
+
+
+def _all(function: Callable[[Any], None], values: Sequence[Any], num_processes: int) -> None:
+    """Calls the function with each value, some at once, and raises the first error."""
+    with concurrent.futures.ThreadPoolExecutor(num_processes) as pool:
+        for result in [pool.submit(function, value) for value in values]:
+            result.result()

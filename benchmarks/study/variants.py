@@ -1,0 +1,126 @@
+"""What the study compares: models that differ from ELECTRA in one thing, at equal FLOPs."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf.config import PretrainingConfig
+from electra_tf.flops import train_flops_per_step
+
+# The questions, in the paper's order (sections 3.2 and 3.5).
+SHARING = "sharing"
+GENERATOR_SIZE = "generator size"
+TRAINING = "training algorithm"
+EFFICIENCY = "efficiency"
+QUESTIONS = (SHARING, GENERATOR_SIZE, TRAINING, EFFICIENCY)
+
+ELECTRA = "ELECTRA"
+BERT = "BERT"
+
+# All variants: the shape and the settings of recipes/tiny.flags, but for what the question
+# is about: there generator and discriminator share all weights.
+HIDDEN_SIZE = 128
+COMMON: dict[str, Any] = {
+    "model_size": "small",
+    "model_hparam_overrides": {
+        "hidden_size": HIDDEN_SIZE,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 512,
+        "max_position_embeddings": 128,
+        "initializer_range": 0.08,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    },
+    "embedding_size": HIDDEN_SIZE,
+    "generator_hidden_size": 0.5,
+    "temperature": 1.5,
+    "mask_prob": 0.2,
+    "disc_weight": 10.0,
+    "vocab_size": 8192,
+    "max_seq_length": 32,
+    "train_batch_size": 64,
+    "eval_batch_size": 64,
+    "learning_rate": 1.5e-3,
+    "precision": "mixed_bfloat16",
+}
+# Updates of ELECTRA at scale 1; the others get what the same FLOPs buy them.
+ELECTRA_STEPS = 3000
+WARMUP_SHARE = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One model that is pre-trained.
+
+    Attributes:
+        name: in the report.
+        questions: that it is part of.
+        settings: hyperparameters that differ from `COMMON`.
+    """
+
+    name: str
+    questions: tuple[str, ...]
+    settings: dict[str, Any]
+
+    @property
+    def folder(self) -> str:
+        """The name, as one of a folder."""
+        return "".join(c if c.isalnum() else "_" for c in self.name.lower()).strip("_")
+
+
+VARIANTS = (
+    Variant(ELECTRA, QUESTIONS, {}),
+    Variant("share nothing", (SHARING,), {"embedding_sharing": "none"}),
+    Variant("share tokens", (SHARING,), {"embedding_sharing": "token"}),
+    Variant("share all", (SHARING,), {"embedding_sharing": "all"}),
+    Variant("share by GDES", (SHARING,), {"embedding_sharing": "gdes"}),
+    Variant("generator 1/4", (GENERATOR_SIZE,), {"generator_hidden_size": 0.25}),
+    Variant("generator 1", (GENERATOR_SIZE,), {"generator_hidden_size": 1.0}),
+    Variant(
+        "two-stage",
+        (TRAINING,),
+        {
+            "objective": "two_stage",
+            "embedding_sharing": "none",
+            "generator_hidden_size": 1.0,
+        },
+    ),
+    Variant("adversarial", (TRAINING,), {"objective": "adversarial"}),
+    Variant("All-Tokens MLM", (EFFICIENCY,), {"objective": "all_tokens_mlm"}),
+    Variant("Replace MLM", (EFFICIENCY,), {"objective": "replace_mlm"}),
+    Variant("ELECTRA 15 %", (EFFICIENCY,), {"objective": "electra_15"}),
+    Variant(BERT, (TRAINING, EFFICIENCY), {"objective": "mlm"}),
+)
+
+
+def settings_of(variant: Variant, scale: float) -> dict[str, Any]:
+    """Returns all hyperparameters of a variant, with the steps that the FLOPs buy.
+
+    Args:
+        variant: of `VARIANTS`.
+        scale: of ELECTRA's steps, and so of everybody's FLOPs.
+    """
+    budget = scale * ELECTRA_STEPS * train_flops_per_step(_config(COMMON))
+    settings = {**COMMON, **variant.settings}
+    steps = math.floor(budget / train_flops_per_step(_config(settings)))
+    return {
+        **settings,
+        "num_train_steps": steps,
+        "num_warmup_steps": round(WARMUP_SHARE * steps),
+    }
+
+
+def checkpoint_steps(num_train_steps: int, shares: Sequence[float]) -> list[int]:
+    """Returns the steps at which shares of the FLOPs are used up."""
+    return [round(share * num_train_steps) for share in shares]
+
+
+def flops_of(settings: dict[str, Any], step: int) -> float:
+    """Returns the training FLOPs of the first steps of a run, in the paper's counting."""
+    return step * train_flops_per_step(_config(settings))
+
+
+def _config(settings: dict[str, Any]) -> PretrainingConfig:
+    return PretrainingConfig.create(data_dir="-", model_name="study", **settings)

@@ -1,0 +1,128 @@
+"""The study: equal FLOPs, its scores and verdicts, its report, and a run of a few steps."""
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.study import report, scores
+from benchmarks.study.runs import SHARES, saved_steps
+from benchmarks.study.scores import Score
+from benchmarks.study.variants import (
+    ELECTRA,
+    ELECTRA_STEPS,
+    QUESTIONS,
+    VARIANTS,
+    flops_of,
+    settings_of,
+)
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_every_variant_gets_the_flops_of_electra():
+    budget = flops_of(settings_of(VARIANTS[0], 1.0), ELECTRA_STEPS)
+    for variant in VARIANTS:
+        settings = settings_of(variant, 1.0)
+        steps = settings["num_train_steps"]
+        spent = flops_of(settings, steps)
+        assert budget - flops_of(settings, 1) < spent <= budget, variant.name
+    assert VARIANTS[0].name == ELECTRA
+    assert settings_of(VARIANTS[0], 1.0)["num_train_steps"] == ELECTRA_STEPS
+    steps = {v.name: settings_of(v, 1.0)["num_train_steps"] for v in VARIANTS}
+    assert steps["All-Tokens MLM"] < steps["Replace MLM"] < steps["BERT"]
+    assert steps["generator 1"] < ELECTRA_STEPS < steps["generator 1/4"]
+    assert {question for v in VARIANTS for question in v.questions} == set(QUESTIONS)
+    assert len({variant.folder for variant in VARIANTS}) == len(VARIANTS)
+
+
+def test_checkpoints_are_where_shares_of_the_flops_are_spent():
+    steps = saved_steps({"num_train_steps": 1002})
+    assert steps == [250, 500, 1002]
+    for step, share in zip(steps, SHARES, strict=True):
+        assert step / 1002 == pytest.approx(share, abs=0.002)
+
+
+def test_averages_and_their_errors():
+    tasks = {
+        "a": {("x", 1.0): Score(80.0, 0.6, 3), ("y", 1.0): Score(70.0, 0.1, 3)},
+        "b": {("x", 1.0): Score(60.0, 0.8, 3)},
+    }
+    found = scores.averages(tasks)
+    assert list(found) == [("x", 1.0)]
+    assert found["x", 1.0] == Score(70.0, pytest.approx(0.5), 6)
+    better, worse = Score(71.0, 0.3, 3), Score(70.0, 0.4, 3)
+    assert scores.compare(better, worse) == "within noise"  # 1.0 is 2 errors of 0.5
+    assert scores.compare(Score(71.1, 0.3, 3), worse) == "reproduced"
+    assert scores.compare(worse, Score(71.1, 0.3, 3)) == "reversed"
+
+
+def test_the_report_says_what_was_found(tmp_path):
+    models = [
+        report.Model(v.name, v.questions, 100, 1e12, 5, {"masked_lm_accuracy": 0.25})
+        for v in VARIANTS
+    ]
+    task = {
+        (model.name, share): Score(70.0 + i + share, 0.2, 3)
+        for i, model in enumerate(models)
+        for share in (SHARES if i % 2 else (1.0,))
+    }
+    task[report.RANDOM_START] = Score(50.0, 0.2, 3)
+    averages = scores.averages({"chunk": task})
+    report.plot(models, averages, tmp_path)
+    facts = {"machine": "m", "command": "c", "seeds": 3, "scale": 1.0}
+    sections = report.create_sections(models, {"chunk": task}, averages, facts)
+    paths = report.write_report(sections, tmp_path)
+    markdown, page = (path.read_text() for path in paths)
+    assert (
+        "| ELECTRA | All-Tokens MLM | Table 5 | 85.0 and 84.3 | reversed | -9.00 ± 0.28 |"
+        in (markdown)
+    )
+    assert "| random weights | 0 | 0 | 50.00 ± 0.20 | 50.00 ± 0.20 |" in markdown
+    assert markdown.count("![") == len(report.FIGURES) == page.count("<img")
+    assert "<th>model</th>" in page
+    for name in report.FIGURES:
+        assert (tmp_path / f"{name}.png").stat().st_size > 1000
+
+
+def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
+    folder = tmp_path / "tasks" / "chunk"
+    folder.mkdir(parents=True)
+    sentence = "The DT B-NP\nnation NN I-NP\nprospers VBZ B-VP\n. . O\n\n"
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.txt").write_text(sentence * 40)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.study",
+        f"--corpus_dir={ROOT / 'demo/corpus'}",
+        f"--finetuning_data_dir={tmp_path / 'tasks'}",
+        f"--data_dir={tmp_path / 'study'}",
+        f"--report_dir={tmp_path / 'report'}",
+        "--tasks=chunk",
+        "--variants=share by GDES",
+        "--scale=0.003",
+        "--num_trials=2",
+    ]
+
+    def run() -> str:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        logs = [p.read_text()[-2000:] for p in (tmp_path / "study").glob("**/*log*.txt")]
+        assert done.returncode == 0, done.stdout + done.stderr + "\n".join(logs)
+        return done.stdout
+
+    assert "2 fine-tunings, 2 of them to do" in run()
+    assert "2 fine-tunings, 0 of them to do" in run()
+    numbers = json.loads((tmp_path / "report/study.json").read_text())
+    found = {score["model"]: score for score in numbers["scores"]}
+    assert set(found) == {"share by GDES", "random weights"}
+    assert all(math.isfinite(score["mean"]) for score in found.values())
+    # The same command with an unknown model is refused.
+    done = subprocess.run(
+        [*command, "--variants=GPT"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "'GPT' is none of ELECTRA" in done.stderr
