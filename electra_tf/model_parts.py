@@ -1,9 +1,11 @@
 """The parts of a pre-training model that a step runs, for counting FLOPs."""
 
 import dataclasses
+import sys
 
 from electra_tf.config import PretrainingConfig
 from electra_tf.encoder_config import EncoderConfig
+from pretrain_data.quiet import import_tensorflow
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +34,10 @@ class ModelPart:
 
 
 def model_parts(config: PretrainingConfig) -> list[ModelPart]:
-    """Returns the parts that a step of a run has, in their order; imports TensorFlow."""
-    # Imported here, so that what counts the FLOPs of published models starts fast.
+    """Returns the parts that a step of a run has, in their order; loads TensorFlow."""
+    # Here, so that what counts the FLOPs of published models starts fast; and quietly.
+    if "tensorflow" not in sys.modules:
+        import_tensorflow()
     from electra_tf.objective import objective_class
 
     return objective_class(config).parts(config)
