@@ -75,10 +75,18 @@ def inspect_sentences(
     """Returns the tokens of each sentence, some replaced by the generator.
 
     Sentences are cut at the model's `max_seq_length`; [CLS] and [SEP] are left out.
+
+    Raises:
+        UserError: the run is in a stage that trains no discriminator.
     """
     length = model.config.max_seq_length
     features = encode(vocabulary, tokenizer, sentences, length)
     output = model(features, randomness=Randomness(seed, 0, dropout=False))
+    if output.discriminator is None:
+        raise UserError(
+            f"--objective={model.config.objective}: the discriminator has not begun to train; "
+            "go on with the run"
+        )
     originals = features["input_ids"].numpy()
     corrupted = output.fake_data.inputs.input_ids.numpy()
     probs = output.discriminator.probs.numpy()
