@@ -113,6 +113,18 @@ class Objective(abc.ABC):
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
         """Returns what a step runs, for counting its FLOPs."""
 
+    @staticmethod
+    def corrupt(
+        model: "PretrainingModel",
+        inputs: PretrainInputs,
+        randomness: Randomness,
+        sampled_token_ids: tf.Tensor | None,
+    ) -> tuple[MaskedLMOutput, FakeData]:
+        """Returns the generator's predictions, and the text with its samples."""
+        masked_lm = model.get_generator_output(inputs, randomness)
+        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        return masked_lm, fake
+
     def generator_terms(
         self, inputs: PretrainInputs, masked_lm: MaskedLMOutput
     ) -> dict[str, LossTerm]:

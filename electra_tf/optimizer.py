@@ -20,6 +20,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config import PretrainingConfig
+from electra_tf.errors import UserError
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel
@@ -306,9 +307,14 @@ def create_optimizer(
         for stage in model.objective.stages()
     ]
     factors = None
-    if config.generator_learning_rate is not None and config.learning_rate:
-        factor = config.generator_learning_rate / config.learning_rate
+    if config.generator_learning_rate is not None:
         own = model.generator_paths
+        if not own or not config.learning_rate:
+            raise UserError(
+                f"--generator_learning_rate={config.generator_learning_rate} needs a generator "
+                "with weights of its own, and a --learning_rate above 0"
+            )
+        factor = config.generator_learning_rate / config.learning_rate
         factors = {
             variable.path: factor if variable.path in own else 1.0
             for variable in model.trainable_variables

@@ -74,10 +74,11 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
             "with the discriminator: that is --embedding_sharing=all, --untied_generator=false "
             "in the authors' words"
         )
-    if generator == TWO_TOWER and sharing in (SHARE_TOKEN, SHARE_GDES):
+    if sharing in (SHARE_TOKEN, SHARE_GDES) and (objective == MLM or generator != MASKED_LM):
         raise UserError(
-            f"--embedding_sharing={sharing} is not there for --generator_type=two_tower: "
-            "choose embeddings or none"
+            f"--embedding_sharing={sharing} is for a masked_lm generator beside the "
+            f"discriminator, which --objective={objective} with --generator_type={generator} "
+            "has not"
         )
     return {
         "objective": objective,

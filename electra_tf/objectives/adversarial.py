@@ -10,7 +10,8 @@ import keras
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import generator_config
+from electra_tf.config import PretrainingConfig, generator_config
+from electra_tf.errors import UserError
 from electra_tf.layers import Linear
 from electra_tf.objective import num_masked_tokens, num_real_tokens
 from electra_tf.objectives import electra
@@ -24,13 +25,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class AdversarialHparams:
-    """Weights of the losses beside the discriminator's.
+    """Weights beside `disc_weight`, and `gen_weight`, which is that of the policy gradient.
 
-    `policy_weight` and `baseline_weight` are of the policy gradient and of its baseline;
-    `masked_lm_weight` adds the generator's likelihood, which the paper leaves out.
+    `baseline_weight` is of its baseline; `masked_lm_weight` adds the generator's likelihood,
+    which the paper leaves out.
     """
 
-    policy_weight: float = 1.0
     baseline_weight: float = 1.0
     masked_lm_weight: float = 0.0
 
@@ -42,10 +42,21 @@ class Adversarial(electra.ReplacedTokenDetection):
     b = -log sigmoid(w . h_t), from the generator's output h_t, the generator minimizes
     -(R - b) log p(s), with R and b as constants. The baseline learns R by the cross-entropy
     between exp(-R), what the discriminator gives the right answer, and sigmoid(w . h_t).
+
+    Raises:
+        UserError: the span-boundary objective is asked for, which needs the likelihood.
     """
 
     Hparams = AdversarialHparams
     generator_types = (MASKED_LM,)
+
+    def __init__(self, config: PretrainingConfig, *args) -> None:
+        super().__init__(config, *args)
+        if config.span_boundary_weight:
+            raise UserError(
+                "--span_boundary_weight goes with a masked language model's loss, which "
+                "--objective=adversarial replaces"
+            )
 
     def create_layers(
         self, model: "PretrainingModel", dtype: keras.DTypePolicy
@@ -63,8 +74,7 @@ class Adversarial(electra.ReplacedTokenDetection):
         sampled_token_ids: tf.Tensor | None,
     ) -> PretrainingOutput:
         """Returns the losses of discriminator, policy and baseline."""
-        masked_lm = model.get_generator_output(inputs, randomness)
-        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
         discriminator = model._get_discriminator_output(
             fake.inputs, fake.is_fake_tokens, randomness
         )
@@ -86,7 +96,7 @@ class Adversarial(electra.ReplacedTokenDetection):
 
         hparams = self.hparams
         terms = {
-            "policy": LossTerm(mean(policy), hparams.policy_weight, count),
+            "policy": LossTerm(mean(policy), self.config.gen_weight, count),
             "baseline": LossTerm(mean(baseline_losses), hparams.baseline_weight, count),
             "disc": LossTerm(
                 discriminator.loss, self.config.disc_weight, num_real_tokens(inputs)

@@ -45,8 +45,7 @@ class AllTokensMLM(replace_mlm.ReplaceMLM):
         sampled_token_ids: tf.Tensor | None,
     ) -> PretrainingOutput:
         """Returns both losses; that of the full-size model is over all real tokens."""
-        masked_lm = model.get_generator_output(inputs, randomness)
-        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
         sequence = model.encode(fake.inputs, randomness)
         original = unmask(inputs).input_ids
         weights = tf.cast(inputs.input_mask, tf.float32)

@@ -13,7 +13,6 @@ from electra_tf.objective import (
     discriminator_sums,
     generator_parts,
     masked_lm_sums,
-    num_real_tokens,
     sampling_sums,
 )
 from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
@@ -34,21 +33,26 @@ class ReplacedTokenDetection(Objective):
         sampled_token_ids: tf.Tensor | None,
     ) -> PretrainingOutput:
         """Returns both losses; no gradient flows through the samples."""
-        masked_lm = model.get_generator_output(inputs, randomness)
-        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
+        weights = self.discriminator_weights(inputs)
         discriminator = model._get_discriminator_output(
-            fake.inputs, fake.is_fake_tokens, randomness
+            fake.inputs, fake.is_fake_tokens, randomness, weights
         )
-        weight = self.term_weights(inputs)["disc"]
+        weight = tf.reduce_sum(weights)
         terms = {
             **self.generator_terms(inputs, masked_lm),
             "disc": LossTerm(discriminator.loss, self.config.disc_weight, weight),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
 
+    def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:
+        """Returns float32 [batch, seq], 1 on the tokens of the discriminator's loss."""
+        return tf.cast(inputs.input_mask, tf.float32)
+
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
-        """Returns the numbers of masked and of real tokens."""
-        return {**self.generator_weights(inputs), "disc": num_real_tokens(inputs)}
+        """Returns the numbers of tokens of the generator's and the discriminator's loss."""
+        disc = tf.reduce_sum(self.discriminator_weights(inputs))
+        return {**self.generator_weights(inputs), "disc": disc}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
         """Returns the sums of both models."""

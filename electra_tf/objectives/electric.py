@@ -41,8 +41,7 @@ class NoiseContrastiveCloze(electra.ReplacedTokenDetection):
         sampled_token_ids: tf.Tensor | None,
     ) -> PretrainingOutput:
         """Returns both losses; q is a constant to the energies."""
-        masked_lm = model.get_generator_output(inputs, randomness)
-        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
         fake = fake._replace(is_fake_tokens=fake.written)
         log_probs = tf.stop_gradient(
             token_log_probs(masked_lm.cloze.logits, fake.inputs.input_ids)

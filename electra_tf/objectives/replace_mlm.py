@@ -55,8 +55,7 @@ class ReplaceMLM(Objective):
         sampled_token_ids: tf.Tensor | None,
     ) -> PretrainingOutput:
         """Returns both losses."""
-        masked_lm = model.get_generator_output(inputs, randomness)
-        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
         sequence = model.encode(fake.inputs, randomness)
         full_size = model.predict_tokens(
             gather_positions(sequence, inputs.masked_lm_positions),

@@ -51,8 +51,7 @@ class SentenceContrastive(electra.ReplacedTokenDetection):
         sampled_token_ids: tf.Tensor | None,
     ) -> PretrainingOutput:
         """Returns the two losses of ELECTRA and that of the sentences."""
-        masked_lm = model.get_generator_output(inputs, randomness)
-        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
         rows = tf.shape(inputs.input_ids)[:1]
         draws = random_bits.uniform(
             randomness.key("unchanged_sentences"),

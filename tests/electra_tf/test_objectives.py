@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.errors import UserError
 from electra_tf.objectives.adversarial import policy_losses
 from electra_tf.objectives.all_tokens_mlm import copy_loss
+from electra_tf.optimizer import create_optimizer
 from electra_tf.outputs import Randomness
 from electra_tf.pretraining_choices import OBJECTIVES
 from electra_tf.pretraining_model import PretrainingModel
@@ -345,6 +346,19 @@ def test_a_mask_percentage_schedule_follows_the_step(make_model):
 
     assert [masked(step) for step in (0, 50, 100, 200)] == [2, 5, 7, 7]
     assert masked(100, dropout=False) == 2
+
+
+def test_options_that_would_have_no_effect_are_refused(make_model, make_config):
+    with pytest.raises(UserError, match="--span_boundary_weight"):
+        make_model(objective="adversarial", span_boundary_weight=1.0)
+    for overrides in ({"embedding_sharing": "all"}, {"generator_type": "uniform"}):
+        model = make_model(generator_learning_rate=1e-4, **overrides)
+        with pytest.raises(UserError, match="--generator_learning_rate"):
+            create_optimizer(model.config, model)
+    with pytest.raises(UserError, match="--embedding_sharing=gdes"):
+        make_config(embedding_sharing="gdes", generator_type="unigram")
+    with pytest.raises(UserError, match="--embedding_sharing=token"):
+        make_config(embedding_sharing="token", objective="mlm")
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
