@@ -13,6 +13,7 @@ import tensorflow as tf
 from electra_tf import training
 from electra_tf.config import PretrainingConfig
 from electra_tf.errors import PreemptedError, UserError, WorkerLostError
+from electra_tf.train_step import TrainingSteps
 from tests import processes
 from tests.conftest import tiny_settings
 
@@ -186,14 +187,14 @@ def test_a_preempted_run_equals_an_uninterrupted_one(
     tiny_data, tmp_path, one_device, monkeypatch
 ):
     config = PretrainingConfig.create(**settings(tiny_data, tmp_path))
-    run_steps = training.TrainingSteps.run
+    run_steps = TrainingSteps.run
 
     def run_and_signal(self, iterator, count):
         run_steps(self, iterator, count)
         signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training.TrainingSteps, "run", run_and_signal)
+        patch.setattr(TrainingSteps, "run", run_and_signal)
         with pytest.raises(PreemptedError, match=r"step 5; saved .*ckpt-5"):
             training.train(config, quiet)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
