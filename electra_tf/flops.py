@@ -13,6 +13,7 @@ import dataclasses
 
 from electra_tf.config import PretrainingConfig
 from electra_tf.encoder_config import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
+from electra_tf.length_curriculum import configs_by_length
 from electra_tf.model_parts import model_parts
 
 # Operations for each number that goes in, as in the authors' script.
@@ -152,12 +153,26 @@ def train_flops_by_part(config: PretrainingConfig) -> dict[str, float]:
 
     Words are predicted at the run's own `max_predictions_per_seq` positions, where the
     paper's tables count 15.6 % of the tokens. Samples are drawn from the generator's softmax
-    at the same positions; nothing flows back through them.
+    at the same positions; nothing flows back through them. A step of a length curriculum or
+    of a two-stage run stands for the mean over the run's steps.
 
     Returns:
         FLOPs by part of the model, in the order in which the parts run; those that the
         objective does not have are left out.
     """
+    mean: dict[str, float] = {}
+    for share, at_length in configs_by_length(config):
+        for part, value in _flops_at_one_length(at_length).items():
+            mean[part] = mean.get(part, 0.0) + share * value
+    return mean
+
+
+def train_flops_per_step(config: PretrainingConfig) -> float:
+    """Returns the sum of `train_flops_by_part`."""
+    return sum(train_flops_by_part(config).values())
+
+
+def _flops_at_one_length(config: PretrainingConfig) -> dict[str, float]:
     length = config.max_seq_length
     parts: dict[str, float] = {}
     for part in model_parts(config):
@@ -177,11 +192,6 @@ def train_flops_by_part(config: PretrainingConfig) -> dict[str, float]:
         if head:
             parts[f"{part.name} head"] = head
     return parts
-
-
-def train_flops_per_step(config: PretrainingConfig) -> float:
-    """Returns the sum of `train_flops_by_part`."""
-    return sum(train_flops_by_part(config).values())
 
 
 def finetuning_flops_per_step(

@@ -10,6 +10,7 @@ Model FLOPs utilization = model FLOPs of a step / (seconds of a step * peak FLOP
 
 from electra_tf.config import PretrainingConfig
 from electra_tf.encoder_config import EncoderConfig
+from electra_tf.length_curriculum import configs_by_length
 from electra_tf.model_parts import model_parts
 
 # Forward once, backward twice.
@@ -27,7 +28,23 @@ def encoder_model_flops(encoder: EncoderConfig, seq_length: int) -> int:
 
 
 def model_flops_per_step(config: PretrainingConfig) -> int:
-    """Returns the FLOPs of one pre-training step over the whole batch."""
+    """Returns the FLOPs of one pre-training step over the whole batch.
+
+    With a length curriculum, the mean over the run's steps.
+    """
+    return round(
+        sum(share * _at_one_length(at_length) for share, at_length in configs_by_length(config))
+    )
+
+
+def finetuning_model_flops_per_step(
+    encoder: EncoderConfig, *, batch_size: int, seq_length: int
+) -> int:
+    """Returns the FLOPs of one fine-tuning step without the tasks' heads."""
+    return PASSES * batch_size * encoder_model_flops(encoder, seq_length)
+
+
+def _at_one_length(config: PretrainingConfig) -> float:
     total = 0.0
     for part in model_parts(config):
         forward = encoder_model_flops(part.encoder, config.max_seq_length)
@@ -37,11 +54,4 @@ def model_flops_per_step(config: PretrainingConfig) -> int:
         forward += 2 * part.vocabulary_positions * per_word
         forward += 2 * part.binary_positions * (hidden * hidden + hidden)
         total += (PASSES if part.is_trained else 1) * part.share_of_steps * forward
-    return round(config.train_batch_size * total)
-
-
-def finetuning_model_flops_per_step(
-    encoder: EncoderConfig, *, batch_size: int, seq_length: int
-) -> int:
-    """Returns the FLOPs of one fine-tuning step without the tasks' heads."""
-    return PASSES * batch_size * encoder_model_flops(encoder, seq_length)
+    return config.train_batch_size * total

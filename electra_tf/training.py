@@ -16,6 +16,7 @@ from electra_tf.errors import UserError
 from electra_tf.evaluation import Evaluator, write_results
 from electra_tf.flops import train_flops_per_step
 from electra_tf.interop.initialization import initialize_from_checkpoint
+from electra_tf.length_curriculum import records_of_length
 from electra_tf.masking_strategy import strategy_class
 from electra_tf.optimizer import create_optimizer
 from electra_tf.pretrain_helpers import SpecialTokenIds
@@ -27,7 +28,7 @@ from electra_tf.tf1_checkpoint import encoder_variables, tf1_variables
 from electra_tf.token_facts import TokenFacts
 from electra_tf.train_log import SilentLog, TrainLog, format_metrics
 from electra_tf.training_loop import EVAL_FLAG, TRAIN_FLAG, TrainingLoop, evaluate_model
-from electra_tf.training_phases import Phase, records_of_length, training_phases
+from electra_tf.training_phases import Phase, training_phases
 from pretrain_data.manifest import load_manifest
 from pretrain_data.records import find_checked_record_files, find_record_files
 from pretrain_data.token_counts import count_tokens

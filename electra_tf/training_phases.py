@@ -1,14 +1,11 @@
 """What a run does when: the stages of its objective, and the lengths of its curriculum."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
 
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
+from electra_tf.length_curriculum import records_of_length, steps_by_length
 from electra_tf.objective import Stage
-
-LENGTH_PLACEHOLDER = "{length}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,25 +34,13 @@ class Phase:
 def training_phases(config: PretrainingConfig, stages: Sequence[Stage]) -> list[Phase]:
     """Returns the phases of a run in their order.
 
-    The shorter lengths of `length_curriculum` share `length_curriculum_share` of the steps
-    evenly; `max_seq_length` has the rest.
-
     Raises:
         UserError: a length is left without a step.
     """
     stage_ends = _ends([stage.num_steps for stage in stages])
-    lengths = (*config.length_curriculum, config.max_seq_length)
-    short = round(config.length_curriculum_share * config.num_train_steps)
-    shorter = len(config.length_curriculum)
-    length_ends = [short * (i + 1) // shorter for i in range(shorter)]
-    length_ends.append(config.num_train_steps)
+    steps = steps_by_length(config)
+    lengths, length_ends = list(steps), _ends(list(steps.values()))
     length_starts = [0, *length_ends[:-1]]
-    if any(start >= end for start, end in zip(length_starts, length_ends, strict=True)):
-        raise UserError(
-            f"--length_curriculum_share={config.length_curriculum_share} of --num_train_steps="
-            f"{config.num_train_steps} leaves one of the lengths "
-            f"{', '.join(map(str, lengths))} without a step"
-        )
     phases: list[Phase] = []
     start = 0
     for end in sorted({*stage_ends, *length_ends}):
@@ -74,27 +59,6 @@ def training_phases(config: PretrainingConfig, stages: Sequence[Stage]) -> list[
         )
         start = end
     return phases
-
-
-def records_of_length(config: PretrainingConfig, seq_length: int) -> str:
-    """Returns the patterns of the records of a length of the curriculum.
-
-    Raises:
-        UserError: `pretrain_tfrecords` is given, and does not say where they are.
-    """
-    patterns = config.pretrain_tfrecords
-    if LENGTH_PLACEHOLDER in patterns:
-        return patterns.replace(LENGTH_PLACEHOLDER, str(seq_length))
-    if seq_length == config.max_seq_length:
-        return patterns
-    folder, name = os.path.split(patterns)
-    if folder != os.path.join(config.data_dir, "pretrain_tfrecords"):
-        raise UserError(
-            f"--pretrain_tfrecords={patterns} does not say where the records of "
-            f"{seq_length} tokens of --length_curriculum are: write {LENGTH_PLACEHOLDER} in "
-            "place of the length"
-        )
-    return os.path.join(f"{folder}_{seq_length}", name)
 
 
 def _ends(counts: Sequence[int]) -> list[int]:

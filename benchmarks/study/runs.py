@@ -42,9 +42,11 @@ def pretrain(
         UserError: a run failed; its log is named.
     """
     environment = ONE_THREAD if num_processes > 1 else {}
+    # Counting FLOPs imports TensorFlow, which several threads must not do at once.
+    settings_by_name = {variant.name: settings_of(variant, scale) for variant in variants}
 
     def one(variant: Variant) -> None:
-        settings = settings_of(variant, scale)
+        settings = settings_by_name[variant.name]
         model_dir = data_dir / "models" / variant.folder
         steps = settings["num_train_steps"]
         if (model_dir / f"ckpt-{steps}.index").exists():

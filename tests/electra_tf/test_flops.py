@@ -1,5 +1,6 @@
 """FLOPs of steps in the paper's counting, against the authors' numbers and each other."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -13,6 +14,7 @@ from electra_tf.flops import (
     train_flops_by_part,
     train_flops_per_step,
 )
+from electra_tf.model_flops import model_flops_per_step
 
 RECORDED = json.loads(
     (pathlib.Path(__file__).parents[1] / "data/reference/pretraining/flops.json").read_text()
@@ -49,6 +51,16 @@ def test_the_papers_runs_cost_what_the_paper_counts(given, steps, name):
     without = sum(parts.values()) - parts["sampling"]
     assert steps * without == pytest.approx(RECORDED[name], rel=1e-12)
     assert train_flops_per_step(create(**given)) == sum(parts.values())
+
+
+def test_a_length_curriculum_counts_each_length_by_its_steps():
+    common = {"num_train_steps": 1000}
+    short = create(max_seq_length=128, max_predictions_per_seq=20, **common)
+    long = create(max_seq_length=512, max_predictions_per_seq=80, **common)
+    both = dataclasses.replace(long, length_curriculum=(128,), length_curriculum_share=0.9)
+    for flops in (train_flops_per_step, model_flops_per_step):
+        expected = 0.9 * flops(short) + 0.1 * flops(long)
+        assert flops(both) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(

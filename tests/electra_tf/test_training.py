@@ -12,6 +12,7 @@ import tensorflow as tf
 from electra_tf import training
 from electra_tf.errors import UserError
 from electra_tf.objective import objective_class
+from tests.electra_tf.test_objectives import TWO_STAGE
 
 TRAINING_METRICS = {
     "step",
@@ -231,12 +232,36 @@ def test_every_mode_trains(make_config, overrides):
         assert values["sampled_masked_lm_accuracy"] == 0
 
 
-def test_a_step_compiled_by_xla_computes_the_same(make_config, tmp_path):
-    options = {"num_train_steps": 2, "gradient_accumulation_steps": 2}
+# Together they have every objective, masking, generator and sharing.
+COMPILED = [
+    {"gradient_accumulation_steps": 2, "rematerialize": True},
+    {"objective": "electra_15", "masking": "whole_word", "embedding_sharing": "gdes"},
+    {"objective": "replace_mlm", "masking": "strategic", "embedding_sharing": "none"},
+    {
+        "objective": "all_tokens_mlm",
+        "masking": "span",
+        "span_boundary_weight": 1.0,
+        "embedding_sharing": "all",
+        "generator_hidden_size": 1.0,
+    },
+    {"objective": "mlm", "mask_prob_end": 0.3},
+    {"objective": "electric", "generator_type": "two_tower"},
+    TWO_STAGE,
+    {"objective": "adversarial", "embedding_sharing": "none", "generator_learning_rate": 1e-4},
+    {"objective": "sentence_contrastive", "generator_type": "uniform"},
+    {"generator_type": "unigram", "disallow_correct": True, "temperature": 2.0},
+]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    COMPILED,
+    ids=lambda overrides: ",".join(str(v) for v in overrides.values() if type(v) is not dict),
+)
+def test_a_step_compiled_by_xla_computes_the_same(make_config, tmp_path, overrides):
+    options = {"num_train_steps": 2, **overrides}
     plain = make_config(model_dir=str(tmp_path / "plain"), **options)
-    compiled = make_config(
-        model_dir=str(tmp_path / "compiled"), jit_compile=True, rematerialize=True, **options
-    )
+    compiled = make_config(model_dir=str(tmp_path / "compiled"), jit_compile=True, **options)
     training.train(plain, quiet)
     training.train(compiled, quiet)
     actual = weights_of(compiled, 2)
