@@ -5,14 +5,16 @@ r"""Trains small models under equal FLOPs, fine-tunes them, and writes a report.
         --data_dir OUTPUT --scale 4
 
 ELECTRA, BERT and the models between them (the paper's Table 5); what generator and
-discriminator share, how large the generator is, and how both are trained (its section 3.2):
-each is pre-trained with the FLOPs of ELECTRA's run, `--scale` times 3,000 updates, and
-fine-tuned with several seeds, some also at a quarter and a half of the FLOPs. Everything that
+discriminator share, how large the generator is, and how both are trained (its section 3.2);
+ELECTRA and BERT of half the width (section 3.4, Figure 4): each is pre-trained with the FLOPs
+of ELECTRA's run, `--scale` times 3,000 updates, and fine-tuned with several seeds, some also
+at a quarter and a half of the FLOPs. Everything that
 is done already is kept: the same command goes on where it was stopped. About two hours on two
 cores. Report, figures and numbers go to `--report_dir`.
 """
 
 import json
+import math
 import os
 import pathlib
 
@@ -27,12 +29,15 @@ from benchmarks.study.variants import (
     TRAINING,
     VARIANTS,
     Variant,
+    encoder_of,
     flops_of,
     settings_of,
 )
 from electra_tf.atomic_files import write_atomically
 from electra_tf.errors import UserError
+from electra_tf.flops import Transformer
 from electra_tf.markdown import markdown_table
+from electra_tf.published_models import INFERENCE_LENGTH
 from flags import command_line
 
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", None, "Folder of the text.")
@@ -149,26 +154,22 @@ def _model(variant: Variant, data_dir: pathlib.Path) -> report.Model:
     settings = settings_of(variant, _SCALE.value)
     model_dir = data_dir / "models" / variant.folder
     description = json.loads((model_dir / "config.json").read_text())
-    parameters = sum(_size(shape) for shape in description["variables"].values())
+    sizes = {name: math.prod(shape) for name, shape in description["variables"].items()}
     log = (model_dir / "train_log.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in log]
     held_out = [record for record in records if record["kind"] == "eval"]
     steps = settings["num_train_steps"]
     return report.Model(
-        variant.name,
-        variant.questions,
-        steps,
-        flops_of(settings, steps),
-        parameters,
-        {k: v for k, v in held_out[-1].items() if isinstance(v, float)},
+        name=variant.name,
+        questions=variant.questions,
+        hidden_size=variant.hidden_size,
+        steps=steps,
+        flops=flops_of(settings, steps),
+        inference_flops=Transformer.of(encoder_of(settings), INFERENCE_LENGTH).inference(),
+        parameters=sum(sizes.values()),
+        encoder_parameters=sum(n for name, n in sizes.items() if name.startswith("electra/")),
+        pretraining={k: v for k, v in held_out[-1].items() if isinstance(v, float)},
     )
-
-
-def _size(shape: list[int]) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size
 
 
 if __name__ == "__main__":

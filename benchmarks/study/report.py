@@ -13,11 +13,13 @@ from benchmarks.study.variants import (
     EFFICIENCY,
     ELECTRA,
     GENERATOR_SIZE,
+    MODEL_SIZE,
     SHARING,
     TRAINING,
 )
 from electra_tf.atomic_files import write_atomically
 from electra_tf.markdown import markdown_table
+from electra_tf.published_models import INFERENCE_LENGTH
 
 RANDOM_START = ("random weights", 0.0)
 # Better, worse, where the paper says so, and by how many points of GLUE.
@@ -33,9 +35,11 @@ PAPER = (
     (ELECTRA, "two-stage", "Figure 3, right", "joint is best"),
     ("two-stage", "adversarial", "Figure 3, right", "in this order"),
     ("adversarial", BERT, "Figure 3, right", "in this order"),
+    (f"{ELECTRA} 64", f"{BERT} 64", "Figure 4", "at every size"),
 )
 FIGURES = {
-    "flops_efficiency": (EFFICIENCY, "Score against FLOPs (the paper's Figure 4 and Table 5)"),
+    "flops_efficiency": (EFFICIENCY, "Score against FLOPs (the paper's Figure 1 and Table 5)"),
+    "model_size": (MODEL_SIZE, "Score against hidden size (the paper's Figure 4)"),
     "flops_training": (TRAINING, "Training algorithms (the paper's Figure 3, right)"),
     "generator_size": (GENERATOR_SIZE, "Size of the generator (the paper's Figure 3, left)"),
     "sharing": (SHARING, "What the models share (the paper's section 3.2)"),
@@ -47,17 +51,22 @@ class Model:
     """A pre-trained variant.
 
     Attributes:
-        name, questions: of the variant.
+        name, questions, hidden_size: of the variant.
         steps, flops: of its whole run.
+        inference_flops: of one sequence of `INFERENCE_LENGTH` tokens.
         parameters: that were trained.
+        encoder_parameters: those that fine-tuning starts from.
         pretraining: metrics on held-out text at the end.
     """
 
     name: str
     questions: tuple[str, ...]
+    hidden_size: int
     steps: int
     flops: float
+    inference_flops: float
     parameters: int
+    encoder_parameters: int
     pretraining: Mapping[str, float]
 
 
@@ -98,15 +107,17 @@ def create_sections(
         Section(
             "ELECTRA's comparisons on two cores",
             [
-                f"Made by `{facts['command']}` on {facts['machine']}. Every model had the same "
-                f"training FLOPs (in the paper's counting), {models[0].flops:.2e} at scale "
-                f"{facts['scale']:g}: an encoder of 3 layers and 128 units, on sequences of "
+                f"Made by `{facts['command']}` on {facts['machine']}. All models of one size "
+                "had the same training FLOPs (in the paper's counting), at scale "
+                f"{facts['scale']:g} {models[0].flops:.2e}: an encoder of 3 layers and "
+                f"{models[0].hidden_size} units where no other size is named, on sequences of "
                 f"32 tokens. Scores are means over {facts['seeds']} seeds of fine-tuning, on "
                 f"the dev sets of {', '.join(tasks)}, ± one standard error of the mean. The "
                 "errors are those of fine-tuning alone: each model was pre-trained once.",
                 "The paper's models are a thousand times as large and saw a thousand times as "
                 "much text. What holds there need not show here; what is within two standard "
                 "errors is called noise.",
+                _summary(averages),
             ],
         )
     ]
@@ -118,13 +129,10 @@ def create_sections(
             cells = [str(by_task[task][RANDOM_START]) for task in tasks]
             rows.append(["random weights", "0", "0", *cells, str(averages[RANDOM_START])])
         header = ["model", "updates", "FLOPs", *tasks, "average"]
-        title = f"By {question}"
-        sections.append(Section(title, table=Table(header, rows)))
-        sections += [
-            Section(text, picture=f"{name}.png")
-            for name, (of_question, text) in FIGURES.items()
-            if of_question == question
-        ]
+        sections.append(Section(f"By {question}", table=Table(header, rows)))
+        sections += _pictures(question)
+    sections.append(_sizes(models, tasks, by_task, averages))
+    sections += _pictures(MODEL_SIZE)
     sections.append(
         Section(
             "The paper's orderings",
@@ -154,6 +162,67 @@ def create_sections(
         )
     )
     return sections
+
+
+def _pictures(question: str) -> list[Section]:
+    return [
+        Section(text, picture=f"{name}.png")
+        for name, (of_question, text) in FIGURES.items()
+        if of_question == question
+    ]
+
+
+def _summary(averages: Mapping[tuple[str, float], Score]) -> str:
+    """Returns how many of the paper's orderings are found again, in a sentence each."""
+    found: dict[str, list[str]] = {}
+    for better, worse, *_ in PAPER:
+        first, second = averages.get((better, 1.0)), averages.get((worse, 1.0))
+        if first and second:
+            found.setdefault(compare(first, second), []).append(f"{better} over {worse}")
+    parts = [f"{verdict}: {', '.join(pairs)}" for verdict, pairs in sorted(found.items())]
+    return f"Of the paper's orderings {'; '.join(parts) or 'none was looked at'}."
+
+
+def _sizes(
+    models: Sequence[Model],
+    tasks: Sequence[str],
+    by_task: Mapping[str, Mapping[tuple[str, float], Score]],
+    averages: Mapping[tuple[str, float], Score],
+) -> Section:
+    chosen = [model for model in models if MODEL_SIZE in model.questions]
+    reference = next((model for model in chosen if model.name == BERT), None)
+    rows = []
+    for model in chosen:
+        for share in sorted({share for name, share in averages if name == model.name}):
+            start = (model.name, share)
+            cells = [_count(share * model.flops), _count(model.inference_flops)]
+            if reference:
+                cells[0] += f" ({reference.flops / (share * model.flops):.1f}x)"
+                cells[1] += f" ({reference.inference_flops / model.inference_flops:.1f}x)"
+            rows.append(
+                [
+                    model.name if share == 1 else f"{model.name}, {100 * share:g} % trained",
+                    *cells,
+                    f"{model.encoder_parameters:,}",
+                    *(str(by_task[task].get(start, "–")) for task in tasks),
+                    str(averages[start]),
+                ]
+            )
+    return Section(
+        "By model size and FLOPs (the paper's Table 1)",
+        [
+            f"Models of 64 units had the FLOPs of {ELECTRA} of their size. In brackets, the "
+            f"speed-up over {BERT}; inference is of one sequence of {INFERENCE_LENGTH} tokens."
+        ],
+        Table(
+            ["model", "training FLOPs", "inference FLOPs", "parameters", *tasks, "average"],
+            rows,
+        ),
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:.1e}"
 
 
 def _row(
@@ -222,6 +291,28 @@ def plot(
                 )
             axes.set_xlabel("training FLOPs")
             axes.legend()
+        elif question == MODEL_SIZE:
+            # "ELECTRA 64" is ELECTRA of 64 units.
+            for family in dict.fromkeys(model.name.split()[0] for model in chosen):
+                found = sorted(
+                    (
+                        (model.hidden_size, averages[model.name, 1.0])
+                        for model in chosen
+                        if model.name.split()[0] == family and (model.name, 1.0) in averages
+                    ),
+                    key=lambda point: point[0],
+                )
+                axes.errorbar(
+                    [size for size, _ in found],
+                    [score.mean for _, score in found],
+                    [score.error for _, score in found],
+                    marker="o",
+                    capsize=3,
+                    label=family,
+                )
+            axes.set_xlabel("hidden size")
+            if axes.lines:
+                axes.legend()
         else:
             scores = [(m.name, averages.get((m.name, 1.0))) for m in chosen]
             scores = [(label, score) for label, score in scores if score]

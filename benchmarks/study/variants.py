@@ -5,15 +5,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.config import PretrainingConfig
+from electra_tf.config import PretrainingConfig, discriminator_config
+from electra_tf.encoder_config import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
 from electra_tf.flops import train_flops_per_step
 
-# The questions, in the paper's order (sections 3.2 and 3.5).
+# The questions, in the paper's order (sections 3.2 to 3.5).
 SHARING = "sharing"
 GENERATOR_SIZE = "generator size"
 TRAINING = "training algorithm"
 EFFICIENCY = "efficiency"
-QUESTIONS = (SHARING, GENERATOR_SIZE, TRAINING, EFFICIENCY)
+MODEL_SIZE = "model size"
+QUESTIONS = (SHARING, GENERATOR_SIZE, TRAINING, EFFICIENCY, MODEL_SIZE)
 
 ELECTRA = "ELECTRA"
 BERT = "BERT"
@@ -23,17 +25,6 @@ BERT = "BERT"
 HIDDEN_SIZE = 128
 COMMON: dict[str, Any] = {
     "model_size": "small",
-    "model_hparam_overrides": {
-        "hidden_size": HIDDEN_SIZE,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "intermediate_size": 512,
-        "max_position_embeddings": 128,
-        "initializer_range": 0.08,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    },
-    "embedding_size": HIDDEN_SIZE,
     "generator_hidden_size": 0.5,
     "temperature": 1.5,
     "mask_prob": 0.2,
@@ -45,7 +36,7 @@ COMMON: dict[str, Any] = {
     "learning_rate": 1.5e-3,
     "precision": "mixed_bfloat16",
 }
-# Updates of ELECTRA at scale 1; the others get what the same FLOPs buy them.
+# Updates of ELECTRA at scale 1, in each size; the others get what the same FLOPs buy them.
 ELECTRA_STEPS = 3000
 WARMUP_SHARE = 0.05
 
@@ -58,11 +49,13 @@ class Variant:
         name: in the report.
         questions: that it is part of.
         settings: hyperparameters that differ from `COMMON`.
+        hidden_size: of its encoder.
     """
 
     name: str
     questions: tuple[str, ...]
     settings: dict[str, Any]
+    hidden_size: int = HIDDEN_SIZE
 
     @property
     def folder(self) -> str:
@@ -91,7 +84,9 @@ VARIANTS = (
     Variant("All-Tokens MLM", (EFFICIENCY,), {"objective": "all_tokens_mlm"}),
     Variant("Replace MLM", (EFFICIENCY,), {"objective": "replace_mlm"}),
     Variant("ELECTRA 15 %", (EFFICIENCY,), {"objective": "electra_15"}),
-    Variant(BERT, (TRAINING, EFFICIENCY), {"objective": "mlm"}),
+    Variant(BERT, (TRAINING, EFFICIENCY, MODEL_SIZE), {"objective": "mlm"}),
+    Variant(f"{ELECTRA} 64", (MODEL_SIZE,), {}, hidden_size=64),
+    Variant(f"{BERT} 64", (MODEL_SIZE,), {"objective": "mlm"}, hidden_size=64),
 )
 
 
@@ -100,15 +95,37 @@ def settings_of(variant: Variant, scale: float) -> dict[str, Any]:
 
     Args:
         variant: of `VARIANTS`.
-        scale: of ELECTRA's steps, and so of everybody's FLOPs.
+        scale: of the steps of ELECTRA of its size, and so of everybody's FLOPs.
     """
-    budget = scale * ELECTRA_STEPS * train_flops_per_step(_config(COMMON))
-    settings = {**COMMON, **variant.settings}
+    electra = {**COMMON, **_shape(variant.hidden_size)}
+    budget = scale * ELECTRA_STEPS * train_flops_per_step(_config(electra))
+    settings = {**electra, **variant.settings}
     steps = math.floor(budget / train_flops_per_step(_config(settings)))
     return {
         **settings,
         "num_train_steps": steps,
         "num_warmup_steps": round(WARMUP_SHARE * steps),
+    }
+
+
+def encoder_of(settings: dict[str, Any]) -> EncoderConfig:
+    """Returns the shape of what is fine-tuned."""
+    return discriminator_config(_config(settings))
+
+
+def _shape(hidden_size: int) -> dict[str, Any]:
+    return {
+        "model_hparam_overrides": {
+            "hidden_size": hidden_size,
+            "num_hidden_layers": 3,
+            "num_attention_heads": hidden_size // HEAD_SIZE,
+            "intermediate_size": INTERMEDIATE_RATIO * hidden_size,
+            "max_position_embeddings": 128,
+            "initializer_range": 0.08,
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+        },
+        "embedding_size": hidden_size,
     }
 
 

@@ -16,6 +16,7 @@ from benchmarks.study.variants import (
     ELECTRA_STEPS,
     QUESTIONS,
     VARIANTS,
+    Variant,
     flops_of,
     settings_of,
 )
@@ -24,8 +25,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_every_variant_gets_the_flops_of_electra():
-    budget = flops_of(settings_of(VARIANTS[0], 1.0), ELECTRA_STEPS)
     for variant in VARIANTS:
+        electra = Variant(ELECTRA, (), {}, variant.hidden_size)
+        budget = flops_of(settings_of(electra, 1.0), ELECTRA_STEPS)
         settings = settings_of(variant, 1.0)
         steps = settings["num_train_steps"]
         spent = flops_of(settings, steps)
@@ -62,7 +64,17 @@ def test_averages_and_their_errors():
 
 def test_the_report_says_what_was_found(tmp_path):
     models = [
-        report.Model(v.name, v.questions, 100, 1e12, 5, {"masked_lm_accuracy": 0.25})
+        report.Model(
+            v.name,
+            v.questions,
+            v.hidden_size,
+            steps=100,
+            flops=1e12 if v.hidden_size == 128 else 5e11,
+            inference_flops=1e7,
+            parameters=5,
+            encoder_parameters=4,
+            pretraining={"masked_lm_accuracy": 0.25},
+        )
         for v in VARIANTS
     ]
     task = {
@@ -81,6 +93,9 @@ def test_the_report_says_what_was_found(tmp_path):
         "| ELECTRA | All-Tokens MLM | Table 5 | 85.0 and 84.3 | reversed | -9.00 ± 0.28 |"
         in (markdown)
     )
+    assert "| ELECTRA 64 | 5.0e+11 (2.0x) | 1.0e+07 (1.0x) | 4 | " in markdown
+    assert "ELECTRA 64, 25 % trained" in markdown
+    assert "reversed: ELECTRA over All-Tokens MLM" in page
     assert "| random weights | 0 | 0 | 50.00 ± 0.20 | 50.00 ± 0.20 |" in markdown
     assert markdown.count("![") == len(report.FIGURES) == page.count("<img")
     assert "<th>model</th>" in page
