@@ -135,7 +135,10 @@ def _run(task: str, start: str, data_dir: pathlib.Path, checkpoint: str, *more: 
 
 
 def _all(function: Callable[[Any], None], values: Sequence[Any], num_processes: int) -> None:
-    """Calls the function with each value, some at once, and raises the first error."""
+    """Calls the function with each value, some at once; starts no more after an error."""
     with concurrent.futures.ThreadPoolExecutor(num_processes) as pool:
-        for result in [pool.submit(function, value) for value in values]:
-            result.result()
+        try:
+            for result in [pool.submit(function, value) for value in values]:
+                result.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
