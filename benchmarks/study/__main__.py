@@ -22,7 +22,8 @@ from absl import flags
 
 from benchmarks.finetuning_runs import run_all
 from benchmarks.side_by_side import describe_machine
-from benchmarks.study import data, report, runs, scores
+from benchmarks.study import data, figures, pages, report, runs, scores
+from benchmarks.study.models import RANDOM_START, Model
 from benchmarks.study.variants import (
     COMMON,
     EFFICIENCY,
@@ -112,7 +113,7 @@ def _report(
     by_task: dict[str, dict[tuple[str, float], scores.Score]] = {}
     for variant, share, run in finetunings:
         score = scores.score_of(run, _NUM_TRIALS.value)
-        start = report.RANDOM_START if variant is None else (variant.name, share)
+        start = RANDOM_START if variant is None else (variant.name, share)
         if score is not None:
             by_task.setdefault(run.task, {})[start] = score
     averages = scores.averages(by_task)
@@ -125,10 +126,8 @@ def _report(
     }
     folder = pathlib.Path(_REPORT_DIR.value)
     os.makedirs(folder, exist_ok=True)
-    report.plot(models, averages, folder)
-    paths = report.write_report(
-        report.create_sections(models, by_task, averages, facts), folder
-    )
+    figures.plot(models, averages, folder)
+    paths = pages.write_report(report.create_sections(models, by_task, averages, facts), folder)
     content = {
         **facts,
         "models": [vars(model) for model in models],
@@ -150,7 +149,7 @@ def _report(
         print(f"Report: {path}")
 
 
-def _model(variant: Variant, data_dir: pathlib.Path) -> report.Model:
+def _model(variant: Variant, data_dir: pathlib.Path) -> Model:
     settings = settings_of(variant, _SCALE.value)
     model_dir = data_dir / "models" / variant.folder
     description = json.loads((model_dir / "config.json").read_text())
@@ -159,7 +158,7 @@ def _model(variant: Variant, data_dir: pathlib.Path) -> report.Model:
     records = [json.loads(line) for line in log]
     held_out = [record for record in records if record["kind"] == "eval"]
     steps = settings["num_train_steps"]
-    return report.Model(
+    return Model(
         name=variant.name,
         questions=variant.questions,
         hidden_size=variant.hidden_size,

@@ -1,12 +1,11 @@
-"""The study's report: tables and figures in the shape of the paper's, as Markdown and HTML."""
+"""The report: tables in the shape of the paper's, and which of its orderings hold here."""
 
-import base64
-import dataclasses
-import html
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.study.figures import FIGURES
+from benchmarks.study.models import RANDOM_START, Model
+from benchmarks.study.pages import Section, Table
 from benchmarks.study.scores import Score, compare
 from benchmarks.study.variants import (
     BERT,
@@ -17,11 +16,8 @@ from benchmarks.study.variants import (
     SHARING,
     TRAINING,
 )
-from electra_tf.atomic_files import write_atomically
-from electra_tf.markdown import markdown_table
 from electra_tf.published_models import INFERENCE_LENGTH
 
-RANDOM_START = ("random weights", 0.0)
 # Better, worse, where the paper says so, and by how many points of GLUE.
 PAPER = (
     (ELECTRA, "All-Tokens MLM", "Table 5", "85.0 and 84.3"),
@@ -37,55 +33,6 @@ PAPER = (
     ("adversarial", BERT, "Figure 3, right", "in this order"),
     (f"{ELECTRA} 64", f"{BERT} 64", "Figure 4", "at every size"),
 )
-FIGURES = {
-    "flops_efficiency": (EFFICIENCY, "Score against FLOPs (the paper's Figure 1 and Table 5)"),
-    "model_size": (MODEL_SIZE, "Score against hidden size (the paper's Figure 4)"),
-    "flops_training": (TRAINING, "Training algorithms (the paper's Figure 3, right)"),
-    "generator_size": (GENERATOR_SIZE, "Size of the generator (the paper's Figure 3, left)"),
-    "sharing": (SHARING, "What the models share (the paper's section 3.2)"),
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Model:
-    """A pre-trained variant.
-
-    Attributes:
-        name, questions, hidden_size: of the variant.
-        steps, flops: of its whole run.
-        inference_flops: of one sequence of `INFERENCE_LENGTH` tokens.
-        parameters: that were trained.
-        encoder_parameters: those that fine-tuning starts from.
-        pretraining: metrics on held-out text at the end.
-    """
-
-    name: str
-    questions: tuple[str, ...]
-    hidden_size: int
-    steps: int
-    flops: float
-    inference_flops: float
-    parameters: int
-    encoder_parameters: int
-    pretraining: Mapping[str, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """Rows of text under a header."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Section:
-    """A title, paragraphs, and below them a table or a picture."""
-
-    title: str
-    paragraphs: Sequence[str] = ()
-    table: Table | None = None
-    picture: str | None = None
 
 
 def create_sections(
@@ -260,118 +207,3 @@ def _claim(
 
 def _number(values: Mapping[str, float], name: str) -> str:
     return f"{values[name]:.3f}" if name in values else "–"
-
-
-def plot(
-    models: Sequence[Model], averages: Mapping[tuple[str, float], Score], folder: pathlib.Path
-) -> None:
-    """Writes the figures of `FIGURES` into a folder."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    for name, (question, title) in FIGURES.items():
-        figure, axes = plt.subplots(figsize=(7, 4.2))
-        chosen = [model for model in models if question in model.questions]
-        if question in (EFFICIENCY, TRAINING):
-            for model in chosen:
-                points = sorted(
-                    (share * model.flops, score)
-                    for (start, share), score in averages.items()
-                    if start == model.name
-                )
-                axes.errorbar(
-                    [flops for flops, _ in points],
-                    [score.mean for _, score in points],
-                    [score.error for _, score in points],
-                    marker="o",
-                    capsize=3,
-                    label=model.name,
-                )
-            axes.set_xlabel("training FLOPs")
-            axes.legend()
-        elif question == MODEL_SIZE:
-            # "ELECTRA 64" is ELECTRA of 64 units.
-            for family in dict.fromkeys(model.name.split()[0] for model in chosen):
-                found = sorted(
-                    (
-                        (model.hidden_size, averages[model.name, 1.0])
-                        for model in chosen
-                        if model.name.split()[0] == family and (model.name, 1.0) in averages
-                    ),
-                    key=lambda point: point[0],
-                )
-                axes.errorbar(
-                    [size for size, _ in found],
-                    [score.mean for _, score in found],
-                    [score.error for _, score in found],
-                    marker="o",
-                    capsize=3,
-                    label=family,
-                )
-            axes.set_xlabel("hidden size")
-            if axes.lines:
-                axes.legend()
-        else:
-            scores = [(m.name, averages.get((m.name, 1.0))) for m in chosen]
-            scores = [(label, score) for label, score in scores if score]
-            axes.errorbar(
-                range(len(scores)),
-                [score.mean for _, score in scores],
-                [score.error for _, score in scores],
-                fmt="o",
-                capsize=4,
-            )
-            axes.set_xticks(range(len(scores)), [label for label, _ in scores])
-        if RANDOM_START in averages:
-            axes.axhline(averages[RANDOM_START].mean, linestyle=":", color="grey")
-        axes.set_ylabel("average score (dotted: random weights)")
-        axes.set_title(title, fontsize=10)
-        figure.tight_layout()
-        figure.savefig(folder / f"{name}.png", dpi=120)
-        plt.close(figure)
-
-
-def write_report(sections: Sequence[Section], folder: pathlib.Path) -> list[pathlib.Path]:
-    """Writes `report.md`, and `report.html` with its pictures inside; returns their paths."""
-    markdown, page = [], []
-    for level, section in enumerate(sections):
-        heading = min(level + 1, 2)
-        markdown.append("#" * heading + f" {section.title}")
-        page.append(f"<h{heading}>{html.escape(section.title)}</h{heading}>")
-        for paragraph in section.paragraphs:
-            markdown.append(paragraph)
-            page.append(f"<p>{html.escape(paragraph)}</p>")
-        if section.table:
-            table = section.table
-            markdown.append(markdown_table(table.header, table.rows, text_columns=1))
-            page.append(_html_table(table))
-        if section.picture:
-            markdown.append(f"![{section.title}]({section.picture})")
-            data = base64.b64encode((folder / section.picture).read_bytes()).decode()
-            alt = html.escape(section.title)
-            page.append(f'<img alt="{alt}" src="data:image/png;base64,{data}">')
-    paths = [folder / "report.md", folder / "report.html"]
-    write_atomically(str(paths[0]), "\n\n".join(markdown) + "\n")
-    title = html.escape(sections[0].title)
-    style = (
-        "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-        "table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.3em .6em}"
-        "td:not(:first-child){text-align:right}img{max-width:100%}"
-    )
-    write_atomically(
-        str(paths[1]),
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{style}</style>\n" + "\n".join(page) + "\n</html>\n",
-    )
-    return paths
-
-
-def _html_table(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.header)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in table.rows
-    )
-    return f"<table><tr>{head}</tr>{rows}</table>"

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from benchmarks.study import report, scores
+from benchmarks.study import figures, pages, report, scores
+from benchmarks.study.models import RANDOM_START, Model
 from benchmarks.study.runs import SHARES, saved_steps
 from benchmarks.study.scores import Score
 from benchmarks.study.variants import (
@@ -64,7 +65,7 @@ def test_averages_and_their_errors():
 
 def test_the_report_says_what_was_found(tmp_path):
     models = [
-        report.Model(
+        Model(
             v.name,
             v.questions,
             v.hidden_size,
@@ -82,12 +83,12 @@ def test_the_report_says_what_was_found(tmp_path):
         for i, model in enumerate(models)
         for share in (SHARES if i % 2 else (1.0,))
     }
-    task[report.RANDOM_START] = Score(50.0, 0.2, 3)
+    task[RANDOM_START] = Score(50.0, 0.2, 3)
     averages = scores.averages({"chunk": task})
-    report.plot(models, averages, tmp_path)
+    figures.plot(models, averages, tmp_path)
     facts = {"machine": "m", "command": "c", "seeds": 3, "scale": 1.0}
     sections = report.create_sections(models, {"chunk": task}, averages, facts)
-    paths = report.write_report(sections, tmp_path)
+    paths = pages.write_report(sections, tmp_path)
     markdown, page = (path.read_text() for path in paths)
     assert (
         "| ELECTRA | All-Tokens MLM | Table 5 | 85.0 and 84.3 | reversed | -9.00 ± 0.28 |"
@@ -97,9 +98,9 @@ def test_the_report_says_what_was_found(tmp_path):
     assert "ELECTRA 64, 25 % trained" in markdown
     assert "reversed: ELECTRA over All-Tokens MLM" in page
     assert "| random weights | 0 | 0 | 50.00 ± 0.20 | 50.00 ± 0.20 |" in markdown
-    assert markdown.count("![") == len(report.FIGURES) == page.count("<img")
+    assert markdown.count("![") == len(figures.FIGURES) == page.count("<img")
     assert "<th>model</th>" in page
-    for name in report.FIGURES:
+    for name in figures.FIGURES:
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
 
 

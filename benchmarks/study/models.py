@@ -1,0 +1,31 @@
+"""What is known of a model that was pre-trained for the study."""
+
+import dataclasses
+from collections.abc import Mapping
+
+# Name, and share of the FLOPs, of fine-tuning without pre-training.
+RANDOM_START = ("random weights", 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A pre-trained variant.
+
+    Attributes:
+        name, questions, hidden_size: of the variant.
+        steps, flops: of its whole run.
+        inference_flops: of one sequence of `INFERENCE_LENGTH` tokens.
+        parameters: that were trained.
+        encoder_parameters: those that fine-tuning starts from.
+        pretraining: metrics on held-out text at the end.
+    """
+
+    name: str
+    questions: tuple[str, ...]
+    hidden_size: int
+    steps: int
+    flops: float
+    inference_flops: float
+    parameters: int
+    encoder_parameters: int
+    pretraining: Mapping[str, float]
