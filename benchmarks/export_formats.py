@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from benchmarks import inference
+from benchmarks import inference, inference_turns
 from benchmarks.side_by_side import NUM_CORES, describe_machine, our_command, spread
 from electra_tf.atomic_files import write_atomically
 from finetune.results import markdown_table
@@ -43,7 +43,7 @@ VARIANTS = {
     "LiteRT, int8 weights": (LITERT, "litert/model_int8.tflite"),
     "ONNX Runtime, float32": (ONNX, "onnx/model.onnx"),
 }
-REFERENCE = inference.ours("float32")
+REFERENCE = inference_turns.ours("float32")
 
 
 def main() -> None:
@@ -70,11 +70,11 @@ def main() -> None:
         children = []
         for name, command in commands.items():
             print(f"Warming up: {name} …", file=sys.stderr)
-            children.append(inference.InferenceChild(name, command))
+            children.append(inference_turns.InferenceChild(name, command))
             stack.callback(children[-1].stop)
             children[-1].read()
         cells = {
-            shape: inference.Cell(shape, inference.measure(children, *shape))
+            shape: inference_turns.Cell(shape, inference.measure(children, *shape))
             for shape in shapes
         }
         scores = {
@@ -121,7 +121,7 @@ def serve(settings_json: str) -> None:
             scores[f"{batch_size}x{length}"] = run(ids)
     np.savez(settings["scores"], **scores)
     print(json.dumps({}), flush=True)
-    inference.answer_turns(lambda batch_size, length: run(inputs[batch_size, length]))
+    inference_turns.answer_turns(lambda batch_size, length: run(inputs[batch_size, length]))
 
 
 def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
@@ -141,7 +141,7 @@ def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
     config = FinetuningConfig(**settings)
     tokenizer = TextTokenizer(load_vocabulary(VOCABULARY))
     description = {"kind": "classification", "has_pairs": False, "labels": ["0", "1"]}
-    for precision in inference.OURS.values():
+    for precision in inference_turns.OURS.values():
         (task,) = restore_tasks(config, tokenizer, {config.task_names[0]: description})
         keras.utils.set_random_seed(config.seed)
         model = FinetuningModel(config.encoder, [task], precision)
@@ -244,7 +244,7 @@ def _size(path: pathlib.Path) -> float:
 
 
 def print_report(
-    cells: Mapping[tuple[int, int], inference.Cell],
+    cells: Mapping[tuple[int, int], inference_turns.Cell],
     sizes: Mapping[str, float],
     agreement: Mapping[str, Mapping[str, float]],
 ) -> None:
@@ -268,10 +268,10 @@ def print_report(
     ]
     header = ["", "MB", "largest difference", "same class"]
     print(markdown_table(header, rows, text_columns=1))
-    inference.warn_if_busy(cells)
+    inference_turns.warn_if_busy(cells)
 
 
-def _milliseconds(cell: inference.Cell, name: str) -> str:
+def _milliseconds(cell: inference_turns.Cell, name: str) -> str:
     return f"{statistics.median(cell.to_json()['variants'][name]['milliseconds']):.1f}"
 
 
