@@ -55,6 +55,9 @@ _SCALE = flags.DEFINE_float("scale", 1.0, "Times the FLOPs of the smallest study
 _TASKS = flags.DEFINE_list("tasks", "chunk,sst", "Tasks, one by one.")
 _NUM_TRIALS = flags.DEFINE_integer("num_trials", 3, "Seeds of each fine-tuning.", lower_bound=2)
 _VARIANTS = flags.DEFINE_list("variants", None, "Names of the models; all if unset.")
+_REPORT_ONLY = flags.DEFINE_bool(
+    "report_only", False, "Train nothing; report what has been fine-tuned so far."
+)
 _NUM_PROCESSES = flags.DEFINE_integer(
     "num_processes", 2, "Programs at once; each has one thread then.", lower_bound=1
 )
@@ -75,14 +78,19 @@ def main() -> int:
         vocab_size=COMMON["vocab_size"],
         seq_length=COMMON["max_seq_length"],
     )
-    runs.pretrain(variants, data_dir, scale=_SCALE.value, num_processes=_NUM_PROCESSES.value)
+    if not _REPORT_ONLY.value:
+        runs.pretrain(
+            variants, data_dir, scale=_SCALE.value, num_processes=_NUM_PROCESSES.value
+        )
     finetunings = runs.finetuning_runs(
         variants, _TASKS.value, data_dir, scale=_SCALE.value, shares_of=_shares
     )
     trials = _NUM_TRIALS.value
-    missing = [run for _, _, run in finetunings if run.results(trials) is None]
+    # Points on the way come last: the end of a run says the most.
+    by_use = sorted(finetunings, key=lambda item: item[1] in runs.SHARES[:-1])
+    missing = [run for _, _, run in by_use if run.results(trials) is None]
     print(f"{len(finetunings)} fine-tunings, {len(missing)} of them to do", flush=True)
-    failed = run_all(missing, trials, _NUM_PROCESSES.value)
+    failed = [] if _REPORT_ONLY.value else run_all(missing, trials, _NUM_PROCESSES.value)
     _report(variants, finetunings, data_dir)
     for run in failed:
         print(f"Failed: {run.label}; see {run.folder}")
@@ -117,7 +125,9 @@ def _report(
         if score is not None:
             by_task.setdefault(run.task, {})[start] = score
     averages = scores.averages(by_task)
-    models = [_model(variant, data_dir) for variant in variants]
+    models = [model for variant in variants if (model := _model(variant, data_dir))]
+    if not models:
+        raise UserError(f"--report_only: {data_dir} holds no model that was trained to its end")
     facts = {
         "machine": describe_machine(None),
         "command": f"python -m benchmarks.study --scale {_SCALE.value:g}",
@@ -149,9 +159,11 @@ def _report(
         print(f"Report: {path}")
 
 
-def _model(variant: Variant, data_dir: pathlib.Path) -> Model:
+def _model(variant: Variant, data_dir: pathlib.Path) -> Model | None:
     settings = settings_of(variant, _SCALE.value)
     model_dir = data_dir / "models" / variant.folder
+    if not runs.is_trained(settings, model_dir):
+        return None
     description = json.loads((model_dir / "config.json").read_text())
     sizes = {name: math.prod(shape) for name, shape in description["variables"].items()}
     log = (model_dir / "train_log.jsonl").read_text().splitlines()

@@ -49,7 +49,7 @@ def pretrain(
         settings = settings_by_name[variant.name]
         model_dir = data_dir / "models" / variant.folder
         steps = settings["num_train_steps"]
-        if (model_dir / f"ckpt-{steps}.index").exists():
+        if is_trained(settings, model_dir):
             return
         # All shares have to be at a step that is saved.
         interval = checkpoint_steps(steps, SHARES)[0]
@@ -78,6 +78,11 @@ def pretrain(
         say(f"{variant.name}: {steps} steps in {format_seconds(time.monotonic() - start)}")
 
     _all(one, variants, num_processes)
+
+
+def is_trained(settings: dict[str, Any], model_dir: pathlib.Path) -> bool:
+    """Returns whether a run has come to its end."""
+    return (model_dir / f"ckpt-{settings['num_train_steps']}.index").exists()
 
 
 def saved_steps(settings: dict[str, Any]) -> list[int]:

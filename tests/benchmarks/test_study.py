@@ -124,14 +124,14 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
         "--num_trials=2",
     ]
 
-    def run() -> str:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    def run(*more: str) -> str:
+        done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True)
         logs = [p.read_text()[-2000:] for p in (tmp_path / "study").glob("**/*log*.txt")]
         assert done.returncode == 0, done.stdout + done.stderr + "\n".join(logs)
         return done.stdout
 
     assert "2 fine-tunings, 2 of them to do" in run()
-    assert "2 fine-tunings, 0 of them to do" in run()
+    assert "2 fine-tunings, 0 of them to do" in run("--report_only")
     numbers = json.loads((tmp_path / "report/study.json").read_text())
     found = {score["model"]: score for score in numbers["scores"]}
     assert set(found) == {"share by GDES", "random weights"}
