@@ -47,7 +47,8 @@ from electra_tf.atomic_files import write_atomically
 from electra_tf.encoder_config import MODEL_SIZES
 from electra_tf.errors import UserError
 from electra_tf.markdown import markdown_table
-from finetune.config import RANDOM_INIT, FinetuningConfig
+from finetune.config import FinetuningConfig
+from finetune.config_defaults import RANDOM_INIT
 from flags import command_line
 
 _TORCH_PYTHON = flags.DEFINE_string(

@@ -36,7 +36,8 @@ from electra_tf.encoder_config import MODEL_SIZES
 from electra_tf.errors import UserError
 from electra_tf.markdown import markdown_table
 from electra_tf.options import PRECISIONS
-from finetune.config import RANDOM_INIT, FinetuningConfig
+from finetune.config import FinetuningConfig
+from finetune.config_defaults import RANDOM_INIT
 from finetune.results import format_metric
 from finetune.summary import TrialResult, summarize
 from flags import command_line

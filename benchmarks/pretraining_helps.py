@@ -29,7 +29,7 @@ from benchmarks.finetuning_runs import LOG_FILE, Run, run_all
 from electra_tf.atomic_files import write_atomically
 from electra_tf.errors import UserError
 from electra_tf.markdown import markdown_table
-from finetune.config import RANDOM_INIT
+from finetune.config_defaults import RANDOM_INIT
 from finetune.results import (
     UNDEFINED,
     format_metric,

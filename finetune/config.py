@@ -13,25 +13,17 @@ from typing import Any
 from electra_tf.distribution import (
     TPU,
     DistributionConfig,
-    check_accumulation,
     distribution_defaults,
 )
 from electra_tf.encoder_config import (
     MODEL_SIZES,
     EncoderConfig,
     encoder_config,
-    encoder_settings,
 )
 from electra_tf.errors import UserError
-from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
 from electra_tf.options import OPTIMIZERS, PRECISIONS, option
-
-RANDOM_INIT = "random"
-# The authors' defaults by size (their configure_finetuning.py).
-_LARGE_DEFAULTS = {"learning_rate": 5e-5, "layerwise_lr_decay": 0.9}
-QA_TASKS = ("squad", "squadv1", "newsqa", "naturalqs", "triviaqa", "searchqa")
-# Metrics are reported over bucket lengths of about 1.5 times the one before.
-LENGTH_BUCKETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+from finetune import config_defaults
+from finetune.config_checks import check_finetuning
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -212,10 +204,10 @@ class FinetuningConfig(DistributionConfig):
                 raise UserError(f"--{name} is required")
         tasks = tuple(given.get("task_names", ("chunk",)))
         merged = {
-            **_paths(given, tasks),
-            **_task_defaults(tasks, _own_kinds(given, tasks)),
-            **(_LARGE_DEFAULTS if given.get("model_size") == "large" else {}),
-            **(_debug_defaults() if given.get("debug") else {}),
+            **config_defaults.paths(given, tasks),
+            **config_defaults.task_defaults(tasks, config_defaults.own_kinds(given, tasks)),
+            **(config_defaults.LARGE_DEFAULTS if given.get("model_size") == "large" else {}),
+            **(config_defaults.debug_defaults() if given.get("debug") else {}),
             **distribution_defaults(given),
             **given,
             "task_names": tasks,
@@ -223,9 +215,9 @@ class FinetuningConfig(DistributionConfig):
         if given.get("num_folds"):
             # A pair and its swapped copy must not be on both sides of a fold.
             merged["double_unordered"] = False
-        merged.update(_model_settings(merged, given))
+        merged.update(config_defaults.model_settings(merged, given))
         longest = merged["max_seq_length"]
-        buckets = merged.get("length_buckets") or LENGTH_BUCKETS
+        buckets = merged.get("length_buckets") or config_defaults.LENGTH_BUCKETS
         merged["length_buckets"] = (*sorted(b for b in buckets if b < longest), longest)
         merged["keep_best"] = merged.get("keep_best", False) or (
             merged.get("early_stopping_patience") is not None
@@ -233,7 +225,7 @@ class FinetuningConfig(DistributionConfig):
         if merged.get("strategy") == TPU:
             merged.setdefault("bucket_by_length", False)
         config = cls(**merged)
-        config._check()
+        check_finetuning(config)
         return config
 
     @property
@@ -256,198 +248,6 @@ class FinetuningConfig(DistributionConfig):
         """DATA_DIR/models/NAME."""
         return os.path.join(self.data_dir, "models", self.model_name)
 
-    def _check(self) -> None:
-        if not self.task_names:
-            raise UserError("--task_names is empty: name at least one task")
-        repeated = sorted({t for t in self.task_names if self.task_names.count(t) > 1})
-        if repeated:
-            raise UserError(f"--task_names names {', '.join(repeated)} more than once")
-        for name in (
-            "num_trials",
-            "num_train_epochs",
-            "clip_norm",
-            "save_checkpoints_steps",
-            "iterations_per_loop",
-            "max_seq_length",
-            "train_batch_size",
-            "gradient_accumulation_steps",
-            "eval_batch_size",
-            "predict_batch_size",
-            "max_query_length",
-            "doc_stride",
-            "n_best_size",
-            "max_answer_length",
-            "beam_size",
-        ):
-            if not getattr(self, name) > 0:
-                raise UserError(f"--{name} must be positive, not {getattr(self, name)}")
-        for name in ("log_steps", "eval_steps", "early_stopping_patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"--{name} must be positive, not {value}")
-        for name in ("learning_rate", "weight_decay_rate", "seed", "n_writes_test"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"--{name} must not be negative, it is {getattr(self, name)}")
-        for name in ("warmup_proportion", "layerwise_lr_decay"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UserError(f"--{name} must lie in [0, 1], not {getattr(self, name)}")
-        for name, choices in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
-                )
-        check_accumulation(self.train_batch_size, self.gradient_accumulation_steps)
-        self.check_distribution()
-        if self.strategy == TPU and self.bucket_by_length:
-            raise UserError(
-                "--strategy=tpu compiles for one length: leave out --bucket_by_length"
-            )
-        if self.num_folds is not None and self.num_folds < 2:
-            raise UserError(f"--num_folds must be at least 2, not {self.num_folds}")
-        if self.num_folds is not None and len(self.task_names) > 1:
-            raise UserError("--num_folds takes a single task in --task_names")
-        if self.do_predict and not self.predict_file:
-            raise UserError("--do_predict needs --predict_file")
-        if self.predict_output and not self.predict_output.endswith((".jsonl", ".tsv")):
-            raise UserError(
-                f"--predict_output must end in .jsonl or .tsv, not {self.predict_output}"
-            )
-        if self.do_predict and len(self.task_names) > 1:
-            raise UserError("--do_predict takes a single task in --task_names")
-        if self.num_folds is not None and (self.do_predict or self.write_test_outputs):
-            raise UserError(
-                "--num_folds leaves no single model to predict with: leave out "
-                "--do_predict and --write_test_outputs"
-            )
-        if self.max_seq_length < 8:
-            raise UserError(f"--max_seq_length must be at least 8, not {self.max_seq_length}")
-        if not (self.do_train or self.do_eval or self.do_predict or self.write_test_outputs):
-            raise UserError(
-                "Nothing to do: --do_train, --do_eval, --do_predict and "
-                "--write_test_outputs are all false"
-            )
-
-        positions = self.encoder.max_position_embeddings
-        if self.max_seq_length > positions:
-            raise UserError(
-                f"--max_seq_length={self.max_seq_length} exceeds the model's {positions} "
-                "position embeddings"
-            )
-
     def to_json(self) -> str:
         """Returns all hyperparameters as indented JSON."""
         return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
-
-
-def _own_kinds(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
-    """Returns the kinds of the user's own tasks, by name."""
-    # Imported here: a specification's errors name tasks, which are configured by this.
-    from finetune.custom.spec_parser import load_specs
-
-    specs = load_specs(given["task_spec"]) if given.get("task_spec") else []
-    kinds = {spec.name: spec.kind for spec in specs}
-    if given.get("own_task_kind") and len(tasks) == 1:
-        kinds[tasks[0]] = given["own_task_kind"]
-    return kinds
-
-
-def _task_defaults(tasks: Sequence[str], own_kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the authors' defaults for a single task; own tasks have those of their kind."""
-    if len(tasks) != 1:
-        return {}
-    (task,) = tasks
-    if task in ("rte", "sts"):
-        return {"num_train_epochs": 10.0}
-    if task in QA_TASKS or own_kinds.get(task) == "qa":
-        return {"num_train_epochs": 2.0, "max_seq_length": 512}
-    if task == "chunk":
-        return {"max_seq_length": 256}
-    return {}
-
-
-def _debug_defaults() -> dict[str, Any]:
-    return {
-        "use_tfrecords_if_existing": False,
-        "num_trials": 1,
-        "iterations_per_loop": 1,
-        "log_steps": 1,
-        "train_batch_size": 32,
-        "num_train_epochs": 3.0,
-        "log_examples": True,
-        "init_checkpoint": RANDOM_INIT,
-        "overwrite": True,
-    }
-
-
-def _model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what describes the model: as given, else as the checkpoint's run had it.
-
-    With `init_checkpoint` "random" the run of --model_name is looked at all the same, so
-    that it can be compared with the same model from random weights.
-    """
-    checkpoint = merged["init_checkpoint"]
-    model = os.path.join(merged["data_dir"], "models", merged["model_name"])
-    if checkpoint != RANDOM_INIT:
-        checkpoint = resolve_checkpoint(checkpoint, merged["data_dir"])
-    saved = saved_hyperparameters(
-        model if checkpoint == RANDOM_INIT else checkpoint,
-        needs_vocabulary="vocab_file" not in given,
-    )
-    shape = encoder_settings(given, saved)
-    vocab_file = (
-        given.get("vocab_file")
-        or saved.get("vocab_file")
-        or _first_file(
-            os.path.join(model, "vocab.txt"), os.path.join(merged["data_dir"], "vocab.txt")
-        )
-    )
-    settings = {
-        **shape,
-        "init_checkpoint": checkpoint,
-        "vocab_file": vocab_file,
-        "vocab_size": given.get("vocab_size")
-        or saved.get("vocab_size")
-        or _count_lines(vocab_file)
-        or EncoderConfig.vocab_size,
-    }
-    for name in ("do_lower_case", "strip_accents"):
-        settings[name] = given.get(name, saved.get(name, True))
-    positions = shape["model_hparam_overrides"].get(
-        "max_position_embeddings", EncoderConfig.max_position_embeddings
-    )
-    settings["max_seq_length"] = given.get("max_seq_length") or min(
-        merged.get("max_seq_length", 128), positions
-    )
-    return settings
-
-
-def _first_file(*paths: str) -> str:
-    """Returns the first path that exists, or else the last."""
-    return next((path for path in paths if os.path.exists(path)), paths[-1])
-
-
-def _count_lines(path: str) -> int:
-    try:
-        with open(path, "rb") as file:
-            return sum(1 for _ in file)
-    except OSError:
-        return 0
-
-
-def _paths(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
-    label = ",".join(tasks)
-    data_dir = given["data_dir"]
-    model = os.path.join(data_dir, "models", given["model_name"])
-    results = given.get("results_dir") or os.path.join(model, "results")
-    suffix = "-debug" if given.get("debug") else ""
-    return {
-        "raw_data_dir": os.path.join(data_dir, "finetuning_data"),
-        "init_checkpoint": model,
-        "model_dir": os.path.join(model, "finetuning_models", f"{label}_model{suffix}"),
-        "results_dir": results,
-        "results_txt": os.path.join(results, f"{label}_results.txt"),
-        "results_pkl": os.path.join(results, f"{label}_results.pkl"),
-        "preprocessed_data_dir": os.path.join(
-            model, "finetuning_tfrecords", f"{label}_tfrecords{suffix}"
-        ),
-    }

@@ -7,7 +7,8 @@ from electra_tf.errors import UserError
 from electra_tf.interop.formats import find_format
 from electra_tf.interop.initialization import initialize_from_checkpoint
 from electra_tf.tf1_checkpoint import LoadReport, encoder_variables
-from finetune.config import RANDOM_INIT, FinetuningConfig
+from finetune.config import FinetuningConfig
+from finetune.config_defaults import RANDOM_INIT
 
 FLAG = "--init_checkpoint"
 

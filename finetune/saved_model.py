@@ -8,7 +8,7 @@ from electra_tf.description import Description
 from electra_tf.encoder_config import EncoderConfig
 from electra_tf.tf1_checkpoint import Tf1Variable, encoder_variables
 from finetune.classification.heads import ClassificationHead, MultilabelHead, RegressionHead
-from finetune.config import QA_TASKS
+from finetune.config_defaults import QA_TASKS
 from finetune.model import TASK_SCOPE, FinetuningModel
 from finetune.qa.head import QAHead
 from finetune.tagging.head import TaggingHead

@@ -6,7 +6,8 @@ from typing import Any
 from electra_tf.errors import UserError, nearest_name_hint
 from finetune.classification.glue import GLUE_TASKS, make_glue_task
 from finetune.classification.task import ClassificationTask, MultilabelTask, RegressionTask
-from finetune.config import QA_TASKS, FinetuningConfig
+from finetune.config import FinetuningConfig
+from finetune.config_defaults import QA_TASKS
 from finetune.custom.spec import TaskSpec
 from finetune.custom.spec_parser import OWN_TASK_PREFIX, load_specs, spec_from_flags
 from finetune.custom.task import make_custom_task

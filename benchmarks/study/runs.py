@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.finetuning_runs import ONE_THREAD, Run, run_logged
 from benchmarks.study.variants import Variant, checkpoint_steps, settings_of
 from electra_tf.errors import UserError
-from finetune.config import RANDOM_INIT
+from finetune.config_defaults import RANDOM_INIT
 from pretrain_data.progress import format_seconds
 
 # Shares of the FLOPs at which checkpoints are fine-tuned.

@@ -4,7 +4,8 @@ import os
 from collections.abc import Sequence
 
 from electra_tf.errors import UserError, nearest_name_hint
-from finetune.config import QA_TASKS, FinetuningConfig
+from finetune.config import FinetuningConfig
+from finetune.config_defaults import QA_TASKS
 from finetune.qa.readers import MRQA_SUFFIXES
 from finetune.qa.task import QATask
 from finetune.task import PREDICT
@@ -18,7 +19,7 @@ SQUAD_V2 = "squad"
 
 
 def make_qa_task(config: FinetuningConfig, name: str, tokenizer: TextTokenizer) -> QATask:
-    """Returns one of `finetune.config.QA_TASKS`.
+    """Returns one of `finetune.config_defaults.QA_TASKS`.
 
     The files of squad and squadv1 are RAW/<task>/<split>.json, those of the other tasks
     RAW/<task>/<split>.jsonl or .jsonl.gz, where RAW is `config.raw_data_dir`.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from finetune.config import QA_TASKS
+from finetune.config_defaults import QA_TASKS
 from finetune.data_report import DataReport
 from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from finetune.qa.examples import ExampleBuilder, QAExample

@@ -13,7 +13,7 @@ import tensorflow as tf
 from electra_tf.encoder import Encoder
 from electra_tf.encoder_config import default_embedding_size, encoder_config
 from electra_tf.tf1_checkpoint import encoder_variables, load_tf1_variables
-from finetune.config import QA_TASKS
+from finetune.config_defaults import QA_TASKS
 from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from finetune.model import TASK_SCOPE
 from finetune.qa.head import tf1_variables
