@@ -86,15 +86,26 @@ def main() -> int:
         variants, _TASKS.value, data_dir, scale=_SCALE.value, shares_of=_shares
     )
     trials = _NUM_TRIALS.value
-    # Points on the way come last: the end of a run says the most.
-    by_use = sorted(finetunings, key=lambda item: item[1] in runs.SHARES[:-1])
-    missing = [run for _, _, run in by_use if run.results(trials) is None]
+    missing = [run for _, _, run in _by_use(finetunings) if run.results(trials) is None]
     print(f"{len(finetunings)} fine-tunings, {len(missing)} of them to do", flush=True)
     failed = [] if _REPORT_ONLY.value else run_all(missing, trials, _NUM_PROCESSES.value)
     _report(variants, finetunings, data_dir)
     for run in failed:
         print(f"Failed: {run.label}; see {run.folder}")
     return 1 if failed else 0
+
+
+def _by_use(
+    finetunings: list[tuple[Variant | None, float, runs.Run]],
+) -> list[tuple[Variant | None, float, runs.Run]]:
+    """Sorts for a study that is stopped early: ends of runs first, all tasks of one start."""
+    names = [variant.name for variant in VARIANTS]
+
+    def order(item: tuple[Variant | None, float, runs.Run]) -> tuple[bool, float, int]:
+        variant, share, _ = item
+        return share in runs.SHARES[:-1], share, names.index(variant.name) if variant else 0
+
+    return sorted(finetunings, key=order)
 
 
 def _chosen() -> list[Variant]:
