@@ -52,7 +52,14 @@ _REPORT_DIR = flags.DEFINE_string(
     "report_dir", "benchmarks/results/study", "Folder of the report, its figures and numbers."
 )
 _SCALE = flags.DEFINE_float("scale", 1.0, "Times the FLOPs of the smallest study.")
-_TASKS = flags.DEFINE_list("tasks", "chunk,sst", "Tasks, one by one.")
+_TASKS = flags.DEFINE_list("tasks", "chunk,pos", "Tasks, one by one.")
+_NUM_TRAIN_EXAMPLES = flags.DEFINE_integer(
+    "num_train_examples",
+    1000,
+    "Of each task's training set, so many from its beginning: small sets need what "
+    "pre-training gives, large ones teach it anew.",
+    lower_bound=32,
+)
 _NUM_TRIALS = flags.DEFINE_integer("num_trials", 3, "Seeds of each fine-tuning.", lower_bound=2)
 _VARIANTS = flags.DEFINE_list("variants", None, "Names of the models; all if unset.")
 _REPORT_ONLY = flags.DEFINE_bool(
@@ -77,6 +84,8 @@ def main() -> int:
         data_dir,
         vocab_size=COMMON["vocab_size"],
         seq_length=COMMON["max_seq_length"],
+        tasks=_TASKS.value,
+        num_train_examples=_NUM_TRAIN_EXAMPLES.value,
     )
     if not _REPORT_ONLY.value:
         runs.pretrain(
@@ -144,6 +153,7 @@ def _report(
         "command": f"python -m benchmarks.study --scale {_SCALE.value:g}",
         "seeds": _NUM_TRIALS.value,
         "scale": _SCALE.value,
+        "num_train_examples": _NUM_TRAIN_EXAMPLES.value,
     }
     folder = pathlib.Path(_REPORT_DIR.value)
     os.makedirs(folder, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The study's data: a vocabulary and records of the corpus, made once."""
+"""The study's data: a vocabulary, records of the corpus, small training sets; made once."""
 
 import pathlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from benchmarks.finetuning_runs import run_logged
 from electra_tf.errors import UserError
@@ -18,17 +18,28 @@ def prepare(
     *,
     vocab_size: int,
     seq_length: int,
+    tasks: Sequence[str],
+    num_train_examples: int,
     say: Callable[[str], None] = print,
 ) -> None:
     """Makes `vocab.txt`, `pretrain_tfrecords`, `eval_tfrecords` and `finetuning_data`.
 
     What is there already is left alone.
 
+    Args:
+        corpus_dir, finetuning_data_dir, data_dir: of the text, the tasks, and all output.
+        vocab_size, seq_length: of the records.
+        tasks: whose data is copied, in the authors' layout.
+        num_train_examples: of each task, from the beginning of its training set.
+        say: told what is being done.
+
     Raises:
         UserError: there is no text, no task data, or a program failed; its log is named.
     """
-    if not finetuning_data_dir.is_dir():
-        raise UserError(f"--finetuning_data_dir={finetuning_data_dir} is no folder")
+    for task in tasks:
+        target = data_dir / "finetuning_data" / task
+        if not target.exists():
+            _copy_task(_task_folder(finetuning_data_dir, task), target, num_train_examples)
     train, held_out = data_dir / "corpus", data_dir / "corpus_heldout"
     if not held_out.exists():
         _split_corpus(corpus_dir, train, held_out)
@@ -54,9 +65,35 @@ def prepare(
                 f"--max-seq-length={seq_length}",
                 "--seed=1",
             )
-    link = data_dir / "finetuning_data"
-    if not link.exists():
-        link.symlink_to(finetuning_data_dir.absolute(), target_is_directory=True)
+
+
+def _task_folder(finetuning_data_dir: pathlib.Path, task: str) -> pathlib.Path:
+    # The files of CoNLL-2000 have parts of speech beside the chunks.
+    names = (task, "chunk") if task == "pos" else (task,)
+    for name in names:
+        if (finetuning_data_dir / name).is_dir():
+            return finetuning_data_dir / name
+    raise UserError(
+        f"--finetuning_data_dir={finetuning_data_dir} has no folder {' or '.join(names)}"
+    )
+
+
+def _copy_task(source: pathlib.Path, target: pathlib.Path, num_train_examples: int) -> None:
+    """Copies the files of a task, and of its training set the first examples alone."""
+    part = target.with_name(f"{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(source, part)
+    for path in part.glob("train.*"):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".txt":
+            sentences = [block for block in text.split("\n\n") if block.strip()]
+            text = "\n\n".join(sentences[:num_train_examples]) + "\n"
+        elif path.suffix == ".tsv":
+            text = "".join(text.splitlines(keepends=True)[: 1 + num_train_examples])
+        else:
+            raise UserError(f"{source / path.name}: the study cuts .txt and .tsv files alone")
+        path.write_text(text, encoding="utf-8")
+    part.rename(target)
 
 
 def _run(data_dir: pathlib.Path, program: str, *arguments: str) -> None:

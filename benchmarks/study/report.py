@@ -47,7 +47,7 @@ def create_sections(
         models: pre-trained.
         by_task: score of each task by start: name of the model, and share of its FLOPs.
         averages: over the tasks.
-        facts: `machine`, `command`, `seeds` and `scale`.
+        facts: `machine`, `command`, `seeds`, `scale` and `num_train_examples`.
     """
     tasks = list(by_task)
     sections = [
@@ -58,8 +58,9 @@ def create_sections(
                 "had the same training FLOPs (in the paper's counting), at scale "
                 f"{facts['scale']:g} {models[0].flops:.2e}: an encoder of 3 layers and "
                 f"{models[0].hidden_size} units where no other size is named, on sequences of "
-                f"32 tokens. Scores are means over {facts['seeds']} seeds of fine-tuning, on "
-                f"the dev sets of {', '.join(tasks)}, ± one standard error of the mean. The "
+                f"32 tokens. Fine-tuned on the first {facts['num_train_examples']:,} examples of "
+                f"each training set; scores are means over {facts['seeds']} seeds, on the "
+                f"whole dev sets of {', '.join(tasks)}, ± one standard error of the mean. The "
                 "errors are those of fine-tuning alone: each model was pre-trained once.",
                 "The paper's models are a thousand times as large and saw a thousand times as "
                 "much text. What holds there need not show here; what is within two standard "

@@ -86,7 +86,13 @@ def test_the_report_says_what_was_found(tmp_path):
     task[RANDOM_START] = Score(50.0, 0.2, 3)
     averages = scores.averages({"chunk": task})
     figures.plot(models, averages, tmp_path)
-    facts = {"machine": "m", "command": "c", "seeds": 3, "scale": 1.0}
+    facts = {
+        "machine": "m",
+        "command": "c",
+        "seeds": 3,
+        "scale": 1.0,
+        "num_train_examples": 1000,
+    }
     sections = report.create_sections(models, {"chunk": task}, averages, facts)
     paths = pages.write_report(sections, tmp_path)
     markdown, page = (path.read_text() for path in paths)
@@ -121,6 +127,7 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
         "--tasks=chunk",
         "--variants=share by GDES",
         "--scale=0.003",
+        "--num_train_examples=32",
         "--num_trials=2",
     ]
 
