@@ -154,6 +154,9 @@ def _report(
         "seeds": _NUM_TRIALS.value,
         "scale": _SCALE.value,
         "num_train_examples": _NUM_TRAIN_EXAMPLES.value,
+        "most_frequent_share": data.most_frequent_share(
+            data_dir, vocab_size=COMMON["vocab_size"], seq_length=COMMON["max_seq_length"]
+        ),
     }
     folder = pathlib.Path(_REPORT_DIR.value)
     os.makedirs(folder, exist_ok=True)

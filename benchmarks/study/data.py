@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.finetuning_runs import run_logged
 from electra_tf.errors import UserError
+from pretrain_data.token_counts import count_tokens
 
 # Every fiftieth document is held out.
 HELD_OUT = 50
@@ -65,6 +66,18 @@ def prepare(
                 f"--max-seq-length={seq_length}",
                 "--seed=1",
             )
+
+
+def most_frequent_share(data_dir: pathlib.Path, *, vocab_size: int, seq_length: int) -> float:
+    """Returns the share of the most frequent word in the held-out records."""
+    counts = count_tokens(
+        str(data_dir / "eval_tfrecords" / "*.tfrecord*"),
+        vocab_size=vocab_size,
+        max_seq_length=seq_length,
+    )
+    lines = (data_dir / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    counts = [n for word, n in zip(lines, counts, strict=False) if not word.startswith("[")]
+    return float(max(counts) / sum(counts))
 
 
 def _task_folder(finetuning_data_dir: pathlib.Path, task: str) -> pathlib.Path:

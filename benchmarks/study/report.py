@@ -1,6 +1,6 @@
 """The report: tables in the shape of the paper's, and which of its orderings hold here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from benchmarks.study.figures import FIGURES
@@ -18,6 +18,8 @@ from benchmarks.study.variants import (
 )
 from electra_tf.published_models import INFERENCE_LENGTH
 
+# A masked-LM accuracy that is higher by less than this share counts as no higher.
+TOLERANCE = 0.1
 # Better, worse, where the paper says so, and by how many points of GLUE.
 PAPER = (
     (ELECTRA, "All-Tokens MLM", "Table 5", "85.0 and 84.3"),
@@ -47,9 +49,11 @@ def create_sections(
         models: pre-trained.
         by_task: score of each task by start: name of the model, and share of its FLOPs.
         averages: over the tasks.
-        facts: `machine`, `command`, `seeds`, `scale` and `num_train_examples`.
+        facts: `machine`, `command`, `seeds`, `scale`, `num_train_examples`, and
+            `most_frequent_share`, that of the most frequent word in the held-out text.
     """
     tasks = list(by_task)
+    unlearnt = _unlearnt(models, facts)
     sections = [
         Section(
             "ELECTRA's comparisons on two cores",
@@ -58,14 +62,15 @@ def create_sections(
                 "had the same training FLOPs (in the paper's counting), at scale "
                 f"{facts['scale']:g} {models[0].flops:.2e}: an encoder of 3 layers and "
                 f"{models[0].hidden_size} units where no other size is named, on sequences of "
-                f"32 tokens. Fine-tuned on the first {facts['num_train_examples']:,} examples of "
-                f"each training set; scores are means over {facts['seeds']} seeds, on the "
+                f"32 tokens. Fine-tuned on the first {facts['num_train_examples']:,} examples "
+                f"of each training set; scores are means over {facts['seeds']} seeds, on the "
                 f"whole dev sets of {', '.join(tasks)}, ± one standard error of the mean. The "
                 "errors are those of fine-tuning alone: each model was pre-trained once.",
                 "The paper's models are a thousand times as large and saw a thousand times as "
                 "much text. What holds there need not show here; what is within two standard "
                 "errors is called noise.",
                 _summary(averages),
+                *([_about_unlearnt(unlearnt, facts)] if unlearnt else []),
             ],
         )
     ]
@@ -87,7 +92,7 @@ def create_sections(
             ["Better and worse are as in the paper; the last column says what was found here."],
             Table(
                 ["better", "worse", "paper", "there", "here", "difference"],
-                [row for claim in PAPER if (row := _claim(claim, averages, order))],
+                [row for claim in PAPER if (row := _claim(claim, averages, order, unlearnt))],
             ),
         )
     )
@@ -129,6 +134,22 @@ def _summary(averages: Mapping[tuple[str, float], Score]) -> str:
             found.setdefault(compare(first, second), []).append(f"{better} over {worse}")
     parts = [f"{verdict}: {', '.join(pairs)}" for verdict, pairs in sorted(found.items())]
     return f"Of the paper's orderings {'; '.join(parts) or 'none was looked at'}."
+
+
+def _unlearnt(models: Sequence[Model], facts: Mapping[str, Any]) -> list[str]:
+    """Returns the models whose masked-LM accuracy is that of always guessing one word."""
+    highest = facts["most_frequent_share"] * (1 + TOLERANCE)
+    name = "masked_lm_accuracy"
+    return [m.name for m in models if m.pretraining.get(name, 1.0) <= highest]
+
+
+def _about_unlearnt(unlearnt: Sequence[str], facts: Mapping[str, Any]) -> str:
+    return (
+        f"In these runs the generator learnt nothing: {', '.join(unlearnt)}. It is right at "
+        f"{facts['most_frequent_share']:.3f} of the masked positions at most, as is whoever "
+        "always says the most frequent word. What is found for them says that these settings "
+        "do not train them, and nothing of what they would be worth."
+    )
 
 
 def _sizes(
@@ -194,6 +215,7 @@ def _claim(
     claim: tuple[str, str, str, str],
     averages: Mapping[tuple[str, float], Score],
     order: Sequence[str],
+    unlearnt: Collection[str],
 ) -> list[str] | None:
     better, worse, where, there = claim
     if better not in order or worse not in order:
@@ -203,7 +225,10 @@ def _claim(
         return None
     error = (first.error**2 + second.error**2) ** 0.5
     difference = f"{first.mean - second.mean:+.2f} ± {error:.2f}"
-    return [better, worse, where, there, compare(first, second), difference]
+    verdict = compare(first, second)
+    if {better, worse} & set(unlearnt):
+        verdict += " (a generator learnt nothing)"
+    return [better, worse, where, there, verdict, difference]
 
 
 def _number(values: Mapping[str, float], name: str) -> str:

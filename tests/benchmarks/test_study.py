@@ -74,7 +74,7 @@ def test_the_report_says_what_was_found(tmp_path):
             inference_flops=1e7,
             parameters=5,
             encoder_parameters=4,
-            pretraining={"masked_lm_accuracy": 0.25},
+            pretraining={"masked_lm_accuracy": 0.05 if v.name == "adversarial" else 0.25},
         )
         for v in VARIANTS
     ]
@@ -92,6 +92,7 @@ def test_the_report_says_what_was_found(tmp_path):
         "seeds": 3,
         "scale": 1.0,
         "num_train_examples": 1000,
+        "most_frequent_share": 0.05,
     }
     sections = report.create_sections(models, {"chunk": task}, averages, facts)
     paths = pages.write_report(sections, tmp_path)
@@ -102,6 +103,8 @@ def test_the_report_says_what_was_found(tmp_path):
     )
     assert "| ELECTRA 64 | 5.0e+11 (2.0x) | 1.0e+07 (1.0x) | 4 | " in markdown
     assert "ELECTRA 64, 25 % trained" in markdown
+    assert "learnt nothing: adversarial. It is right at 0.050" in markdown
+    assert markdown.count("(a generator learnt nothing)") == 2
     assert "reversed: ELECTRA over All-Tokens MLM" in page
     assert "| random weights | 0 | 0 | 50.00 ± 0.20 | 50.00 ± 0.20 |" in markdown
     assert markdown.count("![") == len(figures.FIGURES) == page.count("<img")
