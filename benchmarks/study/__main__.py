@@ -198,6 +198,7 @@ def _model(variant: Variant, data_dir: pathlib.Path) -> Model | None:
         name=variant.name,
         questions=variant.questions,
         hidden_size=variant.hidden_size,
+        seed=description["hyperparameters"]["seed"],
         steps=steps,
         flops=flops_of(settings, steps),
         inference_flops=Transformer.of(encoder_of(settings), INFERENCE_LENGTH).inference(),

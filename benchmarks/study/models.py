@@ -13,6 +13,7 @@ class Model:
 
     Attributes:
         name, questions, hidden_size: of the variant.
+        seed: of its pre-training.
         steps, flops: of its whole run.
         inference_flops: of one sequence of `INFERENCE_LENGTH` tokens.
         parameters: that were trained.
@@ -23,6 +24,7 @@ class Model:
     name: str
     questions: tuple[str, ...]
     hidden_size: int
+    seed: int
     steps: int
     flops: float
     inference_flops: float

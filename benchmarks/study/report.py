@@ -99,12 +99,16 @@ def create_sections(
     sections.append(
         Section(
             "Pre-training",
-            ["Held-out text at the end of each run."],
+            [
+                "Held-out text at the end of each run. A seed that is not 42 is the first with "
+                "which the generator learnt."
+            ],
             Table(
-                ["model", "parameters", "MLM accuracy", "discriminator AUC"],
+                ["model", "seed", "parameters", "MLM accuracy", "discriminator AUC"],
                 [
                     [
                         model.name,
+                        str(model.seed),
                         f"{model.parameters:,}",
                         _number(model.pretraining, "masked_lm_accuracy"),
                         _number(model.pretraining, "disc_auc"),

@@ -69,6 +69,7 @@ def test_the_report_says_what_was_found(tmp_path):
             v.name,
             v.questions,
             v.hidden_size,
+            seed=42,
             steps=100,
             flops=1e12 if v.hidden_size == 128 else 5e11,
             inference_flops=1e7,
