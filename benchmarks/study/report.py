@@ -6,7 +6,7 @@ from typing import Any
 from benchmarks.study.figures import FIGURES
 from benchmarks.study.models import RANDOM_START, Model
 from benchmarks.study.pages import Section, Table
-from benchmarks.study.scores import Score, compare
+from benchmarks.study.scores import REPRODUCED, Score, compare
 from benchmarks.study.variants import (
     BERT,
     EFFICIENCY,
@@ -53,7 +53,7 @@ def create_sections(
             `most_frequent_share`, that of the most frequent word in the held-out text.
     """
     tasks = list(by_task)
-    unlearnt = _unlearnt(models, facts)
+    unlearnt, harmed = _unlearnt(models, facts), _harmed(averages)
     sections = [
         Section(
             "ELECTRA's comparisons on two cores",
@@ -69,8 +69,8 @@ def create_sections(
                 "The paper's models are a thousand times as large and saw a thousand times as "
                 "much text. What holds there need not show here; what is within two standard "
                 "errors is called noise.",
-                _summary(averages),
-                *([_about_unlearnt(unlearnt, facts)] if unlearnt else []),
+                _summary(averages, {*unlearnt, *harmed}),
+                *_caveats(unlearnt, harmed, facts),
             ],
         )
     ]
@@ -92,7 +92,11 @@ def create_sections(
             ["Better and worse are as in the paper; the last column says what was found here."],
             Table(
                 ["better", "worse", "paper", "there", "here", "difference"],
-                [row for claim in PAPER if (row := _claim(claim, averages, order, unlearnt))],
+                [
+                    row
+                    for claim in PAPER
+                    if (row := _claim(claim, averages, order, {*unlearnt, *harmed}))
+                ],
             ),
         )
     )
@@ -129,15 +133,18 @@ def _pictures(question: str) -> list[Section]:
     ]
 
 
-def _summary(averages: Mapping[tuple[str, float], Score]) -> str:
-    """Returns how many of the paper's orderings are found again, in a sentence each."""
+def _summary(averages: Mapping[tuple[str, float], Score], failed: Collection[str]) -> str:
+    """Returns in a sentence which of the paper's orderings are found here."""
     found: dict[str, list[str]] = {}
     for better, worse, *_ in PAPER:
         first, second = averages.get((better, 1.0)), averages.get((worse, 1.0))
         if first and second:
-            found.setdefault(compare(first, second), []).append(f"{better} over {worse}")
+            verdict = compare(first, second)
+            if {better, worse} & set(failed):
+                verdict = "not to be told, since a run failed"
+            found.setdefault(verdict, []).append(f"{better} over {worse}")
     parts = [f"{verdict}: {', '.join(pairs)}" for verdict, pairs in sorted(found.items())]
-    return f"Of the paper's orderings {'; '.join(parts) or 'none was looked at'}."
+    return f"The paper's orderings: {'; '.join(parts) or 'none was looked at'}."
 
 
 def _unlearnt(models: Sequence[Model], facts: Mapping[str, Any]) -> list[str]:
@@ -147,13 +154,39 @@ def _unlearnt(models: Sequence[Model], facts: Mapping[str, Any]) -> list[str]:
     return [m.name for m in models if m.pretraining.get(name, 1.0) <= highest]
 
 
-def _about_unlearnt(unlearnt: Sequence[str], facts: Mapping[str, Any]) -> str:
-    return (
-        f"In these runs the generator learnt nothing: {', '.join(unlearnt)}. It is right at "
-        f"{facts['most_frequent_share']:.3f} of the masked positions at most, as is whoever "
-        "always says the most frequent word. What is found for them says that these settings "
-        "do not train them, and nothing of what they would be worth."
-    )
+def _harmed(averages: Mapping[tuple[str, float], Score]) -> list[str]:
+    """Returns the models that pre-training left clearly worse than it found them."""
+    random = averages.get(RANDOM_START)
+    if random is None:
+        return []
+    return [
+        name
+        for (name, share), score in averages.items()
+        if share == 1 and compare(random, score) == REPRODUCED
+    ]
+
+
+def _caveats(
+    unlearnt: Sequence[str], harmed: Sequence[str], facts: Mapping[str, Any]
+) -> list[str]:
+    paragraphs = []
+    if unlearnt:
+        paragraphs.append(
+            f"In these runs the generator learnt nothing: {', '.join(unlearnt)}. It is right "
+            f"at {facts['most_frequent_share']:.3f} of the masked positions at most, as is "
+            "whoever always says the most frequent word."
+        )
+    if harmed:
+        paragraphs.append(
+            f"Clearly below random weights when fine-tuned: {', '.join(harmed)}. There "
+            "pre-training with these settings did harm."
+        )
+    if paragraphs:
+        paragraphs.append(
+            "Both count as failed: what is found for them says that these settings do not "
+            "train them, and little of what they would be worth."
+        )
+    return paragraphs
 
 
 def _sizes(
@@ -219,7 +252,7 @@ def _claim(
     claim: tuple[str, str, str, str],
     averages: Mapping[tuple[str, float], Score],
     order: Sequence[str],
-    unlearnt: Collection[str],
+    failed: Collection[str],
 ) -> list[str] | None:
     better, worse, where, there = claim
     if better not in order or worse not in order:
@@ -230,8 +263,8 @@ def _claim(
     error = (first.error**2 + second.error**2) ** 0.5
     difference = f"{first.mean - second.mean:+.2f} ± {error:.2f}"
     verdict = compare(first, second)
-    if {better, worse} & set(unlearnt):
-        verdict += " (a generator learnt nothing)"
+    if doubtful := [name for name in (better, worse) if name in failed]:
+        verdict += f" (but {' and '.join(doubtful)} failed)"
     return [better, worse, where, there, verdict, difference]
 
 

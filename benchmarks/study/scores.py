@@ -9,6 +9,7 @@ from benchmarks.finetuning_runs import Run
 
 # A difference counts where it is larger than this many standard errors.
 CLEAR = 2.0
+VERDICTS = REPRODUCED, REVERSED, WITHIN_NOISE = "reproduced", "reversed", "within noise"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +57,12 @@ def average(scores: Sequence[Score]) -> Score:
 
 
 def compare(better: Score, worse: Score) -> str:
-    """Returns whether the first is clearly above the second, in a phrase."""
+    """Returns whether the first is clearly above the second, one of `VERDICTS`."""
     difference = better.mean - worse.mean
     error = math.hypot(better.error, worse.error)
     if abs(difference) <= CLEAR * error:
-        return "within noise"
-    return "reproduced" if difference > 0 else "reversed"
+        return WITHIN_NOISE
+    return REPRODUCED if difference > 0 else REVERSED
 
 
 def averages(

@@ -85,6 +85,7 @@ def test_the_report_says_what_was_found(tmp_path):
         for share in (SHARES if i % 2 else (1.0,))
     }
     task[RANDOM_START] = Score(50.0, 0.2, 3)
+    task["share tokens", 1.0] = Score(49.0, 0.2, 3)
     averages = scores.averages({"chunk": task})
     figures.plot(models, averages, tmp_path)
     facts = {
@@ -105,7 +106,10 @@ def test_the_report_says_what_was_found(tmp_path):
     assert "| ELECTRA 64 | 5.0e+11 (2.0x) | 1.0e+07 (1.0x) | 4 | " in markdown
     assert "ELECTRA 64, 25 % trained" in markdown
     assert "learnt nothing: adversarial. It is right at 0.050" in markdown
-    assert markdown.count("(a generator learnt nothing)") == 2
+    assert "(but adversarial and BERT failed)" not in markdown
+    assert markdown.count("(but adversarial failed)") == 2
+    assert "Clearly below random weights when fine-tuned: share tokens." in markdown
+    assert "(but share tokens failed)" in markdown
     assert "reversed: ELECTRA over All-Tokens MLM" in page
     assert "| random weights | 0 | 0 | 50.00 ± 0.20 | 50.00 ± 0.20 |" in markdown
     assert markdown.count("![") == len(figures.FIGURES) == page.count("<img")
