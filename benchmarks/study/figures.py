@@ -64,6 +64,7 @@ def plot(
                     capsize=3,
                     label=family,
                 )
+            axes.set_xticks(sorted({model.hidden_size for model in chosen}))
             axes.set_xlabel("hidden size")
             if axes.lines:
                 axes.legend()
