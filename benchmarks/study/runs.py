@@ -27,7 +27,6 @@ FINETUNING_FLAGS = (
     "--keep_all_models=false",
     '--model_hparam_overrides={"hidden_dropout_prob": 0.1}',
 )
-RANDOM = "random weights"
 
 
 def pretrain(

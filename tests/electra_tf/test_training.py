@@ -234,7 +234,7 @@ def test_every_mode_trains(make_config, overrides):
 
 # Together they have every objective, masking, generator and sharing.
 COMPILED = [
-    {"gradient_accumulation_steps": 2, "rematerialize": True},
+    {"gradient_accumulation_steps": 2, "rematerialize": True, "embedding_sharing": "token"},
     {"objective": "electra_15", "masking": "whole_word", "embedding_sharing": "gdes"},
     {"objective": "replace_mlm", "masking": "strategic", "embedding_sharing": "none"},
     {
