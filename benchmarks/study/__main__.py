@@ -7,7 +7,7 @@ r"""Trains small models under equal FLOPs, fine-tunes them, and writes a report.
 ELECTRA, BERT and the models between them (the paper's Table 5); what generator and
 discriminator share, how large the generator is, and how both are trained (its section 3.2);
 ELECTRA and BERT of half the width (section 3.4, Figure 4): each is pre-trained with the FLOPs
-of ELECTRA's run, `--scale` times 3,000 updates, and fine-tuned with several seeds, some also
+of ELECTRA's run, `--scale` times 8,000 updates, and fine-tuned with several seeds, some also
 at a quarter and a half of the FLOPs. Everything that
 is done already is kept: the same command goes on where it was stopped. About two hours on two
 cores. Report, figures and numbers go to `--report_dir`.

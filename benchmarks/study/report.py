@@ -103,10 +103,7 @@ def create_sections(
     sections.append(
         Section(
             "Pre-training",
-            [
-                "Held-out text at the end of each run. A seed that is not 42 is the first with "
-                "which the generator learnt."
-            ],
+            ["Held-out text at the end of each run."],
             Table(
                 ["model", "seed", "parameters", "MLM accuracy", "discriminator AUC"],
                 [
