@@ -23,7 +23,7 @@ from absl import flags
 from benchmarks.finetuning_runs import run_all
 from benchmarks.side_by_side import describe_machine
 from benchmarks.study import data, figures, pages, report, runs, scores
-from benchmarks.study.models import RANDOM_START, Model
+from benchmarks.study.models import Model, Start
 from benchmarks.study.variants import (
     COMMON,
     EFFICIENCY,
@@ -95,7 +95,7 @@ def main() -> int:
         variants, _TASKS.value, data_dir, scale=_SCALE.value, shares_of=_shares
     )
     trials = _NUM_TRIALS.value
-    missing = [run for _, _, run in _by_use(finetunings) if run.results(trials) is None]
+    missing = [run for _, run in _by_use(finetunings) if run.results(trials) is None]
     print(f"{len(finetunings)} fine-tunings, {len(missing)} of them to do", flush=True)
     failed = [] if _REPORT_ONLY.value else run_all(missing, trials, _NUM_PROCESSES.value)
     _report(variants, finetunings, data_dir)
@@ -104,15 +104,13 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _by_use(
-    finetunings: list[tuple[Variant | None, float, runs.Run]],
-) -> list[tuple[Variant | None, float, runs.Run]]:
+def _by_use(finetunings: list[tuple[Start, runs.Run]]) -> list[tuple[Start, runs.Run]]:
     """Sorts for a study that is stopped early: ends of runs first, all tasks of one start."""
     names = [variant.name for variant in VARIANTS]
 
-    def order(item: tuple[Variant | None, float, runs.Run]) -> tuple[bool, float, int]:
-        variant, share, _ = item
-        return share in runs.SHARES[:-1], share, names.index(variant.name) if variant else 0
+    def order(item: tuple[Start, runs.Run]) -> tuple[bool, float, int]:
+        (name, share), _ = item
+        return share in runs.SHARES[:-1], share, names.index(name) if name in names else 0
 
     return sorted(finetunings, key=order)
 
@@ -135,13 +133,12 @@ def _shares(variant: Variant) -> tuple[float, ...]:
 
 def _report(
     variants: list[Variant],
-    finetunings: list[tuple[Variant | None, float, runs.Run]],
+    finetunings: list[tuple[Start, runs.Run]],
     data_dir: pathlib.Path,
 ) -> None:
-    by_task: dict[str, dict[tuple[str, float], scores.Score]] = {}
-    for variant, share, run in finetunings:
+    by_task: dict[str, dict[Start, scores.Score]] = {}
+    for start, run in finetunings:
         score = scores.score_of(run, _NUM_TRIALS.value)
-        start = RANDOM_START if variant is None else (variant.name, share)
         if score is not None:
             by_task.setdefault(run.task, {})[start] = score
     averages = scores.averages(by_task)

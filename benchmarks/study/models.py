@@ -3,8 +3,15 @@
 import dataclasses
 from collections.abc import Mapping
 
-# Name, and share of the FLOPs, of fine-tuning without pre-training.
-RANDOM_START = ("random weights", 0.0)
+from benchmarks.study.variants import HIDDEN_SIZE
+
+# How starts of fine-tuning are told apart: a name, and a share of the FLOPs.
+Start = tuple[str, float]
+
+
+def random_start(hidden_size: int) -> Start:
+    """Returns the start that is fine-tuned without pre-training, of a size."""
+    return "random weights" + ("" if hidden_size == HIDDEN_SIZE else f" {hidden_size}"), 0.0
 
 
 @dataclasses.dataclass(frozen=True)

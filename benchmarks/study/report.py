@@ -4,14 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from benchmarks.study.figures import FIGURES
-from benchmarks.study.models import RANDOM_START, Model
+from benchmarks.study.models import Model, Start, random_start
 from benchmarks.study.pages import Section, Table
 from benchmarks.study.scores import REPRODUCED, Score, compare
 from benchmarks.study.variants import (
     BERT,
+    COMMON,
     EFFICIENCY,
     ELECTRA,
     GENERATOR_SIZE,
+    HIDDEN_SIZE,
     MODEL_SIZE,
     SHARING,
     TRAINING,
@@ -39,8 +41,8 @@ PAPER = (
 
 def create_sections(
     models: Sequence[Model],
-    by_task: Mapping[str, Mapping[tuple[str, float], Score]],
-    averages: Mapping[tuple[str, float], Score],
+    by_task: Mapping[str, Mapping[Start, Score]],
+    averages: Mapping[Start, Score],
     facts: Mapping[str, Any],
 ) -> list[Section]:
     """Returns the report's sections.
@@ -53,7 +55,7 @@ def create_sections(
             `most_frequent_share`, that of the most frequent word in the held-out text.
     """
     tasks = list(by_task)
-    unlearnt, harmed = _unlearnt(models, facts), _harmed(averages)
+    unlearnt, harmed = _unlearnt(models, facts), _harmed(models, averages)
     sections = [
         Section(
             "ELECTRA's comparisons on two cores",
@@ -62,9 +64,10 @@ def create_sections(
                 "had the same training FLOPs (in the paper's counting), at scale "
                 f"{facts['scale']:g} {models[0].flops:.2e}: an encoder of 3 layers and "
                 f"{models[0].hidden_size} units where no other size is named, on sequences of "
-                f"32 tokens. Fine-tuned on the first {facts['num_train_examples']:,} examples "
-                f"of each training set; scores are means over {facts['seeds']} seeds, on the "
-                f"whole dev sets of {', '.join(tasks)}, ± one standard error of the mean. The "
+                f"{COMMON['max_seq_length']} tokens. Fine-tuned on the first "
+                f"{facts['num_train_examples']:,} examples of each training set; scores are "
+                f"means over {facts['seeds']} seeds, on the whole dev sets of "
+                f"{', '.join(tasks)}, ± one standard error of the mean. The "
                 "errors are those of fine-tuning alone: each model was pre-trained once.",
                 "The paper's models are a thousand times as large and saw a thousand times as "
                 "much text. What holds there need not show here; what is within two standard "
@@ -78,9 +81,10 @@ def create_sections(
     for question in (EFFICIENCY, TRAINING, GENERATOR_SIZE, SHARING):
         chosen = [model for model in models if question in model.questions]
         rows = [_row(model, tasks, by_task, averages) for model in chosen]
-        if RANDOM_START in averages:
-            cells = [str(by_task[task][RANDOM_START]) for task in tasks]
-            rows.append(["random weights", "0", "0", *cells, str(averages[RANDOM_START])])
+        random = random_start(HIDDEN_SIZE)
+        if random in averages:
+            cells = [str(by_task[task][random]) for task in tasks]
+            rows.append([random[0], "0", "0", *cells, str(averages[random])])
         header = ["model", "updates", "FLOPs", *tasks, "average"]
         sections.append(Section(f"By {question}", table=Table(header, rows)))
         sections += _pictures(question)
@@ -130,7 +134,7 @@ def _pictures(question: str) -> list[Section]:
     ]
 
 
-def _summary(averages: Mapping[tuple[str, float], Score], failed: Collection[str]) -> str:
+def _summary(averages: Mapping[Start, Score], failed: Collection[str]) -> str:
     """Returns in a sentence which of the paper's orderings are found here."""
     found: dict[str, list[str]] = {}
     for better, worse, *_ in PAPER:
@@ -151,16 +155,15 @@ def _unlearnt(models: Sequence[Model], facts: Mapping[str, Any]) -> list[str]:
     return [m.name for m in models if m.pretraining.get(name, 1.0) <= highest]
 
 
-def _harmed(averages: Mapping[tuple[str, float], Score]) -> list[str]:
+def _harmed(models: Sequence[Model], averages: Mapping[Start, Score]) -> list[str]:
     """Returns the models that pre-training left clearly worse than it found them."""
-    random = averages.get(RANDOM_START)
-    if random is None:
-        return []
-    return [
-        name
-        for (name, share), score in averages.items()
-        if share == 1 and compare(random, score) == REPRODUCED
-    ]
+    harmed = []
+    for model in models:
+        random = averages.get(random_start(model.hidden_size))
+        score = averages.get((model.name, 1.0))
+        if random and score and compare(random, score) == REPRODUCED:
+            harmed.append(model.name)
+    return harmed
 
 
 def _caveats(
@@ -189,8 +192,8 @@ def _caveats(
 def _sizes(
     models: Sequence[Model],
     tasks: Sequence[str],
-    by_task: Mapping[str, Mapping[tuple[str, float], Score]],
-    averages: Mapping[tuple[str, float], Score],
+    by_task: Mapping[str, Mapping[Start, Score]],
+    averages: Mapping[Start, Score],
 ) -> Section:
     chosen = [model for model in models if MODEL_SIZE in model.questions]
     reference = next((model for model in chosen if model.name == BERT), None)
@@ -211,6 +214,10 @@ def _sizes(
                     str(averages[start]),
                 ]
             )
+    for start in (random_start(size) for size in sorted({m.hidden_size for m in chosen})[::-1]):
+        if start in averages:
+            cells = [str(by_task[task][start]) for task in tasks]
+            rows.append([start[0], "0", "", "", *cells, str(averages[start])])
     return Section(
         "By model size and FLOPs (the paper's Table 1)",
         [
@@ -231,8 +238,8 @@ def _count(value: float) -> str:
 def _row(
     model: Model,
     tasks: Sequence[str],
-    by_task: Mapping[str, Mapping[tuple[str, float], Score]],
-    averages: Mapping[tuple[str, float], Score],
+    by_task: Mapping[str, Mapping[Start, Score]],
+    averages: Mapping[Start, Score],
 ) -> list[str]:
     start = (model.name, 1.0)
     cells = [str(by_task[task].get(start, "–")) for task in tasks]
@@ -247,7 +254,7 @@ def _row(
 
 def _claim(
     claim: tuple[str, str, str, str],
-    averages: Mapping[tuple[str, float], Score],
+    averages: Mapping[Start, Score],
     order: Sequence[str],
     failed: Collection[str],
 ) -> list[str] | None:

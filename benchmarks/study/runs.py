@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.finetuning_runs import ONE_THREAD, Run, run_logged
+from benchmarks.study.models import Start, random_start
 from benchmarks.study.variants import Variant, checkpoint_steps, settings_of
 from electra_tf.errors import UserError
 from finetune.config_defaults import RANDOM_INIT
@@ -82,8 +83,21 @@ def pretrain(
 
 
 def is_trained(settings: dict[str, Any], model_dir: pathlib.Path) -> bool:
-    """Returns whether a run has come to its end."""
-    return (model_dir / f"ckpt-{settings['num_train_steps']}.index").exists()
+    """Returns whether a run has come to its end.
+
+    Raises:
+        UserError: it was made with other settings.
+    """
+    if not (model_dir / f"ckpt-{settings['num_train_steps']}.index").exists():
+        return False
+    made_with = json.loads((model_dir / "config.json").read_text())["hyperparameters"]
+    for name, value in settings.items():
+        if made_with[name] != value:
+            raise UserError(
+                f"{model_dir} was made with other settings: choose another --data_dir, or "
+                f"remove it. There {name} is {made_with[name]}, and now {value}."
+            )
+    return True
 
 
 def saved_steps(settings: dict[str, Any]) -> list[int]:
@@ -101,9 +115,10 @@ def finetuning_runs(
     *,
     scale: float,
     shares_of: Callable[[Variant], Sequence[float]],
-) -> list[tuple[Variant | None, float, Run]]:
+) -> list[tuple[Start, Run]]:
     """Returns the fine-tunings of each task from each checkpoint, and from random weights."""
-    runs: list[tuple[Variant | None, float, Run]] = []
+    runs: list[tuple[Start, Run]] = []
+    shapes = {v.hidden_size: settings_of(v, scale) for v in reversed(variants)}
     for task in tasks:
         for variant in variants:
             settings = settings_of(variant, scale)
@@ -111,16 +126,18 @@ def finetuning_runs(
             for share in shares_of(variant):
                 prefix = data_dir / "models" / variant.folder / f"ckpt-{steps[share]}"
                 start = f"{variant.folder}_{share:g}"
-                runs.append((variant, share, _run(task, start, data_dir, str(prefix))))
-        shape = settings_of(variants[0], scale)
-        overrides = {**shape["model_hparam_overrides"], "hidden_dropout_prob": 0.1}
-        random = (
-            "--model_size=small",
-            f"--embedding_size={shape['embedding_size']}",
-            f"--vocab_size={shape['vocab_size']}",
-            f"--model_hparam_overrides={json.dumps(overrides)}",
-        )
-        runs.append((None, 0.0, _run(task, "random", data_dir, RANDOM_INIT, *random)))
+                run = _run(task, start, data_dir, str(prefix))
+                runs.append(((variant.name, share), run))
+        for hidden_size, shape in sorted(shapes.items(), reverse=True):
+            overrides = {**shape["model_hparam_overrides"], "hidden_dropout_prob": 0.1}
+            random = (
+                "--model_size=small",
+                f"--embedding_size={shape['embedding_size']}",
+                f"--vocab_size={shape['vocab_size']}",
+                f"--model_hparam_overrides={json.dumps(overrides)}",
+            )
+            run = _run(task, f"random_{hidden_size}", data_dir, RANDOM_INIT, *random)
+            runs.append((random_start(hidden_size), run))
     return runs
 
 

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from benchmarks.finetuning_runs import Run
+from benchmarks.study.models import Start
 
 # A difference counts where it is larger than this many standard errors.
 CLEAR = 2.0
@@ -66,8 +67,8 @@ def compare(better: Score, worse: Score) -> str:
 
 
 def averages(
-    by_task: Mapping[str, Mapping[tuple[str, float], Score]],
-) -> dict[tuple[str, float], Score]:
+    by_task: Mapping[str, Mapping[Start, Score]],
+) -> dict[Start, Score]:
     """Returns the average over tasks of every start that all tasks have a score of."""
     starts = [set(scores) for scores in by_task.values()]
     common = set.intersection(*starts) if starts else set()

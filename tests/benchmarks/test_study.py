@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from benchmarks.study import figures, pages, report, scores
-from benchmarks.study.models import RANDOM_START, Model
-from benchmarks.study.runs import SHARES, saved_steps
+from benchmarks.study.models import Model, random_start
+from benchmarks.study.runs import SHARES, is_trained, saved_steps
 from benchmarks.study.scores import Score
 from benchmarks.study.variants import (
     ELECTRA,
@@ -21,6 +21,7 @@ from benchmarks.study.variants import (
     flops_of,
     settings_of,
 )
+from electra_tf.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -47,6 +48,18 @@ def test_checkpoints_are_where_shares_of_the_flops_are_spent():
     assert steps == [250, 500, 1002]
     for step, share in zip(steps, SHARES, strict=True):
         assert step / 1002 == pytest.approx(share, abs=0.002)
+
+
+def test_a_model_of_other_settings_is_not_taken_for_the_variant(tmp_path):
+    settings = settings_of(VARIANTS[0], 1.0)
+    assert not is_trained(settings, tmp_path)
+    (tmp_path / f"ckpt-{settings['num_train_steps']}.index").touch()
+    description = tmp_path / "config.json"
+    description.write_text(json.dumps({"hyperparameters": settings}))
+    assert is_trained(settings, tmp_path)
+    description.write_text(json.dumps({"hyperparameters": {**settings, "temperature": 0.5}}))
+    with pytest.raises(UserError, match=r"There temperature is 0\.5, and now 1\.5"):
+        is_trained(settings, tmp_path)
 
 
 def test_averages_and_their_errors():
@@ -84,7 +97,8 @@ def test_the_report_says_what_was_found(tmp_path):
         for i, model in enumerate(models)
         for share in (SHARES if i % 2 else (1.0,))
     }
-    task[RANDOM_START] = Score(50.0, 0.2, 3)
+    task[random_start(128)] = Score(50.0, 0.2, 3)
+    task[random_start(64)] = Score(99.0, 0.2, 3)
     task["share tokens", 1.0] = Score(49.0, 0.2, 3)
     averages = scores.averages({"chunk": task})
     figures.plot(models, averages, tmp_path)
@@ -108,10 +122,14 @@ def test_the_report_says_what_was_found(tmp_path):
     assert "learnt nothing: adversarial. It is right at 0.050" in markdown
     assert "(but adversarial and BERT failed)" not in markdown
     assert markdown.count("(but adversarial failed)") == 2
-    assert "Clearly below random weights when fine-tuned: share tokens." in markdown
+    assert (
+        "Clearly below random weights when fine-tuned: share tokens, ELECTRA 64, BERT 64."
+        in markdown
+    )
     assert "(but share tokens failed)" in markdown
     assert "reversed: ELECTRA over All-Tokens MLM" in page
     assert "| random weights | 0 | 0 | 50.00 ± 0.20 | 50.00 ± 0.20 |" in markdown
+    assert "| random weights 64 | 0 |  |  | 99.00 ± 0.20 | 99.00 ± 0.20 |" in markdown
     assert markdown.count("![") == len(figures.FIGURES) == page.count("<img")
     assert "<th>model</th>" in page
     for name in figures.FIGURES:
