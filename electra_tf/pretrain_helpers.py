@@ -243,7 +243,7 @@ def sample_from_softmax(
     if disallow is None:
         disallow = tf.fill(tf.shape(logits)[:2], -1)
     if uniform_noise is not None:
-        scores = _temper(logits, disallow, temperature)
+        scores = sampling_logits(logits, temperature, disallow)
         exponential = -tf.math.log(uniform_noise + GUMBEL_EPSILON)
         scores -= tf.math.log(exponential + GUMBEL_EPSILON)
     else:
@@ -254,8 +254,23 @@ def sample_from_softmax(
     return tf.argmax(scores, axis=-1, output_type=tf.int32)
 
 
-def _temper(logits: tf.Tensor, disallow: tf.Tensor, temperature: float) -> tf.Tensor:
+def sampling_logits(
+    logits: tf.Tensor, temperature: float, disallow: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Returns the logits of the distribution that `sample_from_softmax` draws from.
+
+    Args:
+        logits: [batch, n, vocab].
+        temperature: above 1 flattens the distribution.
+        disallow: int32 [batch, n], a token for each position that is never drawn; none if it
+            is no token's id.
+
+    Returns:
+        float32 [batch, n, vocab].
+    """
     scores = tf.cast(logits, tf.float32) / temperature
+    if disallow is None:
+        return scores
     forbidden = tf.one_hot(disallow, logits.shape[-1], dtype=tf.float32)
     return scores - DISALLOWED_LOGIT * forbidden
 
@@ -270,4 +285,4 @@ def _gumbel_scores(
     temperature: float,
 ) -> tf.Tensor:
     counter = random_bits.counters(tf.shape(logits), first_example)
-    return _temper(logits, disallow, temperature) + random_bits.gumbel(key, counter)
+    return sampling_logits(logits, temperature, disallow) + random_bits.gumbel(key, counter)

@@ -259,7 +259,7 @@ class PretrainingModel(keras.Model):
                 logits,
                 randomness.key("sampling"),
                 temperature=self.config.temperature,
-                disallow=inputs.masked_lm_ids if self.config.disallow_correct else None,
+                disallow=self._disallowed(inputs),
                 first_example=randomness.first_example,
             )
         corrupted, written = pretrain_helpers.scatter_update(
@@ -268,6 +268,20 @@ class PretrainingModel(keras.Model):
         labels = written * tf.cast(corrupted != inputs.input_ids, tf.int32)
         corrupted_inputs = inputs._replace(input_ids=corrupted)
         return FakeData(corrupted_inputs, labels, sampled_token_ids, written)
+
+    def sampling_logits(self, inputs: PretrainInputs, logits: tf.Tensor) -> tf.Tensor:
+        """Returns float32 logits [batch, n, vocab] of what the replacements are drawn from.
+
+        Args:
+            inputs: masked.
+            logits: [batch, n, vocab], the generator's at the masked positions.
+        """
+        return pretrain_helpers.sampling_logits(
+            logits, self.config.temperature, self._disallowed(inputs)
+        )
+
+    def _disallowed(self, inputs: PretrainInputs) -> tf.Tensor | None:
+        return inputs.masked_lm_ids if self.config.disallow_correct else None
 
     def encode(self, inputs: PretrainInputs, randomness: Randomness) -> tf.Tensor:
         """Returns the full-size encoder's output [batch, seq, hidden]."""

@@ -40,8 +40,10 @@ class Adversarial(electra.ReplacedTokenDetection):
 
     For each masked position t with sample s, reward R = -log D(what s is) and baseline
     b = -log sigmoid(w . h_t), from the generator's output h_t, the generator minimizes
-    -(R - b) log p(s), with R and b as constants. The baseline learns R by the cross-entropy
-    between exp(-R), what the discriminator gives the right answer, and sigmoid(w . h_t).
+    -(R - b) log p(s), with R and b as constants and p what s is drawn from, which a
+    temperature or leaving out the correct token changes. The baseline learns R by the
+    cross-entropy between exp(-R), what the discriminator gives the right answer, and
+    sigmoid(w . h_t).
 
     Raises:
         UserError: the span-boundary objective is asked for, which needs the likelihood.
@@ -86,9 +88,10 @@ class Adversarial(electra.ReplacedTokenDetection):
         # The encoder learns from the policy alone, as it would without a baseline.
         states = tf.stop_gradient(masked_lm.states)
         baseline = tf.cast(model.generator_baseline(states), tf.float32)[..., 0]
-        policy, baseline_losses = policy_losses(
-            rewards, baseline, model.token_losses(masked_lm.logits, fake.sampled_token_ids)
+        sample_losses = model.token_losses(
+            model.sampling_logits(inputs, masked_lm.logits), fake.sampled_token_ids
         )
+        policy, baseline_losses = policy_losses(rewards, baseline, sample_losses)
         count = num_masked_tokens(inputs)
 
         def mean(losses: tf.Tensor) -> tf.Tensor:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from electra_tf.config import PretrainingConfig
+from electra_tf.errors import UserError
 from electra_tf.objectives import electra
 from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import PretrainInputs
+from electra_tf.pretrain_helpers import PretrainInputs, sampling_logits
 from electra_tf.pretraining_choices import TWO_TOWER
 
 if TYPE_CHECKING:
@@ -28,10 +30,21 @@ class NoiseContrastiveCloze(electra.ReplacedTokenDetection):
     """gen_weight * (loss of q) + disc_weight * (loss of the energies).
 
     The energies are the logits of the discriminator's head. A token that was written counts
-    as noise even if it is the original one.
+    as noise even if it is the original one. The noise is q at `temperature`.
+
+    Raises:
+        UserError: the noise is to leave out the correct tokens.
     """
 
     generator_types = (TWO_TOWER,)
+
+    def __init__(self, config: PretrainingConfig, *args) -> None:
+        super().__init__(config, *args)
+        if config.disallow_correct:
+            raise UserError(
+                "--disallow_correct leaves the text's own tokens out of the noise, which "
+                "--objective=electric compares them with"
+            )
 
     def forward(
         self,
@@ -43,9 +56,8 @@ class NoiseContrastiveCloze(electra.ReplacedTokenDetection):
         """Returns both losses; q is a constant to the energies."""
         masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
         fake = fake._replace(is_fake_tokens=fake.written)
-        log_probs = tf.stop_gradient(
-            token_log_probs(masked_lm.cloze.logits, fake.inputs.input_ids)
-        )
+        noise = sampling_logits(masked_lm.cloze.logits, self.config.temperature)
+        log_probs = tf.stop_gradient(token_log_probs(noise, fake.inputs.input_ids))
         share = self.config.mask_prob
         discriminator = model._get_discriminator_output(
             fake.inputs,

@@ -167,8 +167,11 @@ def test_copies_stay_finite_where_one_way_is_impossible():
     )
 
 
-def test_electric_is_noise_contrastive_estimation_with_the_towers_probabilities(make_model):
-    model = make_model(objective="electric", mask_prob=0.2)
+@pytest.mark.parametrize("temperature", [1.0, 1.5])
+def test_electric_is_noise_contrastive_estimation_with_the_towers_probabilities(
+    make_model, temperature
+):
+    model = make_model(objective="electric", mask_prob=0.2, temperature=temperature)
     output = model(features(), randomness=WITHOUT_DROPOUT)
     inputs, fake = output.inputs, output.fake_data
     originals = original_ids(inputs)
@@ -182,7 +185,8 @@ def test_electric_is_noise_contrastive_estimation_with_the_towers_probabilities(
     corrupted = fake.inputs.input_ids
     sequence = model.electra(corrupted, inputs.input_mask, inputs.segment_ids).sequence_output
     energy = model.discriminator_predictions(sequence).numpy()
-    logits = energy + at(log_q, corrupted) + math.log(0.2 / 0.8)
+    noise = log_softmax(towers.logits / temperature)
+    logits = energy + at(noise, corrupted) + math.log(0.2 / 0.8)
     labels = masked_mask(inputs)
     losses = binary_cross_entropy(logits, labels)
     expected = mean(losses, inputs.input_mask.numpy())
@@ -244,6 +248,27 @@ def test_adversarial_rewards_are_the_discriminators_losses_on_samples(make_model
     of_baseline = gradients(model, "baseline")
     for path, gradient in of_baseline.items():
         assert is_zero(gradient) != path.startswith("generator_baseline"), path
+
+
+def test_adversarial_policy_is_what_replacements_are_drawn_from(make_model):
+    model = make_model(
+        objective="adversarial",
+        embedding_sharing="none",
+        temperature=2.0,
+        disallow_correct=True,
+    )
+    output = model(features(), randomness=WITHOUT_DROPOUT)
+    inputs, samples = output.inputs, output.fake_data.sampled_token_ids.numpy()
+    logits = output.masked_lm.logits.numpy() / 2
+    np.put_along_axis(logits, inputs.masked_lm_ids.numpy()[..., None], -np.inf, axis=-1)
+    states = output.masked_lm.states.numpy()
+    positions = inputs.masked_lm_positions.numpy()
+    losses = binary_cross_entropy(output.discriminator.logits, output.fake_data.is_fake_tokens)
+    rewards = np.take_along_axis(losses, positions, axis=1)
+    baseline = binary_cross_entropy(model.generator_baseline(states)[..., 0], [[1]])
+    policy = -(rewards - baseline) * at(log_softmax(logits), samples)
+    expected = mean(policy, inputs.masked_lm_weights.numpy())
+    assert float(output.losses["policy"]) == pytest.approx(expected, rel=1e-3)
 
 
 def test_sentences_are_left_unchanged_and_told_apart(make_model):
@@ -351,6 +376,8 @@ def test_a_mask_percentage_schedule_follows_the_step(make_model):
 def test_options_that_would_have_no_effect_are_refused(make_model, make_config):
     with pytest.raises(UserError, match="--span_boundary_weight"):
         make_model(objective="adversarial", span_boundary_weight=1.0)
+    with pytest.raises(UserError, match="disallow_correct"):
+        make_model(objective="electric", disallow_correct=True)
     for overrides in ({"embedding_sharing": "all"}, {"generator_type": "uniform"}):
         model = make_model(generator_learning_rate=1e-4, **overrides)
         with pytest.raises(UserError, match="--generator_learning_rate"):
