@@ -15,6 +15,7 @@ from electra_tf.config import PretrainingConfig
 from electra_tf.errors import UserError
 from electra_tf.evaluation import Evaluator, write_results
 from electra_tf.flops import train_flops_per_step
+from electra_tf.folder_lock import only_trainer
 from electra_tf.interop.initialization import initialize_from_checkpoint
 from electra_tf.length_curriculum import records_of_length
 from electra_tf.masking_strategy import strategy_class
@@ -45,8 +46,9 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
         `eval_tfrecords`.
 
     Raises:
-        UserError: for bad input, a checkpoint of another model, or a loss that is
-            no longer finite; the last good checkpoint is kept.
+        UserError: for bad input, a checkpoint of another model, another program that trains
+            into the folder, or a loss that is no longer finite; the last good checkpoint is
+            kept.
         PreemptedError: SIGTERM came; a checkpoint of the last step is there.
         WorkerLostError: another worker has ended.
     """
@@ -63,7 +65,8 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
             _check_records(
                 config.eval_tfrecords, EVAL_FLAG, vocabulary, config, config.max_seq_length
             )
-        return _train(config, vocabulary, run, say)
+        with only_trainer(config.model_dir, "--model_name or --model_dir", run.workers):
+            return _train(config, vocabulary, run, say)
 
 
 def _train(

@@ -1,5 +1,6 @@
 """A fine-tuning run: data, trials with their seeds (or folds), results and predictions."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -12,6 +13,7 @@ from typing import Any
 from electra_tf import runtime
 from electra_tf.errors import UserError
 from electra_tf.flops import finetuning_flops_per_step
+from electra_tf.folder_lock import only_trainer
 from electra_tf.runtime import Runtime, say_nothing
 from electra_tf.startup import distribution_lines
 from electra_tf.train_log import LOG_FILE
@@ -46,7 +48,8 @@ def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
         The result of each trial, or of each fold of each trial.
 
     Raises:
-        UserError: for bad input, before anything is trained or overwritten.
+        UserError: for bad input, or another program that trains into the folder, before
+            anything is trained or overwritten.
         PreemptedError: the run was told to end; it can be gone on with.
         WorkerLostError: another worker has ended.
     """
@@ -85,15 +88,18 @@ def _run(config: FinetuningConfig, machines: Runtime, say: Say) -> list[TrialRes
     trainer = Trainer(config, tasks, machines, say)
     _describe(config, trainer, tasks, machines, say)
     results: list[TrialResult] = []
-    for one in runs:
-        say(f"\n{one.title}, seed {one.seed}")
-        session = _Session(config, trainer, tasks, data, one, say)
-        results.append(session.run(one.train_data or train_data))
-        if not trainer.is_chief:
-            continue
-        _write_all(config, runs[: len(results)], results, say if one is runs[-1] else None)
-        if not config.keep_all_models and one is not runs[-1]:
-            shutil.rmtree(one.model_dir, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        if config.do_train:
+            stack.enter_context(only_trainer(config.model_dir, "--model_dir", machines.workers))
+        for one in runs:
+            say(f"\n{one.title}, seed {one.seed}")
+            session = _Session(config, trainer, tasks, data, one, say)
+            results.append(session.run(one.train_data or train_data))
+            if not trainer.is_chief:
+                continue
+            _write_all(config, runs[: len(results)], results, say if one is runs[-1] else None)
+            if not config.keep_all_models and one is not runs[-1]:
+                shutil.rmtree(one.model_dir, ignore_errors=True)
     if config.do_predict:
         _restore_best(trainer, runs, results)
         say(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")

@@ -11,7 +11,9 @@ import tensorflow as tf
 
 from electra_tf import training
 from electra_tf.errors import UserError
+from electra_tf.folder_lock import only_trainer
 from electra_tf.objective import objective_class
+from electra_tf.workers import Workers
 from tests.electra_tf.test_objectives import TWO_STAGE
 
 TRAINING_METRICS = {
@@ -145,6 +147,15 @@ def test_a_checkpoint_of_another_shape_names_the_variables(make_config):
     deeper = make_config(num_train_steps=4, untied_generator_embeddings=True)
     with pytest.raises(UserError, match=r"generator/embeddings/.*only in the model"):
         training.train(deeper, quiet)
+
+
+def test_a_folder_that_another_program_trains_into_is_left_alone(make_config):
+    config = make_config()
+    lock = only_trainer(config.model_dir, "", Workers(tf.distribute.get_strategy()))
+    message = r"Another program .* --model_name or --model_dir"
+    with lock, pytest.raises(UserError, match=message):
+        training.train(config, quiet)
+    assert not pathlib.Path(config.model_dir).exists()
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(make_config):

@@ -10,9 +10,11 @@ import tensorflow as tf
 
 from electra_tf import runtime
 from electra_tf.errors import UserError
+from electra_tf.folder_lock import only_trainer
 from electra_tf.fused import plain_operations
 from electra_tf.outputs import Randomness
 from electra_tf.train_step import TrainingSteps
+from electra_tf.workers import Workers
 from finetune import training
 from finetune.batches import FeatureTable
 from finetune.data import TaskData
@@ -236,6 +238,16 @@ def test_evaluates_a_trained_model_alone(make_finetuning_config):
     (trained,) = training.run(make_finetuning_config(), quiet)
     (evaluated,) = training.run(make_finetuning_config(do_train=False), quiet)
     assert evaluated.metrics == trained.metrics
+
+
+def test_a_folder_that_another_program_trains_into_is_left_alone(
+    make_finetuning_config, tmp_path
+):
+    config = make_finetuning_config()
+    lock = only_trainer(config.model_dir, "", Workers(tf.distribute.get_strategy()))
+    with lock, pytest.raises(UserError, match=r"Another program .* with --model_dir"):
+        training.run(config, quiet)
+    assert not (tmp_path / "model_1").exists()
 
 
 @pytest.mark.parametrize("missing", ["train", "dev", "test"])

@@ -1,0 +1,55 @@
+"""The lock that keeps a second program from training into a folder."""
+
+import multiprocessing
+import types
+
+import pytest
+
+from electra_tf.errors import UserError
+from electra_tf.folder_lock import only_trainer
+
+CHIEF, OTHER = types.SimpleNamespace(is_chief=True), types.SimpleNamespace(is_chief=False)
+
+
+def _hold_until_killed(folder: str, pipe) -> None:
+    with only_trainer(folder, "--model_dir", CHIEF):
+        pipe.send("held")
+        pipe.recv()
+
+
+def test_a_second_program_is_refused_until_the_first_has_ended(tmp_path):
+    folder = str(tmp_path / "models" / "one")
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    program = context.Process(target=_hold_until_killed, args=(folder, theirs))
+    program.start()
+    try:
+        assert ours.recv() == "held"
+        message = rf"Another program is training into {folder} .* with --model_dir"
+        with (
+            pytest.raises(UserError, match=message),
+            only_trainer(folder, "--model_dir", CHIEF),
+        ):
+            pass
+        with only_trainer(folder, "--model_dir", OTHER):  # a worker of the same run
+            pass
+        with only_trainer(f"{folder}_2", "--model_dir", CHIEF):
+            pass
+    finally:
+        program.kill()
+        program.join()
+    with only_trainer(folder, "--model_dir", CHIEF):
+        pass
+
+
+def test_a_lock_is_given_back_after_an_error(tmp_path):
+    folder = str(tmp_path / "one")
+    for _ in range(2):
+        with pytest.raises(KeyError), only_trainer(folder, "--model_dir", CHIEF):
+            raise KeyError
+
+
+def test_remote_folders_are_not_locked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with only_trainer("gs://bucket/one", "--model_dir", CHIEF):
+        assert not list(tmp_path.iterdir())
