@@ -6,11 +6,11 @@ r"""Trains small models under equal FLOPs, fine-tunes them, and writes a report.
 
 ELECTRA, BERT and the models between them (the paper's Table 5); what generator and
 discriminator share, how large the generator is, and how both are trained (its section 3.2);
-ELECTRA and BERT of half the width (section 3.4, Figure 4): each is pre-trained with the FLOPs
-of ELECTRA's run, `--scale` times 8,000 updates, and fine-tuned with several seeds, some also
-at a quarter and a half of the FLOPs. Everything that
-is done already is kept: the same command goes on where it was stopped. About two hours on two
-cores. Report, figures and numbers go to `--report_dir`.
+ELECTRA and BERT of half the width (section 3.4, Figure 4); ELECTRA with another seed. Each is
+pre-trained with the FLOPs of ELECTRA's run, `--scale` times 8,000 updates, and fine-tuned with
+several seeds, some also at a quarter and a half of the FLOPs. Everything that is done already
+is kept: the same command goes on where it was stopped. About two hours on two cores. Report,
+figures and numbers go to `--report_dir`.
 """
 
 import json
@@ -201,7 +201,9 @@ def _model(variant: Variant, data_dir: pathlib.Path) -> Model | None:
         inference_flops=Transformer.of(encoder_of(settings), INFERENCE_LENGTH).inference(),
         parameters=sum(sizes.values()),
         encoder_parameters=sum(n for name, n in sizes.items() if name.startswith("electra/")),
-        pretraining={k: v for k, v in held_out[-1].items() if isinstance(v, float)},
+        pretraining={
+            k: v for record in held_out[-1:] for k, v in record.items() if isinstance(v, float)
+        },
     )
 
 

@@ -1,17 +1,19 @@
 """The report: tables in the shape of the paper's, and which of its orderings hold here."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from benchmarks.study.figures import FIGURES
 from benchmarks.study.models import Model, Start, random_start
 from benchmarks.study.pages import Section, Table
-from benchmarks.study.scores import REPRODUCED, Score, compare
+from benchmarks.study.scores import REPRODUCED, Score, compare, pretraining_noise
 from benchmarks.study.variants import (
     BERT,
     COMMON,
     EFFICIENCY,
     ELECTRA,
+    ELECTRA_AGAIN,
     GENERATOR_SIZE,
     HIDDEN_SIZE,
     MODEL_SIZE,
@@ -55,7 +57,8 @@ def create_sections(
             `most_frequent_share`, that of the most frequent word in the held-out text.
     """
     tasks = list(by_task)
-    unlearnt, harmed = _unlearnt(models, facts), _harmed(models, averages)
+    noise = _noise(averages)
+    unlearnt, harmed = _unlearnt(models, facts), _harmed(models, averages, noise)
     sections = [
         Section(
             "ELECTRA's comparisons on two cores",
@@ -68,11 +71,13 @@ def create_sections(
                 f"{facts['num_train_examples']:,} examples of each training set; scores are "
                 f"means over {facts['seeds']} seeds, on the whole dev sets of "
                 f"{', '.join(tasks)}, ± one standard error of the mean. The "
-                "errors are those of fine-tuning alone: each model was pre-trained once.",
+                "errors of scores are those of fine-tuning alone: each model was pre-trained "
+                "once.",
+                *_noise_found(averages),
                 "The paper's models are a thousand times as large and saw a thousand times as "
                 "much text. What holds there need not show here; what is within two standard "
                 "errors is called noise.",
-                _summary(averages, {*unlearnt, *harmed}),
+                _summary(averages, {*unlearnt, *harmed}, noise),
                 *_caveats(unlearnt, harmed, facts),
             ],
         )
@@ -93,13 +98,16 @@ def create_sections(
     sections.append(
         Section(
             "The paper's orderings",
-            ["Better and worse are as in the paper; the last column says what was found here."],
+            [
+                "Better and worse are as in the paper; the last column says what was found "
+                "here, its error with pre-training's own noise."
+            ],
             Table(
                 ["better", "worse", "paper", "there", "here", "difference"],
                 [
                     row
                     for claim in PAPER
-                    if (row := _claim(claim, averages, order, {*unlearnt, *harmed}))
+                    if (row := _claim(claim, averages, order, {*unlearnt, *harmed}, noise))
                 ],
             ),
         )
@@ -134,13 +142,32 @@ def _pictures(question: str) -> list[Section]:
     ]
 
 
-def _summary(averages: Mapping[Start, Score], failed: Collection[str]) -> str:
+def _noise(averages: Mapping[Start, Score]) -> float:
+    """Returns the standard error of a difference that is pre-training's; 0 if not known."""
+    first, second = averages.get((ELECTRA, 1.0)), averages.get((ELECTRA_AGAIN, 1.0))
+    return pretraining_noise(first, second) if first and second else 0.0
+
+
+def _noise_found(averages: Mapping[Start, Score]) -> list[str]:
+    """Returns a paragraph on what another seed of pre-training changes."""
+    first, second = averages.get((ELECTRA, 1.0)), averages.get((ELECTRA_AGAIN, 1.0))
+    if not first or not second:
+        return []
+    return [
+        f"{ELECTRA} alone was pre-trained again with another seed: {first} and {second} on "
+        f"average. For that, the difference of any two models has a standard error of "
+        f"{_noise(averages):.2f} beside those of fine-tuning, which the verdicts below count. "
+        "One pair of runs says no more than its order of magnitude."
+    ]
+
+
+def _summary(averages: Mapping[Start, Score], failed: Collection[str], noise: float) -> str:
     """Returns in a sentence which of the paper's orderings are found here."""
     found: dict[str, list[str]] = {}
     for better, worse, *_ in PAPER:
         first, second = averages.get((better, 1.0)), averages.get((worse, 1.0))
         if first and second:
-            verdict = compare(first, second)
+            verdict = compare(first, second, noise)
             if {better, worse} & set(failed):
                 verdict = "not to be told, since a run failed"
             found.setdefault(verdict, []).append(f"{better} over {worse}")
@@ -155,13 +182,16 @@ def _unlearnt(models: Sequence[Model], facts: Mapping[str, Any]) -> list[str]:
     return [m.name for m in models if m.pretraining.get(name, 1.0) <= highest]
 
 
-def _harmed(models: Sequence[Model], averages: Mapping[Start, Score]) -> list[str]:
+def _harmed(
+    models: Sequence[Model], averages: Mapping[Start, Score], noise: float
+) -> list[str]:
     """Returns the models that pre-training left clearly worse than it found them."""
     harmed = []
     for model in models:
         random = averages.get(random_start(model.hidden_size))
         score = averages.get((model.name, 1.0))
-        if random and score and compare(random, score) == REPRODUCED:
+        # Of the two, one was pre-trained: half of the variance.
+        if random and score and compare(random, score, noise / 2**0.5) == REPRODUCED:
             harmed.append(model.name)
     return harmed
 
@@ -257,6 +287,7 @@ def _claim(
     averages: Mapping[Start, Score],
     order: Sequence[str],
     failed: Collection[str],
+    noise: float,
 ) -> list[str] | None:
     better, worse, where, there = claim
     if better not in order or worse not in order:
@@ -264,9 +295,9 @@ def _claim(
     first, second = averages.get((better, 1.0)), averages.get((worse, 1.0))
     if first is None or second is None:
         return None
-    error = (first.error**2 + second.error**2) ** 0.5
+    error = math.hypot(first.error, second.error, noise)
     difference = f"{first.mean - second.mean:+.2f} ± {error:.2f}"
-    verdict = compare(first, second)
+    verdict = compare(first, second, noise)
     if doubtful := [name for name in (better, worse) if name in failed]:
         verdict += f" (but {' and '.join(doubtful)} failed)"
     return [better, worse, where, there, verdict, difference]

@@ -57,11 +57,26 @@ def average(scores: Sequence[Score]) -> Score:
     )
 
 
-def compare(better: Score, worse: Score) -> str:
-    """Returns whether the first is clearly above the second, one of `VERDICTS`."""
+def pretraining_noise(first: Score, second: Score) -> float:
+    """Returns the standard error that pre-training adds to the difference of two models.
+
+    Args:
+        first, second: of one model, pre-trained with two seeds. The square of their
+            difference estimates its variance; that of fine-tuning is taken off.
+    """
+    variance = (first.mean - second.mean) ** 2 - first.error**2 - second.error**2
+    return math.sqrt(max(variance, 0.0))
+
+
+def compare(better: Score, worse: Score, noise: float = 0.0) -> str:
+    """Returns whether the first is clearly above the second, one of `VERDICTS`.
+
+    Args:
+        better, worse: of two models.
+        noise: standard error of their difference that is not in their own errors.
+    """
     difference = better.mean - worse.mean
-    error = math.hypot(better.error, worse.error)
-    if abs(difference) <= CLEAR * error:
+    if abs(difference) <= CLEAR * math.hypot(better.error, worse.error, noise):
         return WITHIN_NOISE
     return REPRODUCED if difference > 0 else REVERSED
 

@@ -15,9 +15,12 @@ GENERATOR_SIZE = "generator size"
 TRAINING = "training algorithm"
 EFFICIENCY = "efficiency"
 MODEL_SIZE = "model size"
-QUESTIONS = (SHARING, GENERATOR_SIZE, TRAINING, EFFICIENCY, MODEL_SIZE)
+# And what another seed of pre-training changes.
+NOISE = "noise of pre-training"
+QUESTIONS = (SHARING, GENERATOR_SIZE, TRAINING, EFFICIENCY, MODEL_SIZE, NOISE)
 
 ELECTRA = "ELECTRA"
+ELECTRA_AGAIN = "ELECTRA again"
 BERT = "BERT"
 
 # All variants: the shape of recipes/tiny.flags, but for what the question is about. There
@@ -66,6 +69,7 @@ class Variant:
 
 VARIANTS = (
     Variant(ELECTRA, QUESTIONS, {}),
+    Variant(ELECTRA_AGAIN, (NOISE,), {"seed": 43}),
     Variant("share nothing", (SHARING,), {"embedding_sharing": "none"}),
     Variant("share tokens", (SHARING,), {"embedding_sharing": "token"}),
     Variant("share all", (SHARING,), {"embedding_sharing": "all"}),

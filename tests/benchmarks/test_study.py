@@ -74,6 +74,13 @@ def test_averages_and_their_errors():
     assert scores.compare(better, worse) == "within noise"  # 1.0 is 2 errors of 0.5
     assert scores.compare(Score(71.1, 0.3, 3), worse) == "reproduced"
     assert scores.compare(worse, Score(71.1, 0.3, 3)) == "reversed"
+    assert scores.compare(Score(71.1, 0.3, 3), worse, noise=0.5) == "within noise"
+
+
+def test_the_noise_of_pretraining_is_what_fine_tuning_does_not_explain():
+    noise = scores.pretraining_noise(Score(77.0, 0.3, 6), Score(78.3, 0.4, 6))
+    assert noise == pytest.approx(1.2)  # 1.3 ** 2 - 0.5 ** 2
+    assert scores.pretraining_noise(Score(77.0, 0.3, 6), Score(77.4, 0.4, 6)) == 0.0
 
 
 def test_the_report_says_what_was_found(tmp_path):
@@ -95,11 +102,11 @@ def test_the_report_says_what_was_found(tmp_path):
     task = {
         (model.name, share): Score(70.0 + i + share, 0.2, 3)
         for i, model in enumerate(models)
-        for share in (SHARES if i % 2 else (1.0,))
+        for share in ((1.0,) if i % 2 else SHARES)
     }
     task[random_start(128)] = Score(50.0, 0.2, 3)
     task[random_start(64)] = Score(99.0, 0.2, 3)
-    task["share tokens", 1.0] = Score(49.0, 0.2, 3)
+    task["share tokens", 1.0] = Score(45.0, 0.2, 3)
     averages = scores.averages({"chunk": task})
     figures.plot(models, averages, tmp_path)
     facts = {
@@ -114,11 +121,13 @@ def test_the_report_says_what_was_found(tmp_path):
     paths = pages.write_report(sections, tmp_path)
     markdown, page = (path.read_text() for path in paths)
     assert (
-        "| ELECTRA | All-Tokens MLM | Table 5 | 85.0 and 84.3 | reversed | -9.00 ± 0.28 |"
+        "| ELECTRA | All-Tokens MLM | Table 5 | 85.0 and 84.3 | reversed | -10.00 ± 1.00 |"
         in (markdown)
     )
     assert "| ELECTRA 64 | 5.0e+11 (2.0x) | 1.0e+07 (1.0x) | 4 | " in markdown
     assert "ELECTRA 64, 25 % trained" in markdown
+    assert "71.00 ± 0.20 and 72.00 ± 0.20 on average" in markdown
+    assert "has a standard error of 0.96 beside" in markdown
     assert "learnt nothing: adversarial. It is right at 0.050" in markdown
     assert "(but adversarial and BERT failed)" not in markdown
     assert markdown.count("(but adversarial failed)") == 2
