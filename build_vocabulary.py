@@ -19,7 +19,7 @@ def main() -> None:
     """Builds what the flags ask for."""
     config = vocabulary.vocabulary_build_config()
 
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     from pretrain_data.vocabulary_builder import build_vocabulary

@@ -17,7 +17,7 @@ def main() -> None:
     """Converts what the flags ask for."""
     config = conversion.config_from_flags()
 
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     from electra_tf.interop.conversion import convert

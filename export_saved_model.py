@@ -19,7 +19,7 @@ def main() -> None:
     """Exports what the flags ask for."""
     config = export.export_config()
 
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     from electra_tf.export.run import run

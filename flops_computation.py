@@ -19,8 +19,8 @@ from flags import command_line, flops
 
 def main() -> None:
     """Prints, and writes if asked, what the flags ask for."""
-    from electra_tf.atomic_files import write_atomically
     from electra_tf.flops_report import format_report, to_json
+    from electra_tf.util.files import write_atomically
 
     config = flops.config_from_flags()
     print(format_report(config.runs), end="")

@@ -18,7 +18,7 @@ def main() -> None:
     """Runs what the flags ask for."""
     config = finetuning.config_from_flags()
 
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     from finetune import training

@@ -28,7 +28,7 @@ def main() -> None:
     """Trains or evaluates, as the flags ask."""
     config = pretraining.config_from_flags()
 
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     from electra_tf import strategies, training

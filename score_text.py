@@ -16,7 +16,7 @@ def main() -> None:
     """Loads the newest checkpoint, scores, and writes the output file."""
     config = scoring.config_from_flags()
 
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     from electra_tf.scoring.run import run

@@ -15,7 +15,7 @@ def main() -> None:
     """Serves what the flags ask for."""
     config = web_demo.demo_config()
 
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     from electra_tf.web_demo.app import serve

@@ -11,7 +11,7 @@ def main() -> None:
     """Loads the newest checkpoint and prints each sentence of the file."""
     config = replaced_tokens.config_from_flags()
 
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     from electra_tf.replaced_tokens import show

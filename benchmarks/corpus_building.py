@@ -49,7 +49,7 @@ def main() -> None:
     """Prints both tables."""
     os.environ["RAYON_NUM_THREADS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     corpus_dir, vocab_file = pathlib.Path(_CORPUS_DIR.value), pathlib.Path(_VOCAB_FILE.value)
     num_bytes = sum(path.stat().st_size for path in corpus_dir.rglob("*.txt"))
@@ -156,8 +156,8 @@ def build(corpus_dir: pathlib.Path, vocab_file: pathlib.Path) -> None:
 
 
 def _start_tokenizer(vocab_file: pathlib.Path) -> None:
-    from pretrain_data.tokenizer import Tokenizer
-    from pretrain_data.vocabulary import load_vocabulary
+    from electra_tf.text.tokenizer import Tokenizer
+    from electra_tf.text.vocabulary import load_vocabulary
 
     Tokenizer(load_vocabulary(vocab_file)).tokenize(["text"])
 

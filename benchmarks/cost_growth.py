@@ -31,12 +31,12 @@ from benchmarks.pretraining_step import StepChild, our_step_command
 from benchmarks.random_run import SPECIAL
 from benchmarks.side_by_side import NUM_CORES, describe_machine
 from benchmarks.worker_processes import WorkerRun, measure_workers
-from electra_tf.atomic_files import write_atomically
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
-from electra_tf.markdown import markdown_table
 from electra_tf.model_flops import model_flops_per_step
 from electra_tf.options import PRECISIONS
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from flags import command_line
 
 _BATCH_SIZES = flags.DEFINE_list("batch_sizes", "2,8,16,32", "Sequences a step.")

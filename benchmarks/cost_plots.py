@@ -4,7 +4,7 @@ import io
 import os
 from collections.abc import Sequence
 
-from electra_tf.atomic_files import write_atomically
+from electra_tf.util.files import write_atomically
 
 _DPI = 120
 

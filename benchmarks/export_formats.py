@@ -28,7 +28,7 @@ from absl import flags
 
 from benchmarks import inference, inference_turns
 from benchmarks.side_by_side import NUM_CORES, describe_machine, our_command, spread
-from electra_tf.atomic_files import write_atomically
+from electra_tf.util.files import write_atomically
 from finetune.results import markdown_table
 from flags import command_line
 
@@ -100,7 +100,7 @@ def main() -> None:
 
 def serve(settings_json: str) -> None:
     """Is one of our children: writes the exports, or runs one as `inference.serve` does."""
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     settings = json.loads(settings_json)
@@ -131,15 +131,15 @@ def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
     from electra_tf.export.litert import write_litert
     from electra_tf.export.onnx_format import write_onnx
     from electra_tf.export.saved_model import write_saved_model
+    from electra_tf.text.cached_tokenizer import CachedTokenizer
+    from electra_tf.text.vocabulary import load_vocabulary
     from finetune.classification.serving import ClassificationServable
     from finetune.config import FinetuningConfig
     from finetune.model import FinetuningModel
     from finetune.task_builder import restore_tasks
-    from finetune.text_tokenizer import TextTokenizer
-    from pretrain_data.vocabulary import load_vocabulary
 
     config = FinetuningConfig(**settings)
-    tokenizer = TextTokenizer(load_vocabulary(VOCABULARY))
+    tokenizer = CachedTokenizer(load_vocabulary(VOCABULARY))
     description = {"kind": "classification", "has_pairs": False, "labels": ["0", "1"]}
     for precision in inference_turns.OURS.values():
         (task,) = restore_tasks(config, tokenizer, {config.task_names[0]: description})

@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from electra_tf.atomic_files import write_atomically
-from electra_tf.errors import UserError
+from electra_tf.util.console import format_seconds
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from finetune.results import JSON_SUFFIX, read_results
 from finetune.summary import TrialResult
-from pretrain_data.progress import format_seconds
 
 ROOT = pathlib.Path(__file__).parents[1]
 PROGRAM = ROOT / "run_finetuning.py"

@@ -35,12 +35,12 @@ from benchmarks.pretraining_step import (
     our_step_command,
 )
 from benchmarks.side_by_side import describe_machine, spread
-from electra_tf.atomic_files import write_atomically
 from electra_tf.config import PretrainingConfig, generator_config
 from electra_tf.encoder_config import MODEL_SIZES
-from electra_tf.errors import UserError
-from electra_tf.markdown import markdown_table
 from electra_tf.model_flops import model_flops_per_step
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from flags import command_line
 
 _TORCH_PYTHON = flags.DEFINE_string(
@@ -123,7 +123,7 @@ def find_device() -> str:
     Raises:
         UserError: TensorFlow finds none.
     """
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     import tensorflow as tf

@@ -43,10 +43,10 @@ from benchmarks.inference_turns import (
     warn_if_busy,
 )
 from benchmarks.side_by_side import NUM_CORES, describe_machine, our_command, spread
-from electra_tf.atomic_files import write_atomically
 from electra_tf.encoder_config import MODEL_SIZES
-from electra_tf.errors import UserError
-from electra_tf.markdown import markdown_table
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from finetune.config import FinetuningConfig
 from finetune.config_defaults import RANDOM_INIT
 from flags import command_line
@@ -188,7 +188,7 @@ def serve(settings_json: str) -> None:
     It runs every shape, writes the logits, says so with a line, and then answers each line
     [batch size, length, seconds] of standard input with a line of what it did.
     """
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     import keras

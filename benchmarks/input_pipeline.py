@@ -29,7 +29,7 @@ _CONSUMED = flags.DEFINE_float(
 
 def main() -> None:
     """Prints the table."""
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     print(f"Batches of {_BATCH_SIZE.value} x {_LENGTH.value}; needed: {_CONSUMED.value:.0f}/s")

@@ -31,11 +31,11 @@ import numpy as np
 from absl import flags
 
 from benchmarks.side_by_side import Child, our_command
-from electra_tf.atomic_files import write_atomically
 from electra_tf.encoder_config import MODEL_SIZES
-from electra_tf.errors import UserError
-from electra_tf.markdown import markdown_table
 from electra_tf.options import PRECISIONS
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from finetune.config import FinetuningConfig
 from finetune.config_defaults import RANDOM_INIT
 from finetune.results import format_metric
@@ -196,7 +196,7 @@ def measure(task: str, folder: str) -> dict[str, Any]:
 
 def serve(config_json: str, num_steps: str) -> None:
     """Is one of our children: says how it started, then runs the steps for each line."""
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     import keras
@@ -204,6 +204,8 @@ def serve(config_json: str, num_steps: str) -> None:
 
     from electra_tf.optimizer import ElectraAdam, WarmupPolynomialDecay, layer_factors
     from electra_tf.strategies import create_strategy
+    from electra_tf.text.cached_tokenizer import CachedTokenizer
+    from electra_tf.text.vocabulary import load_vocabulary
     from electra_tf.train_step import TrainingSteps
     from finetune.batches import (
         BatchPlan,
@@ -216,14 +218,12 @@ def serve(config_json: str, num_steps: str) -> None:
     from finetune.model import FinetuningModel
     from finetune.pretrained import find_checkpoint, load_encoder
     from finetune.task_builder import build_tasks
-    from finetune.text_tokenizer import TextTokenizer
-    from pretrain_data.vocabulary import load_vocabulary
 
     # Standard output is for answers.
     answers, sys.stdout = sys.stdout, sys.stderr
     config = FinetuningConfig(**json.loads(config_json))
     vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
-    tokenizer = TextTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
+    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     (task,) = build_tasks(config, tokenizer)
     data = TaskData(config, lambda message: None).get(task, TRAIN, is_training=True)
     table = FeatureTable([data.rows], [task.feature_specs])
@@ -337,7 +337,7 @@ def print_rates(found: dict[str, dict[str, Any]]) -> None:
 
 def compare_scores(task: str, folder: str) -> dict[str, Any]:
     """Fine-tunes with both settings and returns the dev scores of every seed."""
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     from finetune import training

@@ -26,9 +26,9 @@ import scipy.stats
 from absl import flags
 
 from benchmarks.finetuning_runs import LOG_FILE, Run, run_all
-from electra_tf.atomic_files import write_atomically
-from electra_tf.errors import UserError
-from electra_tf.markdown import markdown_table
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from finetune.config_defaults import RANDOM_INIT
 from finetune.results import (
     UNDEFINED,

@@ -16,7 +16,7 @@ from benchmarks.random_run import SPECIAL, create_run
 from benchmarks.side_by_side import NUM_CORES, Child, our_command
 from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class StepChild(Child):
 
 def serve(config_json: str) -> None:
     """Is one of our children: runs as many steps as each line of standard input says."""
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     import tensorflow as tf

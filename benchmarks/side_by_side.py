@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 NUM_CORES = len(os.sched_getaffinity(0))
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}

@@ -45,7 +45,7 @@ _JSON_FILE = flags.DEFINE_string("json_file", None, "Where the numbers go too, i
 
 def main() -> None:
     """Prints the table."""
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     config = PretrainingConfig.create(

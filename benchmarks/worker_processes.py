@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.random_run import SPECIAL
 from benchmarks.side_by_side import NO_GPU
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 PROGRAM = pathlib.Path(__file__).parents[1] / "run_pretraining.py"
 NUM_RECORDS = 256
@@ -145,7 +145,7 @@ def free_ports(count: int) -> list[int]:
 
 def write_random_records(data_dir: pathlib.Path, config: PretrainingConfig) -> None:
     """Writes a vocabulary and full-length records of random words in two files."""
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
     import tensorflow as tf

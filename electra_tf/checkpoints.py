@@ -9,9 +9,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from electra_tf.atomic_files import write_atomically
 from electra_tf.description import CONFIG_FILE, load_description
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from electra_tf.workers import Workers
 
 VOCAB_FILE = "vocab.txt"

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 VARIABLE = "TF_CONFIG"
 _JOBS = ("chief", "worker")

@@ -19,7 +19,6 @@ from electra_tf.encoder_config import (
     encoder_config,
     encoder_shape,
 )
-from electra_tf.errors import UserError
 from electra_tf.options import OPTIMIZERS, PRECISIONS, option
 from electra_tf.pretraining_checks import check_pretraining
 from electra_tf.pretraining_choices import (
@@ -31,6 +30,7 @@ from electra_tf.pretraining_choices import (
     SHARE_NONE,
     resolve_choices,
 )
+from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import os
 import pathlib
 from typing import Any, NamedTuple
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 CONFIG_FILE = "config.json"
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.util.errors import UserError, nearest_name_hint
 
 # Hidden size and number of layers of the published models (paper, Table 6).
 MODEL_SIZES = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.atomic_files import write_atomically
 from electra_tf.outputs import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.train_step import SumsOnDevice
+from electra_tf.util.files import write_atomically
 
 # Another stream than training's, so that evaluation masks alike at every step.
 EVALUATION_SEED = 0x5EED

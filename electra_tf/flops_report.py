@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from electra_tf import flops, model_flops
 from electra_tf.config import PretrainingConfig, discriminator_config
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.markdown import markdown_table
 from electra_tf.published_models import (
     INFERENCE_LENGTH,
     PublishedModel,
@@ -20,6 +19,7 @@ from electra_tf.published_models import (
     large_models,
     small_models,
 )
+from electra_tf.util.console import markdown_table
 
 SMALL_REFERENCE, LARGE_REFERENCE = "BERT-Base", "ELECTRA-400K"
 _NOTE = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import filelock
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from electra_tf.workers import Workers
 
 SUFFIX = ".lock"

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 
 def sum_over_parts(

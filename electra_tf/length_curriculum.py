@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from electra_tf.config import PretrainingConfig, max_predictions
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 LENGTH_PLACEHOLDER = "{length}"
 

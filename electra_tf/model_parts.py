@@ -5,7 +5,7 @@ import sys
 
 from electra_tf.config import PretrainingConfig
 from electra_tf.encoder_config import EncoderConfig
-from pretrain_data.quiet import import_tensorflow
+from electra_tf.util.tensorflow_import import import_tensorflow
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
-from electra_tf.errors import UserError
 from electra_tf.model_parts import ModelPart
 from electra_tf.outputs import (
     DiscriminatorOutput,
@@ -22,6 +21,7 @@ from electra_tf.outputs import (
 from electra_tf.plugins import load_plugin, parse_hparams
 from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds, candidates_mask, unmask
 from electra_tf.pretraining_choices import MASKED_LM, TWO_TOWER
+from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel

@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.util.errors import UserError, nearest_name_hint
 
 _PACKAGE = pathlib.Path(__file__).parent
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from electra_tf.errors import PreemptedError
+from electra_tf.util.errors import PreemptedError
 from electra_tf.workers import Workers
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)

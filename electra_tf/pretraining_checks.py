@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from electra_tf.distribution import check_accumulation
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError
 from electra_tf.options import OPTIMIZERS, PRECISIONS
 from electra_tf.pretraining_choices import (
     EMBEDDING_SHARING,
@@ -13,6 +12,7 @@ from electra_tf.pretraining_choices import (
     MASKING,
     OBJECTIVES,
 )
+from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from electra_tf.config import PretrainingConfig

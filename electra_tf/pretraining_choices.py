@@ -7,8 +7,8 @@ Both are kept in agreement, so that either may be given and read.
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.errors import UserError
 from electra_tf.plugins import plugin_names
+from electra_tf.util.errors import UserError
 
 ELECTRA, ELECTRIC, MLM = "electra", "electric", "mlm"
 MASKED_LM, TWO_TOWER, UNIFORM, UNIGRAM = "masked_lm", "two_tower", "uniform", "unigram"

@@ -10,7 +10,6 @@ from electra_tf.config import (
     generator_config,
     max_predictions,
 )
-from electra_tf.errors import UserError
 from electra_tf.fused import fused
 from electra_tf.heads import DiscriminatorHead, MaskedLMHead
 from electra_tf.masking_strategy import create_strategy
@@ -29,6 +28,7 @@ from electra_tf.sharing import DISCRIMINATOR, MODES, Shapes
 from electra_tf.span_boundary import SpanBoundaryHead
 from electra_tf.token_facts import TokenFacts
 from electra_tf.two_tower import TwoTowerGenerator
+from electra_tf.util.errors import UserError
 
 # Added to sums of weights, as in the authors' code, so that none divides by zero.
 WEIGHT_EPSILON = 1e-6

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from electra_tf.cluster import Cluster
-from electra_tf.errors import UserError, WorkerLostError
+from electra_tf.util.errors import UserError, WorkerLostError
 
 _GREETING, _GO = "electra worker", b"go\n"
 _SECONDS_BETWEEN_TRIES = 0.5

@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from electra_tf import training
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
 from electra_tf.objective import objective_class
 from electra_tf.outputs import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.strategies import create_strategy
-from pretrain_data.tokenizer import Tokenizer
-from pretrain_data.vocabulary import Vocabulary
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.util.errors import UserError
 
 # Suspects named below each sentence.
 _NUM_NAMED = 3

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from electra_tf.cluster import cluster_of_environment, find_cluster
 from electra_tf.distribution import MIRRORED, MULTI_WORKER, TPU, DistributionConfig
-from electra_tf.errors import UserError
 from electra_tf.rendezvous import meet
-from pretrain_data.quiet import no_native_messages
+from electra_tf.util.errors import UserError
+from electra_tf.util.tensorflow_import import suppress_native_stderr
 from pretrain_data.sharding import BY_RECORD, Shard
 
 # A worker that lives but does not take part: longer than any compilation or evaluation.
@@ -161,7 +161,7 @@ def _multi_worker(
     )
     address = cluster.workers[cluster.task_index]
     try:
-        with no_native_messages():
+        with suppress_native_stderr():
             return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except tf.errors.OpError as error:
         raise UserError(

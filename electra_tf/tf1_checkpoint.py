@@ -14,11 +14,11 @@ import tensorflow as tf
 
 from electra_tf.embeddings import DisentangledEmbeddings, Embeddings
 from electra_tf.encoder import Encoder
-from electra_tf.errors import UserError
 from electra_tf.heads import DiscriminatorHead, MaskedLMHead
 from electra_tf.layers import LayerNorm, Linear, TransformerLayer
 from electra_tf.optimizer import ElectraAdam
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.errors import UserError
 
 ENCODER_SCOPE = "electra"
 GENERATOR_SCOPE = "generator"

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import tensorflow as tf
 
-from pretrain_data.progress import format_seconds
+from electra_tf.util.console import format_seconds
 
 LOG_FILE = "train_log.jsonl"
 TENSORBOARD_DIR = "tensorboard"

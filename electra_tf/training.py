@@ -12,7 +12,6 @@ import tensorflow as tf
 from electra_tf import runtime
 from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
 from electra_tf.evaluation import Evaluator, write_results
 from electra_tf.flops import train_flops_per_step
 from electra_tf.folder_lock import only_trainer
@@ -25,15 +24,16 @@ from electra_tf.pretraining_choices import UNIGRAM
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.runtime import Runtime, say_nothing
 from electra_tf.startup import distribution_lines
+from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.tf1_checkpoint import encoder_variables, tf1_variables
 from electra_tf.token_facts import TokenFacts
 from electra_tf.train_log import SilentLog, TrainLog, format_metrics
 from electra_tf.training_loop import EVAL_FLAG, TRAIN_FLAG, TrainingLoop, evaluate_model
 from electra_tf.training_phases import Phase, training_phases
+from electra_tf.util.errors import UserError
 from pretrain_data.manifest import load_manifest
 from pretrain_data.records import find_checked_record_files, find_record_files
 from pretrain_data.token_counts import count_tokens
-from pretrain_data.vocabulary import Vocabulary, load_vocabulary
 
 
 def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict[str, float]:

@@ -9,7 +9,6 @@ import tensorflow as tf
 from electra_tf import metrics
 from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import PreemptedError, UserError
 from electra_tf.evaluation import Evaluator
 from electra_tf.optimizer import last_learning_rate, reset_moments
 from electra_tf.preemption import Preemption
@@ -19,6 +18,7 @@ from electra_tf.strategies import distribute_batches
 from electra_tf.train_log import SilentLog, TrainLog
 from electra_tf.train_step import TrainingSteps
 from electra_tf.training_phases import Phase
+from electra_tf.util.errors import PreemptedError, UserError
 from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
 from pretrain_data.reader import read_pretraining_records
 from pretrain_data.records import find_record_files

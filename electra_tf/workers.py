@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from electra_tf.errors import UserError, WorkerLostError
+from electra_tf.util.errors import UserError, WorkerLostError
 
 # What TensorFlow raises where a collective operation fails for want of a peer.
 _LOST = (

@@ -7,8 +7,8 @@ import pathlib
 import keras
 import tensorflow as tf
 
-from electra_tf.atomic_files import write_atomically
 from electra_tf.checkpoints import CheckpointDirectory
+from electra_tf.util.files import write_atomically
 from electra_tf.workers import Workers
 
 _FILE = "best.json"

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from electra_tf.errors import UserError
-from electra_tf.markdown import markdown_table
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
 from finetune.results import UNDEFINED, headline, read_results
 from finetune.summary import Summary, summarize
 

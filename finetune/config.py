@@ -20,8 +20,8 @@ from electra_tf.encoder_config import (
     EncoderConfig,
     encoder_config,
 )
-from electra_tf.errors import UserError
 from electra_tf.options import OPTIMIZERS, PRECISIONS, option
+from electra_tf.util.errors import UserError
 from finetune import config_defaults
 from finetune.config_checks import check_finetuning
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.feature_cache import FeatureCache, fingerprint

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import json
 
-from electra_tf.atomic_files import write_atomically
+from electra_tf.util.files import write_atomically
 
 
 @dataclasses.dataclass

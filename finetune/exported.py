@@ -5,12 +5,14 @@ from typing import Any
 
 from electra_tf import runtime
 from electra_tf.distribution import on_one_device
-from electra_tf.errors import UserError
 from electra_tf.export.config import ExportConfig
 from electra_tf.export.models import choose_component, known_fields, serving_length
 from electra_tf.export.pretrained import EMBEDDINGS, EmbeddingsServable
 from electra_tf.export.servable import Servable
 from electra_tf.interop.own_hyperparameters import TASKS
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.errors import UserError
 from finetune.classification.serving import (
     ClassificationServable,
     MultilabelServable,
@@ -23,9 +25,7 @@ from finetune.qa.task import QATask
 from finetune.tagging.serving import TaggingServable
 from finetune.tagging.task import TaggingTask
 from finetune.task_builder import restore_tasks
-from finetune.text_tokenizer import TextTokenizer
 from finetune.trainer import Trainer
-from pretrain_data.vocabulary import load_vocabulary
 
 SERVABLES = {
     ClassificationTask: ClassificationServable,
@@ -59,7 +59,7 @@ def load_finetuned(
     components = (*run.task_names, EMBEDDINGS)
     component = choose_component(config.component, components, config.model_dir)
     vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
-    tokenizer = TextTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
+    tokenizer = CachedTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     tasks = restore_tasks(run, tokenizer, saved[TASKS])
     trainer = Trainer(run, tasks, runtime.create(run))
     trainer.restore(config.model_dir)

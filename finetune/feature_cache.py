@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.atomic_files import write_atomically
+from electra_tf.util.files import write_atomically
 from finetune.data_report import DataReport
 from finetune.features import SHARED_SPECS, TASK_ID, FeatureSpec, Row
 from finetune.task import Task

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 
 def fold_indices(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from electra_tf.atomic_files import write_atomically
+from electra_tf.util.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ import os
 import pickle
 from collections.abc import Sequence
 
-from electra_tf.atomic_files import write_atomically
+from electra_tf.util.files import write_atomically
 from finetune.classification.submissions import glue_submission
 from finetune.config import FinetuningConfig
 from finetune.data import TaskData

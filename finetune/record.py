@@ -3,7 +3,7 @@
 import json
 from typing import Any, NamedTuple
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 
 class Record(NamedTuple):

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.record import Record, brief
 
 DOCUMENT_START = "-DOCSTART-"

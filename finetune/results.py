@@ -13,9 +13,9 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from electra_tf.atomic_files import write_atomically
-from electra_tf.errors import UserError
-from electra_tf.markdown import markdown_table
+from electra_tf.util.console import format_seconds, markdown_table
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from finetune.summary import (
     OK,
     SplitSummary,
@@ -25,7 +25,6 @@ from finetune.summary import (
     summarize,
     task_splits,
 )
-from pretrain_data.progress import format_seconds
 
 JSON_SUFFIX = "_results.json"
 UNDEFINED = "-"

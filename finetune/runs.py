@@ -11,8 +11,8 @@ from typing import Any
 
 from electra_tf.description import load_description
 from electra_tf.distribution import DistributionConfig
-from electra_tf.errors import UserError
 from electra_tf.interop.own_hyperparameters import LABELS, TASKS
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.data import TRAIN, TaskData
 from finetune.data_report import DataReport

@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 import tensorflow as tf
 
 from electra_tf.export.servable import Outputs, Servable
-from electra_tf.text_inputs import TextInputs
+from electra_tf.text.text_inputs import EncoderInputs
 from finetune.features import FeatureSpec
 from finetune.model import FinetuningModel
 from finetune.task import Task
@@ -32,7 +32,7 @@ class TaskServable(Servable, Generic[TaskT]):
         return {**super().metadata, "task": self.task.name, **self.task.description}
 
     def _head_outputs(
-        self, inputs: TextInputs, features: dict[str, tf.Tensor] | None = None
+        self, inputs: EncoderInputs, features: dict[str, tf.Tensor] | None = None
     ) -> Outputs:
         """Returns what the head puts out.
 
@@ -45,7 +45,7 @@ class TaskServable(Servable, Generic[TaskT]):
         return self._model.predict_task(features, self.task.name).outputs
 
 
-def _zeros(spec: FeatureSpec, inputs: TextInputs) -> tf.Tensor:
+def _zeros(spec: FeatureSpec, inputs: EncoderInputs) -> tf.Tensor:
     """Returns zeros [batch], [batch, seq] or [batch, size], as the feature is."""
     shape = tf.shape(inputs.input_ids)
     if spec.size is not None:

@@ -3,11 +3,11 @@
 import abc
 from typing import Any, Protocol
 
-from electra_tf.errors import UserError
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.task import PREDICT, Task
-from finetune.text_tokenizer import TextTokenizer
 
 
 class ExampleSource(Protocol):
@@ -47,7 +47,7 @@ class SourceTask(Task, abc.ABC):
         self,
         config: FinetuningConfig,
         name: str,
-        tokenizer: TextTokenizer,
+        tokenizer: CachedTokenizer,
         source: ExampleSource,
     ) -> None:
         super().__init__(config, name, tokenizer)

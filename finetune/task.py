@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.features import FeatureSpec, Row
-from finetune.text_tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
     from electra_tf.encoder_config import EncoderConfig
@@ -109,7 +109,7 @@ class Task(abc.ABC):
 
     kind: str
 
-    def __init__(self, config: FinetuningConfig, name: str, tokenizer: TextTokenizer) -> None:
+    def __init__(self, config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> None:
         self.config = config
         self.name = name
         self.tokenizer = tokenizer

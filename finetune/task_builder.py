@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.classification.glue import GLUE_TASKS, make_glue_task
 from finetune.classification.task import ClassificationTask, MultilabelTask, RegressionTask
 from finetune.config import FinetuningConfig
@@ -17,12 +18,11 @@ from finetune.source_task import NoSource
 from finetune.tagging.task import TaggingTask
 from finetune.tagging.tasks import TAGGING_TASKS, make_tagging_task
 from finetune.task import Task
-from finetune.text_tokenizer import TextTokenizer
 
 BUILT_IN_TASKS = (*GLUE_TASKS, *TAGGING_TASKS, *QA_TASKS)
 
 
-def build_tasks(config: FinetuningConfig, tokenizer: TextTokenizer) -> list[Task]:
+def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Task]:
     """Returns the tasks of `config.task_names`, in that order.
 
     A name is that of a built-in task, or of a task described by `--task_spec`, or, for
@@ -83,7 +83,7 @@ def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
 
 
 def _build_task(
-    config: FinetuningConfig, name: str, tokenizer: TextTokenizer, spec: TaskSpec | None
+    config: FinetuningConfig, name: str, tokenizer: CachedTokenizer, spec: TaskSpec | None
 ) -> Task:
     if spec is not None:
         return make_custom_task(config, spec, tokenizer)
@@ -96,7 +96,7 @@ def _build_task(
 
 def restore_tasks(
     config: FinetuningConfig,
-    tokenizer: TextTokenizer,
+    tokenizer: CachedTokenizer,
     descriptions: Mapping[str, Mapping[str, Any]],
 ) -> list[Task]:
     """Returns the tasks of a fine-tuned model to predict with; no data are needed.
@@ -112,7 +112,7 @@ def restore_tasks(
 
 
 def _restore_task(
-    config: FinetuningConfig, name: str, tokenizer: TextTokenizer, description: Mapping
+    config: FinetuningConfig, name: str, tokenizer: CachedTokenizer, description: Mapping
 ) -> Task:
     settings = dict(description)
     kind = settings.pop("kind")

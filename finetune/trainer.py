@@ -14,7 +14,6 @@ import tensorflow as tf
 from electra_tf import metrics
 from electra_tf.cast_kernels import CastKernels
 from electra_tf.checkpoints import CheckpointDirectory
-from electra_tf.errors import PreemptedError, UserError
 from electra_tf.optimizer import (
     WarmupPolynomialDecay,
     last_learning_rate,
@@ -26,6 +25,7 @@ from electra_tf.runtime import Runtime
 from electra_tf.strategies import distribute_batches
 from electra_tf.train_log import SilentLog, TrainLog
 from electra_tf.train_step import TrainingSteps
+from electra_tf.util.errors import PreemptedError, UserError
 from finetune.batches import (
     BatchPlan,
     FeatureTable,

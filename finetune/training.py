@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from electra_tf import runtime
-from electra_tf.errors import UserError
 from electra_tf.flops import finetuning_flops_per_step
 from electra_tf.folder_lock import only_trainer
 from electra_tf.runtime import Runtime, say_nothing
 from electra_tf.startup import distribution_lines
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.train_log import LOG_FILE
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.data import TRAIN, TaskData
 from finetune.plots import plot_confusion, plot_learning_curves
@@ -34,9 +36,7 @@ from finetune.runs import (
 from finetune.summary import DEGENERATE, DIVERGED, OK, TrialResult
 from finetune.task import PREDICT, Scores, SplitData, Task
 from finetune.task_builder import build_tasks
-from finetune.text_tokenizer import TextTokenizer
 from finetune.trainer import DivergedError, Trainer
-from pretrain_data.vocabulary import load_vocabulary
 
 Say = Callable[[str], None]
 
@@ -66,7 +66,7 @@ def _run(config: FinetuningConfig, machines: Runtime, say: Say) -> list[TrialRes
             f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has "
             f"{vocabulary.size} entries"
         )
-    tokenizer = TextTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
+    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     tasks = build_tasks(config, tokenizer)
     if config.do_train:
         find_checkpoint(config)

@@ -7,12 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, flags
 
-from electra_tf.errors import (
-    PreemptedError,
-    UserError,
-    WorkerLostError,
-    nearest_name_hint,
-)
+from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError, nearest_name_hint
 
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import flags
 
-from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.util.errors import UserError, nearest_name_hint
 
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 

@@ -7,7 +7,7 @@ import sys
 from absl import flags
 
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from flags import pretraining
 
 

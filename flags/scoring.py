@@ -5,8 +5,8 @@ import sys
 
 from absl import flags
 
-from electra_tf.errors import UserError
 from electra_tf.scoring.config import AUTO, METHODS, METRICS, WORD_ERRORS, ScoringConfig
+from electra_tf.util.errors import UserError
 from flags import pretraining
 
 

@@ -5,7 +5,7 @@ import sys
 
 from absl import flags
 
-from pretrain_data.vocabulary import MIN_VOCAB_SIZE, VocabularyBuildConfig
+from electra_tf.text.vocabulary import MIN_VOCAB_SIZE, VocabularyBuildConfig
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

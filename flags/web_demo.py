@@ -5,7 +5,7 @@ import sys
 
 from absl import flags
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from electra_tf.web_demo.config import DemoConfig
 
 

@@ -6,7 +6,7 @@ import pathlib
 import tarfile
 from collections.abc import Iterator
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data.corpus import COMPRESSION_RATIO, Block, read_blocks
 
 ARCHIVE_SUFFIX = ".xz"

@@ -13,7 +13,9 @@ import shlex
 from collections import Counter
 from collections.abc import Callable
 
-from electra_tf.errors import UserError
+from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.util.console import ProgressLine, format_seconds
+from electra_tf.util.errors import UserError
 from pretrain_data import manifest as manifest_lib
 from pretrain_data.archives import find_archives
 from pretrain_data.corpus import find_corpus
@@ -21,8 +23,6 @@ from pretrain_data.example_builder import MIN_SEQ_LENGTH
 from pretrain_data.output_dir import SHARD_PREFIX, TemporaryDir, check_output_dir, publish
 from pretrain_data.partition import Part, divide, shuffled
 from pretrain_data.processes import run_jobs
-from pretrain_data.progress import ProgressLine, format_seconds
-from pretrain_data.vocabulary import Vocabulary, load_vocabulary
 from pretrain_data.worker import Job, Result
 
 MAX_SEQ_LENGTH = 65536

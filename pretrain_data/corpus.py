@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 TEXT_SUFFIXES = (".txt", ".txt.gz")
 # A cautious guess, to weigh compressed files against plain ones.

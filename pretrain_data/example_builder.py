@@ -5,7 +5,7 @@ import random
 from array import array
 from collections.abc import Sequence
 
-from pretrain_data.vocabulary import Vocabulary
+from electra_tf.text.vocabulary import Vocabulary
 
 # randint(5, max_length) draws short targets, so nothing below is possible.
 MIN_SEQ_LENGTH = 5

@@ -6,7 +6,7 @@ import os
 import pathlib
 from collections.abc import Mapping
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 FILE_NAME = "pretrain_data.json"
 FORMAT_VERSION = 1

@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import tempfile
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data import manifest as manifest_lib
 
 SHARD_PREFIX = "pretrain_data.tfrecord"

@@ -6,8 +6,8 @@ import queue
 import signal
 from collections.abc import Iterator
 
-from electra_tf.errors import UserError
-from pretrain_data.progress import ProgressLine
+from electra_tf.util.console import ProgressLine
+from electra_tf.util.errors import UserError
 from pretrain_data.worker import Job, Result, Totals, WorkerError, run_job
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data.bad_records import scan_files
 from pretrain_data.record_format import Run, parse_records, records_of_run
 from pretrain_data.records import (

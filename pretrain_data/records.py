@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data import manifest as manifest_lib
 from pretrain_data.bad_records import content_problem, diagnose_bad_record, walk_records
 from pretrain_data.manifest import Manifest

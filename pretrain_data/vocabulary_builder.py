@@ -13,18 +13,18 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib
 
-from electra_tf.atomic_files import write_atomically
-from electra_tf.errors import UserError
-from pretrain_data.corpus import Corpus, find_corpus
-from pretrain_data.progress import ProgressLine, format_seconds
-from pretrain_data.tokenizer import Tokenizer, split_words
-from pretrain_data.vocabulary import (
+from electra_tf.text.tokenizer import Tokenizer, split_words
+from electra_tf.text.vocabulary import (
     MIN_VOCAB_SIZE,
     SPECIAL_TOKENS,
     Vocabulary,
     VocabularyBuildConfig,
     load_vocabulary,
 )
+from electra_tf.util.console import ProgressLine, format_seconds
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
+from pretrain_data.corpus import Corpus, find_corpus
 
 OUTPUT_FLAG = "--output-file"
 # Each character takes two entries, alone and as `##` continuation: a third of all at most.

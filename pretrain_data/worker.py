@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from electra_tf.errors import UserError
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.util.errors import UserError
+from electra_tf.util.tensorflow_import import import_tensorflow
 from pretrain_data.corpus import Block
 from pretrain_data.example_builder import Example, ExampleBuilder
 from pretrain_data.partition import Part
-from pretrain_data.quiet import import_tensorflow
-from pretrain_data.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from pretrain_data.corpus_tokenizer import CorpusTokenizer
+    from electra_tf.text.cached_tokenizer import CorpusTokenizer
     from pretrain_data.example_writer import ExampleWriter
 
 
@@ -82,9 +82,9 @@ def run_job(job: Job, report: Callable[[Totals], None]) -> Result:
     """
     # TensorFlow takes seconds to import; the parent process never needs it.
     import_tensorflow()
-    from pretrain_data.corpus_tokenizer import CorpusTokenizer
+    from electra_tf.text.cached_tokenizer import CorpusTokenizer
+    from electra_tf.text.tokenizer import Tokenizer
     from pretrain_data.example_writer import ExampleWriter
-    from pretrain_data.tokenizer import Tokenizer
 
     _use_one_thread_and_no_gpu()
     tokenizer = CorpusTokenizer(Tokenizer(job.vocabulary, job.do_lower_case, job.strip_accents))

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from pretrain_data.quiet import import_tensorflow
+from electra_tf.util.tensorflow_import import import_tensorflow
 from tests.reference.result import CheckResult, guarded
 
 VOCAB_FILE = pathlib.Path(__file__).parents[1] / "recipes/vocab/bert_uncased_vocab.txt"

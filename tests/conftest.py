@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from electra_tf.config import PretrainingConfig
-from pretrain_data.quiet import import_tensorflow
+from electra_tf.util.tensorflow_import import import_tensorflow
 
 import_tensorflow()
 

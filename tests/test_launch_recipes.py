@@ -10,7 +10,7 @@ import yaml
 from absl import flags as absl_flags
 
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import PreemptedError, WorkerLostError
+from electra_tf.util.errors import PreemptedError, WorkerLostError
 from flags import command_line, pretraining
 
 ROOT = pathlib.Path(__file__).parents[1]

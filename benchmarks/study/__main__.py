@@ -34,11 +34,11 @@ from benchmarks.study.variants import (
     flops_of,
     settings_of,
 )
-from electra_tf.atomic_files import write_atomically
-from electra_tf.errors import UserError
 from electra_tf.flops import Transformer
-from electra_tf.markdown import markdown_table
 from electra_tf.published_models import INFERENCE_LENGTH
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from flags import command_line
 
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", None, "Folder of the text.")

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Sequence
 
 from benchmarks.finetuning_runs import run_logged
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data.token_counts import count_tokens
 
 # Every fiftieth document is held out.

@@ -6,8 +6,8 @@ import html
 import pathlib
 from collections.abc import Sequence
 
-from electra_tf.atomic_files import write_atomically
-from electra_tf.markdown import markdown_table
+from electra_tf.util.console import markdown_table
+from electra_tf.util.files import write_atomically
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 from benchmarks.finetuning_runs import ONE_THREAD, Run, run_logged
 from benchmarks.study.models import Start, random_start
 from benchmarks.study.variants import Variant, checkpoint_steps, settings_of
-from electra_tf.errors import UserError
+from electra_tf.util.console import format_seconds
+from electra_tf.util.errors import UserError
 from finetune.config_defaults import RANDOM_INIT
-from pretrain_data.progress import format_seconds
 
 # Shares of the FLOPs at which checkpoints are fine-tuned.
 SHARES = (0.25, 0.5, 1.0)

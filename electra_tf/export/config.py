@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 SAVED_MODEL, LITERT, ONNX = FORMATS = ("saved_model", "litert", "onnx")
 # The shortest row that holds [CLS], a pair of tokens and its [SEP]s.

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf.checkpoints import VOCAB_FILE
 from electra_tf.export.servable import Servable
-from electra_tf.text_inputs import TextInputs
+from electra_tf.text.text_inputs import EncoderInputs
 
 DESCRIPTION_FILE = "description.json"
 
@@ -18,9 +18,11 @@ def trace_predict(servable: Servable) -> ConcreteFunction:
     """Returns the graph of `Servable.predict`, of int32 [batch, seq] inputs by their names."""
 
     def predict(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-        return servable.predict(TextInputs(**features))
+        return servable.predict(EncoderInputs(**features))
 
-    specs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in TextInputs._fields}
+    specs = {
+        name: tf.TensorSpec([None, None], tf.int32, name) for name in EncoderInputs._fields
+    }
     with servable.tracing():
         return tf.function(predict, autograph=False).get_concrete_function(**specs)
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from electra_tf.export.ids_format import trace_predict, write_description
 from electra_tf.export.saved_model import save_signatures
 from electra_tf.export.servable import TEXT_SIGNATURE, Servable
-from pretrain_data.quiet import no_native_messages
+from electra_tf.util.tensorflow_import import suppress_native_stderr
 
 FLOAT32_FILE, INT8_FILE = "model_float32.tflite", "model_int8.tflite"
 
@@ -29,7 +29,7 @@ def write_litert(servable: Servable, directory: pathlib.Path) -> None:
         directory: exists.
     """
     function = trace_predict(servable)
-    with tempfile.TemporaryDirectory() as folder, no_native_messages():
+    with tempfile.TemporaryDirectory() as folder, suppress_native_stderr():
         save_signatures({TEXT_SIGNATURE: function}, pathlib.Path(folder))
         for name, optimizations in (
             (FLOAT32_FILE, []),

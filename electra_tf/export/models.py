@@ -10,13 +10,13 @@ from electra_tf.checkpoints import VOCAB_FILE
 from electra_tf.config import PretrainingConfig, discriminator_config
 from electra_tf.description import CONFIG_FILE, load_description
 from electra_tf.distribution import on_one_device
-from electra_tf.errors import UserError, nearest_name_hint
 from electra_tf.export import pretrained
 from electra_tf.export.config import ExportConfig
 from electra_tf.export.servable import Servable
 from electra_tf.strategies import create_strategy
-from pretrain_data.tokenizer import Tokenizer
-from pretrain_data.vocabulary import load_vocabulary
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.errors import UserError, nearest_name_hint
 
 
 def load_servable(config: ExportConfig, say: Callable[[str], None] = print) -> Servable:

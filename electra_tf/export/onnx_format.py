@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.errors import UserError
 from electra_tf.export.ids_format import trace_predict, write_description
 from electra_tf.export.servable import Servable
-from pretrain_data.quiet import no_native_messages
+from electra_tf.util.errors import UserError
+from electra_tf.util.tensorflow_import import suppress_native_stderr
 
 ONNX_FILE = "model.onnx"
 _OPSET = 18
@@ -40,7 +40,7 @@ def write_onnx(servable: Servable, directory: pathlib.Path) -> None:
         lambda *ids: concrete(**{s.name: x for s, x in zip(specs, ids, strict=True)}),
         autograph=False,
     )
-    with no_native_messages():
+    with suppress_native_stderr():
         model, _ = tf2onnx.convert.from_function(
             function,
             input_signature=specs,

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from electra_tf.encoder import Encoder
-from electra_tf.errors import UserError
 from electra_tf.export.servable import Outputs, Servable
 from electra_tf.pretrain_helpers import gather_positions
 from electra_tf.pretraining_model import PretrainingModel, get_token_logits
-from electra_tf.text_inputs import TextInputs, single_text_inputs, tokenize_with_masks
-from pretrain_data.tokenizer import Tokenizer
+from electra_tf.text.text_inputs import EncoderInputs, single_text_inputs, tokenize_with_masks
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.util.errors import UserError
 
 DISCRIMINATOR, GENERATOR, EMBEDDINGS = "discriminator", "generator", "embeddings"
 COMPONENTS = (DISCRIMINATOR, GENERATOR, EMBEDDINGS)
@@ -23,7 +23,7 @@ class _SingleText(Servable):
         ids = self.tokenizer.tokenize(texts["text"])
         return self.answer_tokens(single_text_inputs(self.vocabulary, ids, self.max_seq_length))
 
-    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
         return self._with_tokens(inputs, self.predict(inputs))
 
 
@@ -45,7 +45,7 @@ class DiscriminatorServable(_SingleText):
         super().__init__(tokenizer, max_seq_length, model.electra.linears)
         self._model = model
 
-    def predict(self, inputs: TextInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> Outputs:
         sequence = self._model.electra(*inputs).sequence_output
         probabilities = tf.sigmoid(self._model.discriminator_predictions(sequence))
         return {"replaced_probability": probabilities * tf.cast(inputs.input_mask, tf.float32)}
@@ -78,7 +78,7 @@ class GeneratorServable(_SingleText):
         self._model = model
         self._top_k = min(top_k, self.vocabulary.size)
 
-    def predict(self, inputs: TextInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> Outputs:
         """Returns `candidate_ids` int32 and `probabilities`, [batch, seq, top_k]."""
         sequence = self._model.generator(*inputs).sequence_output
         ids, probabilities = self._candidates(sequence)
@@ -88,7 +88,7 @@ class GeneratorServable(_SingleText):
         ids = tokenize_with_masks(self.tokenizer, texts["text"])
         return self.answer_tokens(single_text_inputs(self.vocabulary, ids, self.max_seq_length))
 
-    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
         sequence = self._model.generator(*inputs).sequence_output
         is_mask = (inputs.input_ids == self.vocabulary.mask_id) & (inputs.input_mask > 0)
         found = tf.ragged.boolean_mask(
@@ -132,7 +132,7 @@ class EmbeddingsServable(_SingleText):
         super().__init__(tokenizer, max_seq_length, encoder.linears)
         self._encoder = encoder
 
-    def predict(self, inputs: TextInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> Outputs:
         mask = tf.cast(inputs.input_mask, tf.float32)[..., None]
         tokens = tf.cast(self._encoder(*inputs).sequence_output, tf.float32) * mask
         counts = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)

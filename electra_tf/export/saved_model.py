@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf.export.servable import TEXT_SIGNATURE, TOKENS_SIGNATURE, Outputs, Servable
 from electra_tf.export.warmup import write_warmup_requests
-from electra_tf.text_inputs import TextInputs
+from electra_tf.text.text_inputs import EncoderInputs
 
 ConcreteFunction = tf.types.experimental.ConcreteFunction
 
@@ -50,14 +50,16 @@ def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
         return servable.answer_texts(texts)
 
     def answer_tokens(**features: tf.Tensor) -> Outputs:
-        inputs = TextInputs(**features)
+        inputs = EncoderInputs(**features)
         length = tf.shape(inputs.input_ids)[1]
         message = f"input_ids may hold {servable.max_seq_length} tokens at most"
         tf.debugging.assert_less_equal(length, servable.max_seq_length, message=message)
         return servable.answer_tokens(inputs)
 
     texts = {name: tf.TensorSpec([None], tf.string, name) for name in servable.text_names}
-    tokens = {name: tf.TensorSpec([None, None], tf.int32, name) for name in TextInputs._fields}
+    tokens = {
+        name: tf.TensorSpec([None, None], tf.int32, name) for name in EncoderInputs._fields
+    }
     with servable.tracing():
         return {
             TEXT_SIGNATURE: tf.function(answer_texts, autograph=False).get_concrete_function(

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from electra_tf.cast_kernels import CastKernels
 from electra_tf.fused import plain_operations
-from electra_tf.text_inputs import TextInputs, token_strings
-from pretrain_data.tokenizer import Tokenizer
+from electra_tf.text.text_inputs import EncoderInputs, token_strings
+from electra_tf.text.tokenizer import Tokenizer
 
 Outputs = dict[str, tf.Tensor]
 TEXT_SIGNATURE, TOKENS_SIGNATURE = "serving_default", "tokens"
@@ -44,7 +44,7 @@ class Servable(abc.ABC):
             yield
 
     @abc.abstractmethod
-    def predict(self, inputs: TextInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> Outputs:
         """Returns the numbers that the model puts out, for formats without strings.
 
         Args:
@@ -52,7 +52,7 @@ class Servable(abc.ABC):
         """
 
     @abc.abstractmethod
-    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
         """Returns what the signature "tokens" answers."""
 
     @abc.abstractmethod
@@ -72,7 +72,7 @@ class Servable(abc.ABC):
             "strip_accents": self.tokenizer.strip_accents,
         }
 
-    def _with_tokens(self, inputs: TextInputs, outputs: Outputs) -> Outputs:
+    def _with_tokens(self, inputs: EncoderInputs, outputs: Outputs) -> Outputs:
         """Adds the tokens of each row, their ids and their number."""
         return {
             "token_ids": inputs.input_ids,

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 from collections.abc import Iterator
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 
 def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:

@@ -11,7 +11,7 @@ import pathlib
 import tensorflow as tf
 
 from electra_tf.export.servable import TEXT_SIGNATURE, TOKENS_SIGNATURE, Servable
-from electra_tf.text_inputs import TextInputs
+from electra_tf.text.text_inputs import EncoderInputs
 
 FOLDER, FILE = "assets.extra", "tf_serving_warmup_requests"
 BATCH_SIZES = (1, 8)
@@ -49,6 +49,6 @@ def _requests(servable: Servable) -> list[tuple[str, dict[str, tf.Tensor]]]:
             texts = {name: [_WORD * length] * batch_size for name in servable.text_names}
             requests.append((TEXT_SIGNATURE, texts))
             ids = tf.fill([batch_size, length], servable.vocabulary.unk_id)
-            inputs = TextInputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
+            inputs = EncoderInputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
             requests.append((TOKENS_SIGNATURE, inputs._asdict()))
     return requests

@@ -4,10 +4,10 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
-from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import ModelCheckpoint
 from electra_tf.interop.formats import FORMATS, find_format
-from pretrain_data.vocabulary import load_vocabulary
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.errors import UserError
 
 FROM_FLAG = "--from"
 PADDING_TOKEN = "[unused_row_{}]"

@@ -2,12 +2,12 @@
 
 import os
 
-from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import CheckpointFormat, ModelCheckpoint
 from electra_tf.interop.huggingface import HuggingFaceFormat
 from electra_tf.interop.kerashub import KerasHubFormat
 from electra_tf.interop.own_format import OwnFormat
 from electra_tf.interop.tf1_format import Tf1Format
+from electra_tf.util.errors import UserError
 
 # In the order in which they are tried: the authors' files say least of themselves.
 FORMATS: dict[str, CheckpointFormat] = {

@@ -14,9 +14,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from electra_tf.atomic_files import write_atomically
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import (
     DISCRIMINATOR_HEAD,
     GENERATOR_EMBEDDINGS,
@@ -45,8 +43,9 @@ from electra_tf.interop.huggingface_names import (
     normalized_name,
     to_huggingface,
 )
-from electra_tf.interop.json_files import read_json, to_json
 from electra_tf.interop.pytorch_archive import read_pytorch_archive
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, to_json, write_atomically
 
 PRETRAINING_CLASS = "ElectraForPreTraining"
 MASKED_LM_CLASS = "ElectraForMaskedLM"

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import ModelDescription
-from electra_tf.interop.json_files import read_json, to_json
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, to_json
 
 CONFIG_FILE = "config.json"
 VOCAB_FILE = "vocab.txt"

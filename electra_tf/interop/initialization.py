@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-from electra_tf.errors import UserError
 from electra_tf.interop.formats import read_checkpoint
 from electra_tf.tf1_checkpoint import (
     ENCODER_SCOPE,
@@ -10,6 +9,7 @@ from electra_tf.tf1_checkpoint import (
     Tf1Variable,
     assign_arrays,
 )
+from electra_tf.util.errors import UserError
 
 
 def initialize_from_checkpoint(

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from electra_tf.atomic_files import write_atomically
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import ModelCheckpoint
 from electra_tf.interop.kerashub_config import (
     HIDDEN_ACT,
@@ -22,6 +20,8 @@ from electra_tf.interop.kerashub_config import (
     is_kerashub_folder,
     read_kerashub_description,
 )
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 
 ENCODER = "electra/"
 POOLER = "pooled_dense/"

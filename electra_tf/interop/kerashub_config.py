@@ -6,7 +6,7 @@ from typing import Any
 
 from electra_tf.encoder_config import EncoderConfig
 from electra_tf.interop.checkpoint import ModelDescription
-from electra_tf.interop.json_files import read_json
+from electra_tf.util.files import read_json
 
 CONFIG_FILE = "config.json"
 TOKENIZER_CONFIG_FILE = "tokenizer.json"

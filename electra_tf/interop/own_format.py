@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.atomic_files import write_atomically
 from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
 from electra_tf.description import CONFIG_FILE, Description, load_description
 from electra_tf.encoder_config import encoder_config
-from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import (
     TASK_SCOPE,
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
 )
-from electra_tf.interop.json_files import read_json
 from electra_tf.interop.own_hyperparameters import LABELS, own_hyperparameters
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, write_atomically
 
 if TYPE_CHECKING:
     import keras

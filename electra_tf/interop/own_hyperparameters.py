@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 from electra_tf.config import PretrainingConfig, generator_config
-from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import (
     GENERATOR_EMBEDDINGS,
     TASK_SCOPE,
@@ -12,6 +11,7 @@ from electra_tf.interop.checkpoint import (
     ModelCheckpoint,
     TaskDescription,
 )
+from electra_tf.util.errors import UserError
 
 LABELS = "labels"
 TASKS = "tasks"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 _STORAGES = {
     "DoubleStorage": np.float64,

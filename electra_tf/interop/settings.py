@@ -6,12 +6,12 @@ from typing import Any
 
 from electra_tf.description import load_description
 from electra_tf.encoder_config import encoder_settings
-from electra_tf.errors import UserError
 from electra_tf.interop import huggingface_config, kerashub_config
 from electra_tf.interop.formats import FORMATS, find_format
 from electra_tf.interop.huggingface import DISCRIMINATOR_FOLDER
 from electra_tf.interop.huggingface_config import is_huggingface_folder
 from electra_tf.interop.own_format import VOCAB_FILE
+from electra_tf.util.errors import UserError
 
 FLAG = "--init_checkpoint"
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.atomic_files import write_atomically
 from electra_tf.encoder_config import HEAD_SIZE, EncoderConfig
-from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import (
     GENERATOR_SCOPE,
     TASK_SCOPE,
@@ -24,8 +22,9 @@ from electra_tf.interop.checkpoint import (
     ModelDescription,
     TaskDescription,
 )
-from electra_tf.interop.json_files import read_json, to_json
 from electra_tf.interop.own_hyperparameters import LABELS, TASKS, own_hyperparameters
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, to_json, write_atomically
 
 VOCAB_FILE = "vocab.txt"
 DESCRIPTION_FILE = "electra_tf.json"

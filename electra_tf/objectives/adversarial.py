@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig, generator_config
-from electra_tf.errors import UserError
 from electra_tf.layers import Linear
 from electra_tf.objective import num_masked_tokens, num_real_tokens
 from electra_tf.objectives import electra
 from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs, gather_positions
 from electra_tf.pretraining_choices import MASKED_LM
+from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel

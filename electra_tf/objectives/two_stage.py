@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
-from electra_tf.errors import UserError
 from electra_tf.model_parts import ModelPart
 from electra_tf.objective import (
     Stage,
@@ -25,6 +24,7 @@ from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
 from electra_tf.plugins import parse_hparams
 from electra_tf.pretrain_helpers import PretrainInputs
 from electra_tf.pretraining_choices import MASKED_LM, SHARE_NONE
+from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel

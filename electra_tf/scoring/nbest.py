@@ -6,8 +6,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.errors import UserError
 from electra_tf.scoring.config import WORD_ERRORS
+from electra_tf.util.errors import UserError
 
 # Weights that are tried where references say which is best: 0 to 2.
 WEIGHTS = tuple(i / 20 for i in range(41))

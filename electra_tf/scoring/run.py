@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from electra_tf import training
-from electra_tf.atomic_files import write_atomically
-from electra_tf.errors import UserError
 from electra_tf.scoring.config import ScoringConfig
 from electra_tf.scoring.nbest import (
     NBestList,
@@ -20,7 +18,9 @@ from electra_tf.scoring.nbest import (
 )
 from electra_tf.scoring.pseudo_likelihood import Scorer, TextScore, create_scorer
 from electra_tf.strategies import create_strategy
-from pretrain_data.tokenizer import Tokenizer
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 
 _TOKENIZED_AT_ONCE = 1000
 HEADER = ("line", "pll", "tokens", "pll_per_token", "text")

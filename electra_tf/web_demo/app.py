@@ -7,7 +7,7 @@ from flask import Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from werkzeug.serving import make_server
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from electra_tf.web_demo.config import DemoConfig
 from electra_tf.web_demo.models import ExportedModel, TaskModel, TokenInspector
 

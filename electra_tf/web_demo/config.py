@@ -5,7 +5,7 @@ import ipaddress
 import pathlib
 from collections.abc import Mapping
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 LOOPBACK = "127.0.0.1"
 

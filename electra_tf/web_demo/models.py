@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 _NUM_ALTERNATIVES = 5
 # Rows of a batch in which one token each is masked.

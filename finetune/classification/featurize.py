@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.framing import truncated_lengths
 from finetune.classification.examples import InputExample
 from finetune.data_report import DataReport
 from finetune.features import INPUT_IDS, SEGMENT_IDS, Row
-from finetune.text_tokenizer import TextTokenizer
 
 TRUNCATED = "text truncated"
 
@@ -15,7 +16,7 @@ TRUNCATED = "text truncated"
 def text_rows(
     task_name: str,
     examples: Sequence[InputExample],
-    tokenizer: TextTokenizer,
+    tokenizer: CachedTokenizer,
     max_seq_length: int,
     report: DataReport,
 ) -> list[Row]:
@@ -44,18 +45,3 @@ def text_rows(
             }
         )
     return rows
-
-
-def truncated_lengths(length_a: int, length_b: int, room: int) -> tuple[int, int]:
-    """Returns how many tokens of two texts fit into `room`.
-
-    It is BERT's rule: tokens go one by one from the longer text, and from the second
-    where both are as long.
-    """
-    if length_a + length_b <= room:
-        return length_a, length_b
-    if length_b <= room // 2:
-        return room - length_b, length_b
-    if length_a <= (room + 1) // 2:
-        return length_a, room - length_a
-    return (room + 1) // 2, room // 2

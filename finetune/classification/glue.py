@@ -6,11 +6,11 @@
 import dataclasses
 import os
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
 from finetune.classification.labels import class_label, number_label
 from finetune.classification.task import ClassificationTask, RegressionTask
 from finetune.classification.tsv import TRAIN, TsvLayout, TsvSource
 from finetune.config import FinetuningConfig
-from finetune.text_tokenizer import TextTokenizer
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
@@ -98,7 +98,7 @@ GLUE_TASKS = tuple(_TASKS)
 
 
 def make_glue_task(
-    config: FinetuningConfig, name: str, tokenizer: TextTokenizer
+    config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
 ) -> ClassificationTask | RegressionTask:
     """Returns a task of `GLUE_TASKS`."""
     task = _TASKS[name]

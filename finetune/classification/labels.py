@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from electra_tf.errors import nearest_name_hint
+from electra_tf.util.errors import nearest_name_hint
 from finetune.classification.examples import Label
 
 # Returns the label of a text, or raises ValueError with what is wrong.

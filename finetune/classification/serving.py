@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from electra_tf.export.servable import Outputs
-from electra_tf.text_inputs import TextInputs, pair_inputs, single_text_inputs
+from electra_tf.text.text_inputs import EncoderInputs, pair_inputs, single_text_inputs
 from finetune.classification.task import (
     ClassificationTask,
     MultilabelTask,
@@ -27,7 +27,7 @@ class _TextServable(TaskServable[TextTask]):
         to_inputs = pair_inputs if len(tokens) == 2 else single_text_inputs
         return self.answer_tokens(to_inputs(self.vocabulary, *tokens, self.max_seq_length))
 
-    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
         return self.predict(inputs)
 
 
@@ -45,10 +45,10 @@ class _LabelServable(_TextServable):
 class ClassificationServable(_LabelServable):
     """Answers `label` string [batch], and `labels` and `scores` (softmax) [batch, classes]."""
 
-    def predict(self, inputs: TextInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> Outputs:
         return {"scores": tf.nn.softmax(self._head_outputs(inputs)["logits"])}
 
-    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
         outputs = self.predict(inputs)
         best = tf.argmax(outputs["scores"], axis=-1)
         return {
@@ -64,10 +64,10 @@ class MultilabelServable(_LabelServable):
     padded with "", and `num_predicted` int32 [batch] counts them.
     """
 
-    def predict(self, inputs: TextInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> Outputs:
         return {"scores": tf.sigmoid(self._head_outputs(inputs)["logits"])}
 
-    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
         outputs = self._with_labels(self.predict(inputs))
         chosen = tf.ragged.boolean_mask(outputs["labels"], outputs["scores"] > 0.5)
         return {
@@ -82,7 +82,7 @@ class RegressionServable(_TextServable):
 
     task: RegressionTask
 
-    def predict(self, inputs: TextInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> Outputs:
         scaled = self._head_outputs(inputs)["predictions"]
         low, high = self.task.min_label, self.task.max_label
         return {"score": low + scaled * (high - low)}

@@ -12,7 +12,8 @@ import keras
 import numpy as np
 
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError
 from finetune.classification import scorers
 from finetune.classification.examples import InputExample
 from finetune.classification.featurize import text_rows
@@ -22,7 +23,6 @@ from finetune.data_report import DataReport
 from finetune.features import FeatureSpec, Row
 from finetune.source_task import ExampleSource, SourceTask
 from finetune.task import Outputs, Scores, SplitData
-from finetune.text_tokenizer import TextTokenizer
 
 
 class TextTask(SourceTask, abc.ABC):
@@ -43,7 +43,7 @@ class TextTask(SourceTask, abc.ABC):
         self,
         config: FinetuningConfig,
         name: str,
-        tokenizer: TextTokenizer,
+        tokenizer: CachedTokenizer,
         source: ExampleSource,
         *,
         main_metric: str | None = None,
@@ -119,7 +119,7 @@ class ClassificationTask(TextTask):
         self,
         config: FinetuningConfig,
         name: str,
-        tokenizer: TextTokenizer,
+        tokenizer: CachedTokenizer,
         source: ExampleSource,
         *,
         labels: Sequence[str],
@@ -199,7 +199,7 @@ class RegressionTask(TextTask):
         self,
         config: FinetuningConfig,
         name: str,
-        tokenizer: TextTokenizer,
+        tokenizer: CachedTokenizer,
         source: ExampleSource,
         *,
         min_label: float,
@@ -270,7 +270,7 @@ class MultilabelTask(TextTask):
         self,
         config: FinetuningConfig,
         name: str,
-        tokenizer: TextTokenizer,
+        tokenizer: CachedTokenizer,
         source: ExampleSource,
         *,
         labels: Sequence[str],

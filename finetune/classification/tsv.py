@@ -4,7 +4,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.classification.examples import InputExample, Label
 from finetune.classification.labels import LabelParser
 from finetune.data_report import DataReport

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.custom.spec import TaskSpec
 from finetune.folds import hold_out

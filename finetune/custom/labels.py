@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.custom.spec import TaskSpec
 
 

@@ -4,7 +4,8 @@ import dataclasses
 import functools
 from typing import Any
 
-from electra_tf.errors import UserError
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.custom.files import DEV, HELD_OUT, TRAIN, TaskFiles
 from finetune.custom.spec import TaskSpec
@@ -14,7 +15,6 @@ from finetune.qa.readers import MRQA_SUFFIXES, read_questions
 from finetune.qa.task import QATask
 from finetune.record import Record
 from finetune.task import Outputs, Scores, SplitData
-from finetune.text_tokenizer import TextTokenizer
 
 
 class OwnQATask(QATask):
@@ -31,7 +31,7 @@ class OwnQATask(QATask):
     """
 
     def __init__(
-        self, config: FinetuningConfig, spec: TaskSpec, tokenizer: TextTokenizer
+        self, config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
     ) -> None:
         self._spec = spec
         self._own_files = TaskFiles(spec, config)

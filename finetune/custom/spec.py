@@ -4,7 +4,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 KINDS = ("classification", "multilabel", "regression", "tagging", "qa")
 TEXT_KINDS = ("classification", "multilabel", "regression")

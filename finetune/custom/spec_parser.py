@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config import FinetuningConfig
 from finetune.custom.spec import FORMATS, KINDS, LEVELS, TEXT_KINDS, TaskSpec, known_metrics
 

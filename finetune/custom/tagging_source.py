@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Sequence
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.custom.files import TRAIN
 from finetune.custom.labels import Labels, refuse_single_label
 from finetune.custom.source import OwnSource

@@ -1,6 +1,7 @@
 """Tasks made of a user's specification."""
 
-from electra_tf.errors import UserError
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError
 from finetune.classification.task import ClassificationTask, MultilabelTask, RegressionTask
 from finetune.config import FinetuningConfig
 from finetune.custom.qa import OwnQATask
@@ -9,11 +10,10 @@ from finetune.custom.tagging_source import OwnTaggingSource
 from finetune.custom.text_source import TextSource
 from finetune.tagging.task import TaggingTask
 from finetune.task import Task
-from finetune.text_tokenizer import TextTokenizer
 
 
 def make_custom_task(
-    config: FinetuningConfig, spec: TaskSpec, tokenizer: TextTokenizer
+    config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> Task:
     """Returns the task that a specification describes.
 
@@ -38,7 +38,7 @@ def make_custom_task(
     return task
 
 
-def _make(config: FinetuningConfig, spec: TaskSpec, tokenizer: TextTokenizer) -> Task:
+def _make(config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer) -> Task:
     if spec.kind == "qa":
         return OwnQATask(config, spec, tokenizer)
     given = (config, spec.name, tokenizer)

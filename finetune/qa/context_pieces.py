@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pretrain_data.tokenizer import Tokenizer, split_words
+from electra_tf.text.tokenizer import Tokenizer, split_words
 
 # What separates the words of a context; see `finetune.qa.examples`.
 _SEPARATORS = " \t\r\n\u202f"

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.errors import UserError
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.features import INPUT_IDS, SEGMENT_IDS, FeatureSpec, Row
 from finetune.qa.examples import Context, QAExample
-from finetune.text_tokenizer import TextTokenizer
 
 # Ids of the windows of an example follow each other; examples are that far apart.
 EIDS_PER_EXAMPLE = 1000
@@ -52,7 +52,7 @@ class Window(NamedTuple):
 class QAFeaturizer:
     """Turns questions and contexts into the rows of one task."""
 
-    def __init__(self, config: FinetuningConfig, name: str, tokenizer: TextTokenizer) -> None:
+    def __init__(self, config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> None:
         self._config = config
         self._name = name
         self._tokenizer = tokenizer

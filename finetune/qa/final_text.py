@@ -6,8 +6,8 @@ without the punctuation that clings to its words.
 
 from collections.abc import Iterable, Sequence
 
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.tokenizer import split_words
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.tokenizer import split_words
 
 _WORDS_PER_CALL = 100_000
 
@@ -19,7 +19,7 @@ class FinalText:
         tokenizer: of the model; its way of splitting words is used.
     """
 
-    def __init__(self, tokenizer: TextTokenizer) -> None:
+    def __init__(self, tokenizer: CachedTokenizer) -> None:
         self._tokenizer = tokenizer.tokenizer
         self._tokens_of: dict[str, tuple[str, ...]] = {}
 

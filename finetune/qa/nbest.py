@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
 from finetune.config import FinetuningConfig
 from finetune.features import INPUT_IDS, Row
 from finetune.qa.examples import QAExample
 from finetune.qa.featurize import Window
 from finetune.qa.final_text import FinalText, join_pieces
-from finetune.text_tokenizer import TextTokenizer
 
 # Null odds of a context without tokens, as in the authors' code.
 CERTAINLY_NULL = 1_000_000.0
@@ -67,7 +67,7 @@ class NBestDecoder:
         v2: whether questions may have no answer.
     """
 
-    def __init__(self, config: FinetuningConfig, tokenizer: TextTokenizer, v2: bool) -> None:
+    def __init__(self, config: FinetuningConfig, tokenizer: CachedTokenizer, v2: bool) -> None:
         self._config = config
         self._tokenizer = tokenizer
         self._v2 = v2

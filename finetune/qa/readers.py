@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.qa.examples import Context, ExampleBuilder, GivenAnswer
 
 MRQA_SUFFIXES = (".jsonl", ".jsonl.gz")

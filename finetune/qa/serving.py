@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.errors import UserError
 from electra_tf.export.servable import Outputs
-from electra_tf.text_inputs import TextInputs, cut_rows, padded_inputs
+from electra_tf.text.text_inputs import EncoderInputs, pad_segments, truncate_rows
+from electra_tf.util.errors import UserError
 from finetune.model import FinetuningModel
 from finetune.qa.context_pieces import ContextPieces, context_pieces
 from finetune.qa.featurize import LENGTH_WEIGHT, NUM_SPECIAL_TOKENS
@@ -28,7 +28,7 @@ class _Windows(NamedTuple):
     and `length` the number of its pieces; `is_max_context` bool [windows, pieces].
     """
 
-    inputs: TextInputs
+    inputs: EncoderInputs
     rows: tf.Tensor
     first_token: tf.Tensor
     first_piece: tf.Tensor
@@ -73,11 +73,11 @@ class QAServable(TaskServable[QATask]):
                 "the model's run)"
             )
 
-    def predict(self, inputs: TextInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> Outputs:
         """Returns the outputs of `finetune.qa.head.QAHead`."""
         return self._head_outputs(inputs)
 
-    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
         """Answers `start_position` and `end_position` (inclusive; -1 for none), `score`."""
         outputs = self.predict(inputs)
         in_context = inputs.segment_ids * inputs.input_mask
@@ -140,7 +140,7 @@ class QAServable(TaskServable[QATask]):
         question = self.tokenizer.tokenize(questions)
         question_length = tf.cast(question.row_lengths(), tf.int32)
         question_length = tf.minimum(question_length, config.max_query_length)
-        question = cut_rows(question, question_length)
+        question = truncate_rows(question, question_length)
         room = self.max_seq_length - question_length - NUM_SPECIAL_TOKENS
         step = tf.minimum(room, config.doc_stride)
         count = pieces.splits[1:] - pieces.splits[:-1]
@@ -157,7 +157,7 @@ class QAServable(TaskServable[QATask]):
         sep = tf.fill([rows, 1], vocabulary.sep_id)
         ids = shown.with_values(tf.gather(pieces.ids, shown.values))
         return _Windows(
-            inputs=padded_inputs(
+            inputs=pad_segments(
                 tf.concat([cls, tf.gather(question, example), sep], axis=1),
                 tf.concat([ids, sep], axis=1),
             ),
@@ -168,7 +168,7 @@ class QAServable(TaskServable[QATask]):
             is_max_context=_is_max_context(shown, tf.size(pieces.ids)),
         )
 
-    def _predict_in_parts(self, inputs: TextInputs) -> Outputs:
+    def _predict_in_parts(self, inputs: EncoderInputs) -> Outputs:
         """Is `predict`, a few windows at a time."""
         rows = tf.shape(inputs.input_ids)[0]
         num_parts = (rows + _WINDOWS_AT_ONCE - 1) // _WINDOWS_AT_ONCE
@@ -179,7 +179,7 @@ class QAServable(TaskServable[QATask]):
             for x in inputs
         )
         predict = tf.function(
-            lambda *part: self.predict(TextInputs(*part)), autograph=False
+            lambda *part: self.predict(EncoderInputs(*part)), autograph=False
         ).get_concrete_function(*[tf.TensorSpec([None, None], tf.int32)] * len(inputs))
         signature = {
             name: tf.TensorSpec(value.shape, value.dtype)

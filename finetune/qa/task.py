@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from electra_tf.atomic_files import write_atomically
-from electra_tf.errors import UserError
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.features import FeatureSpec, Row
@@ -19,7 +20,6 @@ from finetune.qa.nbest import Decoded, NBestDecoder
 from finetune.qa.readers import read_questions
 from finetune.qa.squad_metrics import squad_v1_metrics, squad_v2_metrics
 from finetune.task import Outputs, Scores, SplitData, Task
-from finetune.text_tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
     from electra_tf.encoder_config import EncoderConfig
@@ -45,7 +45,7 @@ class QATask(Task):
         self,
         config: FinetuningConfig,
         name: str,
-        tokenizer: TextTokenizer,
+        tokenizer: CachedTokenizer,
         *,
         v2: bool,
         files: Mapping[str, str],

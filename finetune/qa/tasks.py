@@ -3,13 +3,13 @@
 import os
 from collections.abc import Sequence
 
-from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config import FinetuningConfig
 from finetune.config_defaults import QA_TASKS
 from finetune.qa.readers import MRQA_SUFFIXES
 from finetune.qa.task import QATask
 from finetune.task import PREDICT
-from finetune.text_tokenizer import TextTokenizer
 
 SPLITS = ("train", "dev", "test")
 # The other tasks have files in the layout of MRQA.
@@ -18,7 +18,7 @@ SQUAD_TASKS = ("squad", "squadv1")
 SQUAD_V2 = "squad"
 
 
-def make_qa_task(config: FinetuningConfig, name: str, tokenizer: TextTokenizer) -> QATask:
+def make_qa_task(config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> QATask:
     """Returns one of `finetune.config_defaults.QA_TASKS`.
 
     The files of squad and squadv1 are RAW/<task>/<split>.json, those of the other tasks

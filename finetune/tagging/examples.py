@@ -4,7 +4,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.data_report import DataReport
 from finetune.record_readers import Record, read_records
 from finetune.tagging.spans import BIOES, is_tag, span_tags, tag_spans

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import CLS, SEP
 from finetune.data_report import DataReport
 from finetune.features import INPUT_IDS, SEGMENT_IDS, Row
 from finetune.tagging.examples import TaggingExample
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.vocabulary import CLS, SEP
 
 CUT_WORDS = "sentence with words beyond max_seq_length"
 NO_PIECES = "word without visible characters, read as [UNK]"
@@ -19,7 +19,7 @@ def tagging_rows(
     task_name: str,
     examples: Sequence[TaggingExample],
     label_ids: Sequence[Sequence[int]],
-    tokenizer: TextTokenizer,
+    tokenizer: CachedTokenizer,
     max_seq_length: int,
     report: DataReport,
     *,
@@ -66,7 +66,7 @@ def tagging_rows(
 def _ids(
     example: TaggingExample,
     pieces: Sequence[np.ndarray],
-    tokenizer: TextTokenizer,
+    tokenizer: CachedTokenizer,
     max_seq_length: int,
     report: DataReport,
 ) -> tuple[list[int], list[int]]:
@@ -87,7 +87,7 @@ def _ids(
 def _authors_ids(
     words: Sequence[str],
     pieces: Sequence[np.ndarray],
-    tokenizer: TextTokenizer,
+    tokenizer: CachedTokenizer,
     max_seq_length: int,
 ) -> tuple[list[int], list[int]]:
     vocabulary = tokenizer.vocabulary

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from electra_tf.export.servable import Outputs
-from electra_tf.text_inputs import TextInputs, padded_inputs
+from electra_tf.text.text_inputs import EncoderInputs, pad_segments
 from finetune.model import FinetuningModel
 from finetune.serving import TaskServable
 from finetune.tagging.examples import SPAN
@@ -29,13 +29,13 @@ class TaggingServable(TaskServable[TaggingTask]):
         super().__init__(model, task, max_seq_length)
         self._bio_tags = _bio_tags(task.labels) if task.level == SPAN else None
 
-    def predict(self, inputs: TextInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> Outputs:
         """Returns `scores` float32 [batch, seq, tags]: the softmax at every token."""
         positions = tf.range(tf.shape(inputs.input_ids)[1])
         positions = tf.broadcast_to(positions, tf.shape(inputs.input_ids))
         return {"scores": self._scores(inputs, positions)}
 
-    def answer_tokens(self, inputs: TextInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
         scores = self.predict(inputs)["scores"]
         tags = tf.gather(tf.constant(self.task.labels), tf.argmax(scores, axis=-1))
         is_token = inputs.input_mask > 0
@@ -62,7 +62,7 @@ class TaggingServable(TaskServable[TaggingTask]):
             "num_words": tf.cast(words.row_lengths(), tf.int32),
         }
 
-    def _scores(self, inputs: TextInputs, positions: tf.Tensor) -> tf.Tensor:
+    def _scores(self, inputs: EncoderInputs, positions: tf.Tensor) -> tf.Tensor:
         name = self.task.name
         features = {
             f"{name}_labeled_positions": positions,
@@ -72,7 +72,7 @@ class TaggingServable(TaskServable[TaggingTask]):
         outputs = self._head_outputs(inputs, features)
         return tf.nn.softmax(outputs["logits"])
 
-    def _word_inputs(self, words: tf.RaggedTensor) -> tuple[TextInputs, tf.RaggedTensor]:
+    def _word_inputs(self, words: tf.RaggedTensor) -> tuple[EncoderInputs, tf.RaggedTensor]:
         """Returns inputs, and the position of the first piece of each word that fits."""
         vocabulary = self.vocabulary
         pieces = self.tokenizer.tokenize(words.values)  # (all words, pieces)
@@ -98,7 +98,7 @@ class TaggingServable(TaskServable[TaggingTask]):
             ],
             axis=1,
         )
-        return padded_inputs(tf.RaggedTensor.from_tensor(first), second), starts
+        return pad_segments(tf.RaggedTensor.from_tensor(first), second), starts
 
     def _tags(self, labels: tf.Tensor) -> tf.Tensor:
         """Returns the tags of label ids [batch, words]."""

@@ -12,7 +12,8 @@ import keras
 import numpy as np
 
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError, nearest_name_hint
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.features import FeatureSpec, Row
@@ -23,7 +24,6 @@ from finetune.tagging.head import TaggingHead
 from finetune.tagging.scorer import span_metrics, token_accuracy
 from finetune.tagging.spans import BIO, OUTSIDE, span_tags, tag_spans
 from finetune.task import Outputs, Scores, SplitData
-from finetune.text_tokenizer import TextTokenizer
 
 # Main metrics by level, the default first.
 METRICS = {"span": ("f1", "accuracy"), "token": ("accuracy",)}
@@ -49,7 +49,7 @@ class TaggingTask(SourceTask):
         self,
         config: FinetuningConfig,
         name: str,
-        tokenizer: TextTokenizer,
+        tokenizer: CachedTokenizer,
         source: ExampleSource,
         *,
         labels: Sequence[str],

@@ -6,10 +6,10 @@ Files are `RAW_DATA_DIR/<task>/{train,dev,test}.txt`, laid out as those of CoNLL
 import os
 from typing import NamedTuple
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
 from finetune.config import FinetuningConfig
 from finetune.tagging.examples import SPAN, TOKEN, ConllSource, collect_labels
 from finetune.tagging.task import TaggingTask
-from finetune.text_tokenizer import TextTokenizer
 
 
 class _Layout(NamedTuple):
@@ -29,7 +29,7 @@ TAGGING_TASKS = tuple(_TASKS)
 
 
 def make_tagging_task(
-    config: FinetuningConfig, name: str, tokenizer: TextTokenizer
+    config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
 ) -> TaggingTask:
     """Returns a task of `TAGGING_TASKS`; its labels are those of all its files.
 

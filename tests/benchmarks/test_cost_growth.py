@@ -11,7 +11,7 @@ import pytest
 from benchmarks import worker_processes
 from benchmarks.cost_plots import plot_growth
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data.records import find_checked_record_files
 
 REPOSITORY = pathlib.Path(__file__).parents[2]

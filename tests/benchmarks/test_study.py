@@ -21,7 +21,7 @@ from benchmarks.study.variants import (
     flops_of,
     settings_of,
 )
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 
 def create(**given) -> PretrainingConfig:

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from electra_tf import training
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import PreemptedError, UserError, WorkerLostError
 from electra_tf.train_step import TrainingSteps
+from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 from tests import processes
 from tests.conftest import tiny_settings
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 from electra_tf.cluster import Cluster, cluster_of_environment, find_cluster
 from electra_tf.config import PretrainingConfig
 from electra_tf.distribution import check_batch_size
-from electra_tf.errors import UserError
 from electra_tf.strategies import create_strategy
+from electra_tf.util.errors import UserError
 
 TWO = ("a:1", "b:2")
 

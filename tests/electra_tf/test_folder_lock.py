@@ -5,8 +5,8 @@ import types
 
 import pytest
 
-from electra_tf.errors import UserError
 from electra_tf.folder_lock import only_trainer
+from electra_tf.util.errors import UserError
 
 CHIEF, OTHER = types.SimpleNamespace(is_chief=True), types.SimpleNamespace(is_chief=False)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.errors import UserError
 from electra_tf.gradient_accumulation import sum_over_parts
+from electra_tf.util.errors import UserError
 
 
 def contribution(part, index):

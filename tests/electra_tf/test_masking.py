@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import random_bits
-from electra_tf.errors import UserError
 from electra_tf.masking.span import SpanMasking, SpanMaskingHparams
 from electra_tf.masking.strategic import StrategicMasking, StrategicMaskingHparams
 from electra_tf.masking.whole_word import WholeWordMasking
 from electra_tf.masking_strategy import NoHparams, create_strategy
 from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds, mask
 from electra_tf.token_facts import TokenFacts
+from electra_tf.util.errors import UserError
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
 # Ids 5 to 14 begin words, 15 to 19 continue them.

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.errors import UserError
 from electra_tf.objectives.adversarial import policy_losses
 from electra_tf.objectives.all_tokens_mlm import copy_loss
 from electra_tf.optimizer import create_optimizer
@@ -17,6 +16,7 @@ from electra_tf.pretraining_choices import OBJECTIVES
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.span_boundary import run_boundaries
 from electra_tf.token_facts import TokenFacts
+from electra_tf.util.errors import UserError
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 
 FACTS = TokenFacts(np.zeros(40, bool), np.arange(40, dtype=np.int64))

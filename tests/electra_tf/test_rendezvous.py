@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from electra_tf.cluster import Cluster
-from electra_tf.errors import UserError, WorkerLostError
 from electra_tf.rendezvous import meet
+from electra_tf.util.errors import UserError, WorkerLostError
 from tests.processes import free_ports
 
 

@@ -6,12 +6,12 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import replaced_tokens, training
-from electra_tf.errors import UserError
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.replaced_tokens import InspectedToken
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training import special_token_ids
-from pretrain_data.tokenizer import Tokenizer
-from pretrain_data.vocabulary import load_vocabulary
+from electra_tf.util.errors import UserError
 
 SENTENCE = [
     InspectedToken("the", "the", 0.1),

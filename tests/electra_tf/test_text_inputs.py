@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.text_inputs import pair_inputs, tokenize_with_masks
+from electra_tf.text.text_inputs import pair_inputs, tokenize_with_masks
 from finetune.classification.examples import InputExample
 from finetune.classification.featurize import text_rows
 from finetune.data_report import DataReport

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from electra_tf.config import PretrainingConfig, discriminator_config
 from electra_tf.encoder import Encoder
-from electra_tf.errors import UserError
 from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.tf1_checkpoint import (
@@ -19,6 +18,7 @@ from electra_tf.tf1_checkpoint import (
     load_tf1_variables,
     tf1_variables,
 )
+from electra_tf.util.errors import UserError
 
 REFERENCE_DIR = pathlib.Path(__file__).parents[1] / "data/reference/pretraining"
 CHECKPOINT = REFERENCE_DIR / "ckpt_default"

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import training
-from electra_tf.errors import UserError
 from electra_tf.folder_lock import only_trainer
 from electra_tf.objective import objective_class
+from electra_tf.util.errors import UserError
 from electra_tf.workers import Workers
 from tests.electra_tf.test_objectives import TWO_STAGE
 

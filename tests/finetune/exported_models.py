@@ -13,15 +13,15 @@ from electra_tf import runtime
 from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.description import load_description
 from electra_tf.export.models import known_fields
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.model import FinetuningModel
 from finetune.runs import TASKS, Run, run_hyperparameters
 from finetune.task import SplitData, Task
 from finetune.task_builder import restore_tasks
-from finetune.text_tokenizer import TextTokenizer
 from finetune.trainer import Trainer
-from pretrain_data.vocabulary import load_vocabulary
 from tests.conftest import SPECIAL_TOKENS
 
 WORDS = (
@@ -64,7 +64,7 @@ def write_finetuned(folder: pathlib.Path, descriptions: dict[str, dict], **setti
         embedding_size=8,
         **{"max_seq_length": 32, **settings},
     )
-    tokenizer = TextTokenizer(load_vocabulary(vocab_file))
+    tokenizer = CachedTokenizer(load_vocabulary(vocab_file))
     tasks = restore_tasks(config, tokenizer, descriptions)
     keras.utils.set_random_seed(3)
     model = FinetuningModel(config.encoder, tasks, config.precision)
@@ -98,7 +98,7 @@ class InProcess:
         saved = load_description(model_dir).hyperparameters
         config = FinetuningConfig(**known_fields(FinetuningConfig, saved))
         self.config = config
-        tokenizer = TextTokenizer(load_vocabulary(config.vocab_file))
+        tokenizer = CachedTokenizer(load_vocabulary(config.vocab_file))
         self.tasks = {t.name: t for t in restore_tasks(config, tokenizer, saved[TASKS])}
         self._trainer = Trainer(config, list(self.tasks.values()), runtime.create(config))
         self._trainer.restore(model_dir)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.errors import PreemptedError
 from electra_tf.train_step import TrainingSteps
+from electra_tf.util.errors import PreemptedError
 from finetune import training
 from finetune.config import FinetuningConfig
 from tests import processes

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.errors import UserError
 from electra_tf.export.config import ExportConfig
 from electra_tf.export.models import load_servable
 from electra_tf.export.run import run
-from electra_tf.text_inputs import TextInputs
+from electra_tf.text.text_inputs import EncoderInputs
+from electra_tf.util.errors import UserError
 from finetune.classification.examples import InputExample
 from finetune.qa.examples import Context, QAExample
 from finetune.tagging.examples import TaggingExample
@@ -225,7 +225,7 @@ def test_ids_get_the_answers_of_their_texts(model_dir):
     segments = [0] * (len(question) + 2) + [1] * (len(context) + 1)
     with servable.tracing():
         of_ids = servable.answer_tokens(
-            TextInputs(
+            EncoderInputs(
                 tf.constant([ids]), tf.ones([1, len(ids)], tf.int32), tf.constant([segments])
             )
         )

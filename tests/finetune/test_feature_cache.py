@@ -6,10 +6,10 @@ import pathlib
 import numpy as np
 import pytest
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from finetune.data import TaskData
 from finetune.task_builder import build_tasks
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.vocabulary import load_vocabulary
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def load(make_finetuning_config, finetuning_data, tmp_path):
     def load_split(**overrides):
         config = make_finetuning_config(raw_data_dir=str(raw), **overrides)
         vocabulary = load_vocabulary(config.vocab_file)
-        (task,) = build_tasks(config, TextTokenizer(vocabulary, config.do_lower_case))
+        (task,) = build_tasks(config, CachedTokenizer(vocabulary, config.do_lower_case))
         said = []
         data = TaskData(config, said.append).get(task, "train", is_training=True)
         return data, any("cached features" in line for line in said)

@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.folds import fold_indices, hold_out, stratification_labels
 
 

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.checkpoints import CheckpointDirectory
-from electra_tf.errors import UserError
 from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.pretrained import find_checkpoint, load_encoder
 

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.record import Record
 from finetune.record_readers import read_records
 

@@ -8,8 +8,8 @@ import statistics
 
 import pytest
 
-from electra_tf.errors import UserError
-from electra_tf.markdown import markdown_table
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
 from finetune.comparison import merge_tables
 from finetune.results import (
     format_markdown,

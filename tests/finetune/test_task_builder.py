@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.tagging.tasks import TAGGING_TASKS
 from finetune.task_builder import BUILT_IN_TASKS, build_tasks, own_specs
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.vocabulary import load_vocabulary
 
 OWN_FLAGS = ("kind", "files", "columns", "labels", "metric")
 
@@ -52,7 +52,7 @@ def with_flags(config, **own):
 def tokenizer(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nbad\n")
-    return TextTokenizer(load_vocabulary(path))
+    return CachedTokenizer(load_vocabulary(path))
 
 
 def test_tasks_come_in_the_order_of_their_names(make_config, tokenizer):

@@ -9,19 +9,19 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import runtime
-from electra_tf.errors import UserError
 from electra_tf.folder_lock import only_trainer
 from electra_tf.fused import plain_operations
 from electra_tf.outputs import Randomness
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.train_step import TrainingSteps
+from electra_tf.util.errors import UserError
 from electra_tf.workers import Workers
 from finetune import training
 from finetune.batches import FeatureTable
 from finetune.data import TaskData
 from finetune.task_builder import build_tasks
-from finetune.text_tokenizer import TextTokenizer
 from finetune.trainer import DivergedError, Trainer
-from pretrain_data.vocabulary import load_vocabulary
 
 
 def quiet(message: str) -> None:
@@ -149,7 +149,7 @@ def test_a_batch_trains_alike_whatever_it_is_padded_to(make_finetuning_config):
 
 
 def build(config):
-    tasks = build_tasks(config, TextTokenizer(load_vocabulary(config.vocab_file)))
+    tasks = build_tasks(config, CachedTokenizer(load_vocabulary(config.vocab_file)))
     return (
         Trainer(config, tasks, runtime.create(config), quiet),
         tasks,

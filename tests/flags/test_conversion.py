@@ -8,8 +8,8 @@ import sys
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.errors import UserError
 from electra_tf.interop.conversion import ConversionConfig
+from electra_tf.util.errors import UserError
 from flags import command_line, conversion
 
 ROOT = pathlib.Path(__file__).parents[2]

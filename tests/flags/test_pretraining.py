@@ -6,7 +6,7 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from flags import command_line, pretraining
 
 

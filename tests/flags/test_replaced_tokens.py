@@ -3,7 +3,7 @@
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from flags import command_line, replaced_tokens
 
 

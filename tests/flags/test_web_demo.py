@@ -7,7 +7,7 @@ import sys
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from flags import command_line, web_demo
 
 ROOT = pathlib.Path(__file__).parents[2]

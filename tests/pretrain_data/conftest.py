@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.util.tensorflow_import import import_tensorflow
 from pretrain_data.build import CorpusBuildConfig, build_pretraining_data
 from pretrain_data.manifest import Manifest
-from pretrain_data.quiet import import_tensorflow
-from pretrain_data.vocabulary import Vocabulary, load_vocabulary
 
 import_tensorflow()
 

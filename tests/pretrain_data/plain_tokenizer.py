@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Iterator
 
-from pretrain_data.vocabulary import Vocabulary
+from electra_tf.text.vocabulary import Vocabulary
 
 MAX_CODE_POINTS_PER_WORD = 200
 CJK_IDEOGRAPHS = (

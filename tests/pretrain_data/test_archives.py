@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data.archives import ArchivePart, find_archives
 from pretrain_data.build import CorpusBuildConfig, build_pretraining_data
 

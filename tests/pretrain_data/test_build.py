@@ -13,11 +13,11 @@ import time
 import pytest
 import tensorflow as tf
 
-from electra_tf.errors import UserError
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.console import ProgressLine, format_seconds
+from electra_tf.util.errors import UserError
 from pretrain_data import build as build_lib
 from pretrain_data.manifest import load_manifest, write_manifest
-from pretrain_data.progress import ProgressLine, format_seconds
-from pretrain_data.vocabulary import load_vocabulary
 from pretrain_data.worker import WorkerError
 from tests.pretrain_data.conftest import ROOT, corpus_text
 from tests.pretrain_data.plain_examples import plain_examples

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data import corpus as corpus_lib
 from pretrain_data.corpus import TextPart, find_corpus
 from pretrain_data.partition import divide, shuffled

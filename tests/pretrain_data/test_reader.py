@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
 from pretrain_data.reader import read_pretraining_records
 from pretrain_data.records import count_records, find_record_files

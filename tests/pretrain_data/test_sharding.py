@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from pretrain_data.sharding import BY_FILE, Shard
 from tests.pretrain_data.test_reader import (
     SHARDS,

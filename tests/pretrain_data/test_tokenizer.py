@@ -8,9 +8,9 @@ import unicodedata
 import pytest
 import tensorflow as tf
 
-from pretrain_data.corpus_tokenizer import CorpusTokenizer
-from pretrain_data.tokenizer import Tokenizer
-from pretrain_data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from electra_tf.text.cached_tokenizer import CorpusTokenizer
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.pretrain_data.plain_tokenizer import plain_tokenize
 
 MODES = [(True, True), (False, False), (True, False)]

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from electra_tf.errors import UserError
-from pretrain_data.vocabulary import load_vocabulary
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.errors import UserError
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 

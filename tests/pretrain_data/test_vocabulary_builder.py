@@ -6,15 +6,15 @@ import pathlib
 
 import pytest
 
-from electra_tf.errors import UserError
-from pretrain_data.corpus import find_corpus
-from pretrain_data.tokenizer import Tokenizer
-from pretrain_data.vocabulary import (
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import (
     SPECIAL_TOKENS,
     Vocabulary,
     VocabularyBuildConfig,
     load_vocabulary,
 )
+from electra_tf.util.errors import UserError
+from pretrain_data.corpus import find_corpus
 from pretrain_data.vocabulary_builder import build_vocabulary, count_words, learn_pieces
 
 NO_MESSAGES = {"say": lambda message: None}

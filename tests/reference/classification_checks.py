@@ -13,6 +13,8 @@ import tensorflow as tf
 from electra_tf.encoder import Encoder, EncoderOutput
 from electra_tf.encoder_config import EncoderConfig
 from electra_tf.optimizer import layer_factors
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.tf1_checkpoint import Tf1Variable, encoder_variables, load_tf1_variables
 from finetune.classification.examples import InputExample
 from finetune.classification.glue import GLUE_TASKS, make_glue_task
@@ -22,8 +24,6 @@ from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, Row
 from finetune.task import SplitData
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.vocabulary import load_vocabulary
 from tests.reference.result import CheckResult, Comparison, guarded
 
 TOLERANCE = 1e-5
@@ -56,9 +56,9 @@ def read_features(reference_dir: pathlib.Path) -> list[dict]:
 
 
 @functools.cache
-def text_tokenizer(vocab_file: pathlib.Path, do_lower_case: bool = True) -> TextTokenizer:
+def text_tokenizer(vocab_file: pathlib.Path, do_lower_case: bool = True) -> CachedTokenizer:
     """Returns the tokenizer of a vocabulary."""
-    return TextTokenizer(load_vocabulary(vocab_file), do_lower_case)
+    return CachedTokenizer(load_vocabulary(vocab_file), do_lower_case)
 
 
 def make_config(data_dir: pathlib.Path | str, **given) -> FinetuningConfig:

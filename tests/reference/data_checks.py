@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
+from electra_tf.text.cached_tokenizer import CorpusTokenizer
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from pretrain_data.corpus import TextPart
-from pretrain_data.corpus_tokenizer import CorpusTokenizer
 from pretrain_data.example_builder import Example, ExampleBuilder
 from pretrain_data.example_writer import ExampleSerializer
 from pretrain_data.record_format import FEATURES, parse_records
-from pretrain_data.tokenizer import Tokenizer
-from pretrain_data.vocabulary import load_vocabulary
 from pretrain_data.worker import build_examples
 from tests.reference.result import CheckResult
 

@@ -15,7 +15,7 @@ import random
 
 import tensorflow as tf
 
-from pretrain_data.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from tests.pretrain_data.plain_examples import plain_examples
 from tests.pretrain_data.plain_tokenizer import plain_tokenize
 

@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.config import PretrainingConfig
-from electra_tf.errors import UserError
 from electra_tf.outputs import FakeData, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import (
     PretrainInputs,
@@ -23,6 +22,7 @@ from electra_tf.pretrain_helpers import (
 )
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.tf1_checkpoint import load_tf1_checkpoint, tf1_variables
+from electra_tf.util.errors import UserError
 from tests.reference.compare_outputs import (
     TOLERANCE,
     Recorded,

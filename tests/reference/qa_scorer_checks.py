@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from finetune.data_report import DataReport
 from finetune.qa.final_text import FinalText
 from finetune.qa.squad_metrics import (
@@ -21,8 +23,6 @@ from finetune.qa.squad_metrics import (
 from finetune.qa.task import QATask
 from finetune.qa.tasks import SQUAD_V2
 from finetune.task import SplitData
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.vocabulary import load_vocabulary
 from tests.reference.compare_outputs import TOLERANCE
 from tests.reference.qa_settings import answerable, make_config, make_tokenizer
 from tests.reference.result import CheckResult, Comparison, guarded
@@ -84,7 +84,7 @@ def _check_final_text(recorded: dict, vocab_file: pathlib.Path) -> Iterator[Chec
     comparison = Comparison("final text")
     vocabulary = load_vocabulary(vocab_file)
     of_case = {
-        case: FinalText(TextTokenizer(vocabulary, do_lower_case=case))
+        case: FinalText(CachedTokenizer(vocabulary, do_lower_case=case))
         for case in {entry["do_lower_case"] for entry in recorded["final_text"]}
     }
     for entry in recorded["final_text"]:

@@ -4,9 +4,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from finetune.config import FinetuningConfig
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.vocabulary import load_vocabulary
 
 
 def make_config(recorded: Mapping[str, Any]) -> FinetuningConfig:
@@ -14,10 +14,10 @@ def make_config(recorded: Mapping[str, Any]) -> FinetuningConfig:
     return FinetuningConfig.create(**{"data_dir": "-", "model_name": "reference", **recorded})
 
 
-def make_tokenizer(vocab_file: pathlib.Path, config: FinetuningConfig) -> TextTokenizer:
+def make_tokenizer(vocab_file: pathlib.Path, config: FinetuningConfig) -> CachedTokenizer:
     """Returns the tokenizer of a configuration."""
     lower = True if config.do_lower_case is None else config.do_lower_case
-    return TextTokenizer(load_vocabulary(vocab_file), lower)
+    return CachedTokenizer(load_vocabulary(vocab_file), lower)
 
 
 def answerable(squad: dict) -> dict:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 import keras
 import numpy as np
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
 from finetune.data_report import DataReport
 from finetune.tagging.examples import ConllSource, TaggingExample
 from finetune.tagging.scorer import span_metrics, token_accuracy
 from finetune.tagging.spans import span_tags, tag_spans
 from finetune.tagging.task import TaggingTask
 from finetune.task import SplitData
-from finetune.text_tokenizer import TextTokenizer
 from tests.reference.classification_checks import (
     MAX_SEQ_LENGTH,
     TOLERANCE,
@@ -48,7 +48,7 @@ def check_tagging(
     yield from guarded("tagging head", lambda: check_head(reference_dir))
 
 
-class WordsAsTheyStand(TextTokenizer):
+class WordsAsTheyStand(CachedTokenizer):
     """Leaves CJK ideographs together, as the authors' code does in tagging alone."""
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:

@@ -11,7 +11,7 @@ from electra_tf.export.config import ExportConfig
 from electra_tf.export.litert import FLOAT32_FILE, INT8_FILE
 from electra_tf.export.models import load_servable
 from electra_tf.export.run import run
-from electra_tf.text_inputs import TextInputs
+from electra_tf.text.text_inputs import EncoderInputs
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +32,17 @@ def quiet(message: str) -> None:
     """Says nothing."""
 
 
-def answers(directory, file: str, inputs: TextInputs) -> np.ndarray:
+def answers(directory, file: str, inputs: EncoderInputs) -> np.ndarray:
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     runner = interpreter.Interpreter(str(directory / file)).get_signature_runner()
     features = {name: value.numpy() for name, value in inputs._asdict().items()}
     return runner(**features)["replaced_probability"]
 
 
-def example_inputs(shape: tuple[int, int]) -> TextInputs:
+def example_inputs(shape: tuple[int, int]) -> EncoderInputs:
     ids = tf.constant(np.random.default_rng(1).integers(5, 40, shape), tf.int32)
     mask = tf.sequence_mask(tf.range(shape[0]) + 3, shape[1], tf.int32)
-    return TextInputs(ids, mask, tf.zeros_like(ids))
+    return EncoderInputs(ids, mask, tf.zeros_like(ids))
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (3, 16)])

@@ -10,7 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf.export.config import ExportConfig
 from electra_tf.export.models import load_servable
-from electra_tf.text_inputs import single_text_inputs, tokenize_with_masks
+from electra_tf.text.text_inputs import single_text_inputs, tokenize_with_masks
 from tests.electra_tf.export.requests import Server
 
 TEXTS = ["w1 W2 w3", "", "w4 " * 40, "wörd w30 w31"]

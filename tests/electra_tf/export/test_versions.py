@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from electra_tf.errors import UserError
 from electra_tf.export.config import ExportConfig
 from electra_tf.export.run import run
 from electra_tf.export.versions import new_version, version_to_write
+from electra_tf.util.errors import UserError
 
 
 def test_the_next_free_version_is_taken(tmp_path):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from electra_tf.errors import UserError
 from electra_tf.interop.checkpoint import ModelCheckpoint, ModelDescription, TaskDescription
 from electra_tf.interop.formats import FORMATS
 from electra_tf.interop.own_hyperparameters import own_hyperparameters
+from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
     assert_same_arrays,

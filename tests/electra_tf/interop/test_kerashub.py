@@ -6,8 +6,8 @@ import keras_hub
 import numpy as np
 import pytest
 
-from electra_tf.errors import UserError
 from electra_tf.interop.formats import FORMATS
+from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
     assert_same_arrays,

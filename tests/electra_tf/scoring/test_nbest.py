@@ -2,7 +2,6 @@
 
 import pytest
 
-from electra_tf.errors import UserError
 from electra_tf.scoring.nbest import (
     Hypothesis,
     NBestList,
@@ -11,6 +10,7 @@ from electra_tf.scoring.nbest import (
     read_nbest_lists,
     tune_weight,
 )
+from electra_tf.util.errors import UserError
 
 LISTS = [
     NBestList(

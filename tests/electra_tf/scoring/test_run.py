@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from electra_tf import training
-from electra_tf.errors import UserError
 from electra_tf.scoring.config import ScoringConfig
 from electra_tf.scoring.run import run
+from electra_tf.util.errors import UserError
 from tests.electra_tf.test_training import quiet
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.classification.glue import GLUE_TASKS, make_glue_task
 from finetune.classification.tsv import EMPTY_TEXT, MALFORMED
 from finetune.data_report import DataReport

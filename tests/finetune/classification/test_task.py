@@ -3,7 +3,7 @@ import types
 import numpy as np
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.classification.examples import InputExample
 from finetune.classification.labels import class_label, label_set, number_label
 from finetune.classification.submissions import glue_submission

@@ -2,9 +2,9 @@
 
 import pathlib
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from finetune.config import FinetuningConfig
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.vocabulary import load_vocabulary
 from tests.conftest import SPECIAL_TOKENS
 
 WORDS = ("a", "b", "c", "d", "e", "f", "##x", "##y", *(f"filler{i}" for i in range(20)))
@@ -12,11 +12,11 @@ UNK, CLS, SEP = 1, 2, 3
 A, B, C, D, E, F, X, Y = range(5, 13)
 
 
-def make_tokenizer(folder: pathlib.Path) -> TextTokenizer:
+def make_tokenizer(folder: pathlib.Path) -> CachedTokenizer:
     """Returns a tokenizer of `WORDS`, whose ids are the constants of this module."""
     path = folder / "tiny_vocab.txt"
     path.write_text("\n".join((*SPECIAL_TOKENS, *WORDS)) + "\n")
-    return TextTokenizer(load_vocabulary(path))
+    return CachedTokenizer(load_vocabulary(path))
 
 
 def make_config(folder: pathlib.Path, **given) -> FinetuningConfig:

@@ -5,21 +5,21 @@ from collections.abc import Callable
 
 import pytest
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from finetune.config import FinetuningConfig
 from finetune.custom.spec_parser import load_specs
 from finetune.custom.task import make_custom_task
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.vocabulary import load_vocabulary
 
 WORDS = ("a", "b", "c", "d", "good", "bad", "who", "was", "here", "?", "me", "##s")
 
 
 @pytest.fixture
-def tokenizer(tmp_path) -> TextTokenizer:
+def tokenizer(tmp_path) -> CachedTokenizer:
     """A tokenizer of a dozen words."""
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]) + "\n")
-    return TextTokenizer(load_vocabulary(path))
+    return CachedTokenizer(load_vocabulary(path))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.custom.spec import known_metrics
 from finetune.data_report import DataReport
 from finetune.tagging.task import METRICS

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.custom.spec import known_metrics
 from finetune.custom.spec_parser import load_specs

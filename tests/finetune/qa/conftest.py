@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
 from finetune.config import FinetuningConfig
-from finetune.text_tokenizer import TextTokenizer
-from pretrain_data.vocabulary import load_vocabulary
 from tests.conftest import SPECIAL_TOKENS
 
 WORDS = (
@@ -18,10 +18,10 @@ WORDS = (
 
 
 @pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory) -> TextTokenizer:
+def tokenizer(tmp_path_factory) -> CachedTokenizer:
     path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     path.write_text("\n".join([*SPECIAL_TOKENS, *WORDS.split()]) + "\n")
-    return TextTokenizer(load_vocabulary(path))
+    return CachedTokenizer(load_vocabulary(path))
 
 
 @pytest.fixture

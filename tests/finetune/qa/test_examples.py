@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.data_report import DataReport
 from finetune.qa.examples import (
     NO_ANSWER,

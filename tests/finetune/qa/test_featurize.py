@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.data_report import DataReport
 from finetune.qa.examples import Context, ExampleBuilder, GivenAnswer
 from finetune.qa.featurize import QAFeaturizer

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.data_report import DataReport
 from finetune.qa.task import QATask, write_squad_outputs
 from finetune.qa.tasks import make_qa_task

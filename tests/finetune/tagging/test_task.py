@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.encoder_config import EncoderConfig
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 from finetune.data_report import DataReport
 from finetune.tagging.examples import ConllSource, TaggingExample, collect_labels
 from finetune.tagging.featurize import CUT_WORDS

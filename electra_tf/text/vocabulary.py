@@ -5,7 +5,7 @@ import hashlib
 import pathlib
 from collections.abc import Mapping
 
-from electra_tf.errors import UserError
+from electra_tf.util.errors import UserError
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEFAULT_FLAG = "--vocab-file"

@@ -1,7 +1,8 @@
-"""Progress of reading a corpus: one line on a terminal, now and then one in a log."""
+"""Progress, durations and Markdown tables on the console."""
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TextIO
 
 SECONDS_BETWEEN_LOG_LINES = 10.0
@@ -75,3 +76,13 @@ def format_seconds(seconds: float) -> str:
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int
+) -> str:
+    """Returns a Markdown table, the columns after the first `text_columns` flush right."""
+    alignment = ["---" if i < text_columns else "---:" for i in range(len(header))]
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
+    escaped.insert(1, alignment)
+    return "\n".join("| " + " | ".join(row) + " |" for row in escaped)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def no_native_messages() -> Iterator[None]:
+def suppress_native_stderr() -> Iterator[None]:
     """Drops what native code writes to standard error.
 
     TensorFlow's log level does not hold back what it logs before the logging is set up.
@@ -27,7 +27,7 @@ def no_native_messages() -> Iterator[None]:
 def import_tensorflow() -> None:
     """Loads TensorFlow and TensorFlow Text; a user's own log level wins."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with no_native_messages():
+    with suppress_native_stderr():
         import tensorflow
         import tensorflow_text  # noqa: F401
 

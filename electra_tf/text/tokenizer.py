@@ -17,8 +17,8 @@ takes 40 capitals that Unicode 14 added (see `_LATE_CAPITALS`) to be no letters.
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from electra_tf.errors import UserError
-from pretrain_data.vocabulary import UNK, Vocabulary
+from electra_tf.text.vocabulary import UNK, Vocabulary
+from electra_tf.util.errors import UserError
 
 MAX_CODE_POINTS_PER_WORD = 200
 

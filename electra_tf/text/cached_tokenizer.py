@@ -1,9 +1,13 @@
 """Tokenizes a corpus: the in-graph tokenizer behind a cache of words."""
 
 from array import array
+from collections.abc import Sequence
 from itertools import chain
 
-from pretrain_data.tokenizer import Tokenizer
+import numpy as np
+
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import Vocabulary
 
 # Type code of the arrays that hold ids: a C int.
 ID_TYPE = "i"
@@ -70,3 +74,30 @@ class CorpusTokenizer:
             (word, ids[start:end])
             for word, start, end in zip(new_words, ends, ends[1:], strict=False)
         )
+
+
+class CachedTokenizer:
+    """Tokenizes many texts at once, each word only once.
+
+    Attributes:
+        vocabulary: of the pre-trained model.
+        tokenizer: the in-graph tokenizer that exported models hold too.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, do_lower_case: bool = True, strip_accents: bool = True
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.tokenizer = Tokenizer(vocabulary, do_lower_case, strip_accents)
+        self._cached = CorpusTokenizer(self.tokenizer)
+
+    def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Returns the int32 ids of each text, without [CLS] and [SEP]."""
+        return [
+            np.frombuffer(ids, np.int32).copy() if len(ids) else np.zeros(0, np.int32)
+            for ids in self._cached.tokenize(list(texts))
+        ]
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Returns the token strings of ids."""
+        return [self.vocabulary.tokens[i] for i in ids]

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from pretrain_data.tokenizer import Tokenizer
-from pretrain_data.vocabulary import MASK, Vocabulary
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import MASK, Vocabulary
 
 
-class TextInputs(NamedTuple):
+class EncoderInputs(NamedTuple):
     """`input_ids`, `input_mask`, `segment_ids`, all int32 [batch, seq], padded with 0."""
 
     input_ids: tf.Tensor
@@ -18,7 +18,7 @@ class TextInputs(NamedTuple):
 
 def single_text_inputs(
     vocabulary: Vocabulary, tokens: tf.RaggedTensor, max_seq_length: int
-) -> TextInputs:
+) -> EncoderInputs:
     """Returns `[CLS] tokens [SEP]`, cut to `max_seq_length`, padded to the longest row.
 
     Args:
@@ -34,7 +34,7 @@ def pair_inputs(
     tokens_a: tf.RaggedTensor,
     tokens_b: tf.RaggedTensor,
     max_seq_length: int,
-) -> TextInputs:
+) -> EncoderInputs:
     """Returns `[CLS] a [SEP] b [SEP]`, where a `b` without tokens has no segment.
 
     Pairs that are too long lose tokens from the ends of their texts, one by one from the
@@ -51,7 +51,7 @@ def pair_inputs(
     first = tf.concat(
         [
             tf.fill([rows, 1], vocabulary.cls_id),
-            cut_rows(tokens_a, keep_a),
+            truncate_rows(tokens_a, keep_a),
             tf.fill([rows, 1], vocabulary.sep_id),
         ],
         axis=1,
@@ -59,16 +59,16 @@ def pair_inputs(
     separators = tf.RaggedTensor.from_row_lengths(
         tf.fill([tf.reduce_sum(has_b)], vocabulary.sep_id), has_b, validate=False
     )
-    second = tf.concat([cut_rows(tokens_b, keep_b), separators], axis=1)
-    return padded_inputs(first, second)
+    second = tf.concat([truncate_rows(tokens_b, keep_b), separators], axis=1)
+    return pad_segments(first, second)
 
 
-def padded_inputs(first: tf.RaggedTensor, second: tf.RaggedTensor) -> TextInputs:
+def pad_segments(first: tf.RaggedTensor, second: tf.RaggedTensor) -> EncoderInputs:
     """Returns rows of two segments, int32 ragged [batch, ids] each, as padded tensors."""
     first, second = (part.with_row_splits_dtype(tf.int64) for part in (first, second))
     ids = tf.concat([first, second], axis=1)
     segments = tf.concat([tf.zeros_like(first), tf.ones_like(second)], axis=1)
-    return TextInputs(ids.to_tensor(), tf.ones_like(ids).to_tensor(), segments.to_tensor())
+    return EncoderInputs(ids.to_tensor(), tf.ones_like(ids).to_tensor(), segments.to_tensor())
 
 
 def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -84,13 +84,13 @@ def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTens
     return ids[:, :-1]
 
 
-def token_strings(vocabulary: Vocabulary, inputs: TextInputs) -> tf.Tensor:
+def token_strings(vocabulary: Vocabulary, inputs: EncoderInputs) -> tf.Tensor:
     """Returns the tokens of inputs, string [batch, seq]; "" stands on padding."""
     tokens = tf.gather(tf.constant(vocabulary.tokens), inputs.input_ids)
     return tf.where(inputs.input_mask > 0, tokens, "")
 
 
-def cut_rows(rows: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
+def truncate_rows(rows: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
     """Returns the first `keep` (int32 [batch], no longer than the row) values of each row."""
     lengths = _lengths(rows)
     kept = tf.ragged.range(lengths).values < tf.repeat(keep, lengths)
