@@ -19,7 +19,7 @@ from flags import command_line, corpus
 
 def main() -> None:
     """Builds what the flags ask for."""
-    from pretrain_data.build import build_pretraining_data
+    from pretrain_data.build.dataset import build_pretraining_data
 
     build_pretraining_data(corpus.corpus_build_config())
 

@@ -22,7 +22,7 @@ def main() -> None:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
-    from pretrain_data.vocabulary_builder import build_vocabulary
+    from pretrain_data.build.vocabulary_builder import build_vocabulary
 
     build_vocabulary(config)
 

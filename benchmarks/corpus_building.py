@@ -148,7 +148,7 @@ def compare_processes(
 
 def build(corpus_dir: pathlib.Path, vocab_file: pathlib.Path) -> None:
     """Builds in this process, into a directory that is removed again."""
-    from pretrain_data.build import CorpusBuildConfig, build_pretraining_data
+    from pretrain_data.build.dataset import CorpusBuildConfig, build_pretraining_data
 
     with tempfile.TemporaryDirectory() as output_dir:
         config = CorpusBuildConfig(corpus_dir, vocab_file, pathlib.Path(output_dir))

@@ -42,7 +42,7 @@ def main() -> None:
 
 def measure(patterns: str, shuffle_buffer_size: int) -> float:
     """Returns examples per second, the filling of the shuffle buffer left out."""
-    from pretrain_data.reader import read_pretraining_records
+    from pretrain_data.records.reader import read_pretraining_records
 
     batches = iter(
         read_pretraining_records(
@@ -63,7 +63,7 @@ def measure(patterns: str, shuffle_buffer_size: int) -> float:
 
 @contextlib.contextmanager
 def _records() -> Iterator[str]:
-    from pretrain_data.build import CorpusBuildConfig, build_pretraining_data
+    from pretrain_data.build.dataset import CorpusBuildConfig, build_pretraining_data
 
     if _TFRECORDS.value:
         yield _TFRECORDS.value

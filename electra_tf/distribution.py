@@ -9,8 +9,8 @@ from typing import Any
 
 from electra_tf.cluster import check_address
 from electra_tf.options import option
+from electra_tf.training.distribution.shards import SHARDINGS
 from electra_tf.util.errors import UserError
-from pretrain_data.sharding import SHARDINGS
 
 ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU = "one_device", "mirrored", "multi_worker", "tpu"
 STRATEGIES = (ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU)

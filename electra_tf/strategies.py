@@ -10,9 +10,9 @@ import tensorflow as tf
 from electra_tf.cluster import cluster_of_environment, find_cluster
 from electra_tf.distribution import MIRRORED, MULTI_WORKER, TPU, DistributionConfig
 from electra_tf.rendezvous import meet
+from electra_tf.training.distribution.shards import BY_RECORD, DataShard
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
-from pretrain_data.sharding import BY_RECORD, Shard
 
 # A worker that lives but does not take part: longer than any compilation or evaluation.
 _COLLECTIVE_TIMEOUT_SECONDS = 3600
@@ -57,7 +57,7 @@ def is_chief(config: DistributionConfig, environment: Mapping[str, str] = os.env
 
 def distribute_batches(
     strategy: tf.distribute.Strategy,
-    make_dataset: Callable[[Shard], tf.data.Dataset],
+    make_dataset: Callable[[DataShard], tf.data.Dataset],
     shard_by: str = BY_RECORD,
 ) -> Any:
     """Returns a distributed dataset of what `make_dataset` reads for each worker's shard."""
@@ -65,7 +65,7 @@ def distribute_batches(
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
         workers = context.num_input_pipelines
         return make_dataset(
-            Shard(
+            DataShard(
                 worker=context.input_pipeline_id,
                 num_workers=workers,
                 replicas=context.num_replicas_in_sync // workers,

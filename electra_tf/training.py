@@ -31,9 +31,9 @@ from electra_tf.train_log import SilentLog, TrainLog, format_metrics
 from electra_tf.training_loop import EVAL_FLAG, TRAIN_FLAG, TrainingLoop, evaluate_model
 from electra_tf.training_phases import Phase, training_phases
 from electra_tf.util.errors import UserError
-from pretrain_data.manifest import load_manifest
-from pretrain_data.records import find_checked_record_files, find_record_files
-from pretrain_data.token_counts import count_tokens
+from pretrain_data.records.files import find_checked_record_files, find_record_files
+from pretrain_data.records.manifest import load_manifest
+from pretrain_data.records.token_counts import count_tokens
 
 
 def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict[str, float]:

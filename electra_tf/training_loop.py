@@ -17,12 +17,12 @@ from electra_tf.runtime import say_nothing
 from electra_tf.strategies import distribute_batches
 from electra_tf.train_log import SilentLog, TrainLog
 from electra_tf.train_step import TrainingSteps
+from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training_phases import Phase
 from electra_tf.util.errors import PreemptedError, UserError
-from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
-from pretrain_data.reader import read_pretraining_records
-from pretrain_data.records import find_record_files
-from pretrain_data.sharding import Shard
+from pretrain_data.records.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
+from pretrain_data.records.files import find_record_files
+from pretrain_data.records.reader import read_pretraining_records
 
 TRAIN_FLAG = "--pretrain_tfrecords"
 EVAL_FLAG = "--eval_tfrecords"
@@ -147,7 +147,7 @@ class TrainingLoop:
     def _batches(self, phase: Phase, first_step: int) -> tf.distribute.DistributedDataset:
         config = self._config
 
-        def read(shard: Shard) -> tf.data.Dataset:
+        def read(shard: DataShard) -> tf.data.Dataset:
             return read_pretraining_records(
                 phase.tfrecords,
                 max_seq_length=phase.seq_length,
@@ -178,7 +178,7 @@ def evaluate_model(
     """
     flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
 
-    def read(shard: Shard) -> tf.data.Dataset:
+    def read(shard: DataShard) -> tf.data.Dataset:
         return read_pretraining_records(
             patterns,
             max_seq_length=config.max_seq_length,

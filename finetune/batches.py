@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.training.distribution.shards import UNSHARDED, DataShard
 from finetune.features import (
     INPUT_MASK,
     SHARED_SPECS,
@@ -20,7 +21,6 @@ from finetune.features import (
     Row,
     row_length,
 )
-from pretrain_data.sharding import WHOLE, Shard
 
 # Longer windows sort better and mix less. At 32 examples a batch, 50 batches leave
 # neighbours of nearly the same length while an epoch still has many windows.
@@ -142,7 +142,7 @@ def plan_evaluation(
 
 
 def make_dataset(
-    table: FeatureTable, plan: BatchPlan, start_step: int = 0, shard: Shard = WHOLE
+    table: FeatureTable, plan: BatchPlan, start_step: int = 0, shard: DataShard = UNSHARDED
 ) -> tf.data.Dataset:
     """Returns the batches of a plan from `start_step` on.
 

@@ -25,6 +25,7 @@ from electra_tf.runtime import Runtime
 from electra_tf.strategies import distribute_batches
 from electra_tf.train_log import SilentLog, TrainLog
 from electra_tf.train_step import TrainingSteps
+from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.errors import PreemptedError, UserError
 from finetune.batches import (
     BatchPlan,
@@ -38,7 +39,6 @@ from finetune.config import FinetuningConfig
 from finetune.model import FinetuningModel
 from finetune.pretrained import find_checkpoint, load_encoder
 from finetune.task import Outputs, Scores, SplitData, Task
-from pretrain_data.sharding import Shard
 
 LOSS_TERM = "mean"
 MAX_LOG_STEPS = 100
@@ -284,7 +284,7 @@ class Trainer:
     def _batches(self, table: FeatureTable, plan: BatchPlan, start_step: int = 0) -> Any:
         """Returns an iterator over a plan's batches; its user counts them."""
 
-        def make(shard: Shard) -> tf.data.Dataset:
+        def make(shard: DataShard) -> tf.data.Dataset:
             # Strategies take no precautions for workers that run out of an endless dataset.
             return make_dataset(table, plan, start_step, shard).repeat()
 

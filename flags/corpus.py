@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from absl import flags
 
-from pretrain_data.build import MAX_SEQ_LENGTH, CorpusBuildConfig
-from pretrain_data.example_builder import MIN_SEQ_LENGTH
+from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
+from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
 
 # The authors' negations, as absl spells them.
 ALIASES: Mapping[str, str] = {

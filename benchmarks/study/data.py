@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.finetuning_runs import run_logged
 from electra_tf.util.errors import UserError
-from pretrain_data.token_counts import count_tokens
+from pretrain_data.records.token_counts import count_tokens
 
 # Every fiftieth document is held out.
 HELD_OUT = 50

@@ -7,8 +7,8 @@ import pytest
 
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.tensorflow_import import import_tensorflow
-from pretrain_data.build import CorpusBuildConfig, build_pretraining_data
-from pretrain_data.manifest import Manifest
+from pretrain_data.build.dataset import CorpusBuildConfig, build_pretraining_data
+from pretrain_data.records.manifest import Manifest
 
 import_tensorflow()
 

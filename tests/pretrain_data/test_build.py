@@ -16,9 +16,9 @@ import tensorflow as tf
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.console import ProgressLine, format_seconds
 from electra_tf.util.errors import UserError
-from pretrain_data import build as build_lib
-from pretrain_data.manifest import load_manifest, write_manifest
-from pretrain_data.worker import WorkerError
+from pretrain_data.build import dataset
+from pretrain_data.build.worker import WorkerError
+from pretrain_data.records.manifest import load_manifest, write_manifest
 from tests.pretrain_data.conftest import ROOT, corpus_text
 from tests.pretrain_data.plain_examples import plain_examples
 from tests.pretrain_data.plain_tokenizer import plain_tokenize
@@ -151,7 +151,7 @@ def test_older_data_survive_every_failure(build, corpus_dir, tmp_path, monkeypat
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pretrain_data.processes.run_job", interrupt)
+    monkeypatch.setattr("pretrain_data.build.processes.run_job", interrupt)
     with pytest.raises(KeyboardInterrupt):
         build(overwrite=True)
     assert contents(output_dir) == before
@@ -167,12 +167,12 @@ def test_a_corpus_without_tokens_is_refused(build, tmp_path):
 
 def test_default_number_of_shards_follows_the_size(build):
     assert len(build().shards) == 4
-    config = build_lib.CorpusBuildConfig(*[pathlib.Path()] * 3, num_processes=6)
-    part = build_lib.find_corpus(ROOT / "demo/corpus").parts[0]
-    assert build_lib._num_shards(config, [part]) == 6
+    config = dataset.CorpusBuildConfig(*[pathlib.Path()] * 3, num_processes=6)
+    part = dataset.find_corpus(ROOT / "demo/corpus").parts[0]
+    assert dataset._num_shards(config, [part]) == 6
     large = part.__class__(part.path, 0, 10**9)
-    assert build_lib._num_shards(config, [large]) == 60
-    assert build_lib._num_shards(config, [large] * 1000) == 1000
+    assert dataset._num_shards(config, [large]) == 60
+    assert dataset._num_shards(config, [large] * 1000) == 1000
 
 
 def test_program_with_two_processes_and_the_authors_flags(corpus_dir, tmp_path):

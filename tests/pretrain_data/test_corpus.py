@@ -5,9 +5,9 @@ import gzip
 import pytest
 
 from electra_tf.util.errors import UserError
-from pretrain_data import corpus as corpus_lib
-from pretrain_data.corpus import TextPart, find_corpus
-from pretrain_data.partition import divide, shuffled
+from pretrain_data.corpus import text_files
+from pretrain_data.corpus.partition import divide, shuffled
+from pretrain_data.corpus.text_files import TextPart, find_corpus
 
 
 def read_lines(part) -> list[str]:
@@ -46,7 +46,7 @@ def test_missing_or_empty_corpus_is_refused(tmp_path):
 
 @pytest.mark.parametrize("block_bytes", [1, 7, 1 << 20])
 def test_lines_end_at_lf_only(tmp_path, monkeypatch, block_bytes):
-    monkeypatch.setattr(corpus_lib, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", block_bytes)
     path = tmp_path / "a.txt"
     path.write_bytes("\n\none\r\ntwo\rstill\u2028two\x85\x0c\n\nlast \u00e9".encode())
     blocks = list(whole_file(path).read())

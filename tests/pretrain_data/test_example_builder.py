@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from pretrain_data.example_builder import ExampleBuilder
-from pretrain_data.example_writer import ExampleSerializer
+from pretrain_data.build.example_builder import ExampleBuilder
+from pretrain_data.build.example_writer import ExampleSerializer
 from tests.pretrain_data.plain_examples import plain_examples
 
 

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.util.errors import UserError
-from pretrain_data.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
-from pretrain_data.reader import read_pretraining_records
-from pretrain_data.records import count_records, find_record_files
+from pretrain_data.records.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
+from pretrain_data.records.files import count_records, find_record_files
+from pretrain_data.records.reader import read_pretraining_records
 
 LENGTH = 16
 SHARDS = (11, 1, 0, 14, 9)

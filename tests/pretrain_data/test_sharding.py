@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from electra_tf.training.distribution.shards import BY_FILE, DataShard
 from electra_tf.util.errors import UserError
-from pretrain_data.sharding import BY_FILE, Shard
 from tests.pretrain_data.test_reader import (
     SHARDS,
     SHUFFLED,
@@ -35,7 +35,7 @@ def read_all(records, num_batches, *, by="record", replicas=1, **settings) -> li
             records,
             num_batches * replicas,
             batch_size=BATCH,
-            shard=Shard(worker, WORKERS, replicas, by),
+            shard=DataShard(worker, WORKERS, replicas, by),
             **settings,
         )
         for worker in range(WORKERS)
@@ -72,7 +72,7 @@ def test_the_last_batch_is_filled_for_every_worker(records):
 
 @pytest.mark.parametrize("settings", [{}, SHUFFLED])
 def test_by_file_every_record_is_read_once_an_epoch(records, settings):
-    ranges = [Shard(w, WORKERS, by=BY_FILE).range(TOTAL) for w in range(WORKERS)]
+    ranges = [DataShard(w, WORKERS, by=BY_FILE).range(TOTAL) for w in range(WORKERS)]
     sizes = [until - first for first, until in ranges]
     assert sorted(sizes) == [11, 12, 12]
     flat = [joined(part) for part in read_all(records, 12, by=BY_FILE, **settings)]

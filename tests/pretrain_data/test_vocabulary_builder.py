@@ -14,8 +14,8 @@ from electra_tf.text.vocabulary import (
     load_vocabulary,
 )
 from electra_tf.util.errors import UserError
-from pretrain_data.corpus import find_corpus
-from pretrain_data.vocabulary_builder import build_vocabulary, count_words, learn_pieces
+from pretrain_data.build.vocabulary_builder import build_vocabulary, count_words, learn_pieces
+from pretrain_data.corpus.text_files import find_corpus
 
 NO_MESSAGES = {"say": lambda message: None}
 # Ninety stems with five endings each, so that pieces pay.

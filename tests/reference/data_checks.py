@@ -13,11 +13,11 @@ import tensorflow as tf
 from electra_tf.text.cached_tokenizer import CorpusTokenizer
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from pretrain_data.corpus import TextPart
-from pretrain_data.example_builder import Example, ExampleBuilder
-from pretrain_data.example_writer import ExampleSerializer
-from pretrain_data.record_format import FEATURES, parse_records
-from pretrain_data.worker import build_examples
+from pretrain_data.build.example_builder import Example, ExampleBuilder
+from pretrain_data.build.example_writer import ExampleSerializer
+from pretrain_data.build.worker import build_examples
+from pretrain_data.corpus.text_files import TextPart
+from pretrain_data.records.format import FEATURES, parse_records
 from tests.reference.result import CheckResult
 
 # do_lower_case and strip_accents to a tokenizer.

@@ -3,13 +3,13 @@
 import random
 from collections.abc import Sequence
 
-from pretrain_data.archives import ArchivePart
-from pretrain_data.corpus import TextPart
+from pretrain_data.corpus.archives import ArchivePart
+from pretrain_data.corpus.text_files import TextPart
 
-Part = TextPart | ArchivePart
+CorpusPart = TextPart | ArchivePart
 
 
-def shuffled(parts: Sequence[Part], seed: int) -> list[Part]:
+def shuffled(parts: Sequence[CorpusPart], seed: int) -> list[CorpusPart]:
     """Returns the files in an order drawn from `seed`; building draws from another stream."""
     order = list(parts)
     random.Random(f"file order {seed}").shuffle(order)
@@ -17,8 +17,8 @@ def shuffled(parts: Sequence[Part], seed: int) -> list[Part]:
 
 
 def divide(
-    parts: Sequence[Part], num_processes: int, split_at_documents: bool
-) -> list[list[Part]]:
+    parts: Sequence[CorpusPart], num_processes: int, split_at_documents: bool
+) -> list[list[CorpusPart]]:
     """Gives each process about the same amount of text, in the order of `parts`.
 
     A plain text file that reaches over the end of a share is divided there, after a
@@ -29,7 +29,7 @@ def divide(
         The parts of each process. Shares that would be empty are left out, so there may
         be fewer than `num_processes`.
     """
-    shares: list[list[Part]] = [[] for _ in range(num_processes)]
+    shares: list[list[CorpusPart]] = [[] for _ in range(num_processes)]
     total = max(1, sum(part.weight for part in parts))
     done = 0
 

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
-from pretrain_data.corpus import Block
-from pretrain_data.example_builder import Example, ExampleBuilder
-from pretrain_data.partition import Part
+from pretrain_data.corpus.text_files import Block
+from pretrain_data.build.example_builder import Example
+from pretrain_data.build.example_builder import ExampleBuilder
+from pretrain_data.corpus.partition import CorpusPart
 
 if TYPE_CHECKING:
     from electra_tf.text.cached_tokenizer import CorpusTokenizer
-    from pretrain_data.example_writer import ExampleWriter
+    from pretrain_data.build.example_writer import ExampleWriter
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class BuildJob:
     """What one process has to do.
 
     Attributes:
@@ -39,7 +40,7 @@ class Job:
     """
 
     index: int
-    parts: list[Part]
+    parts: list[CorpusPart]
     vocabulary: Vocabulary
     temporary_dir: pathlib.Path
     shard_indices: list[int]
@@ -51,7 +52,7 @@ class Job:
     blanks_separate_docs: bool
 
 
-class Totals(NamedTuple):
+class BuildCounts(NamedTuple):
     """Counts of one process so far."""
 
     disk_bytes: int = 0
@@ -61,10 +62,10 @@ class Totals(NamedTuple):
     examples: int = 0
 
 
-class Result(NamedTuple):
+class BuildResult(NamedTuple):
     """What one process has done."""
 
-    totals: Totals
+    totals: BuildCounts
     shards: dict[str, int]
     invalid_utf8: dict[str, int]
 
@@ -73,7 +74,7 @@ class WorkerError(RuntimeError):
     """Something unforeseen happened; the message names the corpus file."""
 
 
-def run_job(job: Job, report: Callable[[Totals], None]) -> Result:
+def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult:
     """Builds the shards of `job`, calling `report` at the start and after every block.
 
     Raises:
@@ -84,7 +85,7 @@ def run_job(job: Job, report: Callable[[Totals], None]) -> Result:
     import_tensorflow()
     from electra_tf.text.cached_tokenizer import CorpusTokenizer
     from electra_tf.text.tokenizer import Tokenizer
-    from pretrain_data.example_writer import ExampleWriter
+    from pretrain_data.build.example_writer import ExampleWriter
 
     _use_one_thread_and_no_gpu()
     tokenizer = CorpusTokenizer(Tokenizer(job.vocabulary, job.do_lower_case, job.strip_accents))
@@ -96,19 +97,19 @@ def run_job(job: Job, report: Callable[[Totals], None]) -> Result:
         job.max_seq_length,
         job.vocabulary.size,
     )
-    report(Totals())  # the start is over
+    report(BuildCounts())  # the start is over
     with _no_garbage_collection():
         return _build_shards(job, tokenizer, builder, writer, report)
 
 
 def _build_shards(
-    job: Job,
+    job: BuildJob,
     tokenizer: "CorpusTokenizer",
     builder: ExampleBuilder,
     writer: "ExampleWriter",
-    report: Callable[[Totals], None],
-) -> Result:
-    totals = Totals()
+    report: Callable[[BuildCounts], None],
+) -> BuildResult:
+    totals = BuildCounts()
     invalid_utf8: Counter[str] = Counter()
     for part in job.parts:
         path = str(part.path)
@@ -121,7 +122,7 @@ def _build_shards(
                     writer.write(example)
                 if block.num_repairs:
                     invalid_utf8[path] += block.num_repairs
-                totals = Totals(
+                totals = BuildCounts(
                     totals.disk_bytes + block.num_disk_bytes,
                     totals.text_bytes + block.num_text_bytes,
                     totals.lines + len(block.lines),
@@ -133,7 +134,7 @@ def _build_shards(
             raise
         except Exception as error:
             raise WorkerError(f"Building failed in {path}: {error!r}") from error
-    return Result(totals, writer.close(), dict(invalid_utf8))
+    return BuildResult(totals, writer.close(), dict(invalid_utf8))
 
 
 def build_examples(
@@ -156,7 +157,7 @@ def build_examples(
         yield example
 
 
-def _rng(job: Job) -> random.Random:
+def _rng(job: BuildJob) -> random.Random:
     # The first process draws what the authors' builder draws after random.seed(seed).
     return random.Random(f"process {job.index} {job.seed}" if job.index else job.seed)
 

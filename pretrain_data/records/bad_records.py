@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from pretrain_data.record_format import (
+from pretrain_data.records.format import (
     ALL_RECORDS,
     FEATURES,
-    Run,
+    RecordSpan,
     parse_records,
-    records_of_run,
+    read_span,
 )
 
 # What reading and parsing raise at a bad record. TensorFlow quotes the record in the
@@ -56,7 +56,7 @@ class BadRecord:
 class FileScan:
     """What reading a whole file found; `num_records` counts the good ones."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[RecordSpan, ...]
     num_records: int
     bad_records: tuple[BadRecord, ...]
 
@@ -79,11 +79,11 @@ def scan_file(path: str, max_seq_length: int | None) -> FileScan:
     """
     num_records = _count_if_all_good(path, max_seq_length)
     if num_records is not None:
-        return FileScan((Run(path, 0, num_records),), num_records, ())
-    runs: list[Run] = []
+        return FileScan((RecordSpan(path, 0, num_records),), num_records, ())
+    runs: list[RecordSpan] = []
     bad_records: list[BadRecord] = []
     start, count = 0, 0
-    for record, offset, bad_record in walk_records(path):
+    for record, offset, bad_record in iterate_records(path):
         if bad_record is None:
             problem = content_problem(record, max_seq_length)
             bad_record = BadRecord(path, offset, problem) if problem else None
@@ -93,10 +93,10 @@ def scan_file(path: str, max_seq_length: int | None) -> FileScan:
             continue
         bad_records.append(bad_record)
         if count:
-            runs.append(Run(path, start, count))
+            runs.append(RecordSpan(path, start, count))
         count = 0
     if count:
-        runs.append(Run(path, start, count))
+        runs.append(RecordSpan(path, start, count))
     return FileScan(tuple(runs), sum(run.count for run in runs), tuple(bad_records))
 
 
@@ -137,7 +137,7 @@ def _count_if_all_good(path: str, max_seq_length: int | None) -> int | None:
     return count if num_bytes == tf.io.gfile.stat(path).length else None
 
 
-def walk_records(path: str) -> Iterator[tuple[bytes, int, BadRecord | None]]:
+def iterate_records(path: str) -> Iterator[tuple[bytes, int, BadRecord | None]]:
     """Reads a file record by record, past bad ones.
 
     Yields:
@@ -146,7 +146,7 @@ def walk_records(path: str) -> Iterator[tuple[bytes, int, BadRecord | None]]:
     offset = 0
     size = tf.io.gfile.stat(path).length
     while True:
-        records = records_of_run(path, offset, ALL_RECORDS)
+        records = read_span(path, offset, ALL_RECORDS)
         # What stopped the reading is looked at below.
         with contextlib.suppress(tf.errors.DataLossError):
             for record in records.as_numpy_iterator():

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from electra_tf.training.distribution.shards import BY_FILE, UNSHARDED, DataShard
 from electra_tf.util.errors import UserError
-from pretrain_data.bad_records import scan_files
-from pretrain_data.record_format import Run, parse_records, records_of_run
-from pretrain_data.records import (
+from pretrain_data.records.bad_records import scan_files
+from pretrain_data.records.files import (
     DEFAULT_FLAG,
     count_records_by_file,
     find_checked_record_files,
 )
-from pretrain_data.sharding import BY_FILE, WHOLE, Shard
+from pretrain_data.records.format import RecordSpan, parse_records, read_span
 
 # Part of the order of the examples, so it does not depend on the machine.
 _FILES_READ_AT_ONCE = 16
@@ -37,7 +37,7 @@ def read_pretraining_records(
     start_example: int = 0,
     repeat: bool = True,
     pad_last_batch: bool = True,
-    shard: Shard = WHOLE,
+    shard: DataShard = UNSHARDED,
     flag: str = DEFAULT_FLAG,
     say: Callable[[str], None] = print,
 ) -> tf.data.Dataset:
@@ -74,7 +74,7 @@ def read_pretraining_records(
         ValueError: only a whole, single reader can leave the last batch smaller, and only
             endless reading can be sharded by file.
     """
-    if shard != WHOLE and not (repeat or pad_last_batch):
+    if shard != UNSHARDED and not (repeat or pad_last_batch):
         raise ValueError("The last batch of a shard has to be filled")
     by_file = shard.by == BY_FILE and shard.num_workers > 1
     if by_file and not repeat:
@@ -146,11 +146,11 @@ def _runs(
     needs_counts: bool,
     flag: str,
     say: Callable[[str], None],
-) -> tuple[list[Run], list[int]]:
+) -> tuple[list[RecordSpan], list[int]]:
     """What to read, and the number of records in each run where it has to be known."""
     if not skip_bad_records:
         counts = count_records_by_file(files) if needs_counts else []
-        return [Run(path) for path in files], counts
+        return [RecordSpan(path) for path in files], counts
     scans = scan_files(files, max_seq_length)
     runs = [run for scan in scans for run in scan.runs]
     bad_records = [bad_record for scan in scans for bad_record in scan.bad_records]
@@ -169,7 +169,7 @@ def _runs(
 
 
 def _epoch_records(
-    runs: list[Run],
+    runs: list[RecordSpan],
     seed: int,
     epoch: tf.Tensor,
     shuffle_buffer_size: int,
@@ -192,7 +192,7 @@ def _epoch_records(
     if part is not None:
         order, starts, ends = _overlaps(order, part)
     records = tf.data.Dataset.from_tensor_slices(order).interleave(
-        lambda i: records_of_run(paths[i], offset_of(i), ends[i]).skip(starts[i]),
+        lambda i: read_span(paths[i], offset_of(i), ends[i]).skip(starts[i]),
         cycle_length=_FILES_READ_AT_ONCE if shuffle_buffer_size else 1,
         num_parallel_calls=min(_FILES_READ_AT_ONCE, len(runs)) if shuffle_buffer_size else 1,
         deterministic=deterministic,

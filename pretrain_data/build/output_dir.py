@@ -6,7 +6,9 @@ import shutil
 import tempfile
 
 from electra_tf.util.errors import UserError
-from pretrain_data import manifest as manifest_lib
+from pretrain_data.records import manifest
+
+from pretrain_data.records import manifest as records_manifest
 
 SHARD_PREFIX = "pretrain_data.tfrecord"
 _TEMPORARY_PREFIX = ".building-"
@@ -63,15 +65,15 @@ class TemporaryDir:
 
 
 def publish(
-    manifest: manifest_lib.Manifest, temporary_dir: pathlib.Path, output_dir: pathlib.Path
+    manifest: records_manifest.Manifest, temporary_dir: pathlib.Path, output_dir: pathlib.Path
 ) -> None:
     """Replaces older data by the new: the old manifest goes first, the new comes last."""
-    (output_dir / manifest_lib.FILE_NAME).unlink(missing_ok=True)
+    (output_dir / records_manifest.FILE_NAME).unlink(missing_ok=True)
     for path in output_dir.glob(f"{SHARD_PREFIX}*"):
         path.unlink()
     for name in manifest.shards:
         os.replace(temporary_dir / name, output_dir / name)
-    manifest_lib.write_manifest(manifest, output_dir)
+    records_manifest.write_manifest(manifest, output_dir)
 
 
 def _entries(directory: pathlib.Path) -> list[pathlib.Path]:

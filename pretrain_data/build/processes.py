@@ -8,10 +8,14 @@ from collections.abc import Iterator
 
 from electra_tf.util.console import ProgressLine
 from electra_tf.util.errors import UserError
-from pretrain_data.worker import Job, Result, Totals, WorkerError, run_job
+from pretrain_data.build.worker import BuildJob
+from pretrain_data.build.worker import BuildResult
+from pretrain_data.build.worker import BuildCounts
+from pretrain_data.build.worker import WorkerError
+from pretrain_data.build.worker import run_job
 
 
-def run_jobs(jobs: list[Job], progress: ProgressLine) -> list[Result]:
+def run_jobs(jobs: list[BuildJob], progress: ProgressLine) -> list[BuildResult]:
     """Runs every job: a single one in this process, several each in their own.
 
     Raises:
@@ -21,14 +25,14 @@ def run_jobs(jobs: list[Job], progress: ProgressLine) -> list[Result]:
     return _run_here(jobs[0], progress) if len(jobs) == 1 else _run_apart(jobs, progress)
 
 
-def _run_here(job: Job, progress: ProgressLine) -> list[Result]:
-    def report(totals: Totals) -> None:
+def _run_here(job: BuildJob, progress: ProgressLine) -> list[BuildResult]:
+    def report(totals: BuildCounts) -> None:
         progress.update(totals.disk_bytes, totals.text_bytes, totals.examples)
 
     return [run_job(job, report)]
 
 
-def _run_apart(jobs: list[Job], progress: ProgressLine) -> list[Result]:
+def _run_apart(jobs: list[BuildJob], progress: ProgressLine) -> list[BuildResult]:
     """Runs each job in a process of its own; any failure ends them all."""
     # A fresh interpreter: TensorFlow does not survive a fork.
     context = multiprocessing.get_context("spawn")
@@ -36,15 +40,15 @@ def _run_apart(jobs: list[Job], progress: ProgressLine) -> list[Result]:
     processes = [
         context.Process(target=_work, args=(job, messages), daemon=True) for job in jobs
     ]
-    totals = [Totals()] * len(jobs)
-    results: list[Result | None] = [None] * len(jobs)
+    totals = [BuildCounts()] * len(jobs)
+    results: list[BuildResult | None] = [None] * len(jobs)
     try:
         for process in processes:
             process.start()
         for index, message in _receive(messages, processes, results):
             if isinstance(message, Exception):
                 raise message
-            if isinstance(message, Result):
+            if isinstance(message, BuildResult):
                 results[index] = message
             else:
                 totals[index] = message
@@ -64,8 +68,8 @@ def _run_apart(jobs: list[Job], progress: ProgressLine) -> list[Result]:
 def _receive(
     messages: multiprocessing.Queue,
     processes: list[multiprocessing.Process],
-    results: list[Result | None],
-) -> Iterator[tuple[int, Totals | Result | Exception]]:
+    results: list[BuildResult | None],
+) -> Iterator[tuple[int, BuildCounts | BuildResult | Exception]]:
     """Yields what the processes send until `results` is filled by the caller."""
     while None in results:
         try:
@@ -79,7 +83,7 @@ def _receive(
 def _check_alive(
     messages: multiprocessing.Queue,
     processes: list[multiprocessing.Process],
-    results: list[Result | None],
+    results: list[BuildResult | None],
 ) -> None:
     for process, result in zip(processes, results, strict=True):
         if result is None and process.exitcode is not None and messages.empty():
@@ -89,7 +93,7 @@ def _check_alive(
             )
 
 
-def _work(job: Job, messages: multiprocessing.Queue) -> None:
+def _work(job: BuildJob, messages: multiprocessing.Queue) -> None:
     # Ctrl-C reaches every process; the parent ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"

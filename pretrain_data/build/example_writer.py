@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from pretrain_data.example_builder import Example
+from pretrain_data.build.example_builder import Example
 
 FILE_PREFIX = "pretrain_data.tfrecord"
 

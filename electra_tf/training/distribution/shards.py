@@ -9,7 +9,7 @@ SHARDINGS = (BY_RECORD, BY_FILE)
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
+class DataShard:
     """One worker's part of the examples.
 
     Attributes:
@@ -45,4 +45,4 @@ class Shard:
         return bounds[0], bounds[1]
 
 
-WHOLE = Shard()
+UNSHARDED = DataShard()

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator
 
 from electra_tf.util.errors import UserError
-from pretrain_data.corpus import COMPRESSION_RATIO, Block, read_blocks
+from pretrain_data.corpus.text_files import COMPRESSION_RATIO, Block, read_blocks
 
 ARCHIVE_SUFFIX = ".xz"
 

@@ -10,7 +10,7 @@ _READ_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class RecordSpan:
     """Good records that follow each other in a file: `count` from `offset`; -1 is all."""
 
     path: str
@@ -33,7 +33,7 @@ def parse_records(records: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tenso
     return {name: tf.cast(parsed[name], tf.int32) for name in FEATURES}
 
 
-def records_of_run(
+def read_span(
     path: str | tf.Tensor, offset: int | tf.Tensor, count: int | tf.Tensor
 ) -> tf.data.Dataset:
     """Reads `count` serialized records (-1: all) of a file from a byte offset on."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pretrain_data.reader import read_pretraining_records
-from pretrain_data.records import DEFAULT_FLAG
+from pretrain_data.records.files import DEFAULT_FLAG
+from pretrain_data.records.reader import read_pretraining_records
 
 # Enough for frequencies: a million sequences are tens of millions of tokens.
 MAX_EXAMPLES = 1_000_000

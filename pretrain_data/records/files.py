@@ -7,9 +7,13 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from electra_tf.util.errors import UserError
-from pretrain_data import manifest as manifest_lib
-from pretrain_data.bad_records import content_problem, diagnose_bad_record, walk_records
-from pretrain_data.manifest import Manifest
+from pretrain_data.records import manifest as records_manifest
+from pretrain_data.records.bad_records import (
+    content_problem,
+    diagnose_bad_record,
+    iterate_records,
+)
+from pretrain_data.records.manifest import Manifest
 
 DEFAULT_FLAG = "--pretrain_tfrecords"
 
@@ -94,7 +98,7 @@ def check_file_sizes(files: Sequence[str]) -> None:
             bad_record = diagnose_bad_record([path])
             raise UserError(
                 f"{path} has {actual:,} bytes, but was built with {expected:,} "
-                f"({manifest_lib.FILE_NAME} beside it). {bad_record or ''}\nBuild the "
+                f"({records_manifest.FILE_NAME} beside it). {bad_record or ''}\nBuild the "
                 "records again, or read what is left with --skip_bad_records."
             )
 
@@ -138,15 +142,15 @@ def check_sequence_length(
 
 def _manifests(files: Sequence[str]) -> dict[str, Manifest | None]:
     directories = dict.fromkeys(os.path.dirname(path) for path in files)
-    return {directory: manifest_lib.load_manifest(directory) for directory in directories}
+    return {directory: records_manifest.load_manifest(directory) for directory in directories}
 
 
 def _recorded_length(files: Sequence[str], flag: str) -> tuple[int, str]:
     for directory, manifest in _manifests(files).items():
         if manifest and any(os.path.basename(path) in manifest.shards for path in files):
-            return manifest.max_seq_length, os.path.join(directory, manifest_lib.FILE_NAME)
+            return manifest.max_seq_length, os.path.join(directory, records_manifest.FILE_NAME)
     for path in files:
-        for record, _, problem in walk_records(path):
+        for record, _, problem in iterate_records(path):
             problem = problem or content_problem(record, None)
             if problem:
                 continue

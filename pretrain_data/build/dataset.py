@@ -16,14 +16,22 @@ from collections.abc import Callable
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.console import ProgressLine, format_seconds
 from electra_tf.util.errors import UserError
-from pretrain_data import manifest as manifest_lib
-from pretrain_data.archives import find_archives
-from pretrain_data.corpus import find_corpus
-from pretrain_data.example_builder import MIN_SEQ_LENGTH
-from pretrain_data.output_dir import SHARD_PREFIX, TemporaryDir, check_output_dir, publish
-from pretrain_data.partition import Part, divide, shuffled
-from pretrain_data.processes import run_jobs
-from pretrain_data.worker import Job, Result
+from pretrain_data.records import manifest
+from pretrain_data.corpus.archives import find_archives
+from pretrain_data.corpus.text_files import find_corpus
+from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
+from pretrain_data.build.output_dir import SHARD_PREFIX
+from pretrain_data.build.output_dir import TemporaryDir
+from pretrain_data.build.output_dir import check_output_dir
+from pretrain_data.build.output_dir import publish
+from pretrain_data.corpus.partition import CorpusPart
+from pretrain_data.corpus.partition import divide
+from pretrain_data.corpus.partition import shuffled
+from pretrain_data.build.processes import run_jobs
+from pretrain_data.build.worker import BuildJob
+from pretrain_data.build.worker import BuildResult
+
+from pretrain_data.records import manifest as records_manifest
 
 MAX_SEQ_LENGTH = 65536
 # Records take about as much space as their text. Some shards are needed to shuffle by.
@@ -71,7 +79,7 @@ class CorpusBuildConfig:
 
 def build_pretraining_data(
     config: CorpusBuildConfig, say: Callable[[str], None] = print
-) -> manifest_lib.Manifest:
+) -> records_manifest.Manifest:
     """Builds the shards and their manifest in `config.output_dir`.
 
     Args:
@@ -136,7 +144,7 @@ def _check_settings(config: CorpusBuildConfig) -> None:
         )
 
 
-def _find_parts(config: CorpusBuildConfig, say: Callable[[str], None]) -> list[Part]:
+def _find_parts(config: CorpusBuildConfig, say: Callable[[str], None]) -> list[CorpusPart]:
     if config.is_openwebtext:
         return find_archives(config.corpus_dir)
     corpus = find_corpus(config.corpus_dir)
@@ -149,7 +157,7 @@ def _find_parts(config: CorpusBuildConfig, say: Callable[[str], None]) -> list[P
     return list(corpus.parts)
 
 
-def _num_shards(config: CorpusBuildConfig, parts: list[Part]) -> int:
+def _num_shards(config: CorpusBuildConfig, parts: list[CorpusPart]) -> int:
     if config.num_out_files is not None:
         return config.num_out_files
     by_size = math.ceil(sum(part.weight for part in parts) / _TEXT_BYTES_PER_SHARD)
@@ -159,12 +167,12 @@ def _num_shards(config: CorpusBuildConfig, parts: list[Part]) -> int:
 def _jobs(
     config: CorpusBuildConfig,
     vocabulary: Vocabulary,
-    shares: list[list[Part]],
+    shares: list[list[CorpusPart]],
     num_shards: int,
     temporary_dir: pathlib.Path,
-) -> list[Job]:
+) -> list[BuildJob]:
     return [
-        Job(
+        BuildJob(
             index=index,
             parts=share,
             vocabulary=vocabulary,
@@ -184,15 +192,15 @@ def _jobs(
 def _manifest(
     config: CorpusBuildConfig,
     vocabulary: Vocabulary,
-    results: list[Result],
+    results: list[BuildResult],
     temporary_dir: pathlib.Path,
-) -> manifest_lib.Manifest:
+) -> records_manifest.Manifest:
     shards = {name: n for result in results for name, n in result.shards.items()}
     shards = {name: shards[name] for name in sorted(shards, key=lambda n: (len(n), n))}
     invalid_utf8: Counter[str] = Counter()
     for result in results:
         invalid_utf8.update(result.invalid_utf8)
-    return manifest_lib.Manifest(
+    return records_manifest.Manifest(
         max_seq_length=config.max_seq_length,
         num_examples=sum(shards.values()),
         shards=shards,
@@ -217,7 +225,7 @@ def _manifest(
 
 def _say_result(
     config: CorpusBuildConfig,
-    manifest: manifest_lib.Manifest,
+    manifest: records_manifest.Manifest,
     seconds: float,
     say: Callable[[str], None],
 ) -> None:
@@ -231,7 +239,7 @@ def _say_result(
         f"{text_megabytes:,.1f} MB) in {duration}: "
         f"{text_megabytes / seconds:.1f} MB/s.\n"
         f"Records:  {config.output_dir}/{SHARD_PREFIX}-*-of-{len(manifest.shards)}\n"
-        f"Manifest: {config.output_dir}/{manifest_lib.FILE_NAME}\n"
+        f"Manifest: {config.output_dir}/{records_manifest.FILE_NAME}\n"
         "Next:     python run_pretraining.py --model_name=electra_small "
         f"--data_dir={shlex.quote(str(config.output_dir.parent))} "
         f"--pretrain_tfrecords={shlex.quote(f'{config.output_dir}/{SHARD_PREFIX}*')} "
