@@ -19,7 +19,7 @@ from flags import command_line, flops
 
 def main() -> None:
     """Prints, and writes if asked, what the flags ask for."""
-    from electra_tf.flops_report import format_report, to_json
+    from electra_tf.flops.report import format_report, to_json
     from electra_tf.util.files import write_atomically
 
     config = flops.config_from_flags()

@@ -31,9 +31,9 @@ from benchmarks.pretraining_step import StepChild, our_step_command
 from benchmarks.random_run import SPECIAL
 from benchmarks.side_by_side import NUM_CORES, describe_machine
 from benchmarks.worker_processes import WorkerRun, measure_workers
-from electra_tf.config import PretrainingConfig
-from electra_tf.model_flops import model_flops_per_step
-from electra_tf.options import PRECISIONS
+from electra_tf.config.hyperparameters import PRECISIONS
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically

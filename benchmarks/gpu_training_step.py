@@ -35,9 +35,9 @@ from benchmarks.pretraining_step import (
     our_step_command,
 )
 from benchmarks.side_by_side import describe_machine, spread
-from electra_tf.config import PretrainingConfig, generator_config
-from electra_tf.encoder_config import MODEL_SIZES
-from electra_tf.model_flops import model_flops_per_step
+from electra_tf.config.encoder import MODEL_SIZES
+from electra_tf.config.pretraining import PretrainingConfig, generator_config
+from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically

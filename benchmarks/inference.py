@@ -43,7 +43,7 @@ from benchmarks.inference_turns import (
     warn_if_busy,
 )
 from benchmarks.side_by_side import NUM_CORES, describe_machine, our_command, spread
-from electra_tf.encoder_config import MODEL_SIZES
+from electra_tf.config.encoder import MODEL_SIZES
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically

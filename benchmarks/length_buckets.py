@@ -31,8 +31,8 @@ import numpy as np
 from absl import flags
 
 from benchmarks.side_by_side import Child, our_command
-from electra_tf.encoder_config import MODEL_SIZES
-from electra_tf.options import PRECISIONS
+from electra_tf.config.encoder import MODEL_SIZES
+from electra_tf.config.hyperparameters import PRECISIONS
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.step_components import WHOLE, Seconds
-from electra_tf.config import PretrainingConfig, discriminator_config
-from electra_tf.model_flops import model_flops_per_step
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.flops.counting import model_flops_per_step
 
 LARGE = 2048
 

@@ -14,8 +14,12 @@ from typing import Any
 
 from benchmarks.random_run import SPECIAL, create_run
 from benchmarks.side_by_side import NUM_CORES, Child, our_command
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    discriminator_config,
+    generator_config,
+)
 from electra_tf.util.errors import UserError
 
 

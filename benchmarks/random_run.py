@@ -6,7 +6,7 @@ TensorFlow is imported by the functions, for processes that want the constants a
 import dataclasses
 from typing import Any
 
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 
 # Ids of the published BERT vocabulary, whose words begin about 1000.
 SPECIAL = {"cls": 101, "sep": 102, "mask": 103, "first_ordinary": 1000}

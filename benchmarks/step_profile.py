@@ -23,9 +23,9 @@ from benchmarks.matmul_ceiling import create_products, print_ceiling, summarize_
 from benchmarks.random_run import create_run
 from benchmarks.side_by_side import describe_machine
 from benchmarks.step_components import create_components, measure, print_table, summarize
-from electra_tf.config import PretrainingConfig
-from electra_tf.encoder_config import MODEL_SIZES
-from electra_tf.options import PRECISIONS
+from electra_tf.config.encoder import MODEL_SIZES
+from electra_tf.config.hyperparameters import PRECISIONS
+from electra_tf.config.pretraining import PretrainingConfig
 from flags import command_line
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each component.", lower_bound=1)

@@ -28,8 +28,8 @@ from benchmarks.pretraining_step import (
     our_step_command,
 )
 from benchmarks.side_by_side import describe_machine
-from electra_tf.config import PretrainingConfig
-from electra_tf.encoder_config import MODEL_SIZES
+from electra_tf.config.encoder import MODEL_SIZES
+from electra_tf.config.pretraining import PretrainingConfig
 from flags import command_line
 
 _TORCH_PYTHON = flags.DEFINE_string(

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.random_run import SPECIAL
 from benchmarks.side_by_side import NO_GPU
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 
 PROGRAM = pathlib.Path(__file__).parents[1] / "run_pretraining.py"

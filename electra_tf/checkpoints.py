@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from electra_tf.description import CONFIG_FILE, load_description
+from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 from electra_tf.workers import Workers
@@ -131,7 +131,7 @@ class CheckpointDirectory:
         )
 
     def _check_variables(self, prefix: str) -> None:
-        description = load_description(self.directory)
+        description = load_saved_config(self.directory)
         if description is None:
             return  # the restoration itself finds out
         differences = describe_differences(

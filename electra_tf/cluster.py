@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from electra_tf.config.distribution import check_address
 from electra_tf.util.errors import UserError
 
 VARIABLE = "TF_CONFIG"
@@ -86,13 +87,6 @@ def cluster_of_environment(environment: Mapping[str, str]) -> Cluster | None:
     if len(set(workers)) < len(workers):
         raise UserError(f"{VARIABLE} names an address twice: {', '.join(workers)}")
     return Cluster(workers, _task_index(content.get("task"), jobs))
-
-
-def check_address(address: Any, source: str) -> None:
-    """Raises UserError unless `address` has the form host:port."""
-    host, _, port = str(address).rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UserError(f"{source}: {address!r} must be host:port, such as node1:2222")
 
 
 def _task_index(task: Any, jobs: Mapping[str, Sequence[str]]) -> int:

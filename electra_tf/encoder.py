@@ -7,8 +7,8 @@ import keras
 import tensorflow as tf
 
 from electra_tf import random_bits
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.embeddings import DisentangledEmbeddings, Embeddings
-from electra_tf.encoder_config import EncoderConfig
 from electra_tf.layers import Linear, TransformerLayer
 
 DROPOUTS_PER_LAYER = 3

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.layers import LayerNorm, Linear, activation_norm, add_bias, bias_activation
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from electra_tf import random_bits
 from electra_tf.cast_kernels import cast_kernel
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.fused import fused, is_fusing, sum_rows
 
 # Added to the scores of padding keys, as in BERT: large enough that exp() of it is 0.

@@ -6,8 +6,9 @@ from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.config import PretrainingConfig
-from electra_tf.plugins import load_plugin, parse_hparams
+from electra_tf.config import choices
+from electra_tf.config.hyperparameters import parse_hparams
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.token_facts import TokenFacts
 
 
@@ -67,7 +68,7 @@ class MaskingStrategy(abc.ABC):
 
 def strategy_class(config: PretrainingConfig) -> type[MaskingStrategy]:
     """Returns the class that `--masking` names."""
-    return load_plugin("masking", config.masking, MaskingStrategy)
+    return choices.load(choices.MASKING, config.masking)
 
 
 def create_strategy(config: PretrainingConfig, tokens: TokenFacts | None) -> MaskingStrategy:

@@ -1,15 +1,20 @@
 """What every pre-training objective provides, and what objectives are made of."""
 
 import abc
-import dataclasses
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import keras
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
-from electra_tf.model_parts import ModelPart
+from electra_tf.config import choices
+from electra_tf.config.choices import TWO_TOWER
+from electra_tf.config.hyperparameters import NoHparams, parse_hparams
+from electra_tf.config.model_parts import ModelPart
+from electra_tf.config.phases import Stage
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+)
 from electra_tf.outputs import (
     DiscriminatorOutput,
     FakeData,
@@ -18,25 +23,11 @@ from electra_tf.outputs import (
     PretrainingOutput,
     Randomness,
 )
-from electra_tf.plugins import load_plugin, parse_hparams
 from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds, candidates_mask, unmask
-from electra_tf.pretraining_choices import MASKED_LM, TWO_TOWER
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel
-
-
-@dataclasses.dataclass(frozen=True)
-class NoHparams:
-    """An objective without hyperparameters of its own."""
-
-
-class Stage(NamedTuple):
-    """A part of the run in which one thing is trained: its name, and its number of steps."""
-
-    name: str
-    num_steps: int
 
 
 class Objective(abc.ABC):
@@ -153,7 +144,7 @@ class Objective(abc.ABC):
 
 def objective_class(config: PretrainingConfig) -> type[Objective]:
     """Returns the class that `--objective` names."""
-    return load_plugin("objectives", config.objective, Objective)
+    return choices.load(choices.OBJECTIVES, config.objective)
 
 
 def num_masked_tokens(inputs: PretrainInputs) -> tf.Tensor:
@@ -217,33 +208,3 @@ def discriminator_sums(fake: FakeData, disc: DiscriminatorOutput) -> metrics.Sum
         "disc_recall": metrics.mean_sums(correct, tf.cast(labels, tf.float32) * weights),
         **metrics.auc_sums(disc.logits, labels, tf.cast(weights, tf.int32)),
     }
-
-
-def generator_parts(config: PretrainingConfig) -> list[ModelPart]:
-    """Returns the parts of a generator that is trained, or none."""
-    shape = generator_config(config)
-    if config.generator_type == TWO_TOWER:
-        return [
-            ModelPart("left-to-right tower", shape),
-            ModelPart(
-                "right-to-left tower",
-                shape,
-                vocabulary_positions=config.max_seq_length,
-                vocabulary_inputs=2 * shape.hidden_size,
-            ),
-        ]
-    if config.generator_type == MASKED_LM:
-        return [
-            ModelPart("generator", shape, vocabulary_positions=config.max_predictions_per_seq)
-        ]
-    return []
-
-
-def discriminator_part(config: PretrainingConfig) -> ModelPart:
-    """Returns the discriminator that tells of every token whether it was replaced."""
-    return ModelPart(
-        "discriminator",
-        discriminator_config(config),
-        binary_positions=config.max_seq_length,
-        samples=config.max_predictions_per_seq,
-    )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ import keras
 import tensorflow as tf
 
 from electra_tf import pretrain_helpers
-from electra_tf.config import (
+from electra_tf.config.choices import MASKED_LM, TWO_TOWER, UNIFORM
+from electra_tf.config.pretraining import (
     PretrainingConfig,
     discriminator_config,
     generator_config,
@@ -23,7 +24,6 @@ from electra_tf.outputs import (
     Randomness,
 )
 from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds
-from electra_tf.pretraining_choices import MASKED_LM, TWO_TOWER, UNIFORM
 from electra_tf.sharing import DISCRIMINATOR, MODES, Shapes
 from electra_tf.span_boundary import SpanBoundaryHead
 from electra_tf.token_facts import TokenFacts

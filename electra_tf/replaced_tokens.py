@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import training
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.objective import objective_class
 from electra_tf.outputs import Randomness
 from electra_tf.pretraining_model import PretrainingModel

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.distribution import DistributionConfig, check_batch_size
+from electra_tf.config.distribution import DistributionConfig, check_batch_size
 from electra_tf.preemption import Preemption
 from electra_tf.strategies import create_strategy
 from electra_tf.util.errors import UserError

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import keras
 
-from electra_tf import pretraining_choices as choices
+from electra_tf.config import choices
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.embeddings import DisentangledEmbeddings, Embeddings
 from electra_tf.encoder import Encoder
-from electra_tf.encoder_config import EncoderConfig
 
 DISCRIMINATOR, GENERATOR, EMBEDDINGS = "electra", "generator", "embeddings"
 

@@ -7,7 +7,7 @@ and from its place in the run: y_i = f(x_{s-1}, x_{e+1}, p_{i-s+1}).
 import keras
 import tensorflow as tf
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.layers import LayerNorm, Linear, activation_norm, add_bias, initializer
 from electra_tf.pretrain_helpers import PretrainInputs, gather_positions, masked_positions
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from electra_tf.distribution import DistributionConfig
+from electra_tf.config.distribution import DistributionConfig
 from electra_tf.workers import Workers
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.cluster import cluster_of_environment, find_cluster
-from electra_tf.distribution import MIRRORED, MULTI_WORKER, TPU, DistributionConfig
+from electra_tf.config.distribution import MIRRORED, MULTI_WORKER, TPU, DistributionConfig
 from electra_tf.rendezvous import meet
 from electra_tf.training.distribution.shards import BY_RECORD, DataShard
 from electra_tf.util.errors import UserError

@@ -11,16 +11,16 @@ import tensorflow as tf
 
 from electra_tf import runtime
 from electra_tf.checkpoints import CheckpointDirectory
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.choices import UNIGRAM
+from electra_tf.config.phases import Phase, records_of_length, training_phases
+from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.evaluation import Evaluator, write_results
-from electra_tf.flops import train_flops_per_step
+from electra_tf.flops.counting import train_flops_per_step
 from electra_tf.folder_lock import only_trainer
 from electra_tf.interop.initialization import initialize_from_checkpoint
-from electra_tf.length_curriculum import records_of_length
 from electra_tf.masking_strategy import strategy_class
 from electra_tf.optimizer import create_optimizer
 from electra_tf.pretrain_helpers import SpecialTokenIds
-from electra_tf.pretraining_choices import UNIGRAM
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.runtime import Runtime, say_nothing
 from electra_tf.startup import distribution_lines
@@ -28,8 +28,7 @@ from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.tf1_checkpoint import encoder_variables, tf1_variables
 from electra_tf.token_facts import TokenFacts
 from electra_tf.train_log import SilentLog, TrainLog, format_metrics
-from electra_tf.training_loop import EVAL_FLAG, TRAIN_FLAG, TrainingLoop, evaluate_model
-from electra_tf.training_phases import Phase, training_phases
+from electra_tf.training_loop import TrainingLoop, evaluate_model
 from electra_tf.util.errors import UserError
 from pretrain_data.records.files import find_checked_record_files, find_record_files
 from pretrain_data.records.manifest import load_manifest

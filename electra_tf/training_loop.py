@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from electra_tf import metrics
 from electra_tf.checkpoints import CheckpointDirectory
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.phases import Phase
+from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.evaluation import Evaluator
 from electra_tf.optimizer import last_learning_rate, reset_moments
 from electra_tf.preemption import Preemption
@@ -18,14 +19,10 @@ from electra_tf.strategies import distribute_batches
 from electra_tf.train_log import SilentLog, TrainLog
 from electra_tf.train_step import TrainingSteps
 from electra_tf.training.distribution.shards import DataShard
-from electra_tf.training_phases import Phase
 from electra_tf.util.errors import PreemptedError, UserError
 from pretrain_data.records.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
 from pretrain_data.records.files import find_record_files
 from pretrain_data.records.reader import read_pretraining_records
-
-TRAIN_FLAG = "--pretrain_tfrecords"
-EVAL_FLAG = "--eval_tfrecords"
 
 
 class TrainingLoop:

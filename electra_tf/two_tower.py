@@ -11,12 +11,12 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from electra_tf.config import PretrainingConfig, generator_config
+from electra_tf.config.choices import SHARE_NONE
+from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.embeddings import Embeddings
 from electra_tf.encoder import LEFT_TO_RIGHT, RIGHT_TO_LEFT, Encoder
 from electra_tf.heads import MaskedLMHead
 from electra_tf.outputs import Randomness
-from electra_tf.pretraining_choices import SHARE_NONE
 
 
 class TwoTowerOutput(NamedTuple):

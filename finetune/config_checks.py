@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from electra_tf.distribution import TPU, check_accumulation
-from electra_tf.options import OPTIMIZERS, PRECISIONS
+from electra_tf.config.distribution import TPU, check_accumulation
+from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:

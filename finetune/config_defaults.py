@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.encoder_config import EncoderConfig, encoder_settings
+from electra_tf.config.encoder import EncoderConfig, encoder_settings
 from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
 
 RANDOM_INIT = "random"

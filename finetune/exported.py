@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from electra_tf import runtime
-from electra_tf.distribution import on_one_device
+from electra_tf.config.distribution import on_one_device
 from electra_tf.export.config import ExportConfig
 from electra_tf.export.models import choose_component, known_fields, serving_length
 from electra_tf.export.pretrained import EMBEDDINGS, EmbeddingsServable

@@ -7,8 +7,8 @@ import keras
 import tensorflow as tf
 
 from electra_tf import metrics, random_bits
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.encoder import Encoder
-from electra_tf.encoder_config import EncoderConfig
 from electra_tf.outputs import LossTerm, Randomness
 from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, TASK_ID
 from finetune.task import HeadOutput, Task, TaskHead

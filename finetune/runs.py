@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.description import load_description
-from electra_tf.distribution import DistributionConfig
+from electra_tf.config.distribution import DistributionConfig
+from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.own_hyperparameters import LABELS, TASKS
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
@@ -154,7 +154,7 @@ def _labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
 
 def check_labels(model_dir: str, tasks: Sequence[Task]) -> None:
     """Labels found in the data must still be those that the model was trained with."""
-    description = load_description(model_dir)
+    description = load_saved_config(model_dir)
     saved = description.hyperparameters.get(LABELS, {}) if description else {}
     for name, labels in _labels(tasks).items():
         if name in saved and saved[name] != labels:
@@ -166,7 +166,7 @@ def check_labels(model_dir: str, tasks: Sequence[Task]) -> None:
 
 
 def _changed_settings(model_dir: str, hyperparameters: Mapping[str, Any]) -> list[str]:
-    description = load_description(model_dir)
+    description = load_saved_config(model_dir)
     if description is None:
         return []
     saved = description.hyperparameters

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import keras
 
-from electra_tf.description import Description
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.saved_config import SavedConfig
 from electra_tf.tf1_checkpoint import Tf1Variable, encoder_variables
 from finetune.classification.heads import ClassificationHead, MultilabelHead, RegressionHead
 from finetune.config_defaults import QA_TASKS
@@ -53,7 +53,7 @@ class SavedTask:
         )
 
 
-def saved_tasks(description: Description) -> list[SavedTask]:
+def saved_tasks(description: SavedConfig) -> list[SavedTask]:
     """Returns the tasks of a fine-tuned model, in the order of their ids."""
     values = description.hyperparameters
     shapes: dict[str, dict[str, Sequence[int]]] = {name: {} for name in values["task_names"]}

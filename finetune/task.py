@@ -15,7 +15,7 @@ from finetune.data_report import DataReport
 from finetune.features import FeatureSpec, Row
 
 if TYPE_CHECKING:
-    from electra_tf.encoder_config import EncoderConfig
+    from electra_tf.config.encoder import EncoderConfig
 
 # Name of the split that --predict_file is.
 PREDICT = "predict"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from electra_tf import runtime
-from electra_tf.flops import finetuning_flops_per_step
+from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.folder_lock import only_trainer
 from electra_tf.runtime import Runtime, say_nothing
 from electra_tf.startup import distribution_lines

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from electra_tf.config import PretrainingConfig
-from electra_tf.flops_report import RunFlops, count_finetuning, count_pretraining
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from flags import command_line, finetuning, hyperparameters, pretraining

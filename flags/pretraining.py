@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from flags import hyperparameters
 
 

@@ -6,7 +6,7 @@ import sys
 
 from absl import flags
 
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 from flags import pretraining
 

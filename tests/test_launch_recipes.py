@@ -9,7 +9,7 @@ import pytest
 import yaml
 from absl import flags as absl_flags
 
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import PreemptedError, WorkerLostError
 from flags import command_line, pretraining
 

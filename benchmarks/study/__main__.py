@@ -34,8 +34,8 @@ from benchmarks.study.variants import (
     flops_of,
     settings_of,
 )
-from electra_tf.flops import Transformer
-from electra_tf.published_models import INFERENCE_LENGTH
+from electra_tf.flops.counting import Transformer
+from electra_tf.flops.published import INFERENCE_LENGTH
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically

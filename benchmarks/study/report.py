@@ -20,7 +20,7 @@ from benchmarks.study.variants import (
     SHARING,
     TRAINING,
 )
-from electra_tf.published_models import INFERENCE_LENGTH
+from electra_tf.flops.published import INFERENCE_LENGTH
 
 # A masked-LM accuracy that is higher by less than this share counts as no higher.
 TOLERANCE = 0.1

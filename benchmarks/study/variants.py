@@ -5,9 +5,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.config import PretrainingConfig, discriminator_config
-from electra_tf.encoder_config import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
-from electra_tf.flops import train_flops_per_step
+from electra_tf.config.encoder import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.flops.counting import train_flops_per_step
 
 # The questions, in the paper's order (sections 3.2 to 3.5).
 SHARING = "sharing"

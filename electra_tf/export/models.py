@@ -7,9 +7,9 @@ from typing import Any
 
 from electra_tf import training
 from electra_tf.checkpoints import VOCAB_FILE
-from electra_tf.config import PretrainingConfig, discriminator_config
-from electra_tf.description import CONFIG_FILE, load_description
-from electra_tf.distribution import on_one_device
+from electra_tf.config.distribution import on_one_device
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.export import pretrained
 from electra_tf.export.config import ExportConfig
 from electra_tf.export.servable import Servable
@@ -25,7 +25,7 @@ def load_servable(config: ExportConfig, say: Callable[[str], None] = print) -> S
     Raises:
         UserError: there is no model, or it has no such component.
     """
-    description = load_description(config.model_dir)
+    description = load_saved_config(config.model_dir)
     if description is None:
         raise UserError(
             f"--model_dir={config.model_dir} holds no {CONFIG_FILE}: name the folder of a "

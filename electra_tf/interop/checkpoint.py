@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from electra_tf.encoder_config import MODEL_SIZES, OVERRIDABLE, EncoderConfig, encoder_config
+from electra_tf.config.encoder import MODEL_SIZES, OVERRIDABLE, EncoderConfig, encoder_config
 
 DISCRIMINATOR_HEAD = "discriminator_predictions/"
 GENERATOR_HEAD = "generator_predictions/"

@@ -14,7 +14,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.interop.checkpoint import (
     DISCRIMINATOR_HEAD,
     GENERATOR_EMBEDDINGS,

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.interop.checkpoint import ModelDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json

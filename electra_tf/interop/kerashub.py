@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.interop.checkpoint import ModelCheckpoint
 from electra_tf.interop.kerashub_config import (
     HIDDEN_ACT,

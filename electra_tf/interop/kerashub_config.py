@@ -4,7 +4,7 @@ import os
 import pathlib
 from typing import Any
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.interop.checkpoint import ModelDescription
 from electra_tf.util.files import read_json
 

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
-from electra_tf.description import CONFIG_FILE, Description, load_description
-from electra_tf.encoder_config import encoder_config
+from electra_tf.config.encoder import encoder_config
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    discriminator_config,
+    generator_config,
+)
+from electra_tf.config.saved_config import CONFIG_FILE, SavedConfig, load_saved_config
 from electra_tf.interop.checkpoint import (
     TASK_SCOPE,
     ModelCheckpoint,
@@ -68,7 +72,7 @@ class OwnFormat:
             prefix = tf.train.latest_checkpoint(path)
             if prefix is None:
                 raise UserError(f"The folder {path} holds no checkpoint that is whole")
-        own = build_model(load_description(folder))
+        own = build_model(load_saved_config(folder))
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         mapping, optimizer = own.mapping, None
         saved = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
@@ -137,7 +141,7 @@ def _head_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, list[int]]:
     return {k: list(v.shape) for k, v in arrays.items() if k.startswith(TASK_SCOPE)}
 
 
-def build_model(description: Description) -> OwnModel:
+def build_model(description: SavedConfig) -> OwnModel:
     """Returns the model that `config.json` describes, with random weights.
 
     No data is read: the heads of fine-tuned models follow from their variables' shapes.
@@ -156,13 +160,13 @@ def load_model(checkpoint: ModelCheckpoint) -> OwnModel:
     from electra_tf.tf1_checkpoint import assign_arrays
 
     hyperparameters = own_hyperparameters(checkpoint)
-    own = build_model(Description(hyperparameters, _head_shapes(checkpoint.arrays)))
+    own = build_model(SavedConfig(hyperparameters, _head_shapes(checkpoint.arrays)))
     names = [name for entry in own.mapping for name in entry.names]
     assign_arrays(checkpoint.arrays, own.mapping, "to convert", names)
     return own
 
 
-def _pretraining(description: Description) -> OwnModel:
+def _pretraining(description: SavedConfig) -> OwnModel:
     from electra_tf.pretrain_helpers import SpecialTokenIds
     from electra_tf.pretraining_model import PretrainingModel
     from electra_tf.tf1_checkpoint import tf1_variables
@@ -196,7 +200,7 @@ def _pretraining(description: Description) -> OwnModel:
     )
 
 
-def _finetuning(description: Description) -> OwnModel:
+def _finetuning(description: SavedConfig) -> OwnModel:
     from finetune.model import FinetuningModel
     from finetune.saved_model import finetuned_variables, saved_tasks
 

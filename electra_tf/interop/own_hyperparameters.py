@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from electra_tf.config import PretrainingConfig, generator_config
+from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.interop.checkpoint import (
     GENERATOR_EMBEDDINGS,
     TASK_SCOPE,

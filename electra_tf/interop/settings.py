@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.description import load_description
-from electra_tf.encoder_config import encoder_settings
+from electra_tf.config.encoder import encoder_settings
+from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop import huggingface_config, kerashub_config
 from electra_tf.interop.formats import FORMATS, find_format
 from electra_tf.interop.huggingface import DISCRIMINATOR_FOLDER
@@ -83,7 +83,7 @@ def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[s
         values = kerashub_config.read_kerashub_description(folder).model_settings()
         vocabulary = os.path.join(folder, kerashub_config.VOCAB_FILE)
     else:
-        description = load_description(folder)
+        description = load_saved_config(folder)
         values = dict(description.hyperparameters) if description else {}
         values.pop("vocab_file", None)
     if os.path.exists(vocabulary):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.encoder_config import HEAD_SIZE, EncoderConfig
+from electra_tf.config.encoder import HEAD_SIZE, EncoderConfig
 from electra_tf.interop.checkpoint import (
     GENERATOR_SCOPE,
     TASK_SCOPE,

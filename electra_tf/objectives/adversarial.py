@@ -10,13 +10,13 @@ import keras
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig, generator_config
+from electra_tf.config.choices import MASKED_LM
+from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.layers import Linear
 from electra_tf.objective import num_masked_tokens, num_real_tokens
 from electra_tf.objectives import electra
 from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs, gather_positions
-from electra_tf.pretraining_choices import MASKED_LM
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:

@@ -6,15 +6,10 @@ import keras
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig, discriminator_config
+from electra_tf.config.model_parts import ModelPart, generator_parts
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.heads import DiscriminatorHead
-from electra_tf.model_parts import ModelPart
-from electra_tf.objective import (
-    generator_parts,
-    masked_lm_sums,
-    num_real_tokens,
-    sampling_sums,
-)
+from electra_tf.objective import masked_lm_sums, num_real_tokens, sampling_sums
 from electra_tf.objectives import replace_mlm
 from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs, masked_positions, unmask

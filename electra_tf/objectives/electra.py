@@ -5,16 +5,9 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig
-from electra_tf.model_parts import ModelPart
-from electra_tf.objective import (
-    Objective,
-    discriminator_part,
-    discriminator_sums,
-    generator_parts,
-    masked_lm_sums,
-    sampling_sums,
-)
+from electra_tf.config.model_parts import ModelPart, discriminator_part, generator_parts
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.objective import Objective, discriminator_sums, masked_lm_sums, sampling_sums
 from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs
 

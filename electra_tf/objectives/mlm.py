@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig, discriminator_config
-from electra_tf.model_parts import ModelPart
+from electra_tf.config.model_parts import ModelPart
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.objective import Objective, masked_lm_sums
 from electra_tf.outputs import PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs

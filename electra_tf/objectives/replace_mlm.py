@@ -7,16 +7,10 @@ import keras
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig, discriminator_config
+from electra_tf.config.model_parts import ModelPart, generator_parts
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.heads import MaskedLMHead
-from electra_tf.model_parts import ModelPart
-from electra_tf.objective import (
-    Objective,
-    generator_parts,
-    masked_lm_sums,
-    num_masked_tokens,
-    sampling_sums,
-)
+from electra_tf.objective import Objective, masked_lm_sums, num_masked_tokens, sampling_sums
 from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import PretrainInputs, gather_positions
 

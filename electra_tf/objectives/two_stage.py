@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
-from electra_tf.model_parts import ModelPart
-from electra_tf.objective import (
-    Stage,
-    discriminator_part,
-    generator_parts,
-    masked_lm_sums,
-    num_real_tokens,
+from electra_tf.config.choices import MASKED_LM, SHARE_NONE
+from electra_tf.config.hyperparameters import parse_hparams
+from electra_tf.config.model_parts import ModelPart, discriminator_part, generator_parts
+from electra_tf.config.phases import Stage
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    discriminator_config,
+    generator_config,
 )
+from electra_tf.objective import masked_lm_sums, num_real_tokens
 from electra_tf.objectives import electra
 from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
-from electra_tf.plugins import parse_hparams
 from electra_tf.pretrain_helpers import PretrainInputs
-from electra_tf.pretraining_choices import MASKED_LM, SHARE_NONE
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 
 AUTO, MASKED, TWO_TOWER, ELECTRIC = "auto", "mlm", "two_tower", "electric"
 METHODS = (AUTO, MASKED, TWO_TOWER, ELECTRIC)

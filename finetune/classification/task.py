@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.util.errors import UserError
 from finetune.classification import scorers

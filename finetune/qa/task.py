@@ -22,7 +22,7 @@ from finetune.qa.squad_metrics import squad_v1_metrics, squad_v2_metrics
 from finetune.task import Outputs, Scores, SplitData, Task
 
 if TYPE_CHECKING:
-    from electra_tf.encoder_config import EncoderConfig
+    from electra_tf.config.encoder import EncoderConfig
 
 TRAIN = "train"
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import worker_processes
 from benchmarks.cost_plots import plot_growth
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 from pretrain_data.records.files import find_checked_record_files
 

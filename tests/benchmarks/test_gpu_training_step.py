@@ -9,8 +9,8 @@ import pytest
 from benchmarks import gpu_training_step as benchmark
 from benchmarks.gpu_peaks import peak_bfloat16_flops
 from benchmarks.pretraining_step import Answer, huggingface_step_command
-from electra_tf.config import PretrainingConfig
-from electra_tf.model_flops import model_flops_per_step
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.flops.counting import model_flops_per_step
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 

@@ -7,8 +7,8 @@ from benchmarks import step_components
 from benchmarks.matmul_ceiling import Product, summarize_ceiling
 from benchmarks.random_run import create_run
 from benchmarks.step_components import ROWS, WHOLE, Seconds
-from electra_tf.config import PretrainingConfig
-from electra_tf.model_flops import model_flops_per_step
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.flops.counting import model_flops_per_step
 
 NAMES = {row.measured for row in ROWS} | {row.without for row in ROWS if row.without}
 

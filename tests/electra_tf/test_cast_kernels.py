@@ -5,8 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.cast_kernels import CastKernels
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.encoder import Encoder
-from electra_tf.encoder_config import EncoderConfig
 
 CONFIG = EncoderConfig(
     vocab_size=20,

@@ -4,7 +4,11 @@ import json
 
 import pytest
 
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    discriminator_config,
+    generator_config,
+)
 from electra_tf.util.errors import UserError
 
 

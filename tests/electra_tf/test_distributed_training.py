@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import training
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.train_step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 from tests import processes

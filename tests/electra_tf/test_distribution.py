@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.cluster import Cluster, cluster_of_environment, find_cluster
-from electra_tf.config import PretrainingConfig
-from electra_tf.distribution import check_batch_size
+from electra_tf.config.distribution import check_batch_size
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.strategies import create_strategy
 from electra_tf.util.errors import UserError
 

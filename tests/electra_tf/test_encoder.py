@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import random_bits
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.encoder import Encoder
-from electra_tf.encoder_config import EncoderConfig
 from electra_tf.fused import plain_operations
 from electra_tf.layers import TransformerLayer
 

@@ -6,15 +6,15 @@ import pathlib
 
 import pytest
 
-from electra_tf.config import PretrainingConfig, discriminator_config
-from electra_tf.flops import (
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.flops.counting import (
     SAMPLING,
     Transformer,
     finetuning_flops_per_step,
+    model_flops_per_step,
     train_flops_by_part,
     train_flops_per_step,
 )
-from electra_tf.model_flops import model_flops_per_step
 
 RECORDED = json.loads(
     (pathlib.Path(__file__).parents[1] / "data/reference/pretraining/flops.json").read_text()

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from electra_tf.config import PretrainingConfig, discriminator_config
-from electra_tf.model_flops import (
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.flops.counting import (
     encoder_model_flops,
     finetuning_model_flops_per_step,
     model_flops_per_step,

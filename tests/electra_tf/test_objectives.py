@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.choices import OBJECTIVES
 from electra_tf.objectives.adversarial import policy_losses
 from electra_tf.objectives.all_tokens_mlm import copy_loss
 from electra_tf.optimizer import create_optimizer
 from electra_tf.outputs import Randomness
-from electra_tf.pretraining_choices import OBJECTIVES
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.span_boundary import run_boundaries
 from electra_tf.token_facts import TokenFacts

@@ -9,7 +9,11 @@ import keras
 import numpy as np
 import pytest
 
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    discriminator_config,
+    generator_config,
+)
 from electra_tf.encoder import Encoder
 from electra_tf.heads import DiscriminatorHead
 

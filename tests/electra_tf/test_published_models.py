@@ -2,7 +2,7 @@
 
 import pytest
 
-from electra_tf.published_models import elmo_inference_flops, large_models, small_models
+from electra_tf.flops.published import elmo_inference_flops, large_models, small_models
 
 # Train and inference FLOPs of Table 1, and train FLOPs of Tables 2 to 4, as printed.
 TABLE_1 = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.config import PretrainingConfig, discriminator_config
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.encoder import Encoder
 from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel

@@ -7,10 +7,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import training
+from electra_tf.config.phases import Stage, training_phases
 from electra_tf.interop.formats import FORMATS
-from electra_tf.objective import Stage
 from electra_tf.optimizer import StagedSchedule, WarmupPolynomialDecay
-from electra_tf.training_phases import training_phases
 from electra_tf.util.errors import UserError
 from tests.conftest import make_record
 from tests.electra_tf.test_objectives import TWO_STAGE

@@ -67,7 +67,7 @@ def write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path, **changes) -> 
     import tensorflow as tf
 
     from electra_tf.checkpoints import CheckpointDirectory
-    from electra_tf.config import PretrainingConfig
+    from electra_tf.config.pretraining import PretrainingConfig
     from electra_tf.pretrain_helpers import SpecialTokenIds
     from electra_tf.pretraining_model import PretrainingModel
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from electra_tf import runtime
 from electra_tf.checkpoints import CheckpointDirectory
-from electra_tf.description import load_description
+from electra_tf.config.saved_config import load_saved_config
 from electra_tf.export.models import known_fields
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
@@ -95,7 +95,7 @@ class InProcess:
     """What the project itself predicts with a model of `write_finetuned`."""
 
     def __init__(self, model_dir: str) -> None:
-        saved = load_description(model_dir).hyperparameters
+        saved = load_saved_config(model_dir).hyperparameters
         config = FinetuningConfig(**known_fields(FinetuningConfig, saved))
         self.config = config
         tokenizer = CachedTokenizer(load_vocabulary(config.vocab_file))

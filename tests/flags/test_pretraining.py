@@ -5,7 +5,7 @@ import json
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 from flags import command_line, pretraining
 

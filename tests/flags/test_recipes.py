@@ -5,15 +5,14 @@ import pathlib
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.config import PretrainingConfig, discriminator_config, generator_config
+from electra_tf.config.choices import EMBEDDING_SHARING, GENERATOR_TYPES, MASKING, OBJECTIVES
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    discriminator_config,
+    generator_config,
+)
 from electra_tf.objective import objective_class
 from electra_tf.pretrain_helpers import SpecialTokenIds
-from electra_tf.pretraining_choices import (
-    EMBEDDING_SHARING,
-    GENERATOR_TYPES,
-    MASKING,
-    OBJECTIVES,
-)
 from electra_tf.pretraining_model import PretrainingModel
 from flags import command_line, finetuning, pretraining
 

@@ -5,8 +5,8 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from electra_tf.flops import Transformer
-from electra_tf.published_models import large_models, small_models
+from electra_tf.flops.counting import Transformer
+from electra_tf.flops.published import large_models, small_models
 from tests.reference.result import CheckResult, Comparison, skip
 
 FLOPS_FILE = "flops.json"

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import pretrain_helpers, random_bits
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds
 from tests.reference.masking_statistics import Draws, deviations
 from tests.reference.result import CheckResult, Comparison

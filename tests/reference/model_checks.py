@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import metrics
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.outputs import FakeData, PretrainingOutput, Randomness
 from electra_tf.pretrain_helpers import (
     PretrainInputs,

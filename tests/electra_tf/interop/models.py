@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from electra_tf.description import Description
+from electra_tf.config.saved_config import SavedConfig
 from electra_tf.interop.checkpoint import ModelCheckpoint, TaskDescription
 from electra_tf.interop.formats import FORMATS
 from electra_tf.interop.own_format import OwnModel, build_model, load_model
@@ -79,7 +79,7 @@ def tiny_pretraining_checkpoint(
 ) -> ModelCheckpoint:
     """Returns a checkpoint of random weights, all different, with moments if asked for."""
     config = make_config(**overrides)
-    own = build_model(Description(dataclasses.asdict(config), {}))
+    own = build_model(SavedConfig(dataclasses.asdict(config), {}))
     random = np.random.default_rng(5)
     arrays = {
         name: random.normal(scale=0.3, size=value.shape).astype(np.float32)

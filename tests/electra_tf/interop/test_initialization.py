@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from electra_tf import training
-from electra_tf.config import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.encoder import Encoder
 from electra_tf.interop.formats import FORMATS
 from electra_tf.util.errors import UserError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.custom.spec import known_metrics

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.util.errors import UserError
 from finetune.data_report import DataReport
 from finetune.qa.task import QATask, write_squad_outputs

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.encoder_config import EncoderConfig
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.util.errors import UserError
 from finetune.data_report import DataReport
 from finetune.tagging.examples import ConllSource, TaggingExample, collect_labels

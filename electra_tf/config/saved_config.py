@@ -14,14 +14,14 @@ from electra_tf.util.errors import UserError
 CONFIG_FILE = "config.json"
 
 
-class Description(NamedTuple):
+class SavedConfig(NamedTuple):
     """`hyperparameters` by name, and the shape of each variable by path."""
 
     hyperparameters: dict[str, Any]
     variables: dict[str, list[int]]
 
 
-def load_description(directory: str | os.PathLike) -> Description | None:
+def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
     """Returns the description in a folder, or None where there is none.
 
     Raises:
@@ -30,7 +30,7 @@ def load_description(directory: str | os.PathLike) -> Description | None:
     path = os.path.join(directory, CONFIG_FILE)
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        return Description(dict(content["hyperparameters"]), dict(content["variables"]))
+        return SavedConfig(dict(content["hyperparameters"]), dict(content["variables"]))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError) as error:

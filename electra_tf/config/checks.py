@@ -3,19 +3,14 @@
 import itertools
 from typing import TYPE_CHECKING
 
-from electra_tf.distribution import check_accumulation
-from electra_tf.encoder_config import EncoderConfig
-from electra_tf.options import OPTIMIZERS, PRECISIONS
-from electra_tf.pretraining_choices import (
-    EMBEDDING_SHARING,
-    GENERATOR_TYPES,
-    MASKING,
-    OBJECTIVES,
-)
+from electra_tf.config.choices import EMBEDDING_SHARING, GENERATOR_TYPES, MASKING, OBJECTIVES
+from electra_tf.config.distribution import check_accumulation
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
-    from electra_tf.config import PretrainingConfig
+    from electra_tf.config.pretraining import PretrainingConfig
 
 
 def check_pretraining(config: "PretrainingConfig", encoder: EncoderConfig) -> None:

@@ -6,7 +6,7 @@ for its own BERT models, and of Liu et al. 2019 for RoBERTa. No TensorFlow is im
 
 import dataclasses
 
-from electra_tf.flops import Transformer
+from electra_tf.flops.counting import Transformer
 
 # The paper's tables time inference on one sequence of so many tokens.
 INFERENCE_LENGTH = 128

@@ -10,11 +10,13 @@ differs in T5 alone. See `electra_tf.model_flops` for what the hardware has to m
 """
 
 import dataclasses
+import sys
 
-from electra_tf.config import PretrainingConfig
-from electra_tf.encoder_config import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
-from electra_tf.length_curriculum import configs_by_length
-from electra_tf.model_parts import model_parts
+from electra_tf.config.encoder import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
+from electra_tf.config.model_parts import ModelPart
+from electra_tf.config.phases import configs_by_length
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.util.tensorflow_import import import_tensorflow
 
 # Operations for each number that goes in, as in the authors' script.
 DROPOUT = 4  # draw, compare, mask, scale up
@@ -25,6 +27,8 @@ SOFTMAX = 5  # maximum, subtraction, exp, sum, division
 SAMPLING = 6
 # Masked tokens of BERT's and the paper's models: 80 of 512.
 PUBLISHED_OUTPUT_SHARE = 0.15625
+# Forward once, backward twice.
+PASSES = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -205,3 +209,53 @@ def finetuning_flops_per_step(
     """
     model = Transformer.of(encoder, seq_length)
     return model.discriminator_training(batch_size, 1)
+
+
+def encoder_model_flops(encoder: EncoderConfig, seq_length: int) -> int:
+    """Returns the forward FLOPs of one sequence through the layers of an encoder."""
+    hidden, size = encoder.hidden_size, encoder.embedding_size
+    weights = 4 * hidden * hidden + 2 * hidden * encoder.intermediate_size
+    attention = 2 * seq_length * hidden  # scores, and the sums of the values
+    projection = size * hidden if size != hidden else 0
+    per_token = encoder.num_hidden_layers * (weights + attention) + projection
+    return 2 * seq_length * per_token
+
+
+def model_flops_per_step(config: PretrainingConfig) -> int:
+    """Returns the FLOPs of one pre-training step over the whole batch.
+
+    With a length curriculum, the mean over the run's steps.
+    """
+    return round(
+        sum(share * _at_one_length(at_length) for share, at_length in configs_by_length(config))
+    )
+
+
+def finetuning_model_flops_per_step(
+    encoder: EncoderConfig, *, batch_size: int, seq_length: int
+) -> int:
+    """Returns the FLOPs of one fine-tuning step without the tasks' heads."""
+    return PASSES * batch_size * encoder_model_flops(encoder, seq_length)
+
+
+def _at_one_length(config: PretrainingConfig) -> float:
+    total = 0.0
+    for part in model_parts(config):
+        forward = encoder_model_flops(part.encoder, config.max_seq_length)
+        hidden = part.encoder.hidden_size
+        inputs = part.vocabulary_inputs or hidden
+        per_word = part.encoder.embedding_size * (inputs + part.encoder.vocab_size)
+        forward += 2 * part.vocabulary_positions * per_word
+        forward += 2 * part.binary_positions * (hidden * hidden + hidden)
+        total += (PASSES if part.is_trained else 1) * part.share_of_steps * forward
+    return config.train_batch_size * total
+
+
+def model_parts(config: PretrainingConfig) -> list[ModelPart]:
+    """Returns the parts that a step of a run has, in their order; loads TensorFlow."""
+    # Here, so that what counts the FLOPs of published models starts fast; and quietly.
+    if "tensorflow" not in sys.modules:
+        import_tensorflow()
+    from electra_tf.objective import objective_class
+
+    return objective_class(config).parts(config)

@@ -7,8 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.cluster import check_address
-from electra_tf.options import option
+from electra_tf.config.hyperparameters import hyperparameter
 from electra_tf.training.distribution.shards import SHARDINGS
 from electra_tf.util.errors import UserError
 
@@ -22,45 +21,51 @@ _TPU_ONLY = ("tpu_name", "tpu_zone", "gcp_project", "tpu_job_name")
 class DistributionConfig:
     """Where the work is done; the TPU's fields have the authors' names."""
 
-    strategy: str = option(
+    strategy: str = hyperparameter(
         ONE_DEVICE,
         "Where the work is done: one_device; mirrored, the GPUs of this host; multi_worker, "
         "several processes or hosts; tpu.",
         STRATEGIES,
     )
-    device: str = option(
+    device: str = hyperparameter(
         "auto", "gpu fails where TensorFlow finds none; auto then takes the CPU.", DEVICES
     )
-    num_gpus: int | None = option(None, "GPUs that this process uses; all it has if unset.")
-    num_virtual_cpus: int | None = option(
+    num_gpus: int | None = hyperparameter(
+        None, "GPUs that this process uses; all it has if unset."
+    )
+    num_virtual_cpus: int | None = hyperparameter(
         None, "Split the CPU into this many devices, to try --strategy=mirrored without GPUs."
     )
-    workers: Sequence[str] = option(
+    workers: Sequence[str] = hyperparameter(
         None, "multi_worker: host:port of every worker, the chief first; TF_CONFIG if unset."
     )
-    task_index: int | None = option(
+    task_index: int | None = hyperparameter(
         None, "multi_worker: which of --workers this process is, from 0."
     )
-    worker_timeout: int = option(
+    worker_timeout: int = hyperparameter(
         600, "multi_worker: seconds that the start waits for the other workers."
     )
-    shard_by: str = option(
+    shard_by: str = hyperparameter(
         "record",
         "multi_worker: record reads all files on every worker and keeps its rows of each "
         "batch, so that any number of workers trains alike; file reads only its own.",
         SHARDINGS,
     )
-    gradient_accumulation_steps: int = option(
+    gradient_accumulation_steps: int = hyperparameter(
         1, "Parts that a device computes its share of a batch in, one by one, to save memory."
     )
-    use_tpu: bool = option(False, "The authors' name of --strategy=tpu.")
-    tpu_name: str | None = option(
+    use_tpu: bool = hyperparameter(False, "The authors' name of --strategy=tpu.")
+    tpu_name: str | None = hyperparameter(
         None, "tpu: name or grpc:// address of the TPU; the TPU of this machine if unset."
     )
-    tpu_zone: str | None = option(None, "tpu: its zone; that of this machine if unset.")
-    gcp_project: str | None = option(None, "tpu: its project; that of this machine if unset.")
-    tpu_job_name: str | None = option(None, "tpu: name of the TPU workers' job.")
-    num_tpu_cores: int | None = option(None, "tpu: cores that must be there; any if unset.")
+    tpu_zone: str | None = hyperparameter(None, "tpu: its zone; that of this machine if unset.")
+    gcp_project: str | None = hyperparameter(
+        None, "tpu: its project; that of this machine if unset."
+    )
+    tpu_job_name: str | None = hyperparameter(None, "tpu: name of the TPU workers' job.")
+    num_tpu_cores: int | None = hyperparameter(
+        None, "tpu: cores that must be there; any if unset."
+    )
 
     def check_distribution(self) -> None:
         """Raises UserError for a combination that cannot be, naming the flag."""
@@ -182,3 +187,10 @@ def check_accumulation(batch_size: int, gradient_accumulation_steps: int) -> Non
             f"--gradient_accumulation_steps={gradient_accumulation_steps}: a batch is computed "
             "in that many equal parts"
         )
+
+
+def check_address(address: Any, source: str) -> None:
+    """Raises UserError unless `address` has the form host:port."""
+    host, _, port = str(address).rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UserError(f"{source}: {address!r} must be host:port, such as node1:2222")

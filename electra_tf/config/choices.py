@@ -4,10 +4,10 @@ The authors' flags are booleans that exclude each other; ours are one flag for e
 Both are kept in agreement, so that either may be given and read.
 """
 
+import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.plugins import plugin_names
 from electra_tf.util.errors import UserError
 
 ELECTRA, ELECTRIC, MLM = "electra", "electric", "mlm"
@@ -17,10 +17,36 @@ MASKED_LM, TWO_TOWER, UNIFORM, UNIGRAM = "masked_lm", "two_tower", "uniform", "u
 SHARE_NONE, SHARE_TOKEN, SHARE_EMBEDDINGS = "none", "token", "embeddings"
 SHARE_ALL, SHARE_GDES = "all", "gdes"
 
-OBJECTIVES = plugin_names("objectives")
-MASKING = plugin_names("masking")
+# Each choice of a flag, and the "module:name" that implements it; `load` imports it. A new
+# objective or masking strategy is a file and a line here.
+OBJECTIVES = {
+    "adversarial": "electra_tf.objectives.adversarial:Adversarial",
+    "all_tokens_mlm": "electra_tf.objectives.all_tokens_mlm:AllTokensMLM",
+    "electra": "electra_tf.objectives.electra:ReplacedTokenDetection",
+    "electra_15": "electra_tf.objectives.electra_15:MaskedTokensDetection",
+    "electric": "electra_tf.objectives.electric:NoiseContrastiveCloze",
+    "mlm": "electra_tf.objectives.mlm:MaskedLanguageModel",
+    "replace_mlm": "electra_tf.objectives.replace_mlm:ReplaceMLM",
+    "sentence_contrastive": "electra_tf.objectives.sentence_contrastive:SentenceContrastive",
+    "two_stage": "electra_tf.objectives.two_stage:TwoStage",
+}
+MASKING = {
+    "span": "electra_tf.masking.span:SpanMasking",
+    "strategic": "electra_tf.masking.strategic:StrategicMasking",
+    "token": "electra_tf.masking.token:TokenMasking",
+    "whole_word": "electra_tf.masking.whole_word:WholeWordMasking",
+}
 GENERATOR_TYPES = (MASKED_LM, TWO_TOWER, UNIFORM, UNIGRAM)
 EMBEDDING_SHARING = (SHARE_NONE, SHARE_TOKEN, SHARE_EMBEDDINGS, SHARE_ALL, SHARE_GDES)
+
+
+def load(table: Mapping[str, str], name: str) -> Any:
+    """Returns the object that `table` gives as "module:name" for a choice.
+
+    Raises:
+        ImportError, AttributeError: the table names something that does not exist.
+    """
+    return pkgutil.resolve_name(table[name])
 
 
 def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,44 +1,21 @@
-"""Packages in which every module is one choice of a flag, found by its file's name.
-
-A choice is added by adding its module. Names are found without importing the modules, so
-that flags can be checked before TensorFlow is.
-"""
+"""Fields of configurations that `flags/` turns into command-line flags."""
 
 import dataclasses
-import importlib
-import inspect
-import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from electra_tf.util.errors import UserError, nearest_name_hint
 
-_PACKAGE = pathlib.Path(__file__).parent
+if TYPE_CHECKING:
+    pass
+
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+OPTIMIZERS = ("adam", "lamb")
 
 
-def plugin_names(package: str) -> tuple[str, ...]:
-    """Returns the names of the modules in `electra_tf/PACKAGE`, sorted."""
-    files = (_PACKAGE / package).glob("*.py")
-    return tuple(sorted(file.stem for file in files if not file.stem.startswith("_")))
-
-
-def load_plugin(package: str, name: str, base: type) -> type:
-    """Returns the subclass of `base` that the module of a name defines and is called after.
-
-    Raises:
-        ImportError: the module has not exactly one such class that no other derives from.
-    """
-    module = importlib.import_module(f"electra_tf.{package}.{name}")
-    found = [
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value)
-        and issubclass(value, base)
-        and value.__module__ == module.__name__
-    ]
-    if len(found) != 1:
-        raise ImportError(f"{module.__name__} defines {len(found)} subclasses of {base}, not 1")
-    return found[0]
+def hyperparameter(default: Any, help_text: str, choices: tuple[str, ...] | None = None) -> Any:
+    """Returns a dataclass field that `flags/` turns into a flag with `help_text`."""
+    return dataclasses.field(default=default, metadata={"help": help_text, "choices": choices})
 
 
 def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> Any:
@@ -68,3 +45,8 @@ def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> A
             )
         values[name] = value
     return hparams_class(**values)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoHparams:
+    """A choice without hyperparameters of its own."""

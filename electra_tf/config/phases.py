@@ -1,12 +1,24 @@
-"""The lengths of a run: a curriculum of shorter ones, then `max_seq_length`."""
+"""The phases of a run: stages of the objective, and lengths of a curriculum."""
 
 import dataclasses
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from electra_tf.config import PretrainingConfig, max_predictions
+from electra_tf.config.pretraining import PretrainingConfig, max_predictions
 from electra_tf.util.errors import UserError
 
+if TYPE_CHECKING:
+    pass
+
 LENGTH_PLACEHOLDER = "{length}"
+
+
+class Stage(NamedTuple):
+    """A part of the run in which one thing is trained: its name, and its number of steps."""
+
+    name: str
+    num_steps: int
 
 
 def steps_by_length(config: PretrainingConfig) -> dict[int, int]:
@@ -73,3 +85,60 @@ def records_of_length(config: PretrainingConfig, seq_length: int) -> str:
             "place of the length"
         )
     return os.path.join(f"{folder}_{seq_length}", name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """Steps of one stage at one length.
+
+    Attributes:
+        first_step, end_step: updates done before and after it.
+        stage: index of the objective's stage.
+        starts_stage: it is the stage's first phase.
+        seq_length: tokens a sequence.
+        length_first_step: updates done before the run came to this length; where its
+            records are read from the start.
+        tfrecords: patterns of the records of this length.
+    """
+
+    first_step: int
+    end_step: int
+    stage: int
+    starts_stage: bool
+    seq_length: int
+    length_first_step: int
+    tfrecords: str
+
+
+def training_phases(config: PretrainingConfig, stages: Sequence[Stage]) -> list[Phase]:
+    """Returns the phases of a run in their order.
+
+    Raises:
+        UserError: a length is left without a step.
+    """
+    stage_ends = _ends([stage.num_steps for stage in stages])
+    steps = steps_by_length(config)
+    lengths, length_ends = list(steps), _ends(list(steps.values()))
+    length_starts = [0, *length_ends[:-1]]
+    phases: list[Phase] = []
+    start = 0
+    for end in sorted({*stage_ends, *length_ends}):
+        stage = next(i for i, stage_end in enumerate(stage_ends) if start < stage_end)
+        index = next(i for i, length_end in enumerate(length_ends) if start < length_end)
+        phases.append(
+            Phase(
+                first_step=start,
+                end_step=end,
+                stage=stage,
+                starts_stage=start == (0, *stage_ends)[stage],
+                seq_length=lengths[index],
+                length_first_step=length_starts[index],
+                tfrecords=records_of_length(config, lengths[index]),
+            )
+        )
+        start = end
+    return phases
+
+
+def _ends(counts: Sequence[int]) -> list[int]:
+    return [sum(counts[: i + 1]) for i in range(len(counts))]

@@ -9,10 +9,10 @@ import dataclasses
 import json
 from collections.abc import Sequence
 
-from electra_tf import flops, model_flops
-from electra_tf.config import PretrainingConfig, discriminator_config
-from electra_tf.encoder_config import EncoderConfig
-from electra_tf.published_models import (
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.flops import counting
+from electra_tf.flops.published import (
     INFERENCE_LENGTH,
     PublishedModel,
     inference_flops,
@@ -69,10 +69,10 @@ def count_pretraining(name: str, config: PretrainingConfig) -> RunFlops:
     """Returns the FLOPs of a pre-training run."""
     return RunFlops(
         name,
-        flops.train_flops_by_part(config),
+        counting.train_flops_by_part(config),
         config.num_train_steps,
         _encoder_inference(discriminator_config(config)),
-        model_flops.model_flops_per_step(config),
+        counting.model_flops_per_step(config),
     )
 
 
@@ -83,10 +83,10 @@ def count_finetuning(
     shape = {"batch_size": batch_size, "seq_length": seq_length}
     return RunFlops(
         name,
-        {"encoder and head": flops.finetuning_flops_per_step(encoder, **shape)},
+        {"encoder and head": counting.finetuning_flops_per_step(encoder, **shape)},
         None,
         _encoder_inference(encoder),
-        model_flops.finetuning_model_flops_per_step(encoder, **shape),
+        counting.finetuning_model_flops_per_step(encoder, **shape),
     )
 
 
@@ -200,7 +200,7 @@ def _parts_table(runs: Sequence[RunFlops]) -> str:
 
 
 def _encoder_inference(encoder: EncoderConfig) -> int:
-    return inference_flops(flops.Transformer.of(encoder, INFERENCE_LENGTH))
+    return inference_flops(counting.Transformer.of(encoder, INFERENCE_LENGTH))
 
 
 def _named(name: str, models: Sequence[PublishedModel]) -> PublishedModel:
