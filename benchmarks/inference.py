@@ -194,7 +194,7 @@ def serve(settings_json: str) -> None:
     import keras
     import tensorflow as tf
 
-    from electra_tf.cast_kernels import CastKernels
+    from electra_tf.model.kernels import CastKernels
     from finetune.model import FinetuningModel
     from finetune.task_builder import build_tasks
 

@@ -206,7 +206,7 @@ def serve(config_json: str, num_steps: str) -> None:
     from electra_tf.strategies import create_strategy
     from electra_tf.text.cached_tokenizer import CachedTokenizer
     from electra_tf.text.vocabulary import load_vocabulary
-    from electra_tf.train_step import TrainingSteps
+    from electra_tf.training.step import TrainingSteps
     from finetune.batches import (
         BatchPlan,
         FeatureTable,

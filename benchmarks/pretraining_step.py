@@ -65,7 +65,7 @@ def serve(config_json: str) -> None:
     import_tensorflow()
     import tensorflow as tf
 
-    from electra_tf import metrics
+    from electra_tf.model import metrics
 
     run = create_run(PretrainingConfig(**json.loads(config_json)))
     gpus = tf.config.list_logical_devices("GPU")

@@ -51,10 +51,14 @@ def create_components(run: RandomRun, config: PretrainingConfig) -> dict[str, Ca
     """Returns functions without arguments, by the names that `ROWS` uses."""
     import tensorflow as tf
 
+    from electra_tf.model.heads import softmax_cross_entropy
+    from electra_tf.model.randomness import Randomness
     from electra_tf.optimizer import clip_by_global_norm
-    from electra_tf.outputs import Randomness
-    from electra_tf.pretrain_helpers import gather_positions, sample_from_softmax
-    from electra_tf.pretraining_model import get_token_logits, softmax_cross_entropy
+    from electra_tf.pretrain_helpers import (
+        gather_positions,
+        get_token_logits,
+        sample_from_softmax,
+    )
 
     model = run.model
     features = next(run.iterator)

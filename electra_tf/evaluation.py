@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import metrics
-from electra_tf.outputs import Randomness
+from electra_tf.model import metrics
+from electra_tf.model.metrics import MetricAccumulator
+from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.train_step import SumsOnDevice
 from electra_tf.util.files import write_atomically
 
 # Another stream than training's, so that evaluation masks alike at every step.
@@ -24,7 +24,7 @@ class Evaluator:
     def __init__(self, model: PretrainingModel, strategy: tf.distribute.Strategy) -> None:
         self._model = model
         self._strategy = strategy
-        self._sums = SumsOnDevice()
+        self._sums = MetricAccumulator()
         self._coefficients: dict[str, float] = {}
         self._run = tf.function(self._run_batch, autograph=False)
 
@@ -52,7 +52,9 @@ class Evaluator:
             }
         )
 
-    def _replica_batch(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> metrics.Sums:
+    def _replica_batch(
+        self, features: dict[str, tf.Tensor], index: tf.Tensor
+    ) -> metrics.MetricSums:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         randomness = Randomness(
             seed=EVALUATION_SEED,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 import keras
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.config import choices
 from electra_tf.config.choices import TWO_TOWER
 from electra_tf.config.hyperparameters import NoHparams, parse_hparams
@@ -15,15 +14,18 @@ from electra_tf.config.phases import Stage
 from electra_tf.config.pretraining import (
     PretrainingConfig,
 )
-from electra_tf.outputs import (
-    DiscriminatorOutput,
+from electra_tf.generators.two_tower import cloze_weights
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import (
     FakeData,
     LossTerm,
     MaskedLMOutput,
     PretrainingOutput,
-    Randomness,
+    PretrainInputs,
+    SpecialTokenIds,
 )
-from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds, candidates_mask, unmask
+from electra_tf.model.randomness import Randomness
+from electra_tf.pretrain_helpers import num_masked_tokens
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class Objective(abc.ABC):
         """
 
     @abc.abstractmethod
-    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums behind the metrics (see `electra_tf.metrics`)."""
 
     @classmethod
@@ -145,66 +147,3 @@ class Objective(abc.ABC):
 def objective_class(config: PretrainingConfig) -> type[Objective]:
     """Returns the class that `--objective` names."""
     return choices.load(choices.OBJECTIVES, config.objective)
-
-
-def num_masked_tokens(inputs: PretrainInputs) -> tf.Tensor:
-    """Returns the float32 number of masked tokens, the weight of a masked LM's loss."""
-    return tf.reduce_sum(inputs.masked_lm_weights)
-
-
-def num_real_tokens(inputs: PretrainInputs) -> tf.Tensor:
-    """Returns the float32 number of tokens that are no padding."""
-    return tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32))
-
-
-def cloze_weights(inputs: PretrainInputs, special: SpecialTokenIds) -> tf.Tensor:
-    """Returns float32 [batch, seq], 1 on the tokens that a two-tower generator predicts."""
-    return tf.cast(candidates_mask(unmask(inputs), special), tf.float32)
-
-
-def masked_lm_sums(inputs: PretrainInputs, output: MaskedLMOutput) -> metrics.Sums:
-    """Returns the sums of `masked_lm_loss` and `masked_lm_accuracy`."""
-    weights = inputs.masked_lm_weights
-    sums = {
-        "masked_lm_loss": metrics.mean_sums(output.per_example_loss, weights),
-        "masked_lm_accuracy": metrics.mean_sums(
-            tf.equal(output.preds, inputs.masked_lm_ids), weights
-        ),
-    }
-    if output.span_boundary_loss is not None:
-        total = tf.reduce_sum(weights)
-        sums["span_boundary_loss"] = tf.stack([output.span_boundary_loss * total, total])
-    return sums
-
-
-def sampling_sums(inputs: PretrainInputs, fake: FakeData) -> metrics.Sums:
-    """Returns the sums of `sampled_masked_lm_accuracy` and `replaced_share`."""
-    mask = tf.cast(inputs.input_mask, tf.float32)
-    return {
-        "sampled_masked_lm_accuracy": metrics.mean_sums(
-            tf.equal(fake.sampled_token_ids, inputs.masked_lm_ids), inputs.masked_lm_weights
-        ),
-        "replaced_share": metrics.mean_sums(fake.is_fake_tokens, mask),
-    }
-
-
-def discriminator_sums(fake: FakeData, disc: DiscriminatorOutput) -> metrics.Sums:
-    """Returns the discriminator's sums over the tokens that its loss is over.
-
-    `disc_loss` is the mean over tokens, as trained; `disc_loss_per_example` and
-    `disc_auc_with_padding` are what the authors' code reports as `disc_loss` and `disc_auc`.
-    """
-    labels, weights = fake.is_fake_tokens, disc.weights
-    correct = tf.equal(disc.preds, labels)
-    token_losses = tf.nn.sigmoid_cross_entropy_with_logits(
-        labels=tf.cast(labels, tf.float32), logits=disc.logits
-    )
-    real_rows = tf.reduce_max(weights, axis=-1)
-    return {
-        "disc_loss": metrics.mean_sums(token_losses, weights),
-        "disc_loss_per_example": metrics.mean_sums(disc.per_example_loss, real_rows),
-        "disc_accuracy": metrics.mean_sums(correct, weights),
-        "disc_precision": metrics.mean_sums(correct, tf.cast(disc.preds, tf.float32) * weights),
-        "disc_recall": metrics.mean_sums(correct, tf.cast(labels, tf.float32) * weights),
-        **metrics.auc_sums(disc.logits, labels, tf.cast(weights, tf.int32)),
-    }

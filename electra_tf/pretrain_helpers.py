@@ -1,13 +1,23 @@
 """Masking, gathering, scattering and sampling, under the authors' names."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from electra_tf import random_bits
-from electra_tf.fused import fused
+from electra_tf.config.hyperparameters import NoHparams
+from electra_tf.masking.base import MaskingStrategy
 from electra_tf.masking.token import TokenMasking
-from electra_tf.masking_strategy import MaskingStrategy, NoHparams
+from electra_tf.model import randomness
+from electra_tf.model.batch_types import (
+    MaskedLMOutput,
+    PretrainInputs,
+    SpecialTokenIds,
+)
+from electra_tf.model.heads import MaskedLMHead, softmax_cross_entropy
+from electra_tf.model.kernels import fused
+
+if TYPE_CHECKING:
+    pass
 
 # Share of the masked positions that show [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85
@@ -15,31 +25,9 @@ MASK_TOKEN_PROB = 0.85
 DISALLOWED_LOGIT = 1000.0
 # Guards of the authors' Gumbel transform.
 GUMBEL_EPSILON = 1e-9
-EACH_TOKEN = TokenMasking(NoHparams(), None)
-
-
-class SpecialTokenIds(NamedTuple):
-    """Ids of the tokens that masking treats apart."""
-
-    cls: int
-    sep: int
-    mask: int
-
-
-class PretrainInputs(NamedTuple):
-    """One batch with its masked positions; everything but the weights is int32.
-
-    `input_ids`, `input_mask` and `segment_ids` are [batch, seq]; `masked_lm_positions`,
-    `masked_lm_ids` (the original tokens) and `masked_lm_weights` (float32, 1 on slots
-    in use, whose unused rest holds position 0 and id 0) are [batch, max_predictions].
-    """
-
-    input_ids: tf.Tensor
-    input_mask: tf.Tensor
-    segment_ids: tf.Tensor
-    masked_lm_positions: tf.Tensor | None = None
-    masked_lm_ids: tf.Tensor | None = None
-    masked_lm_weights: tf.Tensor | None = None
+DEFAULT_MASKING = TokenMasking(NoHparams(), None)
+# Added to sums of weights, as in the authors' code, so that none divides by zero.
+WEIGHT_EPSILON = 1e-6
 
 
 def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
@@ -106,7 +94,7 @@ def mask(
     *,
     mask_prob: tf.Tensor | float,
     max_predictions_per_seq: int,
-    strategy: MaskingStrategy = EACH_TOKEN,
+    strategy: MaskingStrategy = DEFAULT_MASKING,
     with_replacement: bool = False,
     first_example: tf.Tensor | int = 0,
 ) -> PretrainInputs:
@@ -132,14 +120,14 @@ def mask(
     candidates = candidates_mask(inputs, special)
     batch, length = tf.shape(inputs.input_ids)[0], tf.shape(inputs.input_ids)[1]
     slots = max_predictions_per_seq
-    position_key, token_key = tf.unstack(random_bits.split(key, 2))
-    slot_counters = random_bits.counters([batch, slots], first_example)
+    position_key, token_key = tf.unstack(randomness.split(key, 2))
+    slot_counters = randomness.counters([batch, slots], first_example)
 
     available = tf.reduce_sum(tf.cast(candidates, tf.int32), axis=-1)
     wanted = num_to_predict(inputs.input_mask, mask_prob, slots)
     if with_replacement:
         wanted = tf.where(available > 0, wanted, 0)
-        rank = random_bits.uniform(position_key, slot_counters)
+        rank = randomness.uniform(position_key, slot_counters)
         rank = tf.cast(rank * tf.cast(available, tf.float32)[:, None], tf.int32)
         rank = tf.minimum(rank, tf.maximum(available - 1, 0)[:, None])
         order = tf.cumsum(tf.cast(candidates, tf.int32), axis=-1)
@@ -161,7 +149,7 @@ def mask(
     positions = tf.ensure_shape(positions * used, [None, slots])
     ids = gather_positions(inputs.input_ids, positions) * used
 
-    replace = random_bits.uniform(token_key, slot_counters) < MASK_TOKEN_PROB
+    replace = randomness.uniform(token_key, slot_counters) < MASK_TOKEN_PROB
     mask_positions = tf.where(replace, positions, 0)
     masked, _ = scatter_update(
         inputs.input_ids, tf.fill(tf.shape(positions), special.mask), mask_positions
@@ -284,5 +272,36 @@ def _gumbel_scores(
     *,
     temperature: float,
 ) -> tf.Tensor:
-    counter = random_bits.counters(tf.shape(logits), first_example)
-    return sampling_logits(logits, temperature, disallow) + random_bits.gumbel(key, counter)
+    counter = randomness.counters(tf.shape(logits), first_example)
+    return sampling_logits(logits, temperature, disallow) + randomness.gumbel(key, counter)
+
+
+def get_token_logits(x: tf.Tensor, embedding_table: tf.Tensor, head: MaskedLMHead) -> tf.Tensor:
+    """Returns logits [batch, n, vocab] of [batch, n, hidden]: the tied output layer."""
+    return head(x, embedding_table)
+
+
+def get_softmax_output(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor
+) -> MaskedLMOutput:
+    """Returns cross-entropy and predictions.
+
+    Args:
+        logits: [batch, n, vocab]; the softmax is float32 whatever their dtype.
+        targets: int32 [batch, n].
+        weights: float32 [batch, n].
+    """
+    per_example_loss = softmax_cross_entropy(logits, targets)
+    loss = tf.reduce_sum(weights * per_example_loss) / (tf.reduce_sum(weights) + WEIGHT_EPSILON)
+    preds = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    return MaskedLMOutput(logits, per_example_loss, preds, loss)
+
+
+def num_masked_tokens(inputs: PretrainInputs) -> tf.Tensor:
+    """Returns the float32 number of masked tokens, the weight of a masked LM's loss."""
+    return tf.reduce_sum(inputs.masked_lm_weights)
+
+
+def num_real_tokens(inputs: PretrainInputs) -> tf.Tensor:
+    """Returns the float32 number of tokens that are no padding."""
+    return tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32))

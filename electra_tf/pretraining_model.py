@@ -11,27 +11,24 @@ from electra_tf.config.pretraining import (
     generator_config,
     max_predictions,
 )
-from electra_tf.fused import fused
-from electra_tf.heads import DiscriminatorHead, MaskedLMHead
-from electra_tf.masking_strategy import create_strategy
-from electra_tf.objective import cloze_weights, objective_class
-from electra_tf.outputs import (
+from electra_tf.generators.sharing import DISCRIMINATOR, MODES, Shapes
+from electra_tf.generators.span_boundary import SpanBoundaryHead
+from electra_tf.generators.two_tower import TwoTowerGenerator, cloze_weights
+from electra_tf.masking.base import TokenStatistics, create_masking
+from electra_tf.model.batch_types import (
     ClozeOutput,
     DiscriminatorOutput,
     FakeData,
     MaskedLMOutput,
     PretrainingOutput,
-    Randomness,
+    PretrainInputs,
+    SpecialTokenIds,
 )
-from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds
-from electra_tf.sharing import DISCRIMINATOR, MODES, Shapes
-from electra_tf.span_boundary import SpanBoundaryHead
-from electra_tf.token_facts import TokenFacts
-from electra_tf.two_tower import TwoTowerGenerator
+from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead, softmax_cross_entropy
+from electra_tf.model.randomness import Randomness
+from electra_tf.objective import objective_class
+from electra_tf.pretrain_helpers import WEIGHT_EPSILON, get_softmax_output, get_token_logits
 from electra_tf.util.errors import UserError
-
-# Added to sums of weights, as in the authors' code, so that none divides by zero.
-WEIGHT_EPSILON = 1e-6
 
 
 class PretrainingModel(keras.Model):
@@ -52,7 +49,7 @@ class PretrainingModel(keras.Model):
         self,
         config: PretrainingConfig,
         special: SpecialTokenIds,
-        tokens: TokenFacts | None = None,
+        tokens: TokenStatistics | None = None,
         **kwargs,
     ) -> None:
         super().__init__(dtype=keras.DTypePolicy(config.precision), autocast=False, **kwargs)
@@ -60,7 +57,7 @@ class PretrainingModel(keras.Model):
         self.special = special
         self.tokens = tokens
         self.objective = objective_class(config)(config, special)
-        self.masking = create_strategy(config, tokens)
+        self.masking = create_masking(config, tokens)
         self.encoder_config = discriminator_config(config)
         dtype = self.dtype_policy
 
@@ -355,34 +352,3 @@ class PretrainingModel(keras.Model):
     def token_losses(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """Returns -log softmax(logits)[target], float32 [batch, n]."""
         return softmax_cross_entropy(logits, targets)
-
-
-def get_token_logits(x: tf.Tensor, embedding_table: tf.Tensor, head: MaskedLMHead) -> tf.Tensor:
-    """Returns logits [batch, n, vocab] of [batch, n, hidden]: the tied output layer."""
-    return head(x, embedding_table)
-
-
-def get_softmax_output(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor
-) -> MaskedLMOutput:
-    """Returns cross-entropy and predictions.
-
-    Args:
-        logits: [batch, n, vocab]; the softmax is float32 whatever their dtype.
-        targets: int32 [batch, n].
-        weights: float32 [batch, n].
-    """
-    per_example_loss = softmax_cross_entropy(logits, targets)
-    loss = tf.reduce_sum(weights * per_example_loss) / (tf.reduce_sum(weights) + WEIGHT_EPSILON)
-    preds = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    return MaskedLMOutput(logits, per_example_loss, preds, loss)
-
-
-@fused()
-def softmax_cross_entropy(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """Returns -log softmax(logits)[target], float32 [batch, n]."""
-    logits = tf.cast(logits, tf.float32)
-    shifted = logits - tf.stop_gradient(tf.reduce_max(logits, axis=-1, keepdims=True))
-    log_sum = tf.math.log(tf.reduce_sum(tf.exp(shifted), axis=-1))
-    hit = tf.range(logits.shape[-1]) == targets[..., None]
-    return log_sum - tf.reduce_sum(tf.where(hit, shifted, 0.0), axis=-1)

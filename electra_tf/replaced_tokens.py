@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from electra_tf import training
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.model.randomness import Randomness
 from electra_tf.objective import objective_class
-from electra_tf.outputs import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.strategies import create_strategy
 from electra_tf.text.tokenizer import Tokenizer

@@ -12,10 +12,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.embeddings import DisentangledEmbeddings, Embeddings
-from electra_tf.encoder import Encoder
-from electra_tf.heads import DiscriminatorHead, MaskedLMHead
-from electra_tf.layers import LayerNorm, Linear, TransformerLayer
+from electra_tf.model.embeddings import DisentangledEmbeddings, Embeddings
+from electra_tf.model.encoder import Encoder
+from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead
+from electra_tf.model.layers import LayerNorm, Linear, TransformerLayer
 from electra_tf.optimizer import ElectraAdam
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError

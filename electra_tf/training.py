@@ -18,15 +18,14 @@ from electra_tf.evaluation import Evaluator, write_results
 from electra_tf.flops.counting import train_flops_per_step
 from electra_tf.folder_lock import only_trainer
 from electra_tf.interop.initialization import initialize_from_checkpoint
-from electra_tf.masking_strategy import strategy_class
+from electra_tf.masking.base import TokenStatistics, strategy_class
+from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.optimizer import create_optimizer
-from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.runtime import Runtime, say_nothing
 from electra_tf.startup import distribution_lines
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.tf1_checkpoint import encoder_variables, tf1_variables
-from electra_tf.token_facts import TokenFacts
 from electra_tf.train_log import SilentLog, TrainLog, format_metrics
 from electra_tf.training_loop import TrainingLoop, evaluate_model
 from electra_tf.util.errors import UserError
@@ -211,7 +210,7 @@ def create_model(config: PretrainingConfig, vocabulary: Vocabulary) -> Pretraini
             skip_bad_records=config.skip_bad_records,
             flag=TRAIN_FLAG,
         )
-    facts = TokenFacts.of(vocabulary.tokens, counts)
+    facts = TokenStatistics.of(vocabulary.tokens, counts)
     return PretrainingModel(config, special_token_ids(vocabulary), facts)
 
 

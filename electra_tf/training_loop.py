@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.config.phases import Phase
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.evaluation import Evaluator
+from electra_tf.model import metrics
 from electra_tf.optimizer import last_learning_rate, reset_moments
 from electra_tf.preemption import Preemption
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.runtime import say_nothing
 from electra_tf.strategies import distribute_batches
 from electra_tf.train_log import SilentLog, TrainLog
-from electra_tf.train_step import TrainingSteps
 from electra_tf.training.distribution.shards import DataShard
+from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError
 from pretrain_data.records.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
 from pretrain_data.records.files import find_record_files

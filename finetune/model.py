@@ -6,10 +6,12 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from electra_tf import metrics, random_bits
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.encoder import Encoder
-from electra_tf.outputs import LossTerm, Randomness
+from electra_tf.model import metrics
+from electra_tf.model import randomness as model_randomness
+from electra_tf.model.batch_types import LossTerm
+from electra_tf.model.encoder import Encoder
+from electra_tf.model.randomness import Randomness
 from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, TASK_ID
 from finetune.task import HeadOutput, Task, TaskHead
 
@@ -129,7 +131,7 @@ class FinetuningModel(keras.Model):
     ) -> dict[str, HeadOutput]:
         keys = [None] * (len(task_names) + 1)
         if dropout_key is not None:
-            keys = tf.unstack(random_bits.split(dropout_key, len(keys)))
+            keys = tf.unstack(model_randomness.split(dropout_key, len(keys)))
         sequence_output = self.electra(
             features[INPUT_IDS], features[INPUT_MASK], features[SEGMENT_IDS], keys[-1]
         ).sequence_output

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from electra_tf.encoder import Encoder
 from electra_tf.interop.formats import find_format
 from electra_tf.interop.initialization import initialize_from_checkpoint
+from electra_tf.model.encoder import Encoder
 from electra_tf.tf1_checkpoint import LoadReport, encoder_variables
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig

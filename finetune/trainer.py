@@ -11,9 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import metrics
-from electra_tf.cast_kernels import CastKernels
 from electra_tf.checkpoints import CheckpointDirectory
+from electra_tf.model import metrics
+from electra_tf.model.kernels import CastKernels
 from electra_tf.optimizer import (
     WarmupPolynomialDecay,
     last_learning_rate,
@@ -24,8 +24,8 @@ from electra_tf.optimizer import (
 from electra_tf.runtime import Runtime
 from electra_tf.strategies import distribute_batches
 from electra_tf.train_log import SilentLog, TrainLog
-from electra_tf.train_step import TrainingSteps
 from electra_tf.training.distribution.shards import DataShard
+from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError
 from finetune.batches import (
     BatchPlan,

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from electra_tf.encoder import Encoder
 from electra_tf.export.servable import Outputs, Servable
-from electra_tf.pretrain_helpers import gather_positions
-from electra_tf.pretraining_model import PretrainingModel, get_token_logits
+from electra_tf.model.encoder import Encoder
+from electra_tf.pretrain_helpers import gather_positions, get_token_logits
+from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.text_inputs import EncoderInputs, single_text_inputs, tokenize_with_masks
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.util.errors import UserError

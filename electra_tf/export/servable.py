@@ -8,8 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from electra_tf.cast_kernels import CastKernels
-from electra_tf.fused import plain_operations
+from electra_tf.model.kernels import CastKernels, without_fusion
 from electra_tf.text.text_inputs import EncoderInputs, token_strings
 from electra_tf.text.tokenizer import Tokenizer
 
@@ -40,7 +39,7 @@ class Servable(abc.ABC):
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:
         """What graphs of this model are traced in: kernels cast once, and no XLA."""
-        with self._cast_kernels, plain_operations():
+        with self._cast_kernels, without_fusion():
             yield
 
     @abc.abstractmethod

@@ -121,7 +121,7 @@ def _with_vocabulary(
 
 def _check_encoder(checkpoint: ModelCheckpoint, source: str) -> None:
     """Raises UserError unless all of the encoder is there in the shapes of its description."""
-    from electra_tf.encoder import Encoder
+    from electra_tf.model.encoder import Encoder
     from electra_tf.tf1_checkpoint import check_arrays, encoder_variables
 
     mapping = encoder_variables(Encoder(checkpoint.description.encoder))

@@ -167,7 +167,7 @@ def load_model(checkpoint: ModelCheckpoint) -> OwnModel:
 
 
 def _pretraining(description: SavedConfig) -> OwnModel:
-    from electra_tf.pretrain_helpers import SpecialTokenIds
+    from electra_tf.model.batch_types import SpecialTokenIds
     from electra_tf.pretraining_model import PretrainingModel
     from electra_tf.tf1_checkpoint import tf1_variables
 

@@ -5,9 +5,9 @@ import math
 
 import tensorflow as tf
 
-from electra_tf import random_bits
+from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.masking.whole_word import number_words
-from electra_tf.masking_strategy import MaskingOrder, MaskingStrategy
+from electra_tf.model import randomness
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +42,11 @@ class SpanMasking(MaskingStrategy):
         """
         shape = tf.shape(input_ids)
         words = number_words(input_ids, candidates, self.tokens)
-        start_key, length_key = tf.unstack(random_bits.split(key, 2))
-        counters = random_bits.counters(shape, first_example)
+        start_key, length_key = tf.unstack(randomness.split(key, 2))
+        counters = randomness.counters(shape, first_example)
         begins = candidates & (words != tf.pad(words, [[0, 0], [1, 0]])[:, :-1])
         num_words = tf.reduce_sum(tf.cast(begins, tf.int32), axis=-1, keepdims=True)
-        rank = random_bits.uniform(start_key, counters) * tf.cast(num_words, tf.float32)
+        rank = randomness.uniform(start_key, counters) * tf.cast(num_words, tf.float32)
         rank = tf.minimum(tf.cast(rank, tf.int32), tf.maximum(num_words - 1, 0))
         order = tf.cumsum(tf.cast(begins, tf.int32), axis=-1)
         start = tf.searchsorted(order, rank + 1, side="left")
@@ -55,7 +55,7 @@ class SpanMasking(MaskingStrategy):
 
         # P(length <= n) = (1 - q ** n) / (1 - q ** max_words) with q = 1 - p, inverted.
         q = 1.0 - self.hparams.p
-        below = random_bits.uniform(length_key, counters) * (1.0 - q**self.hparams.max_words)
+        below = randomness.uniform(length_key, counters) * (1.0 - q**self.hparams.max_words)
         length = tf.math.ceil(tf.math.log1p(-below) / math.log(q))
         length = tf.clip_by_value(tf.cast(length, tf.int32), 1, self.hparams.max_words)
         last_word = first_word + length - 1

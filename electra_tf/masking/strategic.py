@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import random_bits
-from electra_tf.masking_strategy import MaskingOrder, MaskingStrategy
+from electra_tf.masking.base import MaskingOrder, MaskingStrategy
+from electra_tf.model import randomness
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +42,6 @@ class StrategicMasking(MaskingStrategy):
         log_weights = -self.hparams.power * self.tokens.log_frequencies()
         # Only the ratios of weights count; the largest becomes 1.
         weights = np.exp(log_weights - log_weights.max())
-        counters = random_bits.counters(tf.shape(input_ids), first_example)
-        noise = tf.math.log(random_bits.uniform(key, counters))
+        counters = randomness.counters(tf.shape(input_ids), first_example)
+        noise = tf.math.log(randomness.uniform(key, counters))
         return MaskingOrder(noise / tf.gather(tf.constant(weights), input_ids))

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from electra_tf import random_bits
-from electra_tf.masking_strategy import MaskingOrder, MaskingStrategy
+from electra_tf.masking.base import MaskingOrder, MaskingStrategy
+from electra_tf.model import randomness
 
 
 class TokenMasking(MaskingStrategy):
@@ -17,5 +17,5 @@ class TokenMasking(MaskingStrategy):
         first_example: tf.Tensor | int,
     ) -> MaskingOrder:
         """Returns uniform noise as the priority."""
-        counters = random_bits.counters(tf.shape(input_ids), first_example)
-        return MaskingOrder(random_bits.uniform(key, counters))
+        counters = randomness.counters(tf.shape(input_ids), first_example)
+        return MaskingOrder(randomness.uniform(key, counters))

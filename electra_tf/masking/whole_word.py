@@ -2,9 +2,8 @@
 
 import tensorflow as tf
 
-from electra_tf import random_bits
-from electra_tf.masking_strategy import MaskingOrder, MaskingStrategy
-from electra_tf.token_facts import TokenFacts
+from electra_tf.masking.base import MaskingOrder, MaskingStrategy, TokenStatistics
+from electra_tf.model import randomness
 
 
 class WholeWordMasking(MaskingStrategy):
@@ -22,13 +21,13 @@ class WholeWordMasking(MaskingStrategy):
     ) -> MaskingOrder:
         """Returns noise that the pieces of a word share, and the words as units."""
         words = number_words(input_ids, candidates, self.tokens)
-        counters = random_bits.counters(tf.shape(input_ids), first_example)
-        noise = random_bits.uniform(key, counters)
+        counters = randomness.counters(tf.shape(input_ids), first_example)
+        noise = randomness.uniform(key, counters)
         return MaskingOrder(tf.gather(noise, words, batch_dims=1), words)
 
 
 def number_words(
-    input_ids: tf.Tensor, candidates: tf.Tensor, tokens: TokenFacts | None
+    input_ids: tf.Tensor, candidates: tf.Tensor, tokens: TokenStatistics | None
 ) -> tf.Tensor:
     """Returns int32 [batch, seq], the number of each position's word within its row, from 0.
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.config.choices import MASKED_LM
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
-from electra_tf.layers import Linear
-from electra_tf.objective import num_masked_tokens, num_real_tokens
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.layers import Linear
+from electra_tf.model.randomness import Randomness
 from electra_tf.objectives import electra
-from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import PretrainInputs, gather_positions
+from electra_tf.pretrain_helpers import gather_positions, num_masked_tokens, num_real_tokens
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Adversarial(electra.ReplacedTokenDetection):
         weights = {"policy": count, "baseline": count, "disc": num_real_tokens(inputs)}
         return {**weights, "gen": count} if self.hparams.masked_lm_weight else weights
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns ELECTRA's sums, and the reward's and the baseline's."""
         return {**super().metric_sums(output), **output.extra}
 

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.config.model_parts import ModelPart, generator_parts
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
-from electra_tf.heads import DiscriminatorHead
-from electra_tf.objective import masked_lm_sums, num_real_tokens, sampling_sums
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.heads import DiscriminatorHead
+from electra_tf.model.metrics import masked_lm_sums, sampling_sums
+from electra_tf.model.randomness import Randomness
 from electra_tf.objectives import replace_mlm
-from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import PretrainInputs, masked_positions, unmask
+from electra_tf.pretrain_helpers import masked_positions, num_real_tokens, unmask
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel
@@ -63,7 +64,7 @@ class AllTokensMLM(replace_mlm.ReplaceMLM):
         """Returns the numbers of masked and of real tokens."""
         return {**self.generator_weights(inputs), "replace": num_real_tokens(inputs)}
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums of both; `full_size_masked_lm_*` are over the masked tokens.
 
         Its accuracy is that of the softmax, without the copies.

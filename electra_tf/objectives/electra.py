@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.config.model_parts import ModelPart, discriminator_part, generator_parts
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.objective import Objective, discriminator_sums, masked_lm_sums, sampling_sums
-from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import PretrainInputs
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.metrics import discriminator_sums, masked_lm_sums, sampling_sums
+from electra_tf.model.randomness import Randomness
+from electra_tf.objective import Objective
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel
@@ -47,7 +48,7 @@ class ReplacedTokenDetection(Objective):
         disc = tf.reduce_sum(self.discriminator_weights(inputs))
         return {**self.generator_weights(inputs), "disc": disc}
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums of both models."""
         return {
             **masked_lm_sums(output.inputs, output.masked_lm),

@@ -2,8 +2,9 @@
 
 import tensorflow as tf
 
+from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.objectives import electra
-from electra_tf.pretrain_helpers import PretrainInputs, masked_positions
+from electra_tf.pretrain_helpers import masked_positions
 
 
 class MaskedTokensDetection(electra.ReplacedTokenDetection):

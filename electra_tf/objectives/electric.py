@@ -17,9 +17,10 @@ import tensorflow as tf
 
 from electra_tf.config.choices import TWO_TOWER
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.randomness import Randomness
 from electra_tf.objectives import electra
-from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import PretrainInputs, sampling_logits
+from electra_tf.pretrain_helpers import sampling_logits
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:

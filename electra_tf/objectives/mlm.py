@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
-from electra_tf.objective import Objective, masked_lm_sums
-from electra_tf.outputs import PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import PretrainInputs
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import PretrainingOutput, PretrainInputs
+from electra_tf.model.metrics import masked_lm_sums
+from electra_tf.model.randomness import Randomness
+from electra_tf.objective import Objective
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel
@@ -36,7 +37,7 @@ class MaskedLanguageModel(Objective):
         """Returns the number of masked tokens."""
         return self.generator_weights(inputs)
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the masked language model's sums."""
         return masked_lm_sums(output.inputs, output.masked_lm)
 

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.config.model_parts import ModelPart, generator_parts
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
-from electra_tf.heads import MaskedLMHead
-from electra_tf.objective import Objective, masked_lm_sums, num_masked_tokens, sampling_sums
-from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import PretrainInputs, gather_positions
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.heads import MaskedLMHead
+from electra_tf.model.metrics import masked_lm_sums, sampling_sums
+from electra_tf.model.randomness import Randomness
+from electra_tf.objective import Objective
+from electra_tf.pretrain_helpers import gather_positions, num_masked_tokens
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel
@@ -67,7 +69,7 @@ class ReplaceMLM(Objective):
         """Returns the number of masked tokens, for both terms."""
         return {**self.generator_weights(inputs), "replace": num_masked_tokens(inputs)}
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums of the generator and, with `full_size_`, of the full-size model."""
         full_size = masked_lm_sums(output.inputs, output.full_size_lm)
         return {

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
-from electra_tf import metrics, random_bits
-from electra_tf.layers import Linear
-from electra_tf.objective import num_real_tokens
+from electra_tf.model import metrics
+from electra_tf.model import randomness as model_randomness
+from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.layers import Linear
+from electra_tf.model.randomness import Randomness
 from electra_tf.objectives import electra
-from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import PretrainInputs, unmask
+from electra_tf.pretrain_helpers import num_real_tokens, unmask
 
 if TYPE_CHECKING:
     from electra_tf.pretraining_model import PretrainingModel
@@ -53,9 +54,9 @@ class SentenceContrastive(electra.ReplacedTokenDetection):
         """Returns the two losses of ELECTRA and that of the sentences."""
         masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
         rows = tf.shape(inputs.input_ids)[:1]
-        draws = random_bits.uniform(
+        draws = model_randomness.uniform(
             randomness.key("unchanged_sentences"),
-            random_bits.counters(rows, randomness.first_example),
+            model_randomness.counters(rows, randomness.first_example),
         )
         unchanged = (draws < self.hparams.unchanged_share)[:, None]
         original = unmask(inputs).input_ids
@@ -94,7 +95,7 @@ class SentenceContrastive(electra.ReplacedTokenDetection):
         """Returns the numbers of masked tokens, of real tokens and of sentences."""
         return {**super().term_weights(inputs), "sentence": tf.reduce_sum(real_rows(inputs))}
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns ELECTRA's sums and the sentences'."""
         return {**super().metric_sums(output), **output.extra}
 

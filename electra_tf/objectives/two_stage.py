@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.config.choices import MASKED_LM, SHARE_NONE
 from electra_tf.config.hyperparameters import parse_hparams
 from electra_tf.config.model_parts import ModelPart, discriminator_part, generator_parts
@@ -19,10 +18,12 @@ from electra_tf.config.pretraining import (
     discriminator_config,
     generator_config,
 )
-from electra_tf.objective import masked_lm_sums, num_real_tokens
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.metrics import masked_lm_sums
+from electra_tf.model.randomness import Randomness
 from electra_tf.objectives import electra
-from electra_tf.outputs import LossTerm, PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import PretrainInputs
+from electra_tf.pretrain_helpers import num_real_tokens
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class TwoStage(electra.ReplacedTokenDetection):
             return self.generator_weights(inputs)
         return {"disc": num_real_tokens(inputs)}
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums of the models that the stage runs."""
         if output.discriminator is None:
             return masked_lm_sums(output.inputs, output.masked_lm)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from electra_tf import random_bits
+from electra_tf.model import randomness
 from electra_tf.tf1_checkpoint import Tf1Variable
 from finetune.dense import Dense
 from finetune.task import HeadOutput, TaskHead
@@ -42,7 +42,7 @@ class TextHead(TaskHead):
         """Returns float32 [batch, units]."""
         x = tf.cast(sequence_output[:, 0], tf.float32)  # (batch, hidden)
         if dropout_key is not None:
-            x = random_bits.dropout(x, DROPOUT_RATE, dropout_key)
+            x = randomness.dropout(x, DROPOUT_RATE, dropout_key)
         return self.dense(x)
 
 

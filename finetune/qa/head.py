@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from electra_tf.fused import fused
-from electra_tf.layers import bias_activation
+from electra_tf.model.kernels import fused
+from electra_tf.model.layers import bias_activation
 from electra_tf.tf1_checkpoint import Tf1Variable
 from finetune.dense import Dense
 from finetune.features import INPUT_MASK, SEGMENT_IDS

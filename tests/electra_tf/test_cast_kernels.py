@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.cast_kernels import CastKernels
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.encoder import Encoder
+from electra_tf.model.encoder import Encoder
+from electra_tf.model.kernels import CastKernels
 
 CONFIG = EncoderConfig(
     vocab_size=20,

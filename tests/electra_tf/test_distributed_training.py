@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from electra_tf import training
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.train_step import TrainingSteps
+from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 from tests import processes
 from tests.conftest import tiny_settings

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import random_bits
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.encoder import Encoder
-from electra_tf.fused import plain_operations
-from electra_tf.layers import TransformerLayer
+from electra_tf.model import randomness
+from electra_tf.model.encoder import Encoder
+from electra_tf.model.kernels import without_fusion
+from electra_tf.model.layers import TransformerLayer
 
 CONFIG = EncoderConfig(
     vocab_size=20,
@@ -27,7 +27,7 @@ def output_and_gradients(monkeypatch, *, rematerialize: bool, dropout: bool) -> 
     keras.utils.set_random_seed(0)
     encoder = Encoder(CONFIG, rematerialize=rematerialize, name="electra")
     ids = tf.constant([[2, 7, 8, 9, 3, 0], [2, 11, 12, 13, 14, 3]])
-    key = random_bits.make_key(1, 2, "dropout") if dropout else None
+    key = randomness.make_key(1, 2, "dropout") if dropout else None
     calls = []
     original = TransformerLayer.call
     monkeypatch.setattr(
@@ -35,7 +35,7 @@ def output_and_gradients(monkeypatch, *, rematerialize: bool, dropout: bool) -> 
         "call",
         lambda self, *args, **kwargs: calls.append(self) or original(self, *args, **kwargs),
     )
-    with plain_operations(), tf.GradientTape() as tape:
+    with without_fusion(), tf.GradientTape() as tape:
         y = encoder(ids, tf.cast(ids > 0, tf.int32), tf.zeros_like(ids), key).sequence_output
         total = tf.reduce_sum(y * tf.cos(y))
         variables = encoder.trainable_variables

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import layers, pretraining_model, random_bits
-from electra_tf.fused import fused, plain_operations, sum_rows
+from electra_tf.model import heads, layers, randomness
+from electra_tf.model.kernels import fused, sum_rows, without_fusion
 
 WIDTH = 12
 
@@ -15,7 +15,7 @@ def normal(*shape: int) -> tf.Tensor:
 
 
 def key() -> tf.Tensor:
-    return random_bits.make_key(5, 6, "dropout")
+    return randomness.make_key(5, 6, "dropout")
 
 
 X = (2, 5, WIDTH)
@@ -48,7 +48,7 @@ KERNELS = {
         {"activation": "gelu", "epsilon": 1e-12},
     ),
     "softmax_cross_entropy": (
-        pretraining_model.softmax_cross_entropy,
+        heads.softmax_cross_entropy,
         [normal(2, 5, WIDTH), tf.constant([[0, 3, 11, 1, 1], [2, 2, 7, 9, 0]])],
         {},
     ),
@@ -69,7 +69,7 @@ def values_and_gradients(function, tensors, options):
 def test_equals_the_plain_operations(name):
     function, tensors, options = KERNELS[name]
     fast = values_and_gradients(function, tensors, options)
-    with plain_operations():
+    with without_fusion():
         plain = values_and_gradients(function, tensors, options)
     assert len(fast) == len(plain)
     for a, b in zip(fast, plain, strict=True):

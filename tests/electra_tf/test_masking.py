@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import random_bits
+from electra_tf.masking.base import NoHparams, TokenStatistics, create_masking
 from electra_tf.masking.span import SpanMasking, SpanMaskingHparams
 from electra_tf.masking.strategic import StrategicMasking, StrategicMaskingHparams
 from electra_tf.masking.whole_word import WholeWordMasking
-from electra_tf.masking_strategy import NoHparams, create_strategy
-from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds, mask
-from electra_tf.token_facts import TokenFacts
+from electra_tf.model import randomness
+from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
+from electra_tf.pretrain_helpers import mask
 from electra_tf.util.errors import UserError
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
 # Ids 5 to 14 begin words, 15 to 19 continue them.
 VOCAB_SIZE, FIRST_CONTINUATION = 20, 15
 CONTINUES = np.arange(VOCAB_SIZE) >= FIRST_CONTINUATION
-FACTS = TokenFacts(CONTINUES)
+FACTS = TokenStatistics(CONTINUES)
 #         CLS a  ##b ##c d  e  ##f g  SEP h  i  ##j SEP
 SENTENCE = [2, 5, 15, 16, 6, 7, 17, 8, 3, 9, 10, 18, 3]
 WORDS = [{1, 2, 3}, {4}, {5, 6}, {7}, {9}, {10, 11}]
@@ -38,7 +38,7 @@ def masked_sets(strategy, rows: int = 2000, *, wanted: int = 4, **options) -> li
     masked = mask(
         inputs,
         SPECIAL,
-        random_bits.make_key(1, 0, "masking"),
+        randomness.make_key(1, 0, "masking"),
         mask_prob=wanted / tokens,
         max_predictions_per_seq=8,
         strategy=strategy,
@@ -99,8 +99,8 @@ def test_spans_stay_in_their_segment_and_cover_what_is_wanted():
 
 def test_span_lengths_average_to_the_papers_3_8():
     q, longest = 0.8, 10
-    uniform = random_bits.uniform(
-        random_bits.make_key(0, 0, "x"), random_bits.counters([200_000])
+    uniform = randomness.uniform(
+        randomness.make_key(0, 0, "x"), randomness.counters([200_000])
     ).numpy()
     length = np.ceil(np.log1p(-uniform * (1 - q**longest)) / np.log(q))
     assert np.mean(length) == pytest.approx(3.8, abs=0.02)
@@ -110,7 +110,7 @@ def test_span_lengths_average_to_the_papers_3_8():
 def test_strategic_masking_draws_by_the_inverse_root_of_the_frequency():
     counts = np.zeros(VOCAB_SIZE, np.int64)
     counts[5:8] = [9999, 99, 0]  # one more of each is counted
-    facts = TokenFacts(CONTINUES, counts)
+    facts = TokenStatistics(CONTINUES, counts)
     strategy = StrategicMasking(StrategicMaskingHparams(), facts)
     chosen = masked_sets(strategy, 20_000, wanted=1, ids=[2, 5, 6, 7, 3])
     shares = np.bincount([row[0] for row in chosen], minlength=4)[1:4] / len(chosen)
@@ -123,7 +123,7 @@ def test_masks_do_not_depend_on_the_number_of_replicas():
     for strategy in (
         WholeWordMasking(NoHparams(), FACTS),
         SpanMasking(SpanMaskingHparams(), FACTS),
-        StrategicMasking(StrategicMaskingHparams(), TokenFacts(CONTINUES, np.arange(20))),
+        StrategicMasking(StrategicMaskingHparams(), TokenStatistics(CONTINUES, np.arange(20))),
     ):
 
         def masked(first: int, rows: slice, strategy=strategy) -> np.ndarray:
@@ -131,7 +131,7 @@ def test_masks_do_not_depend_on_the_number_of_replicas():
             return mask(
                 part,
                 SPECIAL,
-                random_bits.make_key(1, 0, "masking"),
+                randomness.make_key(1, 0, "masking"),
                 mask_prob=0.3,
                 max_predictions_per_seq=5,
                 strategy=strategy,
@@ -153,7 +153,7 @@ def test_rows_without_a_candidate_mask_nothing():
 def test_unknown_hyperparameters_are_refused(make_config):
     config = make_config(masking="span", masking_hparams={"max_word": 3})
     with pytest.raises(UserError, match=r"max_word.*--masking_hparams.*max_words"):
-        create_strategy(config, FACTS)
+        create_masking(config, FACTS)
     config = make_config(masking="span", masking_hparams={"p": "high"})
     with pytest.raises(UserError, match=r"p in --masking_hparams must be of type float"):
-        create_strategy(config, FACTS)
+        create_masking(config, FACTS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import metrics
+from electra_tf.model import metrics
 
 
 def exact_auc(scores: np.ndarray, labels: np.ndarray) -> float:

@@ -10,7 +10,7 @@ from electra_tf.flops.counting import (
     finetuning_model_flops_per_step,
     model_flops_per_step,
 )
-from electra_tf.pretrain_helpers import SpecialTokenIds
+from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 
 TINY = {

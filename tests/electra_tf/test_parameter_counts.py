@@ -14,8 +14,8 @@ from electra_tf.config.pretraining import (
     discriminator_config,
     generator_config,
 )
-from electra_tf.encoder import Encoder
-from electra_tf.heads import DiscriminatorHead
+from electra_tf.model.encoder import Encoder
+from electra_tf.model.heads import DiscriminatorHead
 
 
 def count(layer: keras.layers.Layer) -> int:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretrain_helpers, random_bits
-from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds
+from electra_tf import pretrain_helpers
+from electra_tf.model import randomness
+from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
 LENGTH = 32
@@ -22,7 +23,7 @@ def rows(lengths: list[int]) -> PretrainInputs:
 
 def masked(inputs: PretrainInputs, step: int = 0, **options) -> PretrainInputs:
     settings = {"mask_prob": 0.15, "max_predictions_per_seq": 5, **options}
-    key = random_bits.make_key(0, step, "masking")
+    key = randomness.make_key(0, step, "masking")
     return pretrain_helpers.mask(inputs, SPECIAL, key, **settings)
 
 
@@ -96,7 +97,7 @@ def test_samples_follow_the_softmax(temperature):
     draws = 20_000
     samples = pretrain_helpers.sample_from_softmax(
         tf.tile(tf.constant(logits)[None, None], [draws // 10, 10, 1]),
-        random_bits.make_key(0, 0, "sampling"),
+        randomness.make_key(0, 0, "sampling"),
         temperature=temperature,
     ).numpy()
     probs = np.exp(logits / temperature) / np.sum(np.exp(logits / temperature))
@@ -109,7 +110,7 @@ def test_disallowed_tokens_are_never_drawn_and_the_rest_keeps_its_odds():
     logits = tf.tile(tf.constant([[[9.0, 1.0, 0.0]]]), [1000, 10, 1])
     samples = pretrain_helpers.sample_from_softmax(
         logits,
-        random_bits.make_key(0, 0, "sampling"),
+        randomness.make_key(0, 0, "sampling"),
         disallow=tf.zeros([1000, 10], tf.int32),
     ).numpy()
     counts = np.bincount(samples.ravel(), minlength=3)
@@ -122,7 +123,7 @@ def test_no_gradient_flows_through_samples():
     with tf.GradientTape() as tape:
         tape.watch(logits)
         samples = pretrain_helpers.sample_from_softmax(
-            logits, random_bits.make_key(0, 0, "sampling")
+            logits, randomness.make_key(0, 0, "sampling")
         )
         total = tf.reduce_sum(tf.cast(samples, tf.float32))
     assert tape.gradient(total, logits) is None

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.outputs import Randomness
-from electra_tf.pretrain_helpers import SpecialTokenIds
+from electra_tf.model.batch_types import SpecialTokenIds
+from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)

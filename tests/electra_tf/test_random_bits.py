@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import random_bits
+from electra_tf.model import randomness
 
 COUNT = 1 << 20
 # 99.9 % points of chi-square: of 255 and of 15 degrees of freedom.
@@ -12,8 +12,8 @@ CHI_SQUARE_255, CHI_SQUARE_15 = 330.5, 37.7
 
 
 def bits(*, seed=1, step=2, purpose="test", shape=(COUNT,)) -> np.ndarray:
-    key = random_bits.make_key(seed, step, purpose)
-    return random_bits.random_bits(key, random_bits.counters(list(shape))).numpy()
+    key = randomness.make_key(seed, step, purpose)
+    return randomness.random_bits(key, randomness.counters(list(shape))).numpy()
 
 
 def chi_square(values: np.ndarray, cells: int) -> float:
@@ -42,41 +42,39 @@ def test_neighbours_are_independent(distance):
 
 
 def test_split_keys_differ_from_each_other_and_from_folded_ones():
-    key = random_bits.make_key(0, 0, "test")
-    keys = [tuple(k) for k in random_bits.split(key, 40).numpy()]
-    keys += [
-        tuple(random_bits.fold_in(random_bits.fold_in(key, 7), i).numpy()) for i in range(9)
-    ]
+    key = randomness.make_key(0, 0, "test")
+    keys = [tuple(k) for k in randomness.split(key, 40).numpy()]
+    keys += [tuple(randomness.fold_in(randomness.fold_in(key, 7), i).numpy()) for i in range(9)]
     assert len(set(keys)) == 49
 
 
 def test_replicas_count_on_from_each_other():
-    whole = random_bits.counters([6, 5, 4]).numpy()
-    halves = [random_bits.counters([3, 5, 4], first).numpy() for first in (0, 3)]
+    whole = randomness.counters([6, 5, 4]).numpy()
+    halves = [randomness.counters([3, 5, 4], first).numpy() for first in (0, 3)]
     np.testing.assert_array_equal(np.concatenate(halves), whole)
     assert len(np.unique(whole)) == whole.size
 
 
 def test_uniform_never_reaches_its_ends():
-    key = random_bits.make_key(0, 0, "test")
-    values = random_bits.uniform(key, random_bits.counters([COUNT])).numpy()
+    key = randomness.make_key(0, 0, "test")
+    values = randomness.uniform(key, randomness.counters([COUNT])).numpy()
     assert values.min() > 0
     assert values.max() < 1
     assert np.mean(values) == pytest.approx(0.5, abs=2e-3)
-    assert np.all(np.isfinite(random_bits.gumbel(key, random_bits.counters([COUNT]))))
+    assert np.all(np.isfinite(randomness.gumbel(key, randomness.counters([COUNT]))))
 
 
 def test_gumbel_has_the_distributions_moments():
-    key = random_bits.make_key(0, 0, "test")
-    values = random_bits.gumbel(key, random_bits.counters([COUNT])).numpy()
+    key = randomness.make_key(0, 0, "test")
+    values = randomness.gumbel(key, randomness.counters([COUNT])).numpy()
     # Mean: Euler's constant; variance: pi^2 / 6.
     assert np.mean(values) == pytest.approx(0.57722, abs=5e-3)
     assert np.var(values) == pytest.approx(np.pi**2 / 6, rel=1e-2)
 
 
 def test_dropout_keeps_its_share_and_the_mean():
-    key = random_bits.make_key(3, 4, "dropout")
-    y = random_bits.dropout(tf.ones([1000, 1000]), 0.1, key).numpy()
+    key = randomness.make_key(3, 4, "dropout")
+    y = randomness.dropout(tf.ones([1000, 1000]), 0.1, key).numpy()
     assert np.mean(y == 0) == pytest.approx(0.1, abs=2e-3)
     assert set(np.unique(y)) == {np.float32(0), np.float32(1 / 0.9)}
-    assert random_bits.dropout(y, 0.0, key) is y
+    assert randomness.dropout(y, 0.0, key) is y

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.outputs import Randomness
+from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.tf1_checkpoint import assign_arrays, tf1_variables, variable_arrays
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero

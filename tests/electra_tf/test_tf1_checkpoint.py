@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
-from electra_tf.encoder import Encoder
-from electra_tf.pretrain_helpers import SpecialTokenIds
+from electra_tf.model.batch_types import SpecialTokenIds
+from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.tf1_checkpoint import (
     encoder_variables,

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.checkpoints import CheckpointDirectory
-from electra_tf.fused import plain_operations
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import SpecialTokenIds
+from electra_tf.model.kernels import without_fusion
 from electra_tf.optimizer import create_optimizer
-from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.train_step import TrainingSteps
+from electra_tf.training.step import TrainingSteps
 
 BATCH_SIZE, LENGTH, VOCAB_SIZE = 8, 16, 40
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -53,7 +53,7 @@ def batches() -> Any:
 @pytest.fixture(autouse=True)
 def plain():
     """Plain operations compile faster, and compute the same (see test_fused)."""
-    with plain_operations():
+    with without_fusion():
         yield
 
 

@@ -68,7 +68,7 @@ def write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path, **changes) -> 
 
     from electra_tf.checkpoints import CheckpointDirectory
     from electra_tf.config.pretraining import PretrainingConfig
-    from electra_tf.pretrain_helpers import SpecialTokenIds
+    from electra_tf.model.batch_types import SpecialTokenIds
     from electra_tf.pretraining_model import PretrainingModel
 
     settings = tiny_settings(tiny_data, model_dir.parent)

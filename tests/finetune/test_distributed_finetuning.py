@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.train_step import TrainingSteps
+from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError
 from finetune import training
 from finetune.config import FinetuningConfig

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.checkpoints import CheckpointDirectory
-from electra_tf.pretrain_helpers import SpecialTokenIds
+from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
@@ -31,7 +31,7 @@ def finetuning_config(tmp_path, **given) -> FinetuningConfig:
 
 
 def build_encoder(config: FinetuningConfig):
-    from electra_tf.encoder import Encoder
+    from electra_tf.model.encoder import Encoder
 
     return Encoder(config.encoder, name="electra")
 

@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from electra_tf import runtime
 from electra_tf.folder_lock import only_trainer
-from electra_tf.fused import plain_operations
-from electra_tf.outputs import Randomness
+from electra_tf.model.kernels import without_fusion
+from electra_tf.model.randomness import Randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.train_step import TrainingSteps
+from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import UserError
 from electra_tf.workers import Workers
 from finetune import training
@@ -107,7 +107,7 @@ def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypa
             num_train_epochs=1,
             do_eval=False,
         )
-        with plain_operations():  # they compile faster
+        with without_fusion():  # they compile faster
             training.run(config, quiet)
         weights.append(weights_of(f"{config.model_dir}_1"))
     assert weights[0].keys() == weights[1].keys()

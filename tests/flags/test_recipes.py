@@ -11,8 +11,8 @@ from electra_tf.config.pretraining import (
     discriminator_config,
     generator_config,
 )
+from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.objective import objective_class
-from electra_tf.pretrain_helpers import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from flags import command_line, finetuning, pretraining
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.encoder import Encoder, EncoderOutput
+from electra_tf.model.encoder import Encoder, EncoderOutput
 from electra_tf.optimizer import layer_factors
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary

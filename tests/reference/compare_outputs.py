@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from electra_tf import metrics
-from electra_tf.outputs import DiscriminatorOutput, FakeData, MaskedLMOutput
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import DiscriminatorOutput, FakeData, MaskedLMOutput
 from tests.reference.result import Comparison
 
 # Relative to the largest absolute value of the array.

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import pretrain_helpers, random_bits
+from electra_tf import pretrain_helpers
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.pretrain_helpers import PretrainInputs, SpecialTokenIds
+from electra_tf.model import randomness
+from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
 from tests.reference.masking_statistics import Draws, deviations
 from tests.reference.result import CheckResult, Comparison
 
@@ -182,7 +183,7 @@ def _draw(case: Arrays, settings: dict, special: SpecialTokenIds, **options: boo
     masked = pretrain_helpers.mask(
         inputs,
         special,
-        random_bits.make_key(SEED, 0, "masking"),
+        randomness.make_key(SEED, 0, "masking"),
         mask_prob=settings["mask_prob"],
         max_predictions_per_seq=settings["max_predictions_per_seq"],
         **options,
@@ -272,7 +273,7 @@ def check_no_candidates(recorded: dict, special: SpecialTokenIds, pad_id: int) -
         masked = pretrain_helpers.mask(
             inputs,
             special,
-            random_bits.make_key(SEED, 0, "masking"),
+            randomness.make_key(SEED, 0, "masking"),
             mask_prob=0.15,
             max_predictions_per_seq=2,
             with_replacement=with_replacement,

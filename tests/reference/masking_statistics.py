@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.pretrain_helpers import PretrainInputs
+from electra_tf.model.batch_types import PretrainInputs
 
 # The last class of multiplicities holds this many and more.
 MAX_MULTIPLICITY = 4

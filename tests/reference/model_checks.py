@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.outputs import FakeData, PretrainingOutput, Randomness
-from electra_tf.pretrain_helpers import (
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import (
+    FakeData,
+    PretrainingOutput,
     PretrainInputs,
     SpecialTokenIds,
-    candidates_mask,
-    unmask,
 )
+from electra_tf.model.randomness import Randomness
+from electra_tf.pretrain_helpers import candidates_mask, unmask
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.tf1_checkpoint import load_tf1_checkpoint, tf1_variables
 from electra_tf.util.errors import UserError
@@ -86,7 +87,7 @@ class Variant:
         inputs = self.inputs(recorded)
         return self.model._get_fake_data(inputs, None, NO_RANDOMNESS, samples)
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.Sums:
+    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums behind the metrics of one batch."""
         return self.model.metric_sums(output)
 

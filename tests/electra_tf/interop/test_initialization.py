@@ -7,8 +7,8 @@ import pytest
 
 from electra_tf import training
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.encoder import Encoder
 from electra_tf.interop.formats import FORMATS
+from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.pretrained import find_checkpoint, load_encoder

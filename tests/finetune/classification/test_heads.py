@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import random_bits
+from electra_tf.model import randomness
 from finetune.classification.heads import ClassificationHead, MultilabelHead, RegressionHead
 from finetune.dense import Dense
 
@@ -83,7 +83,7 @@ def test_dropout_only_with_a_key():
     head.dense.bias.assign([0.0])
     plain = head(sequence_output, features, is_training=True).outputs["predictions"].numpy()
     assert (plain == 1).all()
-    key = random_bits.make_key(1, 2, "test")
+    key = randomness.make_key(1, 2, "test")
     dropped = head(sequence_output, features, dropout_key=key).outputs["predictions"].numpy()
     assert set(np.round(np.unique(dropped), 5)) == {0.0, np.float32(np.round(1 / 0.9, 5))}
     assert np.mean(dropped == 0) == pytest.approx(0.1, abs=0.02)

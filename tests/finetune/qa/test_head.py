@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.fused import plain_operations
+from electra_tf.model.kernels import without_fusion
 from finetune.qa.head import QAHead, tf1_variables
 
 HIDDEN, LENGTH, BEAM = 6, 9, 3
@@ -138,7 +138,7 @@ def test_the_beam_is_no_wider_than_the_input_in_graphs_too():
     run = tf.function(head.__call__, input_signature=signature, autograph=False)
     output = run(hidden, features)
     assert output.outputs["end_top_index"].shape == (2, LENGTH, LENGTH)
-    with plain_operations():
+    with without_fusion():
         plain = tf.function(head.__call__, input_signature=signature, autograph=False)
         expected = plain(hidden, features).outputs["end_top_log_probs"]
     actual = output.outputs["end_top_log_probs"]

@@ -5,22 +5,43 @@ turns them into numbers. So a loop on the device needs no metric variables.
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
-Sums = dict[str, tf.Tensor]
+from electra_tf.model.batch_types import (
+    DiscriminatorOutput,
+    FakeData,
+    MaskedLMOutput,
+    PretrainInputs,
+)
+
+if TYPE_CHECKING:
+    pass
+
+MetricSums = dict[str, tf.Tensor]
+
 
 # The authors' AUC (tf.metrics.auc): 200 thresholds, the outer two beyond [0, 1].
 _AUC_THRESHOLDS = np.array(
     [-1e-7, *(np.arange(1, 199, dtype=np.float32) / np.float32(199)), 1 + 1e-7], np.float32
 )
+
+
 _AUC_EPSILON = 1e-6
+
+
 # Our AUC counts logits in bins of 1/16 between -16 and 16.
 _LOGIT_LIMIT = 16.0
+
+
 _LOGIT_BINS = 512
 
+
 AUC = "disc_auc"
+
+
 AUC_WITH_PADDING = "disc_auc_with_padding"
 
 
@@ -31,7 +52,7 @@ def mean_sums(values: tf.Tensor, weights: tf.Tensor | None = None) -> tf.Tensor:
     return tf.stack([tf.reduce_sum(values * weights), tf.reduce_sum(weights)])
 
 
-def auc_sums(logits: tf.Tensor, labels: tf.Tensor, input_mask: tf.Tensor) -> Sums:
+def auc_sums(logits: tf.Tensor, labels: tf.Tensor, input_mask: tf.Tensor) -> MetricSums:
     """Returns histograms of the discriminator's scores, by label.
 
     Args:
@@ -103,3 +124,72 @@ def _auc(histograms: np.ndarray, *, smooth: bool) -> float:
         rates = (true + _AUC_EPSILON) / (true[-1] + _AUC_EPSILON), false / false[-1]
         return float(np.trapezoid(*rates))
     return float(np.trapezoid(np.append(0, true / true[-1]), np.append(0, false / false[-1])))
+
+
+def masked_lm_sums(inputs: PretrainInputs, output: MaskedLMOutput) -> MetricSums:
+    """Returns the sums of `masked_lm_loss` and `masked_lm_accuracy`."""
+    weights = inputs.masked_lm_weights
+    sums = {
+        "masked_lm_loss": mean_sums(output.per_example_loss, weights),
+        "masked_lm_accuracy": mean_sums(tf.equal(output.preds, inputs.masked_lm_ids), weights),
+    }
+    if output.span_boundary_loss is not None:
+        total = tf.reduce_sum(weights)
+        sums["span_boundary_loss"] = tf.stack([output.span_boundary_loss * total, total])
+    return sums
+
+
+def sampling_sums(inputs: PretrainInputs, fake: FakeData) -> MetricSums:
+    """Returns the sums of `sampled_masked_lm_accuracy` and `replaced_share`."""
+    mask = tf.cast(inputs.input_mask, tf.float32)
+    return {
+        "sampled_masked_lm_accuracy": mean_sums(
+            tf.equal(fake.sampled_token_ids, inputs.masked_lm_ids), inputs.masked_lm_weights
+        ),
+        "replaced_share": mean_sums(fake.is_fake_tokens, mask),
+    }
+
+
+def discriminator_sums(fake: FakeData, disc: DiscriminatorOutput) -> MetricSums:
+    """Returns the discriminator's sums over the tokens that its loss is over.
+
+    `disc_loss` is the mean over tokens, as trained; `disc_loss_per_example` and
+    `disc_auc_with_padding` are what the authors' code reports as `disc_loss` and `disc_auc`.
+    """
+    labels, weights = fake.is_fake_tokens, disc.weights
+    correct = tf.equal(disc.preds, labels)
+    token_losses = tf.nn.sigmoid_cross_entropy_with_logits(
+        labels=tf.cast(labels, tf.float32), logits=disc.logits
+    )
+    real_rows = tf.reduce_max(weights, axis=-1)
+    return {
+        "disc_loss": mean_sums(token_losses, weights),
+        "disc_loss_per_example": mean_sums(disc.per_example_loss, real_rows),
+        "disc_accuracy": mean_sums(correct, weights),
+        "disc_precision": mean_sums(correct, tf.cast(disc.preds, tf.float32) * weights),
+        "disc_recall": mean_sums(correct, tf.cast(labels, tf.float32) * weights),
+        **auc_sums(disc.logits, labels, tf.cast(weights, tf.int32)),
+    }
+
+
+class MetricAccumulator:
+    """Sums of metrics in variables, made when a step is first traced and shapes are known."""
+
+    def __init__(self) -> None:
+        self._variables: dict[str, tf.Variable] = {}
+
+    def add(self, sums: MetricSums) -> None:
+        """Adds the sums of one step; call it in cross-replica context."""
+        for name, value in sums.items():
+            if name not in self._variables:
+                with tf.init_scope():
+                    zeros = tf.zeros(value.shape, tf.float32)
+                    self._variables[name] = tf.Variable(zeros, trainable=False)
+            self._variables[name].assign_add(value)
+
+    def read_and_reset(self) -> dict[str, np.ndarray]:
+        """Returns the sums since the last call."""
+        values = {name: variable.numpy() for name, variable in self._variables.items()}
+        for variable in self._variables.values():
+            variable.assign(tf.zeros_like(variable))
+        return values

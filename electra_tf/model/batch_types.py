@@ -1,13 +1,33 @@
-"""What the parts of pre-training hand to each other."""
+"""What the parts of a model hand to each other."""
 
-import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf import random_bits
-from electra_tf.pretrain_helpers import PretrainInputs
+
+class SpecialTokenIds(NamedTuple):
+    """Ids of the tokens that masking treats apart."""
+
+    cls: int
+    sep: int
+    mask: int
+
+
+class PretrainInputs(NamedTuple):
+    """One batch with its masked positions; everything but the weights is int32.
+
+    `input_ids`, `input_mask` and `segment_ids` are [batch, seq]; `masked_lm_positions`,
+    `masked_lm_ids` (the original tokens) and `masked_lm_weights` (float32, 1 on slots
+    in use, whose unused rest holds position 0 and id 0) are [batch, max_predictions].
+    """
+
+    input_ids: tf.Tensor
+    input_mask: tf.Tensor
+    segment_ids: tf.Tensor
+    masked_lm_positions: tf.Tensor | None = None
+    masked_lm_ids: tf.Tensor | None = None
+    masked_lm_weights: tf.Tensor | None = None
 
 
 class ClozeOutput(NamedTuple):
@@ -105,54 +125,3 @@ class PretrainingOutput(NamedTuple):
         losses = {name: term.loss for name, term in self.terms.items()}
         total = tf.add_n([term.coefficient * term.loss for term in self.terms.values()])
         return {"total": total, **losses}
-
-
-@dataclasses.dataclass(frozen=True)
-class Randomness:
-    """Where the random choices of one batch come from.
-
-    Attributes:
-        seed, step: integers; every choice is a function of them.
-        first_example: index of row 0 in the batch over all replicas.
-        dropout: whether the encoders drop; False at evaluation.
-        replica: index of this replica, or of its part of an accumulated batch; it enters
-            the dropout masks alone.
-    """
-
-    seed: tf.Tensor | int
-    step: tf.Tensor | int
-    first_example: tf.Tensor | int = 0
-    dropout: bool = True
-    replica: tf.Tensor | int = 0
-
-    def key(self, purpose: str) -> tf.Tensor:
-        """Returns the uint32 [2] key of the stream named `purpose`."""
-        return random_bits.make_key(self.seed, self.step, purpose)
-
-    def dropout_key(self, purpose: str) -> tf.Tensor | None:
-        """Returns a key for dropout, or None where there is none."""
-        return random_bits.fold_in(self.key(purpose), self.replica) if self.dropout else None
-
-
-class TermsOutput(Protocol):
-    """What a model that is trained returns for a batch."""
-
-    terms: dict[str, LossTerm]
-
-
-class TrainableModel(Protocol):
-    """What the training step asks of a model (pre-training and fine-tuning models)."""
-
-    trainable_variables: list
-
-    def __call__(
-        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
-    ) -> TermsOutput: ...
-
-    def term_weights(
-        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
-    ) -> dict[str, tf.Tensor]:
-        """Returns the `weight` of each loss term of a batch, without running any encoder."""
-
-    def metric_sums(self, output: TermsOutput) -> dict[str, tf.Tensor]:
-        """Returns the sums behind the metrics of a batch; see `electra_tf.metrics`."""

@@ -6,17 +6,25 @@ probability of every token given all others comes out of one pass over unmasked 
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config.choices import SHARE_NONE
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
-from electra_tf.embeddings import Embeddings
-from electra_tf.encoder import LEFT_TO_RIGHT, RIGHT_TO_LEFT, Encoder
-from electra_tf.heads import MaskedLMHead
-from electra_tf.outputs import Randomness
+from electra_tf.model.batch_types import (
+    PretrainInputs,
+    SpecialTokenIds,
+)
+from electra_tf.model.embeddings import Embeddings
+from electra_tf.model.encoder import LEFT_TO_RIGHT, RIGHT_TO_LEFT, Encoder
+from electra_tf.model.heads import MaskedLMHead
+from electra_tf.model.randomness import Randomness
+from electra_tf.pretrain_helpers import candidates_mask, unmask
+
+if TYPE_CHECKING:
+    pass
 
 
 class TwoTowerOutput(NamedTuple):
@@ -90,3 +98,8 @@ class TwoTowerGenerator(keras.layers.Layer):
         ).sequence_output
         both = tf.concat([tf.roll(ltr, 1, axis=1), tf.roll(rtl, -1, axis=1)], axis=-1)
         return TwoTowerOutput(ltr, rtl, self.head(both, self.word_embeddings))
+
+
+def cloze_weights(inputs: PretrainInputs, special: SpecialTokenIds) -> tf.Tensor:
+    """Returns float32 [batch, seq], 1 on the tokens that a two-tower generator predicts."""
+    return tf.cast(candidates_mask(unmask(inputs), special), tf.float32)

@@ -11,15 +11,19 @@ gives up oneDNN's bfloat16 products.
 import contextlib
 import contextvars
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+import keras
 import tensorflow as tf
 
 _enabled = contextvars.ContextVar("fused_kernels_enabled", default=True)
+_active: contextvars.ContextVar["CastKernels | None"] = contextvars.ContextVar(
+    "cast_kernels", default=None
+)
 
 
 @contextlib.contextmanager
-def plain_operations() -> Iterator[None]:
+def without_fusion() -> Iterator[None]:
     """Traces fused functions as ordinary operations, for graphs that must not hold XLA."""
     token = _enabled.set(False)
     try:
@@ -126,3 +130,45 @@ def sum_rows(x: tf.Tensor) -> tf.Tensor:
 @functools.partial(tf.function, jit_compile=True, autograph=False)
 def _sum_rows_in_float32(x: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(x, axis=list(range(x.shape.rank - 1)))
+
+
+class CastKernels:
+    """Copies of layers' kernels; graphs traced inside of `with` read them.
+
+    Args:
+        layers: have a float32 `kernel` and a `compute_dtype`; those that compute in
+            float32 are left alone.
+    """
+
+    def __init__(self, layers: Iterable[keras.layers.Layer]) -> None:
+        self._layers = [layer for layer in layers if layer.compute_dtype != "float32"]
+        self._copies = {
+            id(layer): tf.Variable(tf.cast(layer.kernel, layer.compute_dtype), trainable=False)
+            for layer in self._layers
+        }
+        self._tokens: list[contextvars.Token] = []
+
+    def refresh(self) -> None:
+        """Takes over the weights as they are now."""
+        for layer in self._layers:
+            self._copies[id(layer)].assign(tf.cast(layer.kernel, layer.compute_dtype))
+
+    def __enter__(self) -> "CastKernels":
+        self._tokens.append(_active.set(self))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _active.reset(self._tokens.pop())
+
+    def find(self, layer: keras.layers.Layer) -> tf.Variable | None:
+        """Returns the copy of a layer's kernel, or None if it has none."""
+        return self._copies.get(id(layer))
+
+
+def cast_kernel(layer: keras.layers.Layer) -> tf.Tensor:
+    """Returns the kernel of a layer in its compute dtype, a copy of it where there is one."""
+    active = _active.get()
+    copy = active.find(layer) if active is not None else None
+    if copy is not None:
+        return tf.convert_to_tensor(copy)
+    return tf.cast(layer.kernel, layer.compute_dtype)

@@ -4,7 +4,14 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.layers import LayerNorm, Linear, activation_norm, add_bias, bias_activation
+from electra_tf.model.kernels import fused
+from electra_tf.model.layers import (
+    LayerNorm,
+    Linear,
+    activation_norm,
+    add_bias,
+    bias_activation,
+)
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -68,3 +75,13 @@ class DiscriminatorHead(keras.layers.Layer):
         )
         logits = tf.cast(self.dense_1.product(hidden), tf.float32) + self.dense_1.bias
         return tf.squeeze(logits, axis=-1)
+
+
+@fused()
+def softmax_cross_entropy(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """Returns -log softmax(logits)[target], float32 [batch, n]."""
+    logits = tf.cast(logits, tf.float32)
+    shifted = logits - tf.stop_gradient(tf.reduce_max(logits, axis=-1, keepdims=True))
+    log_sum = tf.math.log(tf.reduce_sum(tf.exp(shifted), axis=-1))
+    hit = tf.range(logits.shape[-1]) == targets[..., None]
+    return log_sum - tf.reduce_sum(tf.where(hit, shifted, 0.0), axis=-1)

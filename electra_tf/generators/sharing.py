@@ -11,8 +11,8 @@ import keras
 
 from electra_tf.config import choices
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.embeddings import DisentangledEmbeddings, Embeddings
-from electra_tf.encoder import Encoder
+from electra_tf.model.embeddings import DisentangledEmbeddings, Embeddings
+from electra_tf.model.encoder import Encoder
 
 DISCRIMINATOR, GENERATOR, EMBEDDINGS = "electra", "generator", "embeddings"
 

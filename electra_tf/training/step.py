@@ -1,42 +1,45 @@
 """The compiled training step: forward, backward, clip, update, several steps a call."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import metrics
 from electra_tf.gradient_accumulation import sum_over_parts
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import LossTerm
+from electra_tf.model.metrics import MetricAccumulator
+from electra_tf.model.randomness import Randomness
 from electra_tf.optimizer import clip_by_global_norm
-from electra_tf.outputs import LossTerm, Randomness, TrainableModel
 
 
-class SumsOnDevice:
-    """Sums of metrics in variables, made when a step is first traced and shapes are known."""
+class TermsOutput(Protocol):
+    """What a model that is trained returns for a batch."""
 
-    def __init__(self) -> None:
-        self._variables: dict[str, tf.Variable] = {}
-
-    def add(self, sums: metrics.Sums) -> None:
-        """Adds the sums of one step; call it in cross-replica context."""
-        for name, value in sums.items():
-            if name not in self._variables:
-                with tf.init_scope():
-                    zeros = tf.zeros(value.shape, tf.float32)
-                    self._variables[name] = tf.Variable(zeros, trainable=False)
-            self._variables[name].assign_add(value)
-
-    def read_and_reset(self) -> dict[str, np.ndarray]:
-        """Returns the sums since the last call."""
-        values = {name: variable.numpy() for name, variable in self._variables.items()}
-        for variable in self._variables.values():
-            variable.assign(tf.zeros_like(variable))
-        return values
+    terms: dict[str, LossTerm]
 
 
-class Contribution(NamedTuple):
+class TrainableModel(Protocol):
+    """What the training step asks of a model (pre-training and fine-tuning models)."""
+
+    trainable_variables: list
+
+    def __call__(
+        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
+    ) -> TermsOutput: ...
+
+    def term_weights(
+        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
+    ) -> dict[str, tf.Tensor]:
+        """Returns the `weight` of each loss term of a batch, without running any encoder."""
+
+    def metric_sums(self, output: TermsOutput) -> dict[str, tf.Tensor]:
+        """Returns the sums behind the metrics of a batch; see `electra_tf.metrics`."""
+
+
+class PartialStep(NamedTuple):
     """What some examples add to the step of the whole batch; contributions add up.
 
     `gradients` by variable path, of those variables that the objective reaches; `losses`
@@ -46,7 +49,7 @@ class Contribution(NamedTuple):
 
     gradients: dict[str, tf.Tensor]
     losses: dict[str, tf.Tensor]
-    metric_sums: metrics.Sums
+    metric_sums: metrics.MetricSums
 
 
 class TrainingSteps:
@@ -87,7 +90,7 @@ class TrainingSteps:
         self._seed = seed
         self._clip_norm = clip_norm
         self._accumulation_steps = accumulation_steps
-        self._sums = SumsOnDevice()
+        self._sums = MetricAccumulator()
         self._last_terms: dict[str, tf.Variable] = {}
         self._replica_function = self._replica_step
         if jit_compile:
@@ -135,7 +138,7 @@ class TrainingSteps:
             parallel_iterations=1,
         )
 
-    def _replica_step(self, features: dict[str, tf.Tensor]) -> metrics.Sums:
+    def _replica_step(self, features: dict[str, tf.Tensor]) -> metrics.MetricSums:
         context = tf.distribute.get_replica_context()
         replicas = context.num_replicas_in_sync
         scale = self._loss_scale()
@@ -168,7 +171,7 @@ class TrainingSteps:
         features: dict[str, tf.Tensor],
         context: tf.distribute.ReplicaContext,
         scale: tf.Tensor | float,
-    ) -> Contribution:
+    ) -> PartialStep:
         """Returns what this replica's examples contribute; gradients are `scale` times it."""
         parts = self._accumulation_steps
         replica = context.replica_id_in_sync_group
@@ -177,7 +180,7 @@ class TrainingSteps:
         totals = self._total_weights(features, first_example, context)
         variables = self._model.trainable_variables
 
-        def contribution(part: Mapping[str, tf.Tensor], index: tf.Tensor) -> Contribution:
+        def contribution(part: Mapping[str, tf.Tensor], index: tf.Tensor) -> PartialStep:
             randomness = Randomness(
                 seed=self._seed,
                 step=self._step,
@@ -187,7 +190,7 @@ class TrainingSteps:
             with tf.GradientTape() as tape:
                 output = self._model(part, randomness=randomness)
                 shares = {
-                    name: _share(term.weight, totals, name)
+                    name: weight_fraction(term.weight, totals, name)
                     for name, term in output.terms.items()
                 }
                 total = tf.add_n(
@@ -196,7 +199,7 @@ class TrainingSteps:
                 scaled = total * scale
             gradients = tape.gradient(scaled, [variable.value for variable in variables])
             losses = {f"{n}_loss": t.loss * shares[n] for n, t in output.terms.items()}
-            return Contribution(
+            return PartialStep(
                 {
                     variable.path: tf.convert_to_tensor(gradient)
                     for variable, gradient in zip(variables, gradients, strict=True)
@@ -234,7 +237,7 @@ class TrainingSteps:
         return tf.convert_to_tensor(self._optimizer.dynamic_scale)
 
     @staticmethod
-    def _watched(sums: metrics.Sums) -> list[str]:
+    def _watched(sums: metrics.MetricSums) -> list[str]:
         return [name for name in sums if name.startswith("train/")]
 
     def _remember(self, terms: dict[str, tf.Tensor]) -> None:
@@ -245,7 +248,7 @@ class TrainingSteps:
             self._last_terms[name].assign(value)
 
 
-def _share(
+def weight_fraction(
     weight: tf.Tensor, totals: Mapping[str, tf.Tensor] | None, name: str
 ) -> tf.Tensor | float:
     """Returns the share of all of a term's tokens that are among these examples."""

@@ -8,8 +8,9 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.layers import LayerNorm, Linear, activation_norm, add_bias, initializer
-from electra_tf.pretrain_helpers import PretrainInputs, gather_positions, masked_positions
+from electra_tf.model.batch_types import PretrainInputs
+from electra_tf.model.layers import LayerNorm, Linear, activation_norm, add_bias, initializer
+from electra_tf.pretrain_helpers import gather_positions, masked_positions
 
 # SpanBERT's width of the embeddings of places (section 4.2). Places in longer runs share
 # the last one.

@@ -1,20 +1,48 @@
-"""What every way to choose masked positions provides."""
+"""What masking strategies have in common, and what they know of the tokens."""
 
 import abc
 import dataclasses
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.config import choices
-from electra_tf.config.hyperparameters import parse_hparams
+from electra_tf.config.hyperparameters import NoHparams, parse_hparams
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.token_facts import TokenFacts
+
+CONTINUATION_PREFIX = "##"
 
 
 @dataclasses.dataclass(frozen=True)
-class NoHparams:
-    """A choice without hyperparameters of its own."""
+class TokenStatistics:
+    """Facts by token id.
+
+    Attributes:
+        continues_word: bool [vocab], True of pieces that go on with the word before them.
+        counts: int64 [vocab], how often each token is met in the records; None where
+            nothing needs them.
+    """
+
+    continues_word: np.ndarray
+    counts: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, tokens: tuple[str, ...], counts: np.ndarray | None = None) -> "TokenStatistics":
+        """Returns the facts of WordPiece tokens in the order of their ids."""
+        continues = np.array([token.startswith(CONTINUATION_PREFIX) for token in tokens])
+        return cls(continues, counts)
+
+    def log_frequencies(self, smoothing: float = 1.0) -> np.ndarray:
+        """Returns float32 [vocab], log((count + smoothing) / sum of that over all tokens).
+
+        Raises:
+            ValueError: the tokens were not counted.
+        """
+        if self.counts is None:
+            raise ValueError("The tokens of the records have to be counted first")
+        smoothed = self.counts.astype(np.float64) + smoothing
+        return np.log(smoothed / smoothed.sum()).astype(np.float32)
 
 
 class MaskingOrder(NamedTuple):
@@ -44,7 +72,7 @@ class MaskingStrategy(abc.ABC):
     Hparams: ClassVar[type] = NoHparams
     needs_counts: ClassVar[bool] = False
 
-    def __init__(self, hparams: object, tokens: TokenFacts | None) -> None:
+    def __init__(self, hparams: object, tokens: TokenStatistics | None) -> None:
         self.hparams = hparams
         self.tokens = tokens
 
@@ -71,7 +99,9 @@ def strategy_class(config: PretrainingConfig) -> type[MaskingStrategy]:
     return choices.load(choices.MASKING, config.masking)
 
 
-def create_strategy(config: PretrainingConfig, tokens: TokenFacts | None) -> MaskingStrategy:
+def create_masking(
+    config: PretrainingConfig, tokens: TokenStatistics | None
+) -> MaskingStrategy:
     """Returns the strategy that the configuration selects.
 
     Raises:

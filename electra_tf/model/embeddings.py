@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.layers import LayerNorm, initializer, norm_dropout
+from electra_tf.model.layers import LayerNorm, initializer, norm_dropout
 
 
 class Embeddings(keras.layers.Layer):

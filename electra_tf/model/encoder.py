@@ -6,10 +6,10 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from electra_tf import random_bits
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.embeddings import DisentangledEmbeddings, Embeddings
-from electra_tf.layers import Linear, TransformerLayer
+from electra_tf.model import randomness
+from electra_tf.model.embeddings import DisentangledEmbeddings, Embeddings
+from electra_tf.model.layers import Linear, TransformerLayer
 
 DROPOUTS_PER_LAYER = 3
 # What a position attends to: all others, those before it, or those after it; and itself.
@@ -98,7 +98,7 @@ class Encoder(keras.layers.Layer):
         count = DROPOUTS_PER_LAYER * len(self.encoder_layers)
         embedding_key, layer_keys = None, [None] * len(self.encoder_layers)
         if dropout_key is not None:
-            keys = random_bits.split(dropout_key, count + 1)
+            keys = randomness.split(dropout_key, count + 1)
             embedding_key = keys[count]
             layer_keys = tf.split(keys[:count], len(self.encoder_layers))
         x = self.embeddings(input_ids, segment_ids, embedding_key)

@@ -10,10 +10,9 @@ import math
 import keras
 import tensorflow as tf
 
-from electra_tf import random_bits
-from electra_tf.cast_kernels import cast_kernel
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.fused import fused, is_fusing, sum_rows
+from electra_tf.model import randomness
+from electra_tf.model.kernels import cast_kernel, fused, is_fusing, sum_rows
 
 # Added to the scores of padding keys, as in BERT: large enough that exp() of it is 0.
 MASKED_SCORE = -10_000.0
@@ -245,7 +244,7 @@ def attention_softmax(
     by_query = input_mask if input_mask.shape.rank == 3 else input_mask[:, None]
     bias = tf.expand_dims((1.0 - by_query) * MASKED_SCORE, axis=1)
     probs = tf.nn.softmax(_float32(scores) + bias)
-    return tf.cast(random_bits.dropout(probs, rate, key), scores.dtype)
+    return tf.cast(randomness.dropout(probs, rate, key), scores.dtype)
 
 
 @fused("activation", sum_apart=True)
@@ -280,7 +279,7 @@ def add_norm(
     epsilon: float,
 ) -> tf.Tensor:
     """Returns LayerNorm(residual + dropout(x + bias)) in the dtype of `x`."""
-    x32 = random_bits.dropout(_float32(x) + bias, rate, key)
+    x32 = randomness.dropout(_float32(x) + bias, rate, key)
     return tf.cast(normalize(_float32(residual) + x32, gamma, beta, epsilon), x.dtype)
 
 
@@ -296,7 +295,7 @@ def norm_dropout(
 ) -> tf.Tensor:
     """Returns dropout(LayerNorm(x)) in the dtype of `x`."""
     return tf.cast(
-        random_bits.dropout(normalize(_float32(x), gamma, beta, epsilon), rate, key), x.dtype
+        randomness.dropout(normalize(_float32(x), gamma, beta, epsilon), rate, key), x.dtype
     )
 
 

@@ -7,6 +7,7 @@ hash: a few integer operations an element, which XLA fuses into the kernel that
 needs the bits (see `electra_tf.fused`), so that no noise goes through memory.
 """
 
+import dataclasses
 import zlib
 
 import tensorflow as tf
@@ -107,3 +108,30 @@ def dropout(x: tf.Tensor, rate: float, key: tf.Tensor) -> tf.Tensor:
 
 def _to_uint32(number: tf.Tensor | int) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(number), tf.uint32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Randomness:
+    """Where the random choices of one batch come from.
+
+    Attributes:
+        seed, step: integers; every choice is a function of them.
+        first_example: index of row 0 in the batch over all replicas.
+        dropout: whether the encoders drop; False at evaluation.
+        replica: index of this replica, or of its part of an accumulated batch; it enters
+            the dropout masks alone.
+    """
+
+    seed: tf.Tensor | int
+    step: tf.Tensor | int
+    first_example: tf.Tensor | int = 0
+    dropout: bool = True
+    replica: tf.Tensor | int = 0
+
+    def key(self, purpose: str) -> tf.Tensor:
+        """Returns the uint32 [2] key of the stream named `purpose`."""
+        return make_key(self.seed, self.step, purpose)
+
+    def dropout_key(self, purpose: str) -> tf.Tensor | None:
+        """Returns a key for dropout, or None where there is none."""
+        return fold_in(self.key(purpose), self.replica) if self.dropout else None
