@@ -202,10 +202,11 @@ def serve(config_json: str, num_steps: str) -> None:
     import keras
     import tensorflow as tf
 
-    from electra_tf.optimizer import ElectraAdam, WarmupPolynomialDecay, layer_factors
-    from electra_tf.strategies import create_strategy
     from electra_tf.text.cached_tokenizer import CachedTokenizer
     from electra_tf.text.vocabulary import load_vocabulary
+    from electra_tf.training.distribution.strategies import create_strategy
+    from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
+    from electra_tf.training.optimizer import ElectraAdam
     from electra_tf.training.step import TrainingSteps
     from finetune.batches import (
         BatchPlan,

@@ -28,9 +28,9 @@ def create_run(config: PretrainingConfig) -> RandomRun:
     import tensorflow as tf
 
     from electra_tf.model.batch_types import SpecialTokenIds
-    from electra_tf.optimizer import create_optimizer
+    from electra_tf.model_builder import create_optimizer
     from electra_tf.pretraining_model import PretrainingModel
-    from electra_tf.strategies import create_strategy
+    from electra_tf.training.distribution.strategies import create_strategy
     from electra_tf.training.step import TrainingSteps
 
     keras.utils.set_random_seed(config.seed)

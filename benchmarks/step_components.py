@@ -53,12 +53,12 @@ def create_components(run: RandomRun, config: PretrainingConfig) -> dict[str, Ca
 
     from electra_tf.model.heads import softmax_cross_entropy
     from electra_tf.model.randomness import Randomness
-    from electra_tf.optimizer import clip_by_global_norm
     from electra_tf.pretrain_helpers import (
         gather_positions,
         get_token_logits,
         sample_from_softmax,
     )
+    from electra_tf.training.optimizer import clip_by_global_norm
 
     model = run.model
     features = next(run.iterator)

@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import training
+from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.randomness import Randomness
 from electra_tf.objective import objective_class
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.strategies import create_strategy
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 
 # Suspects named below each sentence.
@@ -48,9 +48,9 @@ def show(
     """
     if not objective_class(config).has_discriminator:
         raise UserError(f"--objective={config.objective}: such a model has no discriminator")
-    vocabulary = training.load_checked_vocabulary(config)
+    vocabulary = model_builder.load_checked_vocabulary(config)
     strategy = create_strategy(config)
-    model, step, _ = training.load_model(config, vocabulary, strategy)
+    model, step, _ = model_builder.load_model(config, vocabulary, strategy)
     tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     say(f"The generator replaced some tokens of each sentence (model of step {step}).")
     say(

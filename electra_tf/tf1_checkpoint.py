@@ -16,8 +16,8 @@ from electra_tf.model.embeddings import DisentangledEmbeddings, Embeddings
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead
 from electra_tf.model.layers import LayerNorm, Linear, TransformerLayer
-from electra_tf.optimizer import ElectraAdam
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.optimizer import ElectraAdam
 from electra_tf.util.errors import UserError
 
 ENCODER_SCOPE = "electra"

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from electra_tf import runtime
 from electra_tf.config.distribution import on_one_device
 from electra_tf.export.config import ExportConfig
 from electra_tf.export.models import choose_component, known_fields, serving_length
@@ -12,6 +11,7 @@ from electra_tf.export.servable import Servable
 from electra_tf.interop.own_hyperparameters import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.distribution import context
 from electra_tf.util.errors import UserError
 from finetune.classification.serving import (
     ClassificationServable,
@@ -61,7 +61,7 @@ def load_finetuned(
     vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
     tokenizer = CachedTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     tasks = restore_tasks(run, tokenizer, saved[TASKS])
-    trainer = Trainer(run, tasks, runtime.create(run))
+    trainer = Trainer(run, tasks, context.create_context(run))
     trainer.restore(config.model_dir)
     say(f"Model:   {component} of {config.model_dir}, {run.precision}")
     length = serving_length(

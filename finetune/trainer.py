@@ -11,20 +11,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.model import metrics
 from electra_tf.model.kernels import CastKernels
-from electra_tf.optimizer import (
+from electra_tf.training.checkpoints import BestCheckpoint, CheckpointDirectory
+from electra_tf.training.distribution.context import DistributionContext
+from electra_tf.training.distribution.shards import DataShard
+from electra_tf.training.distribution.strategies import distribute_batches
+from electra_tf.training.learning_rate import (
     WarmupPolynomialDecay,
     last_learning_rate,
     layer_factors,
-    make_optimizer,
-    reset_optimizer,
 )
-from electra_tf.runtime import Runtime
-from electra_tf.strategies import distribute_batches
-from electra_tf.train_log import SilentLog, TrainLog
-from electra_tf.training.distribution.shards import DataShard
+from electra_tf.training.log import SilentLog, TrainLog
+from electra_tf.training.optimizer import make_optimizer, reset_optimizer
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError
 from finetune.batches import (
@@ -34,7 +33,6 @@ from finetune.batches import (
     plan_evaluation,
     plan_training,
 )
-from finetune.best_checkpoint import BestCheckpoint
 from finetune.config import FinetuningConfig
 from finetune.model import FinetuningModel
 from finetune.pretrained import find_checkpoint, load_encoder
@@ -70,7 +68,7 @@ class Trainer:
         self,
         config: FinetuningConfig,
         tasks: Sequence[Task],
-        run: Runtime,
+        run: DistributionContext,
         say: Callable[[str], None] = print,
     ) -> None:
         self._config = config

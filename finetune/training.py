@@ -10,14 +10,17 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from electra_tf import runtime
 from electra_tf.flops.counting import finetuning_flops_per_step
-from electra_tf.folder_lock import only_trainer
-from electra_tf.runtime import Runtime, say_nothing
-from electra_tf.startup import distribution_lines
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.train_log import LOG_FILE
+from electra_tf.training.checkpoints import lock_model_dir
+from electra_tf.training.distribution import context
+from electra_tf.training.distribution.context import (
+    DistributionContext,
+    describe_devices,
+    discard,
+)
+from electra_tf.training.log import LOG_FILE
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.data import TRAIN, TaskData
@@ -53,13 +56,15 @@ def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
         PreemptedError: the run was told to end; it can be gone on with.
         WorkerLostError: another worker has ended.
     """
-    with runtime.start(
-        config, [runtime.TRAIN_BATCH_SIZE] if config.do_train else []
+    with context.open_context(
+        config, [context.TRAIN_BATCH_SIZE] if config.do_train else []
     ) as machines:
-        return _run(config, machines, say if machines.workers.is_chief else say_nothing)
+        return _run(config, machines, say if machines.workers.is_chief else discard)
 
 
-def _run(config: FinetuningConfig, machines: Runtime, say: Say) -> list[TrialResult]:
+def _run(
+    config: FinetuningConfig, machines: DistributionContext, say: Say
+) -> list[TrialResult]:
     vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
     if vocabulary.size != config.vocab_size:
         raise UserError(
@@ -90,7 +95,9 @@ def _run(config: FinetuningConfig, machines: Runtime, say: Say) -> list[TrialRes
     results: list[TrialResult] = []
     with contextlib.ExitStack() as stack:
         if config.do_train:
-            stack.enter_context(only_trainer(config.model_dir, "--model_dir", machines.workers))
+            stack.enter_context(
+                lock_model_dir(config.model_dir, "--model_dir", machines.workers)
+            )
         for one in runs:
             say(f"\n{one.title}, seed {one.seed}")
             session = _Session(config, trainer, tasks, data, one, say)
@@ -297,7 +304,7 @@ def _describe(
     config: FinetuningConfig,
     trainer: Trainer,
     tasks: Sequence[Task],
-    machines: Runtime,
+    machines: DistributionContext,
     say: Say,
 ) -> None:
     encoder = trainer.model.encoder_config
@@ -306,7 +313,7 @@ def _describe(
         f"{trainer.model.electra.count_params():,} parameters in the encoder, "
         f"{trainer.model.count_params():,} trained, {config.precision}"
     )
-    for line in distribution_lines(
+    for line in describe_devices(
         config,
         machines.strategy,
         machines.workers,

@@ -5,9 +5,9 @@ import pathlib
 
 import tensorflow as tf
 
-from electra_tf.checkpoints import VOCAB_FILE
 from electra_tf.export.servable import Servable
 from electra_tf.text.text_inputs import EncoderInputs
+from electra_tf.training.checkpoints import VOCAB_FILE
 
 DESCRIPTION_FILE = "description.json"
 

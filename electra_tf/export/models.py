@@ -5,17 +5,17 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from electra_tf import training
-from electra_tf.checkpoints import VOCAB_FILE
+from electra_tf import model_builder
 from electra_tf.config.distribution import on_one_device
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.export import pretrained
 from electra_tf.export.config import ExportConfig
 from electra_tf.export.servable import Servable
-from electra_tf.strategies import create_strategy
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.checkpoints import VOCAB_FILE
+from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 
@@ -53,7 +53,7 @@ def _load_pretrained(
     component = choose_component(config.component, pretrained.COMPONENTS, config.model_dir)
     run = on_one_device(PretrainingConfig(**known_fields(PretrainingConfig, saved)))
     vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
-    model, step, _ = training.load_model(run, vocabulary, create_strategy(run))
+    model, step, _ = model_builder.load_model(run, vocabulary, create_strategy(run))
     say(f"Model:   {component} of {config.model_dir}, step {step}, {run.precision}")
     tokenizer = Tokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     length = serving_length(

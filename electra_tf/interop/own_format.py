@@ -63,8 +63,8 @@ class OwnFormat:
         """
         import tensorflow as tf
 
-        from electra_tf.checkpoints import CheckpointDirectory
         from electra_tf.tf1_checkpoint import slot_variables, variable_arrays
+        from electra_tf.training.checkpoints import CheckpointDirectory
 
         folder = _folder(path)
         prefix = path.removesuffix(_INDEX)
@@ -95,8 +95,8 @@ class OwnFormat:
         """Writes a checkpoint that training goes on from, where the moments are known."""
         import tensorflow as tf
 
-        from electra_tf.checkpoints import CheckpointDirectory
         from electra_tf.tf1_checkpoint import assign_arrays, slot_variables
+        from electra_tf.training.checkpoints import CheckpointDirectory
 
         own = load_model(checkpoint)
         step = tf.Variable(checkpoint.step or 0, dtype=tf.int64, trainable=False)
@@ -129,7 +129,8 @@ def _folder(path: str) -> str:
 
 def _optimizer(variables: list["keras.Variable"]) -> Any:
     """Returns an optimizer like that of training, to hold moments."""
-    from electra_tf.optimizer import ElectraAdam, WarmupPolynomialDecay
+    from electra_tf.training.learning_rate import WarmupPolynomialDecay
+    from electra_tf.training.optimizer import ElectraAdam
 
     optimizer = ElectraAdam(WarmupPolynomialDecay(0.0, 1))
     optimizer.build(variables)

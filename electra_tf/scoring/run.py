@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from electra_tf import training
+from electra_tf import model_builder
 from electra_tf.scoring.config import ScoringConfig
 from electra_tf.scoring.nbest import (
     NBestList,
@@ -17,8 +17,8 @@ from electra_tf.scoring.nbest import (
     tune_weight,
 )
 from electra_tf.scoring.pseudo_likelihood import Scorer, TextScore, create_scorer
-from electra_tf.strategies import create_strategy
 from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 
@@ -36,7 +36,7 @@ def run(config: ScoringConfig, say: Callable[[str], None] = print) -> None:
         raise UserError(
             f"--output_file={config.output_file} exists: give another, or --overwrite"
         )
-    vocabulary = training.load_checked_vocabulary(config.model)
+    vocabulary = model_builder.load_checked_vocabulary(config.model)
     texts = _read_texts(config.text_file) if config.text_file else []
     lists = read_nbest_lists(config.nbest_file, "--nbest_file") if config.nbest_file else []
     tuning = (
@@ -44,7 +44,7 @@ def run(config: ScoringConfig, say: Callable[[str], None] = print) -> None:
         if config.tune_nbest_file
         else []
     )
-    model, step, checkpoint = training.load_model(
+    model, step, checkpoint = model_builder.load_model(
         config.model, vocabulary, create_strategy(config.model)
     )
     scorer = create_scorer(model, config.method, config.batch_size)

@@ -7,12 +7,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.gradient_accumulation import sum_over_parts
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.model.randomness import Randomness
-from electra_tf.optimizer import clip_by_global_norm
+from electra_tf.training.accumulation import sum_over_parts
+from electra_tf.training.optimizer import clip_by_global_norm
 
 
 class TermsOutput(Protocol):

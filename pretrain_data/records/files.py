@@ -1,14 +1,16 @@
 """Finds the TFRecord files of pre-training data, and compares them with what is expected."""
 
 import concurrent.futures
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
 from electra_tf.util.errors import UserError
 from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.bad_records import (
+    BAD_RECORD_ERRORS,
     content_problem,
     diagnose_bad_record,
     iterate_records,
@@ -157,3 +159,19 @@ def _recorded_length(files: Sequence[str], flag: str) -> tuple[int, str]:
             example = tf.train.Example.FromString(record)
             return len(example.features.feature["input_ids"].int64_list.value), path
     raise UserError(f"There is no readable record in the files of {flag}, {files[0]} and on.")
+
+
+@contextlib.contextmanager
+def locate_bad_records(patterns: str, flag: str, seq_length: int) -> Iterator[None]:
+    """Raises UserError with the file and the place of a record that cannot be read."""
+    try:
+        yield
+    except BAD_RECORD_ERRORS as error:
+        files = find_record_files(patterns, flag)
+        bad_record = diagnose_bad_record(files, seq_length)
+        if bad_record is None:
+            raise
+        raise UserError(
+            f"{flag}: {bad_record}. Build the file again, or pass over bad records "
+            "with --skip_bad_records"
+        ) from error

@@ -5,10 +5,14 @@ import json
 import pytest
 import tensorflow as tf
 
-from electra_tf.cluster import Cluster, cluster_of_environment, find_cluster
 from electra_tf.config.distribution import check_batch_size
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.strategies import create_strategy
+from electra_tf.training.distribution.cluster import (
+    Cluster,
+    cluster_of_environment,
+    find_cluster,
+)
+from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 
 TWO = ("a:1", "b:2")

@@ -5,14 +5,14 @@ import types
 
 import pytest
 
-from electra_tf.folder_lock import only_trainer
+from electra_tf.training.checkpoints import lock_model_dir
 from electra_tf.util.errors import UserError
 
 CHIEF, OTHER = types.SimpleNamespace(is_chief=True), types.SimpleNamespace(is_chief=False)
 
 
 def _hold_until_killed(folder: str, pipe) -> None:
-    with only_trainer(folder, "--model_dir", CHIEF):
+    with lock_model_dir(folder, "--model_dir", CHIEF):
         pipe.send("held")
         pipe.recv()
 
@@ -28,28 +28,28 @@ def test_a_second_program_is_refused_until_the_first_has_ended(tmp_path):
         message = rf"Another program is training into {folder} .* with --model_dir"
         with (
             pytest.raises(UserError, match=message),
-            only_trainer(folder, "--model_dir", CHIEF),
+            lock_model_dir(folder, "--model_dir", CHIEF),
         ):
             pass
-        with only_trainer(folder, "--model_dir", OTHER):  # a worker of the same run
+        with lock_model_dir(folder, "--model_dir", OTHER):  # a worker of the same run
             pass
-        with only_trainer(f"{folder}_2", "--model_dir", CHIEF):
+        with lock_model_dir(f"{folder}_2", "--model_dir", CHIEF):
             pass
     finally:
         program.kill()
         program.join()
-    with only_trainer(folder, "--model_dir", CHIEF):
+    with lock_model_dir(folder, "--model_dir", CHIEF):
         pass
 
 
 def test_a_lock_is_given_back_after_an_error(tmp_path):
     folder = str(tmp_path / "one")
     for _ in range(2):
-        with pytest.raises(KeyError), only_trainer(folder, "--model_dir", CHIEF):
+        with pytest.raises(KeyError), lock_model_dir(folder, "--model_dir", CHIEF):
             raise KeyError
 
 
 def test_remote_folders_are_not_locked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with only_trainer("gs://bucket/one", "--model_dir", CHIEF):
+    with lock_model_dir("gs://bucket/one", "--model_dir", CHIEF):
         assert not list(tmp_path.iterdir())

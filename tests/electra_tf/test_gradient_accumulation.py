@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.gradient_accumulation import sum_over_parts
+from electra_tf.training.accumulation import sum_over_parts
 from electra_tf.util.errors import UserError
 
 

@@ -5,13 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.optimizer import (
-    ElectraAdam,
-    ElectraLamb,
+from electra_tf.training.learning_rate import (
     WarmupPolynomialDecay,
-    clip_by_global_norm,
     last_learning_rate,
     layer_factors,
+)
+from electra_tf.training.optimizer import (
+    ElectraAdam,
+    ElectraLamb,
+    clip_by_global_norm,
     make_optimizer,
     reset_optimizer,
 )

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from electra_tf.cluster import Cluster
-from electra_tf.rendezvous import meet
+from electra_tf.training.distribution.cluster import Cluster
+from electra_tf.training.distribution.rendezvous import wait_for_workers
 from electra_tf.util.errors import UserError, WorkerLostError
 from tests.processes import free_ports
 
@@ -18,7 +18,7 @@ def addresses(count: int) -> tuple[str, ...]:
 def meet_all(*clusters: Cluster, timeout: float = 30) -> list[BaseException | None]:
     """Returns how the meeting ended for each."""
     with concurrent.futures.ThreadPoolExecutor(len(clusters)) as threads:
-        ends = [threads.submit(meet, cluster, timeout) for cluster in clusters]
+        ends = [threads.submit(wait_for_workers, cluster, timeout) for cluster in clusters]
         return [end.exception() for end in ends]
 
 
@@ -32,8 +32,8 @@ def test_all_go_on_when_the_last_has_come():
 def test_who_is_missing_is_named_after_the_timeout():
     workers = addresses(3)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
-        other = threads.submit(meet, Cluster(workers, 1), 6)
-        chief = threads.submit(meet, Cluster(workers, 0), 3)
+        other = threads.submit(wait_for_workers, Cluster(workers, 1), 6)
+        chief = threads.submit(wait_for_workers, Cluster(workers, 0), 3)
     for error in (chief.exception(), other.exception()):
         assert isinstance(error, WorkerLostError)
         assert "--worker_timeout" in str(error)
@@ -45,7 +45,7 @@ def test_strangers_at_the_door_are_passed_over():
     workers = addresses(2)
     host, port = workers[0].split(":")
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
-        chief = threads.submit(meet, Cluster(workers, 0), 30)
+        chief = threads.submit(wait_for_workers, Cluster(workers, 0), 30)
         while True:
             try:
                 stranger = socket.create_connection((host, int(port)))
@@ -54,7 +54,7 @@ def test_strangers_at_the_door_are_passed_over():
                 continue
         with stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n")
-            worker = threads.submit(meet, Cluster(workers, 1), 30)
+            worker = threads.submit(wait_for_workers, Cluster(workers, 1), 30)
             assert chief.exception() is worker.exception() is None
 
 
@@ -69,4 +69,4 @@ def test_a_port_that_is_taken_is_named():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(UserError, match=f"Worker 0 cannot serve at {address}"):
-            meet(Cluster((address,), 0), 1)
+            wait_for_workers(Cluster((address,), 0), 1)

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import replaced_tokens, training
+from electra_tf import pretraining, replaced_tokens
+from electra_tf.model_builder import special_token_ids
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.replaced_tokens import InspectedToken
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training import special_token_ids
 from electra_tf.util.errors import UserError
 
 SENTENCE = [
@@ -53,7 +53,7 @@ def test_sentences_are_padded_masked_and_read_back(make_config, tiny_data):
 
 def test_shows_sentences_from_the_newest_checkpoint(make_config):
     config = make_config(num_train_steps=2)
-    training.train(config, lambda line: None)
+    pretraining.train(config, lambda line: None)
     said: list[str] = []
     replaced_tokens.show(config, ["w1 w2 w3", "w4"], color=False, say=said.append)
     assert "model of step 2" in said[0]

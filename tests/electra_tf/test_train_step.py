@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.kernels import without_fusion
-from electra_tf.optimizer import create_optimizer
+from electra_tf.model_builder import create_optimizer
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.step import TrainingSteps
 
 BATCH_SIZE, LENGTH, VOCAB_SIZE = 8, 16, 40

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import training
+from electra_tf import pretraining
 from electra_tf.config.phases import Stage, training_phases
 from electra_tf.interop.formats import FORMATS
-from electra_tf.optimizer import StagedSchedule, WarmupPolynomialDecay
+from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.util.errors import UserError
 from tests.conftest import make_record
 from tests.electra_tf.test_objectives import TWO_STAGE
@@ -74,7 +74,7 @@ def test_two_stages_freeze_the_generator_and_start_from_it(make_config, tiny_dat
         "eval_tfrecords": str(tiny_data / "pretrain_tfrecords" / "*"),
     }
     config = make_config(**common, model_dir=str(tmp_path / "whole"))
-    values = training.train(config, quiet)
+    values = pretraining.train(config, quiet)
     assert {"loss", "disc_loss", "disc_auc"} <= set(values)
     records = log_records(config)
     first = [r for r in records if r["step"] <= 4 and r["kind"] == "train"]
@@ -94,7 +94,7 @@ def test_two_stages_freeze_the_generator_and_start_from_it(make_config, tiny_dat
     for stop in (4, 6):
         part = make_config(**common, model_dir=str(tmp_path / f"stopped_{stop}"))
         copy_until(pathlib.Path(config.model_dir), pathlib.Path(part.model_dir), stop)
-        training.train(part, quiet)
+        pretraining.train(part, quiet)
         for name, value in weights_of(config, 8).items():
             np.testing.assert_array_equal(weights_of(part, 8)[name], value, err_msg=name)
 
@@ -128,7 +128,7 @@ def test_a_length_curriculum_reads_each_lengths_records_and_resumes(
         "keep_checkpoint_max": 0,
     }
     config = make_config(**common, model_dir=str(tmp_path / "whole"))
-    training.train(config, quiet)
+    pretraining.train(config, quiet)
     rates = [
         r["tokens_per_second"] / r["sequences_per_second"]
         for r in log_records(config)
@@ -138,7 +138,7 @@ def test_a_length_curriculum_reads_each_lengths_records_and_resumes(
     for stop in (2, 3, 5):
         part = make_config(**common, model_dir=str(tmp_path / f"stopped_{stop}"))
         copy_until(pathlib.Path(config.model_dir), pathlib.Path(part.model_dir), stop)
-        training.train(part, quiet)
+        pretraining.train(part, quiet)
         for name, value in weights_of(config, 6).items():
             np.testing.assert_array_equal(weights_of(part, 6)[name], value, err_msg=name)
 
@@ -154,7 +154,7 @@ def test_a_generator_rate_of_its_own_moves_the_generator_alone(make_config, tmp_
             lr_decay_power=0.0,
             model_dir=str(tmp_path / str(rate)),
         )
-        training.train(config, quiet)
+        pretraining.train(config, quiet)
         runs[rate] = config
     for part, is_moved in (("generator", True), ("electra", False)):
         same, slow = (weights_at(runs[rate], 1, part) for rate in (None, 0.0))
@@ -166,5 +166,5 @@ def test_a_generator_rate_of_its_own_moves_the_generator_alone(make_config, tmp_
 
 def test_counts_are_taken_from_the_records(make_config):
     config = make_config(masking="strategic", num_train_steps=2)
-    training.train(config, quiet)
+    pretraining.train(config, quiet)
     assert np.isfinite(log_records(config)[-1]["loss"])

@@ -66,10 +66,10 @@ def write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path, **changes) -> 
     import keras
     import tensorflow as tf
 
-    from electra_tf.checkpoints import CheckpointDirectory
     from electra_tf.config.pretraining import PretrainingConfig
     from electra_tf.model.batch_types import SpecialTokenIds
     from electra_tf.pretraining_model import PretrainingModel
+    from electra_tf.training.checkpoints import CheckpointDirectory
 
     settings = tiny_settings(tiny_data, model_dir.parent)
     shape = {**settings["model_hparam_overrides"], **changes.pop("model_hparam_overrides", {})}

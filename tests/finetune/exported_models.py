@@ -9,12 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import runtime
-from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.export.models import known_fields
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.distribution import context
 from finetune.config import FinetuningConfig
 from finetune.data_report import DataReport
 from finetune.model import FinetuningModel
@@ -100,7 +100,9 @@ class InProcess:
         self.config = config
         tokenizer = CachedTokenizer(load_vocabulary(config.vocab_file))
         self.tasks = {t.name: t for t in restore_tasks(config, tokenizer, saved[TASKS])}
-        self._trainer = Trainer(config, list(self.tasks.values()), runtime.create(config))
+        self._trainer = Trainer(
+            config, list(self.tasks.values()), context.create_context(config)
+        )
         self._trainer.restore(model_dir)
 
     def predictions(self, name: str, examples: Sequence) -> list[dict]:

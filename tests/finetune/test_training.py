@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import runtime
-from electra_tf.folder_lock import only_trainer
 from electra_tf.model.kernels import without_fusion
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.checkpoints import lock_model_dir
+from electra_tf.training.distribution import context
+from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import UserError
-from electra_tf.workers import Workers
 from finetune import training
 from finetune.batches import FeatureTable
 from finetune.data import TaskData
@@ -151,7 +151,7 @@ def test_a_batch_trains_alike_whatever_it_is_padded_to(make_finetuning_config):
 def build(config):
     tasks = build_tasks(config, CachedTokenizer(load_vocabulary(config.vocab_file)))
     return (
-        Trainer(config, tasks, runtime.create(config), quiet),
+        Trainer(config, tasks, context.create_context(config), quiet),
         tasks,
         TaskData(config, quiet),
     )
@@ -244,7 +244,7 @@ def test_a_folder_that_another_program_trains_into_is_left_alone(
     make_finetuning_config, tmp_path
 ):
     config = make_finetuning_config()
-    lock = only_trainer(config.model_dir, "", Workers(tf.distribute.get_strategy()))
+    lock = lock_model_dir(config.model_dir, "", Workers(tf.distribute.get_strategy()))
     with lock, pytest.raises(UserError, match=r"Another program .* with --model_dir"):
         training.run(config, quiet)
     assert not (tmp_path / "model_1").exists()

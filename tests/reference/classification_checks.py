@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model.encoder import Encoder, EncoderOutput
-from electra_tf.optimizer import layer_factors
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.tf1_checkpoint import Tf1Variable, encoder_variables, load_tf1_variables
+from electra_tf.training.learning_rate import layer_factors
 from finetune.classification.examples import InputExample
 from finetune.classification.glue import GLUE_TASKS, make_glue_task
 from finetune.classification.scorers import classification_metrics, regression_metrics

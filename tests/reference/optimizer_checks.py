@@ -9,12 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.optimizer import (
-    ElectraAdam,
-    WarmupPolynomialDecay,
-    clip_by_global_norm,
-    layer_factors,
-)
+from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
+from electra_tf.training.optimizer import ElectraAdam, clip_by_global_norm
 from tests.reference.result import CheckResult, Comparison
 
 # Relative to the largest absolute value of the array.

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from electra_tf import training
+from electra_tf import pretraining
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.interop.formats import FORMATS
 from electra_tf.model.encoder import Encoder
@@ -40,7 +40,7 @@ def test_pretraining_goes_on_from_a_discriminator_alone(published, tiny_data, tm
     config = config_from(published, tiny_data, tmp_path, num_train_steps=1, learning_rate=0.0)
     assert config.model_hparam_overrides["hidden_size"] == 16
     lines: list[str] = []
-    training.train(config, lines.append)
+    pretraining.train(config, lines.append)
     source = read(published, "huggingface")
     trained = read(config.model_dir, "electra_tf")
     # With a rate of 0 the weights are those of the start.
@@ -63,14 +63,14 @@ def test_pretraining_goes_on_from_a_discriminator_alone(published, tiny_data, tm
 
 def test_a_run_that_has_begun_wins_over_its_start(published, tiny_data, tmp_path):
     config = config_from(published, tiny_data, tmp_path, num_train_steps=1)
-    training.train(config, lambda message: None)
+    pretraining.train(config, lambda message: None)
     first = read(config.model_dir, "electra_tf")
     # It describes itself: what it started from may be gone.
     again = config_from(
         str(tmp_path / "gone"), tiny_data, tmp_path, num_train_steps=1, learning_rate=0.0
     )
     lines: list[str] = []
-    training.train(again, lines.append)
+    pretraining.train(again, lines.append)
     assert not any("Loaded from" in line for line in lines)
     after = read(config.model_dir, "electra_tf")
     for name, value in first.weights.items():
@@ -82,11 +82,11 @@ def test_less_than_the_encoder_fails_before_anything_is_written(published, tiny_
     config = config_from(published, tiny_data, tmp_path, model_hparam_overrides=overrides)
     assert config.model_hparam_overrides["hidden_size"] == 16
     with pytest.raises(UserError, match="lacks 16 variables of the model"):
-        training.train(config, lambda message: None)
+        pretraining.train(config, lambda message: None)
     overrides = {"num_hidden_layers": 1}
     config = config_from(published, tiny_data, tmp_path, model_hparam_overrides=overrides)
     with pytest.raises(UserError, match="16 variables are only in the checkpoint"):
-        training.train(config, lambda message: None)
+        pretraining.train(config, lambda message: None)
     with pytest.raises(UserError, match="--init_checkpoint: there is no checkpoint"):
         config_from(str(tmp_path / "gone"), tiny_data, tmp_path)
 

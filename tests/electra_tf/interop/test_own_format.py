@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.interop.formats import FORMATS
 from electra_tf.interop.own_format import load_model
 from electra_tf.model.batch_types import SpecialTokenIds
-from electra_tf.optimizer import create_optimizer
+from electra_tf.model_builder import create_optimizer
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import (
     assert_same_arrays,

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from electra_tf import training
+from electra_tf import pretraining
 from electra_tf.scoring.config import ScoringConfig
 from electra_tf.scoring.run import run
 from electra_tf.util.errors import UserError
@@ -15,7 +15,7 @@ from tests.electra_tf.test_training import quiet
 @pytest.fixture
 def make_scoring(make_config, tmp_path):
     model = make_config(num_train_steps=2)
-    training.train(model, quiet)
+    pretraining.train(model, quiet)
 
     def make(**given) -> ScoringConfig:
         for name in ("text_file", "nbest_file", "tune_nbest_file"):

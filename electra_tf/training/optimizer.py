@@ -13,100 +13,18 @@ with the same exceptions and factors.
 
 import functools
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import keras
 import tensorflow as tf
 
-from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.util.errors import UserError
-
 if TYPE_CHECKING:
-    from electra_tf.pretraining_model import PretrainingModel
+    pass
 
 BETA_1 = 0.9
 BETA_2 = 0.999
 EPSILON = 1e-6
 NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
-# Factor exponents of layer-wise learning rates, by part of the variable's name.
-_LAYER_PATTERN = re.compile(r"(?:^|/)layer_(\d+)(?:/|$)")
-
-
-class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up times polynomial decay to 0.
-
-    lr(t) = learning_rate * (1 - min(t, T) / T)^power * min(1, t / warmup), where
-    t counts updates from 1: the first update uses lr(1). `warmup` is the larger of
-    `warmup_steps` and `warmup_proportion * T`, not rounded.
-
-    Args:
-        learning_rate: the rate that warm-up leads to.
-        num_train_steps: T.
-        warmup_steps, warmup_proportion: length of the warm-up.
-        power: of the decay; 1 is linear.
-        first_update: t of the first update. The authors' formula reads the counter
-            before it is incremented (0), their program after (1): see the reference data.
-    """
-
-    def __init__(
-        self,
-        learning_rate: float,
-        num_train_steps: int,
-        warmup_steps: float = 0,
-        warmup_proportion: float = 0.0,
-        power: float = 1.0,
-        first_update: int = 1,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.num_train_steps = num_train_steps
-        self.warmup_steps = warmup_steps
-        self.warmup_proportion = warmup_proportion
-        self.power = power
-        self.first_update = first_update
-
-    def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
-        """Returns the float32 rate of the update after `step` finished ones."""
-        t = tf.cast(step, tf.float32) + self.first_update
-        total = float(self.num_train_steps)
-        rate = self.learning_rate * tf.pow(1.0 - tf.minimum(t, total) / total, self.power)
-        warmup = max(total * self.warmup_proportion, float(self.warmup_steps))
-        return rate * tf.minimum(1.0, t / warmup) if warmup > 0 else rate
-
-    def get_config(self) -> dict:
-        """Returns the constructor's arguments."""
-        return {
-            "learning_rate": self.learning_rate,
-            "num_train_steps": self.num_train_steps,
-            "warmup_steps": self.warmup_steps,
-            "warmup_proportion": self.warmup_proportion,
-            "power": self.power,
-            "first_update": self.first_update,
-        }
-
-
-class StagedSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Schedules one after another, each from its own first update on.
-
-    Args:
-        schedules: each runs for its `num_train_steps`.
-    """
-
-    def __init__(self, schedules: Sequence[WarmupPolynomialDecay]) -> None:
-        self.schedules = list(schedules)
-
-    def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
-        """Returns the float32 rate of the update after `step` finished ones of all stages."""
-        step = tf.convert_to_tensor(step)
-        rate, start = self.schedules[0](step), self.schedules[0].num_train_steps
-        for schedule in self.schedules[1:]:
-            rate = tf.where(step < start, rate, schedule(step - start))
-            start += schedule.num_train_steps
-        return rate
-
-    def get_config(self) -> dict:
-        """Returns the constructor's arguments."""
-        return {"schedules": self.schedules}
 
 
 class ElectraAdam(keras.optimizers.Optimizer):
@@ -259,75 +177,6 @@ def clip_by_global_norm(
     return [gradient * scale for gradient in gradients], norm
 
 
-def layer_factors(
-    paths: list[str], layer_decay: float, num_layers: int, authors_exponents: bool = False
-) -> dict[str, float]:
-    """Returns the factor of the learning rate of each variable, for fine-tuning.
-
-    The task's own layers get 1, the top encoder layer `layer_decay`, each layer
-    below it one factor more, and the embeddings `layer_decay ** (num_layers + 1)`.
-
-    Args:
-        paths: variable paths.
-        layer_decay: factor from one layer to the next.
-        num_layers: layers of the encoder.
-        authors_exponents: give encoder and embeddings one factor more, as the
-            authors' code does.
-
-    Raises:
-        ValueError: for a path that is neither in the encoder nor task-specific.
-    """
-    extra = 1 if authors_exponents else 0
-    factors = {}
-    for path in paths:
-        match = _LAYER_PATTERN.search(path)
-        if "task_specific" in path:
-            exponent = 0
-        elif match:
-            exponent = num_layers - int(match.group(1)) + extra
-        elif "embeddings" in path:
-            exponent = num_layers + 1 + extra
-        else:
-            raise ValueError(f"No learning rate is known for the variable {path}")
-        factors[path] = layer_decay**exponent
-    return factors
-
-
-def create_optimizer(
-    config: PretrainingConfig, model: "PretrainingModel"
-) -> keras.optimizers.Optimizer:
-    """Returns the optimizer of a pre-training model; the schedule begins anew in each stage."""
-    schedules = [
-        WarmupPolynomialDecay(
-            learning_rate=config.learning_rate,
-            num_train_steps=stage.num_steps,
-            warmup_steps=config.num_warmup_steps,
-            power=config.lr_decay_power,
-        )
-        for stage in model.objective.stages()
-    ]
-    factors = None
-    if config.generator_learning_rate is not None:
-        own = model.generator_paths
-        if not own or not config.learning_rate:
-            raise UserError(
-                f"--generator_learning_rate={config.generator_learning_rate} needs a generator "
-                "with weights of its own, and a --learning_rate above 0"
-            )
-        factor = config.generator_learning_rate / config.learning_rate
-        factors = {
-            variable.path: factor if variable.path in own else 1.0
-            for variable in model.trainable_variables
-        }
-    return make_optimizer(
-        config.optimizer,
-        schedules[0] if len(schedules) == 1 else StagedSchedule(schedules),
-        weight_decay_rate=config.weight_decay_rate,
-        factors=factors,
-        precision=config.precision,
-    )
-
-
 def make_optimizer(
     name: str,
     schedule: keras.optimizers.schedules.LearningRateSchedule,
@@ -351,12 +200,6 @@ def make_optimizer(
     if precision == "mixed_float16":
         return keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer
-
-
-def last_learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
-    """Returns the learning rate of the newest update, for an optimizer with a schedule."""
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return float(inner._learning_rate(max(0, int(tf.convert_to_tensor(inner.iterations)) - 1)))
 
 
 def reset_moments(optimizer: keras.optimizers.Optimizer) -> None:

@@ -6,32 +6,31 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
-import tensorflow as tf
-
-from electra_tf import runtime
-from electra_tf.checkpoints import CheckpointDirectory
-from electra_tf.config.choices import UNIGRAM
 from electra_tf.config.phases import Phase, records_of_length, training_phases
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
-from electra_tf.evaluation import Evaluator, write_results
 from electra_tf.flops.counting import train_flops_per_step
-from electra_tf.folder_lock import only_trainer
 from electra_tf.interop.initialization import initialize_from_checkpoint
-from electra_tf.masking.base import TokenStatistics, strategy_class
-from electra_tf.model.batch_types import SpecialTokenIds
-from electra_tf.optimizer import create_optimizer
+from electra_tf.model_builder import (
+    create_training_state,
+    load_checked_vocabulary,
+    load_model,
+)
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.runtime import Runtime, say_nothing
-from electra_tf.startup import distribution_lines
-from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.tf1_checkpoint import encoder_variables, tf1_variables
-from electra_tf.train_log import SilentLog, TrainLog, format_metrics
-from electra_tf.training_loop import TrainingLoop, evaluate_model
+from electra_tf.training.checkpoints import CheckpointDirectory, lock_model_dir
+from electra_tf.training.distribution import context
+from electra_tf.training.distribution.context import (
+    DistributionContext,
+    describe_devices,
+    discard,
+)
+from electra_tf.training.evaluation import HeldOutEvaluator, write_results
+from electra_tf.training.log import SilentLog, TrainLog, format_metrics
+from electra_tf.training.loop import TrainingLoop, evaluate_model
 from electra_tf.util.errors import UserError
 from pretrain_data.records.files import find_checked_record_files, find_record_files
 from pretrain_data.records.manifest import load_manifest
-from pretrain_data.records.token_counts import count_tokens
 
 
 def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict[str, float]:
@@ -52,10 +51,10 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
     """
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [
-        runtime.TRAIN_BATCH_SIZE,
+        context.TRAIN_BATCH_SIZE,
         *(["eval_batch_size"] if config.eval_tfrecords else []),
     ]
-    with runtime.start(config, batch_sizes) as run:
+    with context.open_context(config, batch_sizes) as run:
         for length in (*config.length_curriculum, config.max_seq_length):
             records = records_of_length(config, length)
             _check_records(records, TRAIN_FLAG, vocabulary, config, length)
@@ -63,19 +62,19 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
             _check_records(
                 config.eval_tfrecords, EVAL_FLAG, vocabulary, config, config.max_seq_length
             )
-        with only_trainer(config.model_dir, "--model_name or --model_dir", run.workers):
+        with lock_model_dir(config.model_dir, "--model_name or --model_dir", run.workers):
             return _train(config, vocabulary, run, say)
 
 
 def _train(
     config: PretrainingConfig,
     vocabulary: Vocabulary,
-    run: Runtime,
+    run: DistributionContext,
     say: Callable[[str], None],
 ) -> dict[str, float]:
     strategy, workers, preemption = run
-    say = say if workers.is_chief else say_nothing
-    model, optimizer, step = _build(config, vocabulary, strategy)
+    say = say if workers.is_chief else discard
+    model, optimizer, step = create_training_state(config, vocabulary, strategy)
     phases = training_phases(config, model.objective.stages())
     checkpoints = CheckpointDirectory(
         config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
@@ -85,7 +84,7 @@ def _train(
     if not resumed and config.init_checkpoint:
         _initialize(config, model, say)
     first_step = int(step.numpy())
-    _describe(config, model, vocabulary, run, phases, say)
+    describe_run(config, model, vocabulary, run, phases, say)
     if resumed:
         say(f"Resuming from {checkpoints.latest}, step {first_step}.")
     if first_step >= config.num_train_steps:
@@ -136,13 +135,13 @@ def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> d
     vocabulary = load_checked_vocabulary(config)
     patterns = config.eval_tfrecords or config.pretrain_tfrecords
     flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
-    with runtime.start(config, ["eval_batch_size"]) as run:
+    with context.open_context(config, ["eval_batch_size"]) as run:
         files = _check_records(patterns, flag, vocabulary, config, config.max_seq_length)
-        say = say if run.workers.is_chief else say_nothing
+        say = say if run.workers.is_chief else discard
         model, step, checkpoint = load_model(config, vocabulary, run.strategy)
         say(f"Evaluating {checkpoint} on {len(files)} files of {flag}.")
         with run.strategy.scope():
-            evaluator = Evaluator(model, run.strategy)
+            evaluator = HeldOutEvaluator(model, run.strategy)
         values = evaluate_model(evaluator, run.strategy, config, patterns)
         if run.workers.is_chief:
             written = write_results(
@@ -155,75 +154,6 @@ def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> d
             for path in written:
                 say(f"Results:     {path}")
     return values
-
-
-def load_model(
-    config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
-) -> tuple[PretrainingModel, int, str]:
-    """Returns the model of the newest checkpoint, its step and the checkpoint's path.
-
-    Its objective is in the stage that the step ended.
-    """
-    with strategy.scope():
-        model = create_model(config, vocabulary)
-        step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    checkpoints = CheckpointDirectory(config.model_dir, model, step)
-    if not checkpoints.restore_latest():
-        raise UserError(
-            f"There is no checkpoint in {config.model_dir}: train first, or change "
-            "--model_name, --data_dir or --model_dir"
-        )
-    for phase in training_phases(config, model.objective.stages()):
-        if phase.first_step < int(step.numpy()):
-            model.objective.stage = phase.stage
-    return model, int(step.numpy()), checkpoints.latest
-
-
-def load_checked_vocabulary(config: PretrainingConfig) -> Vocabulary:
-    """Returns the vocabulary of `--vocab_file`, which must have `--vocab_size` entries."""
-    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
-    if vocabulary.size != config.vocab_size:
-        raise UserError(
-            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has "
-            f"{vocabulary.size} entries: pass --vocab_size={vocabulary.size}"
-        )
-    return vocabulary
-
-
-def special_token_ids(vocabulary: Vocabulary) -> SpecialTokenIds:
-    """Returns the ids that masking treats apart."""
-    return SpecialTokenIds(vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
-
-
-def create_model(config: PretrainingConfig, vocabulary: Vocabulary) -> PretrainingModel:
-    """Returns the model with random weights; counts the records' tokens if it needs to.
-
-    Raises:
-        UserError: there are no records to count.
-    """
-    counts = None
-    if strategy_class(config).needs_counts or config.generator_type == UNIGRAM:
-        counts = count_tokens(
-            records_of_length(config, config.max_seq_length),
-            vocab_size=config.vocab_size,
-            max_seq_length=config.max_seq_length,
-            skip_bad_records=config.skip_bad_records,
-            flag=TRAIN_FLAG,
-        )
-    facts = TokenStatistics.of(vocabulary.tokens, counts)
-    return PretrainingModel(config, special_token_ids(vocabulary), facts)
-
-
-def _build(
-    config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
-) -> tuple[PretrainingModel, keras.optimizers.Optimizer, tf.Variable]:
-    keras.utils.set_random_seed(config.seed)
-    with strategy.scope():
-        model = create_model(config, vocabulary)
-        optimizer = create_optimizer(config, model)
-        optimizer.build(model.trainable_variables)
-        step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    return model, optimizer, step
 
 
 def _check_records(
@@ -257,11 +187,11 @@ def _hyperparameters(config: PretrainingConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def _describe(
+def describe_run(
     config: PretrainingConfig,
     model: PretrainingModel,
     vocabulary: Vocabulary,
-    run: Runtime,
+    run: DistributionContext,
     phases: Sequence[Phase],
     say: Callable[[str], None],
 ) -> None:
@@ -271,7 +201,7 @@ def _describe(
         f"{model.electra.count_params():,} parameters in the encoder, "
         f"{model.count_params():,} trained, {config.precision}"
     )
-    for line in distribution_lines(
+    for line in describe_devices(
         config,
         run.strategy,
         run.workers,

@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.cluster import cluster_of_environment, find_cluster
 from electra_tf.config.distribution import MIRRORED, MULTI_WORKER, TPU, DistributionConfig
-from electra_tf.rendezvous import meet
+from electra_tf.training.distribution.cluster import cluster_of_environment, find_cluster
+from electra_tf.training.distribution.rendezvous import wait_for_workers
 from electra_tf.training.distribution.shards import BY_RECORD, DataShard
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
@@ -148,7 +148,7 @@ def _multi_worker(
 ) -> tf.distribute.Strategy:
     cluster = find_cluster(config.workers, config.task_index, environment)
     gpus = _choose_gpus(config)
-    meet(cluster, config.worker_timeout)
+    wait_for_workers(cluster, config.worker_timeout)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(cluster.workers)}),
         task_type="worker",

@@ -18,7 +18,7 @@ EVALUATION_SEED = 0x5EED
 _TERM = "term/"
 
 
-class Evaluator:
+class HeldOutEvaluator:
     """Runs the objective without dropout over batches, with the same masks every time."""
 
     def __init__(self, model: PretrainingModel, strategy: tf.distribute.Strategy) -> None:

@@ -1,27 +1,26 @@
 """The pre-training loop: steps, logs, checkpoints and evaluations, phase by phase."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
 
-from electra_tf.checkpoints import CheckpointDirectory
 from electra_tf.config.phases import Phase
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
-from electra_tf.evaluation import Evaluator
 from electra_tf.model import metrics
-from electra_tf.optimizer import last_learning_rate, reset_moments
-from electra_tf.preemption import Preemption
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.runtime import say_nothing
-from electra_tf.strategies import distribute_batches
-from electra_tf.train_log import SilentLog, TrainLog
+from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.distribution.context import discard
 from electra_tf.training.distribution.shards import DataShard
+from electra_tf.training.distribution.strategies import distribute_batches
+from electra_tf.training.distribution.workers import Preemption
+from electra_tf.training.evaluation import HeldOutEvaluator
+from electra_tf.training.learning_rate import last_learning_rate
+from electra_tf.training.log import SilentLog, TrainLog
+from electra_tf.training.optimizer import reset_moments
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError
-from pretrain_data.records.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
-from pretrain_data.records.files import find_record_files
+from pretrain_data.records.files import locate_bad_records
 from pretrain_data.records.reader import read_pretraining_records
 
 
@@ -86,7 +85,7 @@ class TrainingLoop:
         if stage:
             reset_moments(self._optimizer)
 
-    def _compiled(self) -> tuple[TrainingSteps, Evaluator]:
+    def _compiled(self) -> tuple[TrainingSteps, HeldOutEvaluator]:
         with self._strategy.scope():
             steps = TrainingSteps(
                 self._model,
@@ -98,13 +97,13 @@ class TrainingLoop:
                 accumulation_steps=self._config.gradient_accumulation_steps,
                 jit_compile=self._config.jit_compile,
             )
-            return steps, Evaluator(self._model, self._strategy)
+            return steps, HeldOutEvaluator(self._model, self._strategy)
 
     def _run_phase(
         self,
         phase: Phase,
         steps: TrainingSteps,
-        evaluator: Evaluator,
+        evaluator: HeldOutEvaluator,
         preemption: Preemption,
     ) -> dict[str, float]:
         config, log, checkpoints = self._config, self._log, self._checkpoints
@@ -114,7 +113,7 @@ class TrainingLoop:
         values: dict[str, float] = {}
         while current < phase.end_step:
             target = min(_next_stop(config, current), phase.end_step)
-            with naming_bad_records(phase.tfrecords, TRAIN_FLAG, phase.seq_length):
+            with locate_bad_records(phase.tfrecords, TRAIN_FLAG, phase.seq_length):
                 steps.run(iterator, target - current)
             current = int(self._step.numpy())
             bad = steps.non_finite_terms()
@@ -163,7 +162,7 @@ class TrainingLoop:
 
 
 def evaluate_model(
-    evaluator: Evaluator,
+    evaluator: HeldOutEvaluator,
     strategy: tf.distribute.Strategy,
     config: PretrainingConfig,
     patterns: str,
@@ -184,27 +183,11 @@ def evaluate_model(
             repeat=False,
             shard=shard,
             flag=flag,
-            say=say_nothing,
+            say=discard,
         )
 
-    with naming_bad_records(patterns, flag, config.max_seq_length):
+    with locate_bad_records(patterns, flag, config.max_seq_length):
         return evaluator.run(distribute_batches(strategy, read), config.num_eval_steps)
-
-
-@contextlib.contextmanager
-def naming_bad_records(patterns: str, flag: str, seq_length: int) -> Iterator[None]:
-    """Raises UserError with the file and the place of a record that cannot be read."""
-    try:
-        yield
-    except BAD_RECORD_ERRORS as error:
-        files = find_record_files(patterns, flag)
-        bad_record = diagnose_bad_record(files, seq_length)
-        if bad_record is None:
-            raise
-        raise UserError(
-            f"{flag}: {bad_record}. Build the file again, or pass over bad records "
-            "with --skip_bad_records"
-        ) from error
 
 
 def _training_values(sums: dict, optimizer: keras.optimizers.Optimizer) -> dict[str, float]:

@@ -1,22 +1,27 @@
 """Checkpoints of a run, and beside them its configuration and vocabulary."""
 
+import contextlib
 import json
 import os
+import pathlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import filelock
 import keras
 import tensorflow as tf
 
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
+from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from electra_tf.workers import Workers
 
 VOCAB_FILE = "vocab.txt"
 CHECKPOINT_NAME = "ckpt"
 _MAX_DIFFERENCES_SHOWN = 20
+_BEST_FILE = "best.json"
+LOCK_SUFFIX = ".lock"
 
 
 class CheckpointDirectory:
@@ -169,3 +174,89 @@ def describe_differences(
 
 def _shapes(variables: Sequence[keras.Variable]) -> dict[str, list[int]]:
     return {variable.path: list(variable.shape) for variable in variables}
+
+
+class BestCheckpoint:
+    """Remembers the best value of a metric (higher is better), over restarts too.
+
+    Attributes:
+        step: of the best evaluation, None before the first.
+        value: the best value.
+        evaluations_since_best: how many evaluations came after it.
+    """
+
+    def __init__(
+        self, directory: str, model: keras.Model, step: tf.Variable, workers: Workers
+    ) -> None:
+        self._is_chief = workers.is_chief
+        self._path = os.path.join(directory, _BEST_FILE)
+        self._current_step = step
+        self._checkpoints = CheckpointDirectory(
+            directory, model, step, keep_checkpoint_max=1, workers=workers
+        )
+        self.step: int | None = None
+        self.value = float("-inf")
+        self.evaluations_since_best = 0
+        if os.path.exists(self._path):
+            saved = json.loads(pathlib.Path(self._path).read_text())
+            if saved["last_step"] <= int(step.numpy()):
+                self.step, self.value = saved["step"], saved["value"]
+                self.evaluations_since_best = saved["evaluations_since_best"]
+
+    def update(self, value: float) -> bool:
+        """Takes the value of the current step; returns whether it is a new best."""
+        improved = self.step is None or value > self.value
+        if improved:
+            self.step, self.value = int(self._current_step.numpy()), float(value)
+        self.evaluations_since_best = 0 if improved else self.evaluations_since_best + 1
+        content = {
+            "step": self.step,
+            "value": self.value,
+            "evaluations_since_best": self.evaluations_since_best,
+            "last_step": int(self._current_step.numpy()),
+        }
+        if self._is_chief:
+            write_atomically(self._path, json.dumps(content) + "\n")
+        return improved
+
+    def save(self) -> None:
+        """Writes the weights of the current step."""
+        self._checkpoints.save()
+
+    def restore(self) -> None:
+        """Loads the weights of the best evaluation."""
+        self._checkpoints.restore_latest()
+
+
+@contextlib.contextmanager
+def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
+    """Keeps other programs from training into a folder, by a lock on a file beside it.
+
+    The operating system gives the lock back when the program ends, however it does; the file
+    stays. Remote folders (`gs://…`) are not locked.
+
+    Args:
+        folder: of the model; it need not be there yet.
+        flags: those that choose another one, for the message.
+        workers: of the run; the chief holds the lock for all.
+
+    Raises:
+        UserError: another program holds the lock.
+    """
+    if "://" in folder or not workers.is_chief:
+        yield
+        return
+    path = folder.rstrip("/") + LOCK_SUFFIX
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    lock = filelock.FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise UserError(
+            f"Another program is training into {folder} (it holds {path}): wait until it has "
+            f"ended, or choose another folder with {flags}"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

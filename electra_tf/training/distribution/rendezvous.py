@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from electra_tf.cluster import Cluster
+from electra_tf.training.distribution.cluster import Cluster
 from electra_tf.util.errors import UserError, WorkerLostError
 
 _GREETING, _GO = "electra worker", b"go\n"
@@ -24,7 +24,9 @@ def _print_error(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def meet(cluster: Cluster, timeout: float, say: Callable[[str], None] = _print_error) -> None:
+def wait_for_workers(
+    cluster: Cluster, timeout: float, say: Callable[[str], None] = _print_error
+) -> None:
     """Returns when all workers are there.
 
     Args:
@@ -36,7 +38,7 @@ def meet(cluster: Cluster, timeout: float, say: Callable[[str], None] = _print_e
         UserError: the port of this worker is taken, or two have the same index.
         WorkerLostError: not all workers came in time.
     """
-    patience = _Patience(cluster, timeout, say)
+    patience = Deadline(cluster, timeout, say)
     with _listen(cluster) as server:
         if cluster.task_index == 0:
             _gather(server, cluster, patience)
@@ -44,7 +46,7 @@ def meet(cluster: Cluster, timeout: float, say: Callable[[str], None] = _print_e
         _report(cluster, patience)
 
 
-class _Patience:
+class Deadline:
     """Says who is awaited, and ends the wait."""
 
     def __init__(self, cluster: Cluster, timeout: float, say: Callable[[str], None]) -> None:
@@ -77,7 +79,7 @@ def _listen(cluster: Cluster) -> socket.socket:
         ) from error
 
 
-def _gather(server: socket.socket, cluster: Cluster, patience: _Patience) -> None:
+def _gather(server: socket.socket, cluster: Cluster, patience: Deadline) -> None:
     """The chief's side: collects a greeting of every other worker, and lets them go."""
     server.settimeout(_SECONDS_BETWEEN_TRIES)
     present: dict[int, socket.socket] = {}
@@ -104,7 +106,7 @@ def _gather(server: socket.socket, cluster: Cluster, patience: _Patience) -> Non
             connection.sendall(_GO)
 
 
-def _report(cluster: Cluster, patience: _Patience) -> None:
+def _report(cluster: Cluster, patience: Deadline) -> None:
     """The others' side: greets the chief until it answers."""
     while True:
         patience.check(f"worker 0 ({cluster.workers[0]})")
@@ -114,7 +116,7 @@ def _report(cluster: Cluster, patience: _Patience) -> None:
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def _greet(cluster: Cluster, patience: _Patience) -> bool:
+def _greet(cluster: Cluster, patience: Deadline) -> bool:
     """Returns whether the chief let this worker go on; False where the chief has ended."""
     host, _, port = cluster.workers[0].rpartition(":")
     address = host.strip("[]"), int(port)

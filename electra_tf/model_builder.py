@@ -1,0 +1,126 @@
+"""Pre-training from records to checkpoints, and the evaluation of a checkpoint."""
+
+from typing import TYPE_CHECKING
+
+import keras
+import tensorflow as tf
+
+from electra_tf.config.choices import UNIGRAM
+from electra_tf.config.phases import records_of_length, training_phases
+from electra_tf.config.pretraining import TRAIN_FLAG, PretrainingConfig
+from electra_tf.masking.base import TokenStatistics, strategy_class
+from electra_tf.model.batch_types import SpecialTokenIds
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
+from electra_tf.training.optimizer import make_optimizer
+from electra_tf.util.errors import UserError
+from pretrain_data.records.token_counts import count_tokens
+
+if TYPE_CHECKING:
+    from electra_tf.pretraining_model import PretrainingModel
+
+
+def load_model(
+    config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
+) -> tuple[PretrainingModel, int, str]:
+    """Returns the model of the newest checkpoint, its step and the checkpoint's path.
+
+    Its objective is in the stage that the step ended.
+    """
+    with strategy.scope():
+        model = create_model(config, vocabulary)
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    checkpoints = CheckpointDirectory(config.model_dir, model, step)
+    if not checkpoints.restore_latest():
+        raise UserError(
+            f"There is no checkpoint in {config.model_dir}: train first, or change "
+            "--model_name, --data_dir or --model_dir"
+        )
+    for phase in training_phases(config, model.objective.stages()):
+        if phase.first_step < int(step.numpy()):
+            model.objective.stage = phase.stage
+    return model, int(step.numpy()), checkpoints.latest
+
+
+def load_checked_vocabulary(config: PretrainingConfig) -> Vocabulary:
+    """Returns the vocabulary of `--vocab_file`, which must have `--vocab_size` entries."""
+    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
+    if vocabulary.size != config.vocab_size:
+        raise UserError(
+            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has "
+            f"{vocabulary.size} entries: pass --vocab_size={vocabulary.size}"
+        )
+    return vocabulary
+
+
+def special_token_ids(vocabulary: Vocabulary) -> SpecialTokenIds:
+    """Returns the ids that masking treats apart."""
+    return SpecialTokenIds(vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
+
+
+def create_model(config: PretrainingConfig, vocabulary: Vocabulary) -> PretrainingModel:
+    """Returns the model with random weights; counts the records' tokens if it needs to.
+
+    Raises:
+        UserError: there are no records to count.
+    """
+    counts = None
+    if strategy_class(config).needs_counts or config.generator_type == UNIGRAM:
+        counts = count_tokens(
+            records_of_length(config, config.max_seq_length),
+            vocab_size=config.vocab_size,
+            max_seq_length=config.max_seq_length,
+            skip_bad_records=config.skip_bad_records,
+            flag=TRAIN_FLAG,
+        )
+    facts = TokenStatistics.of(vocabulary.tokens, counts)
+    return PretrainingModel(config, special_token_ids(vocabulary), facts)
+
+
+def create_training_state(
+    config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
+) -> tuple[PretrainingModel, keras.optimizers.Optimizer, tf.Variable]:
+    keras.utils.set_random_seed(config.seed)
+    with strategy.scope():
+        model = create_model(config, vocabulary)
+        optimizer = create_optimizer(config, model)
+        optimizer.build(model.trainable_variables)
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    return model, optimizer, step
+
+
+def create_optimizer(
+    config: PretrainingConfig, model: "PretrainingModel"
+) -> keras.optimizers.Optimizer:
+    """Returns the optimizer of a pre-training model; the schedule begins anew in each stage."""
+    schedules = [
+        WarmupPolynomialDecay(
+            learning_rate=config.learning_rate,
+            num_train_steps=stage.num_steps,
+            warmup_steps=config.num_warmup_steps,
+            power=config.lr_decay_power,
+        )
+        for stage in model.objective.stages()
+    ]
+    factors = None
+    if config.generator_learning_rate is not None:
+        own = model.generator_paths
+        if not own or not config.learning_rate:
+            raise UserError(
+                f"--generator_learning_rate={config.generator_learning_rate} needs a generator "
+                "with weights of its own, and a --learning_rate above 0"
+            )
+        factor = config.generator_learning_rate / config.learning_rate
+        factors = {
+            variable.path: factor if variable.path in own else 1.0
+            for variable in model.trainable_variables
+        }
+    return make_optimizer(
+        config.optimizer,
+        schedules[0] if len(schedules) == 1 else StagedSchedule(schedules),
+        weight_decay_rate=config.weight_decay_rate,
+        factors=factors,
+        precision=config.precision,
+    )
