@@ -246,7 +246,7 @@ def serve(settings_json: str) -> None:
 
 def _authors_variables(model: Any, task_name: str) -> dict[str, np.ndarray]:
     """Returns the weights under the names of the authors' checkpoints."""
-    from electra_tf.tf1_checkpoint import encoder_variables
+    from electra_tf.interop.variable_names import encoder_variables
 
     mapping = encoder_variables(model.electra) + model.head(task_name).tf1_variables()
     return {

@@ -202,6 +202,7 @@ def serve(config_json: str, num_steps: str) -> None:
     import keras
     import tensorflow as tf
 
+    from electra_tf.interop.initialization import load_encoder
     from electra_tf.text.cached_tokenizer import CachedTokenizer
     from electra_tf.text.vocabulary import load_vocabulary
     from electra_tf.training.distribution.strategies import create_strategy
@@ -217,7 +218,7 @@ def serve(config_json: str, num_steps: str) -> None:
     )
     from finetune.data import TRAIN, TaskData
     from finetune.model import FinetuningModel
-    from finetune.pretrained import find_checkpoint, load_encoder
+    from finetune.pretrained import find_checkpoint
     from finetune.task_builder import build_tasks
 
     # Standard output is for answers.

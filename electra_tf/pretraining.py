@@ -10,6 +10,7 @@ from electra_tf.config.phases import Phase, records_of_length, training_phases
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.flops.counting import train_flops_per_step
 from electra_tf.interop.initialization import initialize_from_checkpoint
+from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.model_builder import (
     create_training_state,
     load_checked_vocabulary,
@@ -17,7 +18,6 @@ from electra_tf.model_builder import (
 )
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.tf1_checkpoint import encoder_variables, tf1_variables
 from electra_tf.training.checkpoints import CheckpointDirectory, lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import (
@@ -119,7 +119,7 @@ def _initialize(
     """Loads the whole encoder, and of the rest what is there; the optimizer starts anew."""
     initialize_from_checkpoint(
         config.init_checkpoint,
-        tf1_variables(model),
+        named_variables(model),
         encoder_variables(model.electra),
         flag="--init_checkpoint",
         say=say,

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from electra_tf.tf1_checkpoint import Tf1Variable
+from electra_tf.interop.variable_names import NamedVariable
 
 
 class Dense(keras.layers.Layer):
@@ -39,9 +39,9 @@ class Dense(keras.layers.Layer):
         y.set_shape(x.shape[:-1].concatenate(kernel.shape[1:]))
         return y
 
-    def tf1_variables(self, scope: str) -> list[Tf1Variable]:
+    def tf1_variables(self, scope: str) -> list[NamedVariable]:
         """Returns the mapping to the authors' variables `<scope>/kernel` and `/bias`."""
         return [
-            Tf1Variable(self.kernel, (f"{scope}/kernel",)),
-            Tf1Variable(self.bias, (f"{scope}/bias",)),
+            NamedVariable(self.kernel, (f"{scope}/kernel",)),
+            NamedVariable(self.bias, (f"{scope}/bias",)),
         ]

@@ -8,7 +8,7 @@ from electra_tf.export.config import ExportConfig
 from electra_tf.export.models import choose_component, known_fields, serving_length
 from electra_tf.export.pretrained import EMBEDDINGS, EmbeddingsServable
 from electra_tf.export.servable import Servable
-from electra_tf.interop.own_hyperparameters import TASKS
+from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.distribution import context

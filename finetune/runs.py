@@ -11,7 +11,7 @@ from typing import Any
 
 from electra_tf.config.distribution import DistributionConfig
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.interop.own_hyperparameters import LABELS, TASKS
+from electra_tf.interop.model_checkpoint import LABELS, TASKS
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
 from finetune.data import TRAIN, TaskData

@@ -6,7 +6,7 @@ import keras
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.saved_config import SavedConfig
-from electra_tf.tf1_checkpoint import Tf1Variable, encoder_variables
+from electra_tf.interop.variable_names import NamedVariable, encoder_variables
 from finetune.classification.heads import ClassificationHead, MultilabelHead, RegressionHead
 from finetune.config_defaults import QA_TASKS
 from finetune.model import TASK_SCOPE, FinetuningModel
@@ -83,7 +83,7 @@ def task_kind(name: str) -> str:
     return "regression" if name in _REGRESSION_TASKS else "classification"
 
 
-def finetuned_variables(model: FinetuningModel) -> list[Tf1Variable]:
+def finetuned_variables(model: FinetuningModel) -> list[NamedVariable]:
     """Returns the mapping of a model's variables to the authors' names."""
     mapping = encoder_variables(model.electra)
     for name in model.head_names:

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.interop.initialization import load_encoder
 from electra_tf.model import metrics
 from electra_tf.model.kernels import CastKernels
 from electra_tf.training.checkpoints import BestCheckpoint, CheckpointDirectory
@@ -35,7 +36,7 @@ from finetune.batches import (
 )
 from finetune.config import FinetuningConfig
 from finetune.model import FinetuningModel
-from finetune.pretrained import find_checkpoint, load_encoder
+from finetune.pretrained import find_checkpoint
 from finetune.task import Outputs, Scores, SplitData, Task
 
 LOSS_TERM = "mean"

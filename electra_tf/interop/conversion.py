@@ -4,8 +4,8 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
-from electra_tf.interop.checkpoint import ModelCheckpoint
 from electra_tf.interop.formats import FORMATS, find_format
+from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 
@@ -121,8 +121,8 @@ def _with_vocabulary(
 
 def _check_encoder(checkpoint: ModelCheckpoint, source: str) -> None:
     """Raises UserError unless all of the encoder is there in the shapes of its description."""
+    from electra_tf.interop.variable_names import check_arrays, encoder_variables
     from electra_tf.model.encoder import Encoder
-    from electra_tf.tf1_checkpoint import check_arrays, encoder_variables
 
     mapping = encoder_variables(Encoder(checkpoint.description.encoder))
     check_arrays(checkpoint.arrays, mapping, source)

@@ -2,16 +2,17 @@
 
 import os
 
-from electra_tf.interop.checkpoint import CheckpointFormat, ModelCheckpoint
-from electra_tf.interop.huggingface import HuggingFaceFormat
-from electra_tf.interop.kerashub import KerasHubFormat
-from electra_tf.interop.own_format import OwnFormat
+from electra_tf.interop.huggingface.format import HuggingFaceFormat
+from electra_tf.interop.kerashub_format import KerasHubFormat
+from electra_tf.interop.model_checkpoint import CheckpointFormat, ModelCheckpoint
+from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
 from electra_tf.util.errors import UserError
 
 # In the order in which they are tried: the authors' files say least of themselves.
 FORMATS: dict[str, CheckpointFormat] = {
-    one.name: one for one in (OwnFormat(), HuggingFaceFormat(), KerasHubFormat(), Tf1Format())
+    one.name: one
+    for one in (NativeFormat(), HuggingFaceFormat(), KerasHubFormat(), Tf1Format())
 }
 FORMAT_NAMES = tuple(FORMATS)
 

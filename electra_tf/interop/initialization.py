@@ -1,21 +1,29 @@
 """Starts a model from a checkpoint of any format: its whole encoder, or nothing."""
 
+import os
 from collections.abc import Callable, Iterable
 
 from electra_tf.interop.formats import read_checkpoint
-from electra_tf.tf1_checkpoint import (
+from electra_tf.interop.tf1_format import read_tf1_arrays
+from electra_tf.interop.variable_names import (
     ENCODER_SCOPE,
     LoadReport,
-    Tf1Variable,
+    NamedVariable,
     assign_arrays,
+    encoder_variables,
+    named_variables,
 )
+from electra_tf.model.encoder import Encoder
+from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
+
+FLAG = "--init_checkpoint"
 
 
 def initialize_from_checkpoint(
     path: str,
-    mapping: Iterable[Tf1Variable],
-    required: Iterable[Tf1Variable],
+    mapping: Iterable[NamedVariable],
+    required: Iterable[NamedVariable],
     *,
     flag: str,
     say: Callable[[str], None] = print,
@@ -50,3 +58,55 @@ def initialize_from_checkpoint(
     for line in (*report.lines(), *(f"no counterpart: {note}" for note in checkpoint.notes)):
         say(f"  {line}")
     return report
+
+
+def load_tf1_checkpoint(
+    path: str | os.PathLike,
+    model: PretrainingModel | Encoder,
+    *,
+    require_all: bool = True,
+) -> LoadReport:
+    """Reads a checkpoint of the authors' code into a model.
+
+    Nothing is assigned unless everything fits.
+
+    Args:
+        path: the checkpoint's prefix (`model.ckpt-1000000`), its `.index` file, or a
+            folder with a `checkpoint` file, which names the newest.
+        model: a pre-training model, or an encoder, which takes the discriminator's weights.
+        require_all: False leaves variables that the checkpoint lacks as they are.
+
+    Returns:
+        Which of the authors' variables were read. Optimizer slots, the step and parts
+        that the model does not have are `unused`.
+
+    Raises:
+        UserError: if there is no checkpoint, a variable is missing, or one has another
+            shape; the message lists the variables.
+    """
+    return load_tf1_variables(path, named_variables(model), require_all=require_all)
+
+
+def load_tf1_variables(
+    path: str | os.PathLike, mapping: Iterable[NamedVariable], *, require_all: bool = True
+) -> LoadReport:
+    """Reads the variables of `mapping`; see `load_tf1_checkpoint`."""
+    mapping = list(mapping)
+    names = [name for entry in mapping for name in entry.names]
+    arrays = read_tf1_arrays(path)
+    return assign_arrays(arrays, mapping, os.fspath(path), names if require_all else ())
+
+
+def load_encoder(path: str, encoder: Encoder, say: Callable[[str], None] = print) -> LoadReport:
+    """Loads an encoder from a checkpoint of any format.
+
+    Args:
+        path: as `find_checkpoint` returns it.
+        encoder: every variable of it must be in the checkpoint, in the same shape.
+        say: is told what was matched, missing and unused.
+
+    Raises:
+        UserError: the checkpoint has not the whole encoder; nothing is loaded then.
+    """
+    mapping = encoder_variables(encoder)
+    return initialize_from_checkpoint(path, mapping, mapping, flag=FLAG, say=say)

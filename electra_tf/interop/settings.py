@@ -6,11 +6,12 @@ from typing import Any
 
 from electra_tf.config.encoder import encoder_settings
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.interop import huggingface_config, kerashub_config
+from electra_tf.interop import kerashub_format
 from electra_tf.interop.formats import FORMATS, find_format
-from electra_tf.interop.huggingface import DISCRIMINATOR_FOLDER
-from electra_tf.interop.huggingface_config import is_huggingface_folder
-from electra_tf.interop.own_format import VOCAB_FILE
+from electra_tf.interop.huggingface import metadata
+from electra_tf.interop.huggingface.format import DISCRIMINATOR_FOLDER
+from electra_tf.interop.huggingface.metadata import is_huggingface_folder
+from electra_tf.interop.native_format import VOCAB_FILE
 from electra_tf.util.errors import UserError
 
 FLAG = "--init_checkpoint"
@@ -71,7 +72,7 @@ def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[s
     values: dict[str, Any] = {}
     vocabulary = os.path.join(folder, VOCAB_FILE)
     if is_huggingface_folder(folder):
-        description = huggingface_config.read_huggingface_description(folder).description
+        description = metadata.read_huggingface_description(folder).description
         values = description.model_settings()
         if needs_vocabulary and description.vocabulary and not os.path.exists(vocabulary):
             raise UserError(
@@ -79,9 +80,9 @@ def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[s
                 "model with convert_checkpoint.py --to_format=electra_tf, or give a file of "
                 "one token a line with --vocab_file"
             )
-    elif kerashub_config.is_kerashub_folder(folder):
-        values = kerashub_config.read_kerashub_description(folder).model_settings()
-        vocabulary = os.path.join(folder, kerashub_config.VOCAB_FILE)
+    elif kerashub_format.is_kerashub_folder(folder):
+        values = kerashub_format.read_kerashub_description(folder).model_settings()
+        vocabulary = os.path.join(folder, kerashub_format.VOCAB_FILE)
     else:
         description = load_saved_config(folder)
         values = dict(description.hyperparameters) if description else {}

@@ -12,17 +12,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from electra_tf.config.encoder import HEAD_SIZE, EncoderConfig
-from electra_tf.interop.checkpoint import (
+from electra_tf.interop.model_checkpoint import (
     GENERATOR_SCOPE,
+    LABELS,
     TASK_SCOPE,
+    TASKS,
     TOWER_SCOPE,
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
 )
-from electra_tf.interop.own_hyperparameters import LABELS, TASKS, own_hyperparameters
+from electra_tf.interop.native_models import own_hyperparameters
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 
@@ -31,6 +34,7 @@ DESCRIPTION_FILE = "electra_tf.json"
 CHECKPOINT_NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
 _INDEX = ".index"
+_INDEX_SUFFIX = ".index"
 
 
 class Tf1Format:
@@ -50,7 +54,7 @@ class Tf1Format:
         Raises:
             UserError: there is none, or it holds no encoder of the authors'.
         """
-        from electra_tf.tf1_checkpoint import read_tf1_arrays
+        pass
 
         arrays = read_tf1_arrays(path)
         step = arrays.pop(GLOBAL_STEP, None)
@@ -159,4 +163,40 @@ def _tasks(
             tuple(labels.get(name, ())),
         )
         for name in names
+    )
+
+
+def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Returns everything that a checkpoint of the authors' code holds, by name.
+
+    Raises:
+        UserError: there is no checkpoint at `path` (see `load_tf1_checkpoint`).
+    """
+    reader = _open(os.fspath(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def _open(path: str) -> Any:
+    prefix = path.removesuffix(_INDEX_SUFFIX)
+    if os.path.isdir(path):
+        prefix = tf.train.latest_checkpoint(path) or _only_checkpoint(path)
+        if prefix is None:
+            raise UserError(
+                f"The folder {path} has no `checkpoint` file that names a checkpoint in it, "
+                "and not exactly one .index file: give the "
+                "prefix of its files, such as FOLDER/model.ckpt-1000000"
+            )
+    if not tf.io.gfile.exists(prefix + _INDEX_SUFFIX):
+        raise UserError(f"There is no TensorFlow checkpoint {prefix} (no {prefix}.index)")
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise UserError(f"The checkpoint {prefix} cannot be read: {error}") from error
+
+
+def _only_checkpoint(folder: str) -> str | None:
+    """Returns the prefix of the one checkpoint there; None where there are more or none."""
+    names = [name for name in os.listdir(folder) if name.endswith(_INDEX_SUFFIX)]
+    return (
+        os.path.join(folder, names[0].removesuffix(_INDEX_SUFFIX)) if len(names) == 1 else None
     )

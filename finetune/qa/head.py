@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
+from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.model.kernels import fused
 from electra_tf.model.layers import bias_activation
-from electra_tf.tf1_checkpoint import Tf1Variable
 from finetune.dense import Dense
 from finetune.features import INPUT_MASK, SEGMENT_IDS
 from finetune.task import HeadOutput, TaskHead
@@ -127,7 +127,7 @@ class QAHead(TaskHead):
             )
         return HeadOutput(losses, outputs)
 
-    def tf1_variables(self) -> list[Tf1Variable]:
+    def tf1_variables(self) -> list[NamedVariable]:
         """Returns the mapping to the variables of the authors' checkpoints."""
         return tf1_variables(self)
 
@@ -207,7 +207,7 @@ def conditional_logits(
     return tf.reduce_sum(hidden * kernel, axis=-1) + bias
 
 
-def tf1_variables(head: QAHead, scope: str | None = None) -> list[Tf1Variable]:
+def tf1_variables(head: QAHead, scope: str | None = None) -> list[NamedVariable]:
     """Returns the mapping of a head's variables to the authors' names.
 
     Args:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
+from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.pretrain_helpers import gather_positions
-from electra_tf.tf1_checkpoint import Tf1Variable
 from finetune.dense import Dense
 from finetune.task import HeadOutput, TaskHead
 
@@ -51,6 +51,6 @@ class TaggingHead(TaskHead):
         predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return HeadOutput(losses, {"logits": logits, "predictions": predictions})
 
-    def tf1_variables(self) -> list[Tf1Variable]:
+    def tf1_variables(self) -> list[NamedVariable]:
         """Returns the mapping to the variables of the authors' checkpoints."""
         return self.dense.tf1_variables(f"task_specific/{self.name}/dense")

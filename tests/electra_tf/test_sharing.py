@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.interop.variable_names import assign_arrays, named_variables, variable_arrays
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.tf1_checkpoint import assign_arrays, tf1_variables, variable_arrays
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
@@ -114,12 +114,12 @@ def test_weights_come_back_by_the_authors_names(make_model, sharing):
     for variable in model.variables:
         noise = np.random.default_rng(1).normal(size=tuple(variable.shape))
         variable.assign(variable.numpy() + noise.astype(np.float32))
-    arrays = variable_arrays(tf1_variables(model))
+    arrays = variable_arrays(named_variables(model))
     assert "electra/embeddings/word_embeddings" in arrays
     np.testing.assert_allclose(
         arrays["electra/embeddings/word_embeddings"], model.electra.embeddings.word_embeddings
     )
     other = make_model(embedding_sharing=sharing)
-    assign_arrays(arrays, tf1_variables(other), "test", list(arrays))
+    assign_arrays(arrays, named_variables(other), "test", list(arrays))
     for ours, theirs in zip(other.variables, model.variables, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)

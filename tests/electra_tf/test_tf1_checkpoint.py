@@ -9,15 +9,11 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.interop.initialization import load_tf1_checkpoint, load_tf1_variables
+from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.tf1_checkpoint import (
-    encoder_variables,
-    load_tf1_checkpoint,
-    load_tf1_variables,
-    tf1_variables,
-)
 from electra_tf.util.errors import UserError
 
 REFERENCE_DIR = pathlib.Path(__file__).parents[1] / "data/reference/pretraining"
@@ -48,12 +44,12 @@ def test_every_variable_is_read(reader):
     assert len(set(report.matched)) == len(report.matched)
     # The mapping is its own inverse, and leaves no variable out.
     values = {}
-    for entry in tf1_variables(model):
+    for entry in named_variables(model):
         values.update(entry.split(entry.variable.numpy()))
     assert set(values) == set(report.matched)
     for name, value in values.items():
         np.testing.assert_array_equal(value, reader.get_tensor(name), err_msg=name)
-    assert len(tf1_variables(model)) == len(model.trainable_variables)
+    assert len(named_variables(model)) == len(model.trainable_variables)
 
 
 def test_query_comes_first_in_the_fused_kernel(reader):

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
-from finetune.pretrained import find_checkpoint, load_encoder
+from finetune.pretrained import find_checkpoint
 
 
 @pytest.fixture

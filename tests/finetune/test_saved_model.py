@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 
 from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.own_format import load_model
+from electra_tf.interop.native_format import load_model
 from finetune.saved_model import task_kind
 from finetune.training import run
 

@@ -11,10 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.interop.initialization import load_tf1_variables
+from electra_tf.interop.variable_names import NamedVariable, encoder_variables
 from electra_tf.model.encoder import Encoder, EncoderOutput
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.tf1_checkpoint import Tf1Variable, encoder_variables, load_tf1_variables
 from electra_tf.training.learning_rate import layer_factors
 from finetune.classification.examples import InputExample
 from finetune.classification.glue import GLUE_TASKS, make_glue_task
@@ -183,7 +184,7 @@ class RecordedHeads:
         self.encoder = Encoder(self.encoder_config, name="electra")
         self.load(encoder_variables(self.encoder))
 
-    def load(self, variables: Sequence[Tf1Variable]) -> None:
+    def load(self, variables: Sequence[NamedVariable]) -> None:
         """Reads variables from the checkpoint."""
         load_tf1_variables(self.folder / "model.ckpt", variables)
 

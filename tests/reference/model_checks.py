@@ -12,6 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.interop.initialization import load_tf1_checkpoint
+from electra_tf.interop.variable_names import named_variables
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import (
     FakeData,
@@ -22,7 +24,6 @@ from electra_tf.model.batch_types import (
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretrain_helpers import candidates_mask, unmask
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.tf1_checkpoint import load_tf1_checkpoint, tf1_variables
 from electra_tf.util.errors import UserError
 from tests.reference.compare_outputs import (
     TOLERANCE,
@@ -94,7 +95,7 @@ class Variant:
     @functools.cached_property
     def output_and_gradients(self) -> tuple[PretrainingOutput, dict[str, np.ndarray]]:
         """The output, and the gradient of the total loss by the authors' names."""
-        mapping = tf1_variables(self.model)
+        mapping = named_variables(self.model)
         with tf.GradientTape() as tape:
             output = self.run(self.recorded)
             total = output.losses["total"]

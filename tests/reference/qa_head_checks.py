@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.encoder import default_embedding_size, encoder_config
+from electra_tf.interop.initialization import load_tf1_variables
+from electra_tf.interop.variable_names import encoder_variables
 from electra_tf.model.encoder import Encoder
-from electra_tf.tf1_checkpoint import encoder_variables, load_tf1_variables
 from finetune.config_defaults import QA_TASKS
 from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from finetune.model import TASK_SCOPE

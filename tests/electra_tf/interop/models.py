@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from electra_tf.config.saved_config import SavedConfig
-from electra_tf.interop.checkpoint import ModelCheckpoint, TaskDescription
 from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.own_format import OwnModel, build_model, load_model
-from electra_tf.tf1_checkpoint import variable_arrays
+from electra_tf.interop.model_checkpoint import ModelCheckpoint, TaskDescription
+from electra_tf.interop.native_format import RebuiltModel, build_model, load_model
+from electra_tf.interop.variable_names import variable_arrays
 
 HUGGINGFACE_DATA = pathlib.Path(__file__).parents[2] / "data" / "huggingface"
 TF1_DATA = pathlib.Path(__file__).parents[2] / "data" / "reference"
@@ -64,7 +64,7 @@ def outputs(
     return {name: np.asarray(value) for name, value in values.items()}
 
 
-def _head_outputs(own: OwnModel, task: TaskDescription, sequence) -> np.ndarray:
+def _head_outputs(own: RebuiltModel, task: TaskDescription, sequence) -> np.ndarray:
     head = own.model.head(task.name)
     if task.kind == "qa":
         logits = [np.asarray(layer(sequence))[..., 0] for layer in (head.start, head.end)]

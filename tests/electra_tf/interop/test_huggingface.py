@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from electra_tf.interop.checkpoint import ModelCheckpoint, ModelDescription, TaskDescription
 from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.own_hyperparameters import own_hyperparameters
+from electra_tf.interop.model_checkpoint import (
+    ModelCheckpoint,
+    ModelDescription,
+    TaskDescription,
+)
+from electra_tf.interop.native_models import own_hyperparameters
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,

@@ -8,10 +8,11 @@ import pytest
 from electra_tf import pretraining
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.interop.formats import FORMATS
+from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
 from finetune.config import FinetuningConfig
-from finetune.pretrained import find_checkpoint, load_encoder
+from finetune.pretrained import find_checkpoint
 from tests.conftest import tiny_settings
 from tests.electra_tf.interop.models import read, tiny_pretraining_checkpoint
 

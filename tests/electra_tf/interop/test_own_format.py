@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.own_format import load_model
+from electra_tf.interop.native_format import load_model
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import create_optimizer
 from electra_tf.pretraining_model import PretrainingModel

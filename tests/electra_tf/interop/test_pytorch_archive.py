@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from electra_tf.interop.pytorch_archive import read_pytorch_archive
+from electra_tf.interop.huggingface.pytorch_archive import read_pytorch_archive
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import HUGGINGFACE_DATA
 

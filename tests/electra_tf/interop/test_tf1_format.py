@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.own_format import load_model
-from electra_tf.interop.own_hyperparameters import own_hyperparameters
+from electra_tf.interop.native_format import load_model
+from electra_tf.interop.native_models import own_hyperparameters
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import (
     TF1_DATA,

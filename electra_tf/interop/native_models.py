@@ -4,17 +4,17 @@ import dataclasses
 from typing import Any
 
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
-from electra_tf.interop.checkpoint import (
+from electra_tf.interop.model_checkpoint import (
     GENERATOR_EMBEDDINGS,
+    LABELS,
     TASK_SCOPE,
+    TASKS,
     TOWER_EMBEDDINGS,
     ModelCheckpoint,
     TaskDescription,
 )
 from electra_tf.util.errors import UserError
 
-LABELS = "labels"
-TASKS = "tasks"
 # What a generator's shape is compared in: the rest of it follows the discriminator's.
 _SHAPE = (
     "embedding_size",

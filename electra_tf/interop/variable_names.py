@@ -4,13 +4,11 @@ One table serves both directions: each of our variables is one of theirs, or, fo
 fused query, key and value product, three of theirs side by side.
 """
 
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from electra_tf.model.embeddings import DisentangledEmbeddings, Embeddings
 from electra_tf.model.encoder import Encoder
@@ -24,11 +22,10 @@ ENCODER_SCOPE = "electra"
 GENERATOR_SCOPE = "generator"
 # Order of the parts along the last axis of our fused kernel.
 QKV = ("query", "key", "value")
-_INDEX_SUFFIX = ".index"
 _NAMES_SHOWN = 8
 
 
-class Tf1Variable(NamedTuple):
+class NamedVariable(NamedTuple):
     """One of our variables, and the authors' names of its parts along the last axis.
 
     Where `base` is set, theirs is the sum of both variables; ours holds the difference.
@@ -84,14 +81,14 @@ def _shortened(names: tuple[str, ...]) -> str:
     return shown + (", …" if len(names) > _NAMES_SHOWN else "")
 
 
-def tf1_variables(model: PretrainingModel | Encoder) -> list[Tf1Variable]:
+def named_variables(model: PretrainingModel | Encoder) -> list[NamedVariable]:
     """Returns the mapping of all variables of a model, or of one encoder.
 
     An encoder by itself has the discriminator's names; `encoder_variables` takes others.
     """
     if isinstance(model, Encoder):
         return encoder_variables(model)
-    mapping: list[Tf1Variable] = []
+    mapping: list[NamedVariable] = []
     if isinstance(model.electra.embeddings, DisentangledEmbeddings):
         # Differences can be taken once what they differ from is there.
         mapping += encoder_variables(model.generator, GENERATOR_SCOPE)
@@ -111,7 +108,7 @@ def tf1_variables(model: PretrainingModel | Encoder) -> list[Tf1Variable]:
     # not have is called as it is here.
     first = {id(entry.variable): entry for entry in reversed(mapping)}
     own = [
-        Tf1Variable(variable, (variable.path,))
+        NamedVariable(variable, (variable.path,))
         for variable in model.variables
         if id(variable) not in first
     ]
@@ -120,7 +117,7 @@ def tf1_variables(model: PretrainingModel | Encoder) -> list[Tf1Variable]:
 
 def encoder_variables(
     encoder: Encoder, scope: str = ENCODER_SCOPE, *, embeddings: bool = True
-) -> list[Tf1Variable]:
+) -> list[NamedVariable]:
     """Returns the mapping of an encoder's variables.
 
     Args:
@@ -137,8 +134,10 @@ def encoder_variables(
 
 
 def slot_variables(
-    mapping: Iterable[Tf1Variable], variables: Sequence[keras.Variable], optimizer: ElectraAdam
-) -> list[Tf1Variable]:
+    mapping: Iterable[NamedVariable],
+    variables: Sequence[keras.Variable],
+    optimizer: ElectraAdam,
+) -> list[NamedVariable]:
     """Returns the mapping of the moments that the optimizer keeps of a model's variables.
 
     Args:
@@ -149,7 +148,7 @@ def slot_variables(
     indices = {id(variable): i for i, variable in enumerate(variables)}
     moments = (("adam_m", optimizer.adam_m), ("adam_v", optimizer.adam_v))
     return [
-        Tf1Variable(
+        NamedVariable(
             slots[indices[id(entry.variable)]], tuple(f"{name}/{slot}" for name in entry.names)
         )
         for entry in mapping
@@ -159,7 +158,7 @@ def slot_variables(
 
 def _embeddings(
     embeddings: Embeddings | DisentangledEmbeddings, scope: str
-) -> list[Tf1Variable]:
+) -> list[NamedVariable]:
     if isinstance(embeddings, DisentangledEmbeddings):
         base = embeddings.base
         differences = {
@@ -168,18 +167,18 @@ def _embeddings(
             "token_type_embeddings": embeddings.token_type_difference,
         }
         return [
-            Tf1Variable(difference, (f"{scope}/{name}",), getattr(base, name))
+            NamedVariable(difference, (f"{scope}/{name}",), getattr(base, name))
             for name, difference in differences.items()
         ] + _layer_norm(embeddings.norm, f"{scope}/LayerNorm")
     return [
-        Tf1Variable(embeddings.word_embeddings, (f"{scope}/word_embeddings",)),
-        Tf1Variable(embeddings.position_embeddings, (f"{scope}/position_embeddings",)),
-        Tf1Variable(embeddings.token_type_embeddings, (f"{scope}/token_type_embeddings",)),
+        NamedVariable(embeddings.word_embeddings, (f"{scope}/word_embeddings",)),
+        NamedVariable(embeddings.position_embeddings, (f"{scope}/position_embeddings",)),
+        NamedVariable(embeddings.token_type_embeddings, (f"{scope}/token_type_embeddings",)),
         *_layer_norm(embeddings.norm, f"{scope}/LayerNorm"),
     ]
 
 
-def _transformer_layer(layer: TransformerLayer, scope: str) -> list[Tf1Variable]:
+def _transformer_layer(layer: TransformerLayer, scope: str) -> list[NamedVariable]:
     attention = f"{scope}/attention"
     return [
         *_linear(
@@ -193,82 +192,35 @@ def _transformer_layer(layer: TransformerLayer, scope: str) -> list[Tf1Variable]
     ]
 
 
-def _masked_lm_head(head: MaskedLMHead, scope: str) -> list[Tf1Variable]:
+def _masked_lm_head(head: MaskedLMHead, scope: str) -> list[NamedVariable]:
     return [
         *_linear(head.dense, f"{scope}/dense"),
         *_layer_norm(head.norm, f"{scope}/LayerNorm"),
-        Tf1Variable(head.output_bias, (f"{scope}/output_bias",)),
+        NamedVariable(head.output_bias, (f"{scope}/output_bias",)),
     ]
 
 
-def _discriminator_head(head: DiscriminatorHead, scope: str) -> list[Tf1Variable]:
+def _discriminator_head(head: DiscriminatorHead, scope: str) -> list[NamedVariable]:
     return _linear(head.dense, f"{scope}/dense") + _linear(head.dense_1, f"{scope}/dense_1")
 
 
-def _linear(layer: Linear, *scopes: str) -> list[Tf1Variable]:
+def _linear(layer: Linear, *scopes: str) -> list[NamedVariable]:
     return [
-        Tf1Variable(layer.kernel, tuple(f"{scope}/kernel" for scope in scopes)),
-        Tf1Variable(layer.bias, tuple(f"{scope}/bias" for scope in scopes)),
+        NamedVariable(layer.kernel, tuple(f"{scope}/kernel" for scope in scopes)),
+        NamedVariable(layer.bias, tuple(f"{scope}/bias" for scope in scopes)),
     ]
 
 
-def _layer_norm(layer: LayerNorm, scope: str) -> list[Tf1Variable]:
+def _layer_norm(layer: LayerNorm, scope: str) -> list[NamedVariable]:
     return [
-        Tf1Variable(layer.gamma, (f"{scope}/gamma",)),
-        Tf1Variable(layer.beta, (f"{scope}/beta",)),
+        NamedVariable(layer.gamma, (f"{scope}/gamma",)),
+        NamedVariable(layer.beta, (f"{scope}/beta",)),
     ]
-
-
-def load_tf1_checkpoint(
-    path: str | os.PathLike,
-    model: PretrainingModel | Encoder,
-    *,
-    require_all: bool = True,
-) -> LoadReport:
-    """Reads a checkpoint of the authors' code into a model.
-
-    Nothing is assigned unless everything fits.
-
-    Args:
-        path: the checkpoint's prefix (`model.ckpt-1000000`), its `.index` file, or a
-            folder with a `checkpoint` file, which names the newest.
-        model: a pre-training model, or an encoder, which takes the discriminator's weights.
-        require_all: False leaves variables that the checkpoint lacks as they are.
-
-    Returns:
-        Which of the authors' variables were read. Optimizer slots, the step and parts
-        that the model does not have are `unused`.
-
-    Raises:
-        UserError: if there is no checkpoint, a variable is missing, or one has another
-            shape; the message lists the variables.
-    """
-    return load_tf1_variables(path, tf1_variables(model), require_all=require_all)
-
-
-def load_tf1_variables(
-    path: str | os.PathLike, mapping: Iterable[Tf1Variable], *, require_all: bool = True
-) -> LoadReport:
-    """Reads the variables of `mapping`; see `load_tf1_checkpoint`."""
-    mapping = list(mapping)
-    names = [name for entry in mapping for name in entry.names]
-    arrays = read_tf1_arrays(path)
-    return assign_arrays(arrays, mapping, os.fspath(path), names if require_all else ())
-
-
-def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Returns everything that a checkpoint of the authors' code holds, by name.
-
-    Raises:
-        UserError: there is no checkpoint at `path` (see `load_tf1_checkpoint`).
-    """
-    reader = _open(os.fspath(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def assign_arrays(
     arrays: Mapping[str, np.ndarray],
-    mapping: Iterable[Tf1Variable],
+    mapping: Iterable[NamedVariable],
     source: str,
     required: Collection[str],
 ) -> LoadReport:
@@ -299,7 +251,7 @@ def assign_arrays(
 
 def check_arrays(
     arrays: Mapping[str, np.ndarray],
-    mapping: Iterable[Tf1Variable],
+    mapping: Iterable[NamedVariable],
     source: str,
     required: Collection[str] | None = None,
 ) -> None:
@@ -325,34 +277,8 @@ def check_arrays(
         )
 
 
-def variable_arrays(mapping: Iterable[Tf1Variable]) -> dict[str, np.ndarray]:
+def variable_arrays(mapping: Iterable[NamedVariable]) -> dict[str, np.ndarray]:
     """Returns the values of variables by the authors' names."""
     return {
         name: value for entry in mapping for name, value in entry.split(entry.value()).items()
     }
-
-
-def _open(path: str) -> Any:
-    prefix = path.removesuffix(_INDEX_SUFFIX)
-    if os.path.isdir(path):
-        prefix = tf.train.latest_checkpoint(path) or _only_checkpoint(path)
-        if prefix is None:
-            raise UserError(
-                f"The folder {path} has no `checkpoint` file that names a checkpoint in it, "
-                "and not exactly one .index file: give the "
-                "prefix of its files, such as FOLDER/model.ckpt-1000000"
-            )
-    if not tf.io.gfile.exists(prefix + _INDEX_SUFFIX):
-        raise UserError(f"There is no TensorFlow checkpoint {prefix} (no {prefix}.index)")
-    try:
-        return tf.train.load_checkpoint(prefix)
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise UserError(f"The checkpoint {prefix} cannot be read: {error}") from error
-
-
-def _only_checkpoint(folder: str) -> str | None:
-    """Returns the prefix of the one checkpoint there; None where there are more or none."""
-    names = [name for name in os.listdir(folder) if name.endswith(_INDEX_SUFFIX)]
-    return (
-        os.path.join(folder, names[0].removesuffix(_INDEX_SUFFIX)) if len(names) == 1 else None
-    )

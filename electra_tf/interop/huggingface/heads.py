@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.interop.checkpoint import TASK_SCOPE, TaskDescription
-from electra_tf.interop.huggingface_names import transposed
+from electra_tf.interop.huggingface.tensor_names import transposed
+from electra_tf.interop.model_checkpoint import TASK_SCOPE, TaskDescription
 
 ENCODER_CLASS = "ElectraModel"
 SEQUENCE_CLASS = "ElectraForSequenceClassification"
@@ -41,7 +41,7 @@ class HuggingFaceHead(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class TaskHead(NamedTuple):
+class ConvertedHead(NamedTuple):
     """A head of ours: the task (None without a counterpart), arrays and notes."""
 
     task: TaskDescription | None
@@ -136,10 +136,10 @@ def _to_answers(task: TaskDescription, arrays: Mapping[str, np.ndarray]) -> Hugg
 
 def from_huggingface_head(
     tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
-) -> TaskHead:
+) -> ConvertedHead:
     """Returns our head of the tensors that belong to no encoder or head of pre-training."""
     if not tensors:
-        return TaskHead(None, {})
+        return ConvertedHead(None, {})
     id2label = config.get("id2label") or {}
     labels = tuple(str(id2label[key]) for key in sorted(id2label, key=int))
     names = set(tensors)
@@ -159,12 +159,12 @@ def from_huggingface_head(
         return _scoped(task, {_KERNEL: kernel, _BIAS: bias})
     if names == _TWO_LAYERS:
         return _from_two_layers(tensors, config, labels)
-    return TaskHead(None, {}, (f"no counterpart here: {', '.join(sorted(names))}",))
+    return ConvertedHead(None, {}, (f"no counterpart here: {', '.join(sorted(names))}",))
 
 
 def _from_two_layers(
     tensors: Mapping[str, np.ndarray], config: Mapping[str, Any], labels: tuple[str, ...]
-) -> TaskHead:
+) -> ConvertedHead:
     dense, dense_bias = tensors["classifier.dense.weight"], tensors["classifier.dense.bias"]
     units, hidden = tensors["classifier.out_proj.weight"].shape
     kernel, bias = transposed(dense[:units]), dense_bias[:units]
@@ -177,7 +177,7 @@ def _from_two_layers(
             name = config.get("finetuning_task") or kind
             labels = () if kind == "regression" else labels
             return _scoped(TaskDescription(name, kind, labels), {_KERNEL: kernel, _BIAS: bias})
-    return TaskHead(
+    return ConvertedHead(
         None,
         {},
         (
@@ -187,6 +187,6 @@ def _from_two_layers(
     )
 
 
-def _scoped(task: TaskDescription, arrays: Mapping[str, np.ndarray]) -> TaskHead:
+def _scoped(task: TaskDescription, arrays: Mapping[str, np.ndarray]) -> ConvertedHead:
     scope = f"{TASK_SCOPE}{task.name}/"
-    return TaskHead(task, {scope + name: value for name, value in arrays.items()})
+    return ConvertedHead(task, {scope + name: value for name, value in arrays.items()})

@@ -22,6 +22,8 @@ TOWER_EMBEDDINGS = "generator_ltr/embeddings/"
 TASK_SCOPE = "task_specific/"
 # The authors' optimizer keeps two moments of each variable under the variable's name.
 SLOTS = ("/adam_m", "/adam_v")
+LABELS = "labels"
+TASKS = "tasks"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,13 +15,14 @@ from electra_tf.config.pretraining import (
     generator_config,
 )
 from electra_tf.config.saved_config import CONFIG_FILE, SavedConfig, load_saved_config
-from electra_tf.interop.checkpoint import (
+from electra_tf.interop.model_checkpoint import (
+    LABELS,
     TASK_SCOPE,
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
 )
-from electra_tf.interop.own_hyperparameters import LABELS, own_hyperparameters
+from electra_tf.interop.native_models import own_hyperparameters
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, write_atomically
 
@@ -33,7 +34,7 @@ _INDEX = ".index"
 _OPTIMIZER_KEYS = "optimizer/"
 
 
-class OwnModel(NamedTuple):
+class RebuiltModel(NamedTuple):
     """A model, its variables by the authors' names, and its description without files."""
 
     model: "keras.Model"
@@ -41,7 +42,7 @@ class OwnModel(NamedTuple):
     description: ModelDescription
 
 
-class OwnFormat:
+class NativeFormat:
     """`config.json`, `vocab.txt` and checkpoints named `ckpt-STEP`."""
 
     name = "electra_tf"
@@ -63,7 +64,7 @@ class OwnFormat:
         """
         import tensorflow as tf
 
-        from electra_tf.tf1_checkpoint import slot_variables, variable_arrays
+        from electra_tf.interop.variable_names import slot_variables, variable_arrays
         from electra_tf.training.checkpoints import CheckpointDirectory
 
         folder = _folder(path)
@@ -95,7 +96,7 @@ class OwnFormat:
         """Writes a checkpoint that training goes on from, where the moments are known."""
         import tensorflow as tf
 
-        from electra_tf.tf1_checkpoint import assign_arrays, slot_variables
+        from electra_tf.interop.variable_names import assign_arrays, slot_variables
         from electra_tf.training.checkpoints import CheckpointDirectory
 
         own = load_model(checkpoint)
@@ -142,7 +143,7 @@ def _head_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, list[int]]:
     return {k: list(v.shape) for k, v in arrays.items() if k.startswith(TASK_SCOPE)}
 
 
-def build_model(description: SavedConfig) -> OwnModel:
+def build_model(description: SavedConfig) -> RebuiltModel:
     """Returns the model that `config.json` describes, with random weights.
 
     No data is read: the heads of fine-tuned models follow from their variables' shapes.
@@ -152,13 +153,13 @@ def build_model(description: SavedConfig) -> OwnModel:
     return (_pretraining if is_pretraining else _finetuning)(description)
 
 
-def load_model(checkpoint: ModelCheckpoint) -> OwnModel:
+def load_model(checkpoint: ModelCheckpoint) -> RebuiltModel:
     """Returns the model of a checkpoint, with its weights.
 
     Raises:
         UserError: a weight is missing or has another shape than the description says.
     """
-    from electra_tf.tf1_checkpoint import assign_arrays
+    from electra_tf.interop.variable_names import assign_arrays
 
     hyperparameters = own_hyperparameters(checkpoint)
     own = build_model(SavedConfig(hyperparameters, _head_shapes(checkpoint.arrays)))
@@ -167,10 +168,10 @@ def load_model(checkpoint: ModelCheckpoint) -> OwnModel:
     return own
 
 
-def _pretraining(description: SavedConfig) -> OwnModel:
+def _pretraining(description: SavedConfig) -> RebuiltModel:
+    from electra_tf.interop.variable_names import named_variables
     from electra_tf.model.batch_types import SpecialTokenIds
     from electra_tf.pretraining_model import PretrainingModel
-    from electra_tf.tf1_checkpoint import tf1_variables
 
     values = description.hyperparameters
     known = {field.name for field in dataclasses.fields(PretrainingConfig)}
@@ -188,9 +189,9 @@ def _pretraining(description: SavedConfig) -> OwnModel:
     has_generator = model.two_tower is not None or (
         model.generator is not None and model.generator is not model.electra
     )
-    return OwnModel(
+    return RebuiltModel(
         model,
-        tf1_variables(model),
+        named_variables(model),
         ModelDescription(
             encoder=discriminator_config(config),
             generator=generator_config(config) if has_generator else None,
@@ -201,7 +202,7 @@ def _pretraining(description: SavedConfig) -> OwnModel:
     )
 
 
-def _finetuning(description: SavedConfig) -> OwnModel:
+def _finetuning(description: SavedConfig) -> RebuiltModel:
     from finetune.model import FinetuningModel
     from finetune.saved_model import finetuned_variables, saved_tasks
 
@@ -215,7 +216,7 @@ def _finetuning(description: SavedConfig) -> OwnModel:
     tasks = saved_tasks(description)
     labels = values.get(LABELS, {})
     model = FinetuningModel(encoder, tasks)
-    return OwnModel(
+    return RebuiltModel(
         model,
         finetuned_variables(model),
         ModelDescription(

@@ -15,27 +15,20 @@ import safetensors
 import safetensors.numpy
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.interop.checkpoint import (
-    DISCRIMINATOR_HEAD,
-    GENERATOR_EMBEDDINGS,
-    GENERATOR_HEAD,
-    GENERATOR_SCOPE,
-    TASK_SCOPE,
-    ModelCheckpoint,
+from electra_tf.interop.huggingface.heads import (
+    ENCODER_CLASS,
+    from_huggingface_head,
+    to_huggingface_head,
 )
-from electra_tf.interop.huggingface_config import (
+from electra_tf.interop.huggingface.metadata import (
     CONFIG_FILE,
     huggingface_config,
     is_huggingface_folder,
     read_huggingface_description,
     tokenizer_files,
 )
-from electra_tf.interop.huggingface_heads import (
-    ENCODER_CLASS,
-    from_huggingface_head,
-    to_huggingface_head,
-)
-from electra_tf.interop.huggingface_names import (
+from electra_tf.interop.huggingface.pytorch_archive import read_pytorch_archive
+from electra_tf.interop.huggingface.tensor_names import (
     LM_HEAD_WEIGHT,
     SCOPES,
     WORD_EMBEDDINGS,
@@ -43,7 +36,14 @@ from electra_tf.interop.huggingface_names import (
     normalized_name,
     to_huggingface,
 )
-from electra_tf.interop.pytorch_archive import read_pytorch_archive
+from electra_tf.interop.model_checkpoint import (
+    DISCRIMINATOR_HEAD,
+    GENERATOR_EMBEDDINGS,
+    GENERATOR_HEAD,
+    GENERATOR_SCOPE,
+    TASK_SCOPE,
+    ModelCheckpoint,
+)
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.interop.checkpoint import ModelDescription
+from electra_tf.interop.model_checkpoint import ModelDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json
 
