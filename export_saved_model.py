@@ -22,7 +22,7 @@ def main() -> None:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
-    from electra_tf.export.run import run
+    from electra_tf.inference.export.run import run
 
     run(config)
 

@@ -19,7 +19,7 @@ def main() -> None:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
-    from electra_tf.scoring.run import run
+    from electra_tf.inference.scoring.run import run
 
     run(config)
 

@@ -18,7 +18,7 @@ def main() -> None:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
-    from electra_tf.web_demo.app import serve
+    from electra_tf.inference.web_demo.app import serve
 
     serve(config)
 

@@ -14,7 +14,7 @@ def main() -> None:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
-    from electra_tf.replaced_tokens import show
+    from electra_tf.inference.replaced_tokens import show
 
     show(config.model, config.sentences, color=config.color)
     print("\nNext: pre-train on your own text, see README.md")

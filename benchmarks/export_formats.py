@@ -128,9 +128,9 @@ def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
     """Writes the model in every format; its weights are those of `inference.serve`."""
     import keras
 
-    from electra_tf.export.litert import write_litert
-    from electra_tf.export.onnx_format import write_onnx
-    from electra_tf.export.saved_model import write_saved_model
+    from electra_tf.inference.export.litert import write_litert
+    from electra_tf.inference.export.onnx import write_onnx
+    from electra_tf.inference.export.saved_model import write_saved_model
     from electra_tf.text.cached_tokenizer import CachedTokenizer
     from electra_tf.text.vocabulary import load_vocabulary
     from finetune.classification.serving import ClassificationServable

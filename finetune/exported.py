@@ -4,10 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from electra_tf.config.distribution import on_one_device
-from electra_tf.export.config import ExportConfig
-from electra_tf.export.models import choose_component, known_fields, serving_length
-from electra_tf.export.pretrained import EMBEDDINGS, EmbeddingsServable
-from electra_tf.export.servable import Servable
+from electra_tf.inference.export.config import (
+    ExportConfig,
+    choose_component,
+    select_fields,
+    serving_length,
+)
+from electra_tf.inference.export.pretrained import EMBEDDINGS, EmbeddingsServable
+from electra_tf.inference.export.servable import Servable
 from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
@@ -49,7 +53,7 @@ def load_finetuned(
     Raises:
         UserError: the model has no such task, or its folder is incomplete.
     """
-    run = on_one_device(FinetuningConfig(**known_fields(FinetuningConfig, saved)))
+    run = on_one_device(FinetuningConfig(**select_fields(FinetuningConfig, saved)))
     if TASKS not in saved:
         raise UserError(
             f"{config.model_dir} does not describe its tasks. Run the command of "

@@ -4,7 +4,7 @@ from typing import Generic, TypeVar
 
 import tensorflow as tf
 
-from electra_tf.export.servable import Outputs, Servable
+from electra_tf.inference.export.servable import Servable, ServedOutputs
 from electra_tf.text.text_inputs import EncoderInputs
 from finetune.features import FeatureSpec
 from finetune.model import FinetuningModel
@@ -33,7 +33,7 @@ class TaskServable(Servable, Generic[TaskT]):
 
     def _head_outputs(
         self, inputs: EncoderInputs, features: dict[str, tf.Tensor] | None = None
-    ) -> Outputs:
+    ) -> ServedOutputs:
         """Returns what the head puts out.
 
         Args:

@@ -6,7 +6,7 @@ import sys
 from absl import flags
 
 from electra_tf.config.hyperparameters import PRECISIONS
-from electra_tf.export.config import FORMATS, SAVED_MODEL, ExportConfig
+from electra_tf.inference.export.config import FORMATS, SAVED_MODEL, ExportConfig
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

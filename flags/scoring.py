@@ -5,7 +5,13 @@ import sys
 
 from absl import flags
 
-from electra_tf.scoring.config import AUTO, METHODS, METRICS, WORD_ERRORS, ScoringConfig
+from electra_tf.inference.scoring.config import (
+    AUTO,
+    METHODS,
+    METRICS,
+    WORD_ERRORS,
+    ScoringConfig,
+)
 from electra_tf.util.errors import UserError
 from flags import pretraining
 

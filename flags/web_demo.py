@@ -5,8 +5,8 @@ import sys
 
 from absl import flags
 
+from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.util.errors import UserError
-from electra_tf.web_demo.config import DemoConfig
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from electra_tf.export.servable import Outputs
+from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.text_inputs import EncoderInputs, pair_inputs, single_text_inputs
 from finetune.classification.task import (
     ClassificationTask,
@@ -22,12 +22,12 @@ class _TextServable(TaskServable[TextTask]):
     def text_names(self) -> tuple[str, ...]:
         return ("text_a", "text_b") if self.task.source.has_pairs else ("text",)
 
-    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
         tokens = [self.tokenizer.tokenize(texts[name]) for name in self.text_names]
         to_inputs = pair_inputs if len(tokens) == 2 else single_text_inputs
         return self.answer_tokens(to_inputs(self.vocabulary, *tokens, self.max_seq_length))
 
-    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
         return self.predict(inputs)
 
 
@@ -36,7 +36,7 @@ class _LabelServable(_TextServable):
 
     task: ClassificationTask | MultilabelTask
 
-    def _with_labels(self, outputs: Outputs) -> Outputs:
+    def _with_labels(self, outputs: ServedOutputs) -> ServedOutputs:
         scores = outputs["scores"]
         labels = tf.broadcast_to(tf.constant(self.task.labels), tf.shape(scores))
         return {"labels": labels, **outputs}
@@ -45,10 +45,10 @@ class _LabelServable(_TextServable):
 class ClassificationServable(_LabelServable):
     """Answers `label` string [batch], and `labels` and `scores` (softmax) [batch, classes]."""
 
-    def predict(self, inputs: EncoderInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         return {"scores": tf.nn.softmax(self._head_outputs(inputs)["logits"])}
 
-    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
         outputs = self.predict(inputs)
         best = tf.argmax(outputs["scores"], axis=-1)
         return {
@@ -64,10 +64,10 @@ class MultilabelServable(_LabelServable):
     padded with "", and `num_predicted` int32 [batch] counts them.
     """
 
-    def predict(self, inputs: EncoderInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         return {"scores": tf.sigmoid(self._head_outputs(inputs)["logits"])}
 
-    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
         outputs = self._with_labels(self.predict(inputs))
         chosen = tf.ragged.boolean_mask(outputs["labels"], outputs["scores"] > 0.5)
         return {
@@ -82,7 +82,7 @@ class RegressionServable(_TextServable):
 
     task: RegressionTask
 
-    def predict(self, inputs: EncoderInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         scaled = self._head_outputs(inputs)["predictions"]
         low, high = self.task.min_label, self.task.max_label
         return {"score": low + scaled * (high - low)}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.export.servable import Outputs
+from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.text_inputs import EncoderInputs, pad_segments, truncate_rows
 from electra_tf.util.errors import UserError
 from finetune.model import FinetuningModel
@@ -73,11 +73,11 @@ class QAServable(TaskServable[QATask]):
                 "the model's run)"
             )
 
-    def predict(self, inputs: EncoderInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         """Returns the outputs of `finetune.qa.head.QAHead`."""
         return self._head_outputs(inputs)
 
-    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
         """Answers `start_position` and `end_position` (inclusive; -1 for none), `score`."""
         outputs = self.predict(inputs)
         in_context = inputs.segment_ids * inputs.input_mask
@@ -99,7 +99,7 @@ class QAServable(TaskServable[QATask]):
             answer["null_odds"] = self._null_odds(self._null_scores(outputs), answer["score"])
         return self._with_tokens(inputs, answer)
 
-    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
         pieces = context_pieces(self.tokenizer, texts["context"])
         windows = self._windows(texts["question"], pieces)
         outputs = self._predict_in_parts(windows.inputs)
@@ -168,7 +168,7 @@ class QAServable(TaskServable[QATask]):
             is_max_context=_is_max_context(shown, tf.size(pieces.ids)),
         )
 
-    def _predict_in_parts(self, inputs: EncoderInputs) -> Outputs:
+    def _predict_in_parts(self, inputs: EncoderInputs) -> ServedOutputs:
         """Is `predict`, a few windows at a time."""
         rows = tf.shape(inputs.input_ids)[0]
         num_parts = (rows + _WINDOWS_AT_ONCE - 1) // _WINDOWS_AT_ONCE
@@ -198,7 +198,7 @@ class QAServable(TaskServable[QATask]):
 
     def _spans(
         self,
-        outputs: Outputs,
+        outputs: ServedOutputs,
         first_token: tf.Tensor,
         length: tf.Tensor,
         is_max_context: tf.Tensor,
@@ -228,7 +228,7 @@ class QAServable(TaskServable[QATask]):
         is_valid &= tf.gather(shown, within, batch_dims=1)
         return _Spans(start, end, tf.where(is_valid, score, _NOT_A_SPAN))
 
-    def _null_scores(self, outputs: Outputs) -> tf.Tensor:
+    def _null_scores(self, outputs: ServedOutputs) -> tf.Tensor:
         """Returns what speaks for no answer in each row, float32 [rows]."""
         if self._config.answerable_classifier:
             return outputs["answerable_logit"]

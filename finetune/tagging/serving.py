@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from electra_tf.export.servable import Outputs
+from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.text_inputs import EncoderInputs, pad_segments
 from finetune.model import FinetuningModel
 from finetune.serving import TaskServable
@@ -29,13 +29,13 @@ class TaggingServable(TaskServable[TaggingTask]):
         super().__init__(model, task, max_seq_length)
         self._bio_tags = _bio_tags(task.labels) if task.level == SPAN else None
 
-    def predict(self, inputs: EncoderInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         """Returns `scores` float32 [batch, seq, tags]: the softmax at every token."""
         positions = tf.range(tf.shape(inputs.input_ids)[1])
         positions = tf.broadcast_to(positions, tf.shape(inputs.input_ids))
         return {"scores": self._scores(inputs, positions)}
 
-    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
         scores = self.predict(inputs)["scores"]
         tags = tf.gather(tf.constant(self.task.labels), tf.argmax(scores, axis=-1))
         is_token = inputs.input_mask > 0
@@ -47,7 +47,7 @@ class TaggingServable(TaskServable[TaggingTask]):
             },
         )
 
-    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
         words = tf.strings.split(texts["text"])  # (batch, words)
         inputs, positions = self._word_inputs(words)
         scores = self._scores(inputs, positions.to_tensor())

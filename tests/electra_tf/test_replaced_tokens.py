@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretraining, replaced_tokens
+from electra_tf import pretraining
+from electra_tf.inference import replaced_tokens
+from electra_tf.inference.replaced_tokens import InspectedToken
 from electra_tf.model_builder import special_token_ids
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.replaced_tokens import InspectedToken
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.export.models import known_fields
+from electra_tf.inference.export.config import select_fields
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.checkpoints import CheckpointDirectory
@@ -96,7 +96,7 @@ class InProcess:
 
     def __init__(self, model_dir: str) -> None:
         saved = load_saved_config(model_dir).hyperparameters
-        config = FinetuningConfig(**known_fields(FinetuningConfig, saved))
+        config = FinetuningConfig(**select_fields(FinetuningConfig, saved))
         self.config = config
         tokenizer = CachedTokenizer(load_vocabulary(config.vocab_file))
         self.tasks = {t.name: t for t in restore_tasks(config, tokenizer, saved[TASKS])}

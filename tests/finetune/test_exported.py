@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export.config import ExportConfig
-from electra_tf.export.models import load_servable
-from electra_tf.export.run import run
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.run import load_servable, run
 from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.util.errors import UserError
 from finetune.classification.examples import InputExample

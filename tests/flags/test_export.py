@@ -7,7 +7,7 @@ import sys
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.export.config import ExportConfig
+from electra_tf.inference.export.config import ExportConfig
 from electra_tf.util.errors import UserError
 from flags import command_line, export
 

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.scoring.config import ScoringConfig
+from electra_tf.inference.scoring.config import ScoringConfig
 from electra_tf.util.errors import UserError
 from flags import command_line, scoring
 

@@ -4,9 +4,9 @@ import pathlib
 
 import pytest
 
-from electra_tf.export.config import ExportConfig
-from electra_tf.export.pretrained import COMPONENTS
-from electra_tf.export.run import run
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.pretrained import COMPONENTS
+from electra_tf.inference.export.run import run
 from tests.finetune.conftest import write_model
 
 

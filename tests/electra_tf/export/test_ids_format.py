@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export.config import ExportConfig
-from electra_tf.export.litert import FLOAT32_FILE, INT8_FILE
-from electra_tf.export.models import load_servable
-from electra_tf.export.run import run
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.litert import FLOAT32_FILE, INT8_FILE
+from electra_tf.inference.export.run import load_servable, run
 from electra_tf.text.text_inputs import EncoderInputs
 
 

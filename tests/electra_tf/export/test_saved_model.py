@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from electra_tf.export.config import ExportConfig
-from electra_tf.export.models import load_servable
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.run import load_servable
 from electra_tf.text.text_inputs import single_text_inputs, tokenize_with_masks
 from tests.electra_tf.export.requests import Server
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from electra_tf.export.config import ExportConfig
-from electra_tf.export.run import run
-from electra_tf.export.versions import new_version, version_to_write
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.run import new_version, run, version_to_write
 from electra_tf.util.errors import UserError
 
 

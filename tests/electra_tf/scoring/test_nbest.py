@@ -2,7 +2,7 @@
 
 import pytest
 
-from electra_tf.scoring.nbest import (
+from electra_tf.inference.scoring.nbest import (
     Hypothesis,
     NBestList,
     error_rates,

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.inference.scoring.pseudo_likelihood import create_scorer
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretrain_helpers import get_token_logits
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.scoring.pseudo_likelihood import create_scorer
 from electra_tf.util.errors import UserError
 from tests.electra_tf.test_objectives import at, log_softmax
 from tests.electra_tf.test_pretraining_model import SPECIAL

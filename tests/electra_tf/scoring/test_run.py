@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from electra_tf import pretraining
-from electra_tf.scoring.config import ScoringConfig
-from electra_tf.scoring.run import run
+from electra_tf.inference.scoring.config import ScoringConfig
+from electra_tf.inference.scoring.run import run
 from electra_tf.util.errors import UserError
 from tests.electra_tf.test_training import quiet
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from electra_tf.export.config import ExportConfig
-from electra_tf.export.run import run
-from electra_tf.web_demo.config import DemoConfig
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.run import run
+from electra_tf.inference.web_demo.config import DemoConfig
 from tests.finetune.conftest import write_model
 from tests.finetune.exported_models import write_finetuned
 

@@ -4,9 +4,9 @@ import pathlib
 
 import pytest
 
+from electra_tf.inference.web_demo.app import create_app
+from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.util.errors import UserError
-from electra_tf.web_demo.app import create_app
-from electra_tf.web_demo.config import DemoConfig
 from tests.electra_tf.web_demo.conftest import LABELS
 
 

@@ -10,7 +10,7 @@ import urllib.parse
 import pytest
 from werkzeug.serving import make_server
 
-from electra_tf.web_demo.app import create_app
+from electra_tf.inference.web_demo.app import create_app
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(

@@ -2,6 +2,8 @@
 
 import abc
 import contextlib
+import json
+import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,9 +13,12 @@ import tensorflow as tf
 from electra_tf.model.kernels import CastKernels, without_fusion
 from electra_tf.text.text_inputs import EncoderInputs, token_strings
 from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.training.checkpoints import VOCAB_FILE
 
-Outputs = dict[str, tf.Tensor]
+ServedOutputs = dict[str, tf.Tensor]
 TEXT_SIGNATURE, TOKENS_SIGNATURE = "serving_default", "tokens"
+DESCRIPTION_FILE = "description.json"
+ConcreteFunction = tf.types.experimental.ConcreteFunction
 
 
 class Servable(abc.ABC):
@@ -43,7 +48,7 @@ class Servable(abc.ABC):
             yield
 
     @abc.abstractmethod
-    def predict(self, inputs: EncoderInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         """Returns the numbers that the model puts out, for formats without strings.
 
         Args:
@@ -51,11 +56,11 @@ class Servable(abc.ABC):
         """
 
     @abc.abstractmethod
-    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
         """Returns what the signature "tokens" answers."""
 
     @abc.abstractmethod
-    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
         """Returns what the signature "serving_default" answers.
 
         Args:
@@ -71,7 +76,7 @@ class Servable(abc.ABC):
             "strip_accents": self.tokenizer.strip_accents,
         }
 
-    def _with_tokens(self, inputs: EncoderInputs, outputs: Outputs) -> Outputs:
+    def _with_tokens(self, inputs: EncoderInputs, outputs: ServedOutputs) -> ServedOutputs:
         """Adds the tokens of each row, their ids and their number."""
         return {
             "token_ids": inputs.input_ids,
@@ -79,3 +84,39 @@ class Servable(abc.ABC):
             "num_tokens": tf.reduce_sum(inputs.input_mask, axis=1),
             **outputs,
         }
+
+
+def trace_predict(servable: Servable) -> ConcreteFunction:
+    """Returns the graph of `Servable.predict`, of int32 [batch, seq] inputs by their names."""
+
+    def predict(**features: tf.Tensor) -> dict[str, tf.Tensor]:
+        return servable.predict(EncoderInputs(**features))
+
+    specs = {
+        name: tf.TensorSpec([None, None], tf.int32, name) for name in EncoderInputs._fields
+    }
+    with servable.tracing():
+        return tf.function(predict, autograph=False).get_concrete_function(**specs)
+
+
+def write_description(
+    servable: Servable,
+    function: ConcreteFunction,
+    directory: pathlib.Path,
+) -> None:
+    """Writes `vocab.txt`, and `description.json`: settings, inputs and outputs."""
+    tensors = {
+        "inputs": function.structured_input_signature[1],
+        "outputs": function.structured_outputs,
+    }
+    described = {
+        kind: {
+            name: {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
+            for name, spec in specs.items()
+        }
+        for kind, specs in tensors.items()
+    }
+    content = json.dumps({**servable.metadata, **described}, indent=2, ensure_ascii=False)
+    (directory / DESCRIPTION_FILE).write_text(content + "\n", encoding="utf-8")
+    vocabulary = "".join(f"{token}\n" for token in servable.vocabulary.tokens)
+    (directory / VOCAB_FILE).write_text(vocabulary, encoding="utf-8")

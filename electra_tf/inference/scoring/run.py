@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from electra_tf import model_builder
-from electra_tf.scoring.config import ScoringConfig
-from electra_tf.scoring.nbest import (
+from electra_tf.inference.scoring.config import ScoringConfig
+from electra_tf.inference.scoring.nbest import (
     NBestList,
     error_rates,
     rank,
     read_nbest_lists,
     tune_weight,
 )
-from electra_tf.scoring.pseudo_likelihood import Scorer, TextScore, create_scorer
+from electra_tf.inference.scoring.pseudo_likelihood import Scorer, TextScore, create_scorer
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError

@@ -1,15 +1,27 @@
 """What a pre-trained model is exported as: discriminator, generator, embeddings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export.servable import Outputs, Servable
+from electra_tf import model_builder
+from electra_tf.config.distribution import on_one_device
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.inference.export.config import (
+    ExportConfig,
+    choose_component,
+    select_fields,
+    serving_length,
+)
+from electra_tf.inference.export.servable import Servable, ServedOutputs
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretrain_helpers import gather_positions, get_token_logits
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.text_inputs import EncoderInputs, single_text_inputs, tokenize_with_masks
 from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 
 DISCRIMINATOR, GENERATOR, EMBEDDINGS = "discriminator", "generator", "embeddings"
@@ -19,11 +31,11 @@ COMPONENTS = (DISCRIMINATOR, GENERATOR, EMBEDDINGS)
 class _SingleText(Servable):
     """Answers one text a row, token by token."""
 
-    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
         ids = self.tokenizer.tokenize(texts["text"])
         return self.answer_tokens(single_text_inputs(self.vocabulary, ids, self.max_seq_length))
 
-    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
         return self._with_tokens(inputs, self.predict(inputs))
 
 
@@ -45,7 +57,7 @@ class DiscriminatorServable(_SingleText):
         super().__init__(tokenizer, max_seq_length, model.electra.linears)
         self._model = model
 
-    def predict(self, inputs: EncoderInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         sequence = self._model.electra(*inputs).sequence_output
         probabilities = tf.sigmoid(self._model.discriminator_predictions(sequence))
         return {"replaced_probability": probabilities * tf.cast(inputs.input_mask, tf.float32)}
@@ -78,17 +90,17 @@ class GeneratorServable(_SingleText):
         self._model = model
         self._top_k = min(top_k, self.vocabulary.size)
 
-    def predict(self, inputs: EncoderInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         """Returns `candidate_ids` int32 and `probabilities`, [batch, seq, top_k]."""
         sequence = self._model.generator(*inputs).sequence_output
         ids, probabilities = self._candidates(sequence)
         return {"candidate_ids": ids, "probabilities": probabilities}
 
-    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> Outputs:
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
         ids = tokenize_with_masks(self.tokenizer, texts["text"])
         return self.answer_tokens(single_text_inputs(self.vocabulary, ids, self.max_seq_length))
 
-    def answer_tokens(self, inputs: EncoderInputs) -> Outputs:
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
         sequence = self._model.generator(*inputs).sequence_output
         is_mask = (inputs.input_ids == self.vocabulary.mask_id) & (inputs.input_mask > 0)
         found = tf.ragged.boolean_mask(
@@ -132,7 +144,7 @@ class EmbeddingsServable(_SingleText):
         super().__init__(tokenizer, max_seq_length, encoder.linears)
         self._encoder = encoder
 
-    def predict(self, inputs: EncoderInputs) -> Outputs:
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         mask = tf.cast(inputs.input_mask, tf.float32)[..., None]
         tokens = tf.cast(self._encoder(*inputs).sequence_output, tf.float32) * mask
         counts = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
@@ -140,3 +152,24 @@ class EmbeddingsServable(_SingleText):
             "sentence_embedding": tf.reduce_sum(tokens, axis=1) / counts,
             "token_embeddings": tokens,
         }
+
+
+def _load_pretrained(
+    config: ExportConfig, saved: Mapping[str, Any], say: Callable[[str], None]
+) -> Servable:
+    component = choose_component(config.component, COMPONENTS, config.model_dir)
+    run = on_one_device(PretrainingConfig(**select_fields(PretrainingConfig, saved)))
+    vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
+    model, step, _ = model_builder.load_model(run, vocabulary, create_strategy(run))
+    say(f"Model:   {component} of {config.model_dir}, step {step}, {run.precision}")
+    tokenizer = Tokenizer(vocabulary, run.do_lower_case, run.strip_accents)
+    length = serving_length(
+        config.max_seq_length,
+        run.max_seq_length,
+        discriminator_config(run).max_position_embeddings,
+    )
+    if component == DISCRIMINATOR:
+        return DiscriminatorServable(model, tokenizer, length)
+    if component == GENERATOR:
+        return GeneratorServable(model, tokenizer, length, config.top_k)
+    return EmbeddingsServable(model.electra, tokenizer, length)

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.scoring.config import WORD_ERRORS
+from electra_tf.inference.scoring.config import WORD_ERRORS
 from electra_tf.util.errors import UserError
 
 # Weights that are tried where references say which is best: 0 to 2.

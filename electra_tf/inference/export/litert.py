@@ -9,9 +9,13 @@ import tempfile
 
 import tensorflow as tf
 
-from electra_tf.export.ids_format import trace_predict, write_description
-from electra_tf.export.saved_model import save_signatures
-from electra_tf.export.servable import TEXT_SIGNATURE, Servable
+from electra_tf.inference.export.saved_model import save_signatures
+from electra_tf.inference.export.servable import (
+    TEXT_SIGNATURE,
+    Servable,
+    trace_predict,
+    write_description,
+)
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
 FLOAT32_FILE, INT8_FILE = "model_float32.tflite", "model_int8.tflite"

@@ -5,11 +5,18 @@ from collections.abc import Iterable, Mapping
 
 import tensorflow as tf
 
-from electra_tf.export.servable import TEXT_SIGNATURE, TOKENS_SIGNATURE, Outputs, Servable
-from electra_tf.export.warmup import write_warmup_requests
+from electra_tf.inference.export.servable import (
+    TEXT_SIGNATURE,
+    TOKENS_SIGNATURE,
+    Servable,
+    ServedOutputs,
+)
 from electra_tf.text.text_inputs import EncoderInputs
 
 ConcreteFunction = tf.types.experimental.ConcreteFunction
+WARMUP_FOLDER, WARMUP_FILE = "assets.extra", "tf_serving_warmup_requests"
+BATCH_SIZES = (1, 8)
+_WORD = "warm "
 
 
 class _ExportedModule(tf.Module):
@@ -46,10 +53,10 @@ def save_signatures(
 def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
     """Returns the graphs of both signatures."""
 
-    def answer_texts(**texts: tf.Tensor) -> Outputs:
+    def answer_texts(**texts: tf.Tensor) -> ServedOutputs:
         return servable.answer_texts(texts)
 
-    def answer_tokens(**features: tf.Tensor) -> Outputs:
+    def answer_tokens(**features: tf.Tensor) -> ServedOutputs:
         inputs = EncoderInputs(**features)
         length = tf.shape(inputs.input_ids)[1]
         message = f"input_ids may hold {servable.max_seq_length} tokens at most"
@@ -69,3 +76,39 @@ def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
                 **tokens
             ),
         }
+
+
+def write_warmup_requests(directory: pathlib.Path, model_name: str, servable: Servable) -> None:
+    """Writes requests for both signatures, of short and of longest rows.
+
+    Args:
+        directory: of the SavedModel.
+        model_name: under which the server offers it.
+        servable: the model.
+    """
+    # Imported here: it loads gRPC, which nothing else needs.
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    folder = directory / WARMUP_FOLDER
+    folder.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(folder / WARMUP_FILE)) as writer:
+        for signature, inputs in _requests(servable):
+            log = prediction_log_pb2.PredictionLog()
+            request = log.predict_log.request
+            request.model_spec.name = model_name
+            request.model_spec.signature_name = signature
+            for name, value in inputs.items():
+                request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+            writer.write(log.SerializeToString())
+
+
+def _requests(servable: Servable) -> list[tuple[str, dict[str, tf.Tensor]]]:
+    requests = []
+    for batch_size in BATCH_SIZES:
+        for length in (servable.max_seq_length // 4, servable.max_seq_length):
+            texts = {name: [_WORD * length] * batch_size for name in servable.text_names}
+            requests.append((TEXT_SIGNATURE, texts))
+            ids = tf.fill([batch_size, length], servable.vocabulary.unk_id)
+            inputs = EncoderInputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
+            requests.append((TOKENS_SIGNATURE, inputs._asdict()))
+    return requests

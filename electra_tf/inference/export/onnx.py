@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.export.ids_format import trace_predict, write_description
-from electra_tf.export.servable import Servable
+from electra_tf.inference.export.servable import Servable, trace_predict, write_description
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 

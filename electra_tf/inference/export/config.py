@@ -2,8 +2,10 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, nearest_name_hint
 
 SAVED_MODEL, LITERT, ONNX = FORMATS = ("saved_model", "litert", "onnx")
 # The shortest row that holds [CLS], a pair of tokens and its [SEP]s.
@@ -51,3 +53,39 @@ class ExportConfig:
                 raise UserError(f"--{name} must be at least 1, not {value}")
         if self.format != SAVED_MODEL and self.precision not in (None, "float32"):
             raise UserError(f"--format={self.format} takes --precision=float32 alone")
+
+
+def select_fields(config_class: type, saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the entries of a `config.json` that are fields of a dataclass."""
+    names = {field.name for field in dataclasses.fields(config_class)}
+    return {name: value for name, value in saved.items() if name in names}
+
+
+def choose_component(asked: str | None, known: tuple[str, ...], model_dir: str) -> str:
+    """Returns `asked`, or the first of the known components where nothing was asked for.
+
+    Raises:
+        UserError: the model has no such component.
+    """
+    if asked is None:
+        return known[0]
+    if asked not in known:
+        raise UserError(
+            f"--component={asked}: the model in {model_dir} can be exported as "
+            f"{', '.join(known)}.{nearest_name_hint(asked, known)}"
+        )
+    return asked
+
+
+def serving_length(asked: int | None, trained: int, positions: int) -> int:
+    """Returns the longest row to serve; by default it is that of training.
+
+    Raises:
+        UserError: the model has fewer position embeddings.
+    """
+    length = asked or trained
+    if length > positions:
+        raise UserError(
+            f"--max_seq_length={length} exceeds the model's {positions} position embeddings"
+        )
+    return length

@@ -7,9 +7,9 @@ from flask import Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from werkzeug.serving import make_server
 
+from electra_tf.inference.web_demo.config import DemoConfig
+from electra_tf.inference.web_demo.models import ExportedModel, TaskModel, TokenInspector
 from electra_tf.util.errors import UserError
-from electra_tf.web_demo.config import DemoConfig
-from electra_tf.web_demo.models import ExportedModel, TaskModel, TokenInspector
 
 # A character takes 6 bytes as a JSON escape, or 12 where it is a pair of surrogates.
 _BYTES_PER_CHARACTER = 12

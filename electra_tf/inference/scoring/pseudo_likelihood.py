@@ -18,11 +18,11 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.choices import ELECTRIC as ELECTRIC_OBJECTIVE
+from electra_tf.inference.scoring.config import AUTO, ELECTRIC, MASKED, TWO_TOWER
 from electra_tf.model.randomness import Randomness
 from electra_tf.objectives.electric import token_log_probs
 from electra_tf.pretrain_helpers import gather_positions, get_token_logits
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.scoring.config import AUTO, ELECTRIC, MASKED, TWO_TOWER
 from electra_tf.util.errors import UserError
 
 # Lengths are padded to a multiple of this, so that few graphs are traced.
