@@ -14,7 +14,7 @@ from flags import command_line, comparison
 def main() -> None:
     """Prints, and writes if asked, what the flags ask for."""
     from electra_tf.util.files import write_atomically
-    from finetune.comparison import merge_tables
+    from finetune.results.comparison import merge_tables
 
     config = comparison.config_from_flags()
     table = merge_tables(config.results, config.names)

@@ -21,9 +21,9 @@ def main() -> None:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
-    from finetune import training
+    from finetune import run
 
-    training.run(config)
+    run.run(config)
 
 
 if __name__ == "__main__":

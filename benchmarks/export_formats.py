@@ -28,8 +28,8 @@ from absl import flags
 
 from benchmarks import inference, inference_turns
 from benchmarks.side_by_side import NUM_CORES, describe_machine, our_command, spread
+from electra_tf.util.console import markdown_table
 from electra_tf.util.files import write_atomically
-from finetune.results import markdown_table
 from flags import command_line
 
 VOCABULARY = pathlib.Path(__file__).parents[1] / "recipes/vocab/bert_uncased_vocab.txt"
@@ -133,10 +133,10 @@ def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
     from electra_tf.inference.export.saved_model import write_saved_model
     from electra_tf.text.cached_tokenizer import CachedTokenizer
     from electra_tf.text.vocabulary import load_vocabulary
-    from finetune.classification.serving import ClassificationServable
-    from finetune.config import FinetuningConfig
+    from finetune.config.finetuning import FinetuningConfig
     from finetune.model import FinetuningModel
-    from finetune.task_builder import restore_tasks
+    from finetune.tasks.registry import restore_tasks
+    from finetune.tasks.text.classification import ClassificationServable
 
     config = FinetuningConfig(**settings)
     tokenizer = CachedTokenizer(load_vocabulary(VOCABULARY))

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from finetune.results import JSON_SUFFIX, read_results
-from finetune.summary import TrialResult
+from finetune.results.result_files import JSON_SUFFIX, read_results
+from finetune.results.summary import TrialResult
 
 ROOT = pathlib.Path(__file__).parents[1]
 PROGRAM = ROOT / "run_finetuning.py"

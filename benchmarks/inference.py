@@ -47,8 +47,8 @@ from electra_tf.config.encoder import MODEL_SIZES
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from finetune.config import FinetuningConfig
-from finetune.config_defaults import RANDOM_INIT
+from finetune.config.defaults import RANDOM_INIT
+from finetune.config.finetuning import FinetuningConfig
 from flags import command_line
 
 _TORCH_PYTHON = flags.DEFINE_string(
@@ -196,7 +196,7 @@ def serve(settings_json: str) -> None:
 
     from electra_tf.model.kernels import CastKernels
     from finetune.model import FinetuningModel
-    from finetune.task_builder import build_tasks
+    from finetune.tasks.registry import build_tasks
 
     settings = json.loads(settings_json)
     tf.config.threading.set_intra_op_parallelism_threads(settings["num_threads"])

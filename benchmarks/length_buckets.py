@@ -36,10 +36,11 @@ from electra_tf.config.hyperparameters import PRECISIONS
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from finetune.config import FinetuningConfig
-from finetune.config_defaults import RANDOM_INIT
-from finetune.results import format_metric
-from finetune.summary import TrialResult, summarize
+from finetune import run as finetune_run
+from finetune.config.defaults import RANDOM_INIT
+from finetune.config.finetuning import FinetuningConfig
+from finetune.results.result_files import format_metric
+from finetune.results.summary import TrialResult, summarize
 from flags import command_line
 
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of finetuning_data/ and models/.")
@@ -209,17 +210,17 @@ def serve(config_json: str, num_steps: str) -> None:
     from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
     from electra_tf.training.optimizer import ElectraAdam
     from electra_tf.training.step import TrainingSteps
-    from finetune.batches import (
+    from finetune.data.batches import (
         BatchPlan,
         FeatureTable,
         make_dataset,
         padding_share,
-        plan_training,
+        plan_training_batches,
     )
-    from finetune.data import TRAIN, TaskData
     from finetune.model import FinetuningModel
-    from finetune.pretrained import find_checkpoint
-    from finetune.task_builder import build_tasks
+    from finetune.task_data import TRAIN, TaskData
+    from finetune.tasks.registry import build_tasks
+    from finetune.trainer import find_checkpoint
 
     # Standard output is for answers.
     answers, sys.stdout = sys.stdout, sys.stderr
@@ -230,7 +231,7 @@ def serve(config_json: str, num_steps: str) -> None:
     data = TaskData(config, lambda message: None).get(task, TRAIN, is_training=True)
     table = FeatureTable([data.rows], [task.feature_specs])
     num_train_steps = int(len(table) / config.train_batch_size * config.num_train_epochs)
-    plan = plan_training(
+    plan = plan_training_batches(
         table.row_lengths,
         batch_size=config.train_batch_size,
         num_steps=num_train_steps,
@@ -342,13 +343,12 @@ def compare_scores(task: str, folder: str) -> dict[str, Any]:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
-    from finetune import training
 
     found: dict[str, Any] = {}
     for setting in (BUCKETS, FIXED):
         print(f"\n{task}, {setting}", file=sys.stderr)
         config = create_config(task, setting, folder, num_trials=_SEEDS.value)
-        trials = training.run(config, say=lambda message: print(message, file=sys.stderr))
+        trials = finetune_run.run(config, say=lambda message: print(message, file=sys.stderr))
         found[setting] = _main_scores(trials)
     return found
 

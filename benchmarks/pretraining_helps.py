@@ -29,13 +29,9 @@ from benchmarks.finetuning_runs import LOG_FILE, Run, run_all
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from finetune.config_defaults import RANDOM_INIT
-from finetune.results import (
-    UNDEFINED,
-    format_metric,
-    headline,
-)
-from finetune.summary import OK, summarize
+from finetune.config.defaults import RANDOM_INIT
+from finetune.results.result_files import UNDEFINED, format_metric, main_metric_text
+from finetune.results.summary import OK, summarize
 from flags import command_line
 
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of models/ and finetuning_data/.")
@@ -131,7 +127,7 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
                 values = [t.metrics[key][split.main] for t in trials if t.finished]
                 one[start] = {
                     "values": [value for value in values if math.isfinite(value)],
-                    "shown": headline(of_start, by_fold=False),
+                    "shown": main_metric_text(of_start, by_fold=False),
                     **dataclasses.asdict(of_start.metrics[split.main]),
                     "not_ok": [f"seed {t.seed}: {t.status}" for t in trials if t.status != OK],
                 }

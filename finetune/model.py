@@ -1,21 +1,101 @@
-"""The fine-tuning model: one encoder, and a head for each task."""
+"""The fine-tuned model: one encoder, and a head for each task."""
 
+import abc
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.model import metrics
 from electra_tf.model import randomness as model_randomness
 from electra_tf.model.batch_types import LossTerm
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.randomness import Randomness
-from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, TASK_ID
-from finetune.task import HeadOutput, Task, TaskHead
+from finetune.data.features import (
+    INPUT_IDS,
+    INPUT_MASK,
+    SEGMENT_IDS,
+    TASK_ID,
+)
+
+if TYPE_CHECKING:
+    from electra_tf.config.encoder import EncoderConfig
 
 TASK_SCOPE = "task_specific"
+
+
+class Dense(keras.layers.Layer):
+    """`x @ kernel + bias` in float32, whatever the model's precision.
+
+    Heads are small, and their logits decide: float32 costs nothing there.
+
+    Args:
+        input_size: last axis of the input.
+        units: last axis of the output.
+    """
+
+    def __init__(self, input_size: int, units: int, **kwargs) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.kernel = self.add_weight(
+            shape=(input_size, units),
+            initializer=keras.initializers.GlorotUniform(),
+            dtype="float32",
+            autocast=False,
+            name="kernel",
+        )
+        self.bias = self.add_weight(
+            shape=(units,), initializer="zeros", dtype="float32", autocast=False, name="bias"
+        )
+        self.built = True
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns float32 [..., units] of `x` [..., input_size] of any float dtype."""
+        kernel = tf.convert_to_tensor(self.kernel)
+        flat = tf.reshape(tf.cast(x, tf.float32), [-1, kernel.shape[0]])
+        y = tf.matmul(flat, kernel) + tf.convert_to_tensor(self.bias)
+        y = tf.reshape(y, tf.concat([tf.shape(x)[:-1], [kernel.shape[1]]], axis=0))
+        y.set_shape(x.shape[:-1].concatenate(kernel.shape[1:]))
+        return y
+
+    def tf1_variables(self, scope: str) -> list[NamedVariable]:
+        """Returns the mapping to the authors' variables `<scope>/kernel` and `/bias`."""
+        return [
+            NamedVariable(self.kernel, (f"{scope}/kernel",)),
+            NamedVariable(self.bias, (f"{scope}/bias",)),
+        ]
+
+
+class HeadOutput(NamedTuple):
+    """`losses` float32 [batch], and `outputs` with a leading axis [batch]."""
+
+    losses: tf.Tensor
+    outputs: dict[str, tf.Tensor]
+
+
+class TaskHead(keras.layers.Layer, abc.ABC):
+    """The layers of one task on top of the encoder, under `task_specific/<task>/`."""
+
+    @abc.abstractmethod
+    def call(
+        self,
+        sequence_output: tf.Tensor,
+        features: Mapping[str, tf.Tensor],
+        *,
+        dropout_key: tf.Tensor | None = None,
+        is_training: bool = False,
+    ) -> HeadOutput:
+        """Returns losses and outputs for all rows of a batch, of whatever task they are.
+
+        Args:
+            sequence_output: [batch, seq, hidden] in the encoder's compute dtype.
+            features: `input_ids`, `input_mask`, `segment_ids` int32 [batch, seq] and the
+                task's own; those of rows of other tasks are 0.
+            dropout_key: uint32 [2]; None leaves dropout out.
+            is_training: whether gold labels may be looked at.
+        """
 
 
 class FinetuningOutput(NamedTuple):
@@ -31,6 +111,15 @@ class FinetuningOutput(NamedTuple):
     task_id: tf.Tensor
 
 
+class HeadBuilder(Protocol):
+    """What the model asks of a task."""
+
+    name: str
+
+    def build_head(self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy) -> TaskHead:
+        """Returns a new head, named `name`."""
+
+
 class FinetuningModel(keras.Model):
     """An encoder under `electra/`, and heads under `task_specific/<task>/`.
 
@@ -44,7 +133,7 @@ class FinetuningModel(keras.Model):
     def __init__(
         self,
         encoder_config: EncoderConfig,
-        tasks: Sequence[Task],
+        tasks: Sequence[HeadBuilder],
         precision: str = "float32",
         *,
         rematerialize: bool = False,

@@ -8,11 +8,11 @@ import pickle
 from collections.abc import Sequence
 
 from electra_tf.util.files import write_atomically
-from finetune.classification.submissions import glue_submission
-from finetune.config import FinetuningConfig
-from finetune.data import TaskData
-from finetune.qa.task import QATask, write_squad_outputs
-from finetune.task import PREDICT, Outputs, SplitData, Task
+from finetune.config.finetuning import FinetuningConfig
+from finetune.task_data import TaskData
+from finetune.tasks.base import PREDICT, Outputs, SplitData, Task
+from finetune.tasks.qa.task import QATask, write_squad_outputs
+from finetune.tasks.text.glue import glue_submission
 from finetune.trainer import Trainer
 
 

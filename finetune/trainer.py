@@ -11,7 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.interop.initialization import load_encoder
+from electra_tf.interop.formats import find_format
+from electra_tf.interop.initialization import FLAG, load_encoder
 from electra_tf.model import metrics
 from electra_tf.model.kernels import CastKernels
 from electra_tf.training.checkpoints import BestCheckpoint, CheckpointDirectory
@@ -27,19 +28,19 @@ from electra_tf.training.log import SilentLog, TrainLog
 from electra_tf.training.optimizer import make_optimizer, reset_optimizer
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError
-from finetune.batches import (
+from finetune.config.defaults import RANDOM_INIT
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.batches import (
     BatchPlan,
     FeatureTable,
     make_dataset,
     plan_evaluation,
-    plan_training,
+    plan_training_batches,
 )
-from finetune.config import FinetuningConfig
 from finetune.model import FinetuningModel
-from finetune.pretrained import find_checkpoint
-from finetune.task import Outputs, Scores, SplitData, Task
+from finetune.tasks.base import Outputs, Scores, SplitData, Task
 
-LOSS_TERM = "mean"
+MEAN_LOSS = "mean"
 MAX_LOG_STEPS = 100
 
 
@@ -100,7 +101,7 @@ class Trainer:
         _copy(fresh.variables, self.model.variables)
         prefix = find_checkpoint(self._config)
         if prefix is not None:
-            say = _ignore if self._loaded_before else self._say
+            say = discard if self._loaded_before else self._say
             load_encoder(prefix, self.model.electra, say)
         elif not self._loaded_before:
             self._say("Encoder: random weights.")
@@ -161,7 +162,7 @@ class Trainer:
             [data[task.name].rows for task in self._tasks],
             [task.feature_specs for task in self._tasks],
         )
-        plan = plan_training(
+        plan = plan_training_batches(
             table.row_lengths,
             batch_size=config.train_batch_size,
             num_steps=num_train_steps,
@@ -368,7 +369,7 @@ class Trainer:
     def _training_values(self, steps: TrainingSteps) -> dict[str, float]:
         values = metrics.finalize(steps.read_metrics())
         named = {name.removeprefix("train/"): value for name, value in values.items()}
-        named["loss"] = named.pop(f"{LOSS_TERM}_loss")  # of an example, not of a batch
+        named["loss"] = named.pop(f"{MEAN_LOSS}_loss")  # of an example, not of a batch
         named["learning_rate"] = last_learning_rate(self._optimizer)
         return named
 
@@ -382,5 +383,24 @@ def _shown(values: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
-def _ignore(message: str) -> None:
+def discard(message: str) -> None:
     """Says nothing."""
+
+
+def find_checkpoint(config: FinetuningConfig) -> str | None:
+    """Returns the checkpoint to start from; None for random weights.
+
+    Raises:
+        UserError: there is no checkpoint where `init_checkpoint` says.
+    """
+    path = config.init_checkpoint
+    if path == RANDOM_INIT:
+        return None
+    try:
+        find_format(path, FLAG)
+    except UserError as error:
+        raise UserError(
+            f"{error}. Pre-train with run_pretraining.py first, name another --model_name or "
+            f"--init_checkpoint, or pass {FLAG}={RANDOM_INIT} to start from random weights"
+        ) from error
+    return path

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from electra_tf.util.errors import UserError
-from finetune.results import JSON_SUFFIX
+from finetune.results.result_files import JSON_SUFFIX
 
 # `run_pretraining.py --do_eval` writes it to the same folder.
 _PRETRAINING_RESULTS = "unsup_results.json"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from absl import flags
 
-from finetune.config import FinetuningConfig
+from finetune.config.finetuning import FinetuningConfig
 from flags import hyperparameters
 
 # Hyperparameters of the authors that ours do not have; harmless values are accepted so

@@ -11,7 +11,7 @@ from absl import flags
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.util.errors import UserError
-from finetune.config import FinetuningConfig
+from finetune.config.finetuning import FinetuningConfig
 from flags import command_line, finetuning, hyperparameters, pretraining
 
 # These name a checkpoint and its place; they make no run of their own.

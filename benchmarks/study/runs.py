@@ -12,7 +12,7 @@ from benchmarks.study.models import Start, random_start
 from benchmarks.study.variants import Variant, checkpoint_steps, settings_of
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
-from finetune.config_defaults import RANDOM_INIT
+from finetune.config.defaults import RANDOM_INIT
 
 # Shares of the FLOPs at which checkpoints are fine-tuned.
 SHARES = (0.25, 0.5, 1.0)

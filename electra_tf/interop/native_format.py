@@ -204,7 +204,7 @@ def _pretraining(description: SavedConfig) -> RebuiltModel:
 
 def _finetuning(description: SavedConfig) -> RebuiltModel:
     from finetune.model import FinetuningModel
-    from finetune.saved_model import finetuned_variables, saved_tasks
+    from finetune.model_family import finetuned_variables, saved_tasks
 
     values = description.hyperparameters
     encoder = encoder_config(

@@ -152,7 +152,7 @@ def _encoder_config(
 def _tasks(
     arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
 ) -> tuple[TaskDescription, ...]:
-    from finetune.saved_model import task_kind
+    from finetune.model_family import task_kind
 
     names = sorted({name.split("/")[1] for name in arrays if name.startswith(TASK_SCOPE)})
     tasks, labels = saved.get(TASKS, {}), saved.get(LABELS, {})

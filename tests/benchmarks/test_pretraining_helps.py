@@ -8,8 +8,8 @@ import sys
 import pytest
 import scipy.stats
 
-from finetune.results import write_results
-from finetune.summary import DEGENERATE, OK, TrialResult
+from finetune.results.result_files import write_results
+from finetune.results.summary import DEGENERATE, OK, TrialResult
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 SCORES = {"pretrained": [70.0, 75.0, 71.0], "random": [60.0, 50.0, 61.0]}

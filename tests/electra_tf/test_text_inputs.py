@@ -4,9 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.text.text_inputs import pair_inputs, tokenize_with_masks
-from finetune.classification.examples import InputExample
-from finetune.classification.featurize import text_rows
-from finetune.data_report import DataReport
+from finetune.data.features import DataReport
+from finetune.tasks.text.examples import InputExample, text_rows
 from tests.finetune.classification.tiny import A, B, make_tokenizer
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from finetune.config import FinetuningConfig
+from finetune.config.finetuning import FinetuningConfig
 from tests.conftest import tiny_settings
 
 NUM_TRAIN, NUM_DEV = 64, 21

@@ -11,17 +11,18 @@ import tensorflow as tf
 
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.inference.export.config import select_fields
+from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution import context
-from finetune.config import FinetuningConfig
-from finetune.data_report import DataReport
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import DataReport
 from finetune.model import FinetuningModel
-from finetune.runs import TASKS, Run, run_hyperparameters
-from finetune.task import SplitData, Task
-from finetune.task_builder import restore_tasks
+from finetune.tasks.base import SplitData, Task
+from finetune.tasks.registry import restore_tasks
 from finetune.trainer import Trainer
+from finetune.trials import TrialRun, run_hyperparameters
 from tests.conftest import SPECIAL_TOKENS
 
 WORDS = (
@@ -75,7 +76,7 @@ def write_finetuned(folder: pathlib.Path, descriptions: dict[str, dict], **setti
     step = tf.Variable(1, dtype=tf.int64)
     model_dir = str(folder / "model_1")
     checkpoints = CheckpointDirectory(model_dir, model, step)
-    run = Run(trial=1, seed=1, model_dir=model_dir)
+    run = TrialRun(trial=1, seed=1, model_dir=model_dir)
     checkpoints.write_description(run_hyperparameters(config, run, tasks, NoData()), vocab_file)
     checkpoints.save()
     return model_dir

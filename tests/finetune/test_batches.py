@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from finetune.batches import (
+from finetune.data.batches import (
     FeatureTable,
     make_dataset,
     padding_share,
     plan_evaluation,
-    plan_training,
+    plan_training_batches,
 )
-from finetune.features import FeatureSpec
+from finetune.data.features import FeatureSpec
 
 BUCKETS = (4, 8, 16)
 
@@ -36,28 +36,32 @@ def lengths() -> np.ndarray:
 
 
 def test_each_epoch_of_training_holds_every_row_once(lengths):
-    plan = plan_training(lengths, batch_size=7, num_steps=2 * 29, buckets=BUCKETS, seed=5)
+    plan = plan_training_batches(
+        lengths, batch_size=7, num_steps=2 * 29, buckets=BUCKETS, seed=5
+    )
     assert plan.rows.shape == (58, 7)
     # 29 batches of 7 are the 203 rows; a window holds both epochs.
     assert np.bincount(plan.rows.ravel(), minlength=203).tolist() == [2] * 203
 
 
 def test_a_batch_is_padded_to_the_first_bucket_that_holds_it(lengths):
-    plan = plan_training(lengths, batch_size=7, num_steps=40, buckets=BUCKETS, seed=5)
+    plan = plan_training_batches(lengths, batch_size=7, num_steps=40, buckets=BUCKETS, seed=5)
     for rows, length in zip(plan.rows, plan.lengths, strict=True):
         longest = lengths[rows].max()
         assert length == min(bucket for bucket in BUCKETS if bucket >= longest)
 
 
 def test_bucketing_pads_less_than_fixed_length(lengths):
-    bucketed = plan_training(lengths, batch_size=8, num_steps=50, buckets=BUCKETS, seed=0)
-    fixed = plan_training(lengths, batch_size=8, num_steps=50, buckets=(16,), seed=0)
+    bucketed = plan_training_batches(
+        lengths, batch_size=8, num_steps=50, buckets=BUCKETS, seed=0
+    )
+    fixed = plan_training_batches(lengths, batch_size=8, num_steps=50, buckets=(16,), seed=0)
     assert padding_share(bucketed, lengths) < 0.6 * padding_share(fixed, lengths)
 
 
 def test_the_order_follows_from_the_seed(lengths):
     def plan(seed: int) -> np.ndarray:
-        return plan_training(
+        return plan_training_batches(
             lengths, batch_size=7, num_steps=30, buckets=BUCKETS, seed=seed
         ).rows
 
@@ -66,7 +70,7 @@ def test_the_order_follows_from_the_seed(lengths):
 
 
 def test_fewer_rows_than_a_batch_are_repeated():
-    plan = plan_training(
+    plan = plan_training_batches(
         np.array([3, 5], np.int32), batch_size=5, num_steps=2, buckets=(8,), seed=0
     )
     assert np.bincount(plan.rows.ravel()).tolist() == [5, 5]
@@ -113,7 +117,7 @@ def test_rows_of_other_tasks_have_zeros_and_their_own_task_id():
 
 def test_a_dataset_can_start_at_any_step(lengths):
     table = FeatureTable([make_rows(lengths.tolist())], [SPECS])
-    plan = plan_training(lengths, batch_size=7, num_steps=6, buckets=BUCKETS, seed=5)
+    plan = plan_training_batches(lengths, batch_size=7, num_steps=6, buckets=BUCKETS, seed=5)
     whole = list(make_dataset(table, plan))
     rest = list(make_dataset(table, plan, 4))
     assert len(rest) == 2

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.config import FinetuningConfig
+from finetune.config.finetuning import FinetuningConfig
 
 
 def create(tmp_path, **given) -> FinetuningConfig:

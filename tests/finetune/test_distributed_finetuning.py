@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError
-from finetune import training
-from finetune.config import FinetuningConfig
+from finetune import run
+from finetune.config.finetuning import FinetuningConfig
 from tests import processes
 from tests.electra_tf.test_distributed_training import (
     MIRRORED,
@@ -61,7 +61,7 @@ def settings(data_dir: pathlib.Path, folder: pathlib.Path, **overrides) -> dict:
 def one_device(finetuning_data, tmp_path_factory) -> pathlib.Path:
     """The folder of a run on one device."""
     folder = tmp_path_factory.mktemp("one_device")
-    training.run(FinetuningConfig.create(**settings(finetuning_data, folder)), quiet)
+    run.run(FinetuningConfig.create(**settings(finetuning_data, folder)), quiet)
     return folder
 
 
@@ -85,7 +85,7 @@ def assert_equal_runs(actual: pathlib.Path, expected: pathlib.Path) -> None:
 
 def test_two_devices_equal_one(finetuning_data, tmp_path, one_device):
     config = FinetuningConfig.create(**settings(finetuning_data, tmp_path), **MIRRORED)
-    training.run(config, quiet)
+    run.run(config, quiet)
     assert_equal_runs(tmp_path, one_device)
 
 
@@ -112,8 +112,8 @@ def test_a_preempted_run_equals_an_uninterrupted_one(
     with monkeypatch.context() as patch:
         patch.setattr(TrainingSteps, "run", run_and_signal)
         with pytest.raises(PreemptedError, match=r"step 5; saved .*ckpt-5"):
-            training.run(config, quiet)
-    training.run(config, quiet)
+            run.run(config, quiet)
+    run.run(config, quiet)
     assert_equal_runs(tmp_path, one_device)
 
 
@@ -145,6 +145,6 @@ def test_the_step_compiles_as_a_tpu_needs_it(finetuning_data, tmp_path):
         jit_compile=True,
     )
     config = dataclasses.replace(config, task_names=("cola", "chunk"))
-    (result,) = training.run(config, quiet)
+    (result,) = run.run(config, quiet)
     assert result.metrics.keys() == {"cola/dev", "chunk/dev"}
     assert tf.train.latest_checkpoint(str(tmp_path / "model_1"))

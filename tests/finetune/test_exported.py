@@ -13,10 +13,10 @@ from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.run import load_servable, run
 from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.util.errors import UserError
-from finetune.classification.examples import InputExample
-from finetune.qa.examples import Context, QAExample
-from finetune.tagging.examples import TaggingExample
-from finetune.tagging.spans import bioes_labels
+from finetune.tasks.qa.examples import Context, QAExample
+from finetune.tasks.tagging.examples import TaggingExample
+from finetune.tasks.tagging.spans import bioes_labels
+from finetune.tasks.text.examples import InputExample
 from tests.finetune.exported_models import InProcess, write_finetuned
 
 TASKS = {

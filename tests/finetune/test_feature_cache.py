@@ -8,8 +8,8 @@ import pytest
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from finetune.data import TaskData
-from finetune.task_builder import build_tasks
+from finetune.task_data import TaskData
+from finetune.tasks.registry import build_tasks
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.folds import fold_indices, hold_out, stratification_labels
+from finetune.data.folds import fold_indices, hold_out, stratification_labels
 
 
 @pytest.mark.parametrize("labels", [["a"] * 20 + ["b"] * 10, [None] * 30])

@@ -9,7 +9,8 @@ import warnings
 import numpy as np
 import pytest
 
-from finetune import plots
+from finetune.results import confusion, drawing, learning_curves
+from finetune.results import confusion as results_confusion
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -44,7 +45,7 @@ def has_color(image: np.ndarray, color: tuple[float, float, float]) -> bool:
 def test_confusion_of_any_number_of_labels(tmp_path, n):
     path = tmp_path / "plots" / "confusion.png"
     confusion = np.random.default_rng(0).integers(0, 900, (n, n))
-    plots.plot_confusion(path, confusion, [f"label {i}" for i in range(n)], "title")
+    results_confusion.plot_confusion(path, confusion, [f"label {i}" for i in range(n)], "title")
     width, height = size(path)
     assert 300 < width < 2500
     assert 300 < height < 2500
@@ -58,7 +59,7 @@ def test_colors_are_shares_of_the_gold_label(tmp_path):
     path = tmp_path / "confusion.png"
     # Row by row 75 % and 25 %, whatever the counts; the third row is empty.
     confusion = np.array([[3, 1, 0], [0, 300, 100], [0, 0, 0]])
-    plots.plot_confusion(path, confusion, ["a", "b", "c"], "title")
+    results_confusion.plot_confusion(path, confusion, ["a", "b", "c"], "title")
     image = pixels(path)
     matrix = image[:, : int(image.shape[1] * 0.75)]  # without the colour bar
     for share in (0.75, 0.25, 0.0):
@@ -69,31 +70,35 @@ def test_colors_are_shares_of_the_gold_label(tmp_path):
 
 def test_cells_carry_text_up_to_thirty_labels(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(plots, "_write_cells", lambda *_, **how: written.append(how))
+    monkeypatch.setattr(confusion, "_write_cells", lambda *_, **how: written.append(how))
     for n in (2, 30, 31):
         labels = [str(i) for i in range(n)]
-        plots.plot_confusion(tmp_path / "c.png", np.eye(n, dtype=int), labels, "title")
+        results_confusion.plot_confusion(
+            tmp_path / "c.png", np.eye(n, dtype=int), labels, "title"
+        )
     assert written == [{"with_shares": True}, {"with_shares": False}]
 
 
 def test_confusion_refuses_other_shapes(tmp_path):
     with pytest.raises(ValueError, match=r"shape \(2, 2\) for 3 labels"):
-        plots.plot_confusion(tmp_path / "c.png", np.eye(2), ["a", "b", "c"], "title")
+        results_confusion.plot_confusion(
+            tmp_path / "c.png", np.eye(2), ["a", "b", "c"], "title"
+        )
     assert not list(tmp_path.iterdir())
 
 
 def test_labels_in_any_script(tmp_path):
     labels = ["긍정", "$x_1$", "a\nb", "\U0001f600", "l" * 90]
     path = tmp_path / "confusion.png"
-    plots.plot_confusion(path, np.eye(5, dtype=int), labels, "부정 $")
+    results_confusion.plot_confusion(path, np.eye(5, dtype=int), labels, "부정 $")
     assert size(path)[0] < 1500
 
 
 def test_what_no_font_can_draw_is_escaped(monkeypatch):
-    monkeypatch.setattr(plots, "_glyphs", lambda: frozenset(map(ord, "abé ")))
-    assert plots.printable("ab é") == "ab é"
-    assert plots.printable("a긍\n") == r"a\uae0d\n"
-    assert plots.printable("\U0001f600") == r"\U0001f600"
+    monkeypatch.setattr(drawing, "_glyphs", lambda: frozenset(map(ord, "abé ")))
+    assert drawing.printable("ab é") == "ab é"
+    assert drawing.printable("a긍\n") == r"a\uae0d\n"
+    assert drawing.printable("\U0001f600") == r"\U0001f600"
 
 
 def log(trials: int = 1, folds: int = 0) -> list[dict]:
@@ -114,7 +119,7 @@ def log(trials: int = 1, folds: int = 0) -> list[dict]:
 @pytest.mark.parametrize(("trials", "folds"), [(1, 0), (3, 0), (1, 5), (2, 3), (20, 0)])
 def test_learning_curves(tmp_path, trials, folds):
     path = tmp_path / "curves.png"
-    plots.plot_learning_curves(path, log(trials, folds), "title")
+    learning_curves.plot_learning_curves(path, log(trials, folds), "title")
     width, height = size(path)
     assert width > 2 * height
     assert pixels(path).std() > 0.01
@@ -125,7 +130,7 @@ def test_curves_draw_each_run_in_its_color(tmp_path):
 
     first, second = colormaps["tab10"].colors[:2]
     for trials in (1, 2):
-        plots.plot_learning_curves(tmp_path / "c.png", log(trials), "title")
+        learning_curves.plot_learning_curves(tmp_path / "c.png", log(trials), "title")
         image = pixels(tmp_path / "c.png")
         assert has_color(image, first)
         assert has_color(image, second) == (trials == 2)
@@ -143,18 +148,20 @@ def test_the_dot_is_at_the_first_best_evaluation(tmp_path, monkeypatch):
         return original(self, x, y, *args, **style)
 
     monkeypatch.setattr(Axes, "plot", plot)
-    plots.plot_learning_curves(tmp_path / "c.png", log(), "title")
+    learning_curves.plot_learning_curves(tmp_path / "c.png", log(), "title")
     assert dots == [(20, 90.0)]
     later = {"step": 40, "kind": "eval", "f1": 90.0}
-    plots.plot_learning_curves(tmp_path / "c.png", [*log(), later], "title", metrics=["f1"])
+    learning_curves.plot_learning_curves(
+        tmp_path / "c.png", [*log(), later], "title", metrics=["f1"]
+    )
     assert dots == [(20, 90.0), (20, 90.0)]
 
 
 def test_metrics_are_what_evaluations_add():
-    assert plots._metric_names(log()) == ["f1"]
-    assert list(plots._runs(log(1, 2))) == ["fold 1", "fold 2"]
-    assert list(plots._runs(log(2, 1))) == ["trial 1, fold 1", "trial 2, fold 1"]
-    assert list(plots._runs(log(11)))[-2:] == ["trial 10", "trial 11"]
+    assert learning_curves._metric_names(log()) == ["f1"]
+    assert list(learning_curves._runs(log(1, 2))) == ["fold 1", "fold 2"]
+    assert list(learning_curves._runs(log(2, 1))) == ["trial 1, fold 1", "trial 2, fold 1"]
+    assert list(learning_curves._runs(log(11)))[-2:] == ["trial 10", "trial 11"]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +174,7 @@ def test_metrics_are_what_evaluations_add():
     ],
 )
 def test_curves_of_hardly_anything(tmp_path, records):
-    plots.plot_learning_curves(tmp_path / "c.png", records, "title")
+    learning_curves.plot_learning_curves(tmp_path / "c.png", records, "title")
     assert size(tmp_path / "c.png")[0] > 1000
 
 
@@ -175,8 +182,10 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
     from matplotlib import rcParams
 
     def draw() -> tuple[bytes, bytes]:
-        plots.plot_confusion(tmp_path / "a.png", np.eye(3, dtype=int), ["a", "b", "c"], "t")
-        plots.plot_learning_curves(tmp_path / "b.png", log(2), "t")
+        results_confusion.plot_confusion(
+            tmp_path / "a.png", np.eye(3, dtype=int), ["a", "b", "c"], "t"
+        )
+        learning_curves.plot_learning_curves(tmp_path / "b.png", log(2), "t")
         return (tmp_path / "a.png").read_bytes(), (tmp_path / "b.png").read_bytes()
 
     first = draw()

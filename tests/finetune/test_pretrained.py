@@ -9,8 +9,8 @@ from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.util.errors import UserError
-from finetune.config import FinetuningConfig
-from finetune.pretrained import find_checkpoint
+from finetune.config.finetuning import FinetuningConfig
+from finetune.trainer import find_checkpoint
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.record import Record
-from finetune.record_readers import read_records
+from finetune.data.file_readers import read_records
+from finetune.data.raw_examples import RawExample
 
 TEXT_LABEL = {"text_a": "text", "label": "label"}
 
@@ -139,7 +139,7 @@ def test_names_need_a_header(tmp_path):
 
 
 def record(value):
-    return Record("a.jsonl", 4, {"x": value})
+    return RawExample("a.jsonl", 4, {"x": value})
 
 
 def test_labels_of_all_spellings():

@@ -10,15 +10,15 @@ import pytest
 
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
-from finetune.comparison import merge_tables
-from finetune.results import (
+from finetune.results.comparison import merge_tables
+from finetune.results.result_files import (
     format_markdown,
     format_summary,
     format_text,
     read_results,
     write_results,
 )
-from finetune.summary import TrialResult, summarize
+from finetune.results.summary import TrialResult, summarize
 
 
 def trial(number: int, accuracy: float | None, **more) -> TrialResult:

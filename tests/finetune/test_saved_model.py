@@ -7,8 +7,8 @@ import numpy as np
 
 from electra_tf.interop.formats import FORMATS
 from electra_tf.interop.native_format import load_model
-from finetune.saved_model import task_kind
-from finetune.training import run
+from finetune.model_family import task_kind
+from finetune.run import run
 
 
 def test_a_trained_model_is_rebuilt_without_its_data(make_finetuning_config, tmp_path):

@@ -7,9 +7,9 @@ import pytest
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
-from finetune.config import FinetuningConfig
-from finetune.tagging.tasks import TAGGING_TASKS
-from finetune.task_builder import BUILT_IN_TASKS, build_tasks, own_specs
+from finetune.config.finetuning import FinetuningConfig
+from finetune.tasks.registry import BUILT_IN_TASKS, build_tasks, own_specs
+from finetune.tasks.tagging.task import TAGGING_TASKS
 
 OWN_FLAGS = ("kind", "files", "columns", "labels", "metric")
 

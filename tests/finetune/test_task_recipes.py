@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from finetune.config import FinetuningConfig
+from finetune.config.finetuning import FinetuningConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECIPES = {"text_router": "router", "nsmc": "nsmc", "korsts": "korsts"}

@@ -17,10 +17,10 @@ from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import UserError
-from finetune import training
-from finetune.batches import FeatureTable
-from finetune.data import TaskData
-from finetune.task_builder import build_tasks
+from finetune import run as finetune_run
+from finetune.data.batches import FeatureTable
+from finetune.task_data import TaskData
+from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
 
 
@@ -46,7 +46,7 @@ def assert_same_weights(first: str, second: str) -> None:
 
 def test_trials_learn_and_leave_results(make_finetuning_config):
     config = make_finetuning_config(num_trials=2, num_train_epochs=12)
-    results = training.run(config, quiet)
+    results = finetune_run.run(config, quiet)
     assert [result.seed for result in results] == [42, 43]
     assert [result.steps for result in results] == [96, 96]
     # The label follows from one word: chance is an MCC of 0.
@@ -61,14 +61,14 @@ def test_trials_learn_and_leave_results(make_finetuning_config):
 
 def test_a_later_trial_equals_a_run_of_its_own(make_finetuning_config, tmp_path):
     """Trials share compiled graphs and variables, and nothing else."""
-    training.run(make_finetuning_config(num_trials=2), quiet)
+    finetune_run.run(make_finetuning_config(num_trials=2), quiet)
     alone = make_finetuning_config(seed=43, model_dir=str(tmp_path / "alone"))
-    training.run(alone, quiet)
+    finetune_run.run(alone, quiet)
     assert_same_weights(str(tmp_path / "model_2"), str(tmp_path / "alone_1"))
 
 
 def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, tmp_path, monkeypatch):
-    training.run(make_finetuning_config(), quiet)
+    finetune_run.run(make_finetuning_config(), quiet)
 
     class StopError(Exception):
         """Stands for a kill."""
@@ -84,15 +84,15 @@ def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, tmp_path, mo
     with monkeypatch.context() as patch:
         patch.setattr(TrainingSteps, "run", run)
         with pytest.raises(StopError):
-            training.run(other, quiet)
+            finetune_run.run(other, quiet)
     said = []
-    training.run(other, said.append)
+    finetune_run.run(other, said.append)
     assert any("Resuming from" in line and "step 12" in line for line in said)
     assert_same_weights(str(tmp_path / "model_1"), str(tmp_path / "other_1"))
 
 
 def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypatch):
-    monkeypatch.setattr("finetune.classification.heads.DROPOUT_RATE", 0.0)
+    monkeypatch.setattr("finetune.tasks.text.base.DROPOUT_RATE", 0.0)
     weights = []
     for parts in (1, 4):
         config = make_finetuning_config(
@@ -108,7 +108,7 @@ def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypa
             do_eval=False,
         )
         with without_fusion():  # they compile faster
-            training.run(config, quiet)
+            finetune_run.run(config, quiet)
         weights.append(weights_of(f"{config.model_dir}_1"))
     assert weights[0].keys() == weights[1].keys()
     for name, value in weights[0].items():
@@ -117,7 +117,7 @@ def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypa
 
 def test_bucketing_gives_the_predictions_of_fixed_padding(make_finetuning_config):
     config = make_finetuning_config()
-    training.run(config, quiet)
+    finetune_run.run(config, quiet)
     outputs = []
     for bucket_by_length in (True, False):
         one = make_finetuning_config(bucket_by_length=bucket_by_length)
@@ -158,10 +158,12 @@ def build(config):
 
 
 def test_another_setting_does_not_overwrite_a_model(make_finetuning_config):
-    training.run(make_finetuning_config(), quiet)
+    finetune_run.run(make_finetuning_config(), quiet)
     with pytest.raises(UserError, match=r"learning_rate: 0\.005 there, 0\.001 now"):
-        training.run(make_finetuning_config(learning_rate=1e-3), quiet)
-    results = training.run(make_finetuning_config(learning_rate=1e-3, overwrite=True), quiet)
+        finetune_run.run(make_finetuning_config(learning_rate=1e-3), quiet)
+    results = finetune_run.run(
+        make_finetuning_config(learning_rate=1e-3, overwrite=True), quiet
+    )
     assert results[0].steps == 16
 
 
@@ -169,7 +171,7 @@ def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_co
     config = make_finetuning_config(
         num_train_epochs=40, eval_steps=8, early_stopping_patience=2, learning_rate=1e-2
     )
-    (result,) = training.run(config, quiet)
+    (result,) = finetune_run.run(config, quiet)
     assert result.steps < 320
     assert result.best_step == result.steps - 16
     log = pathlib.Path(f"{config.model_dir}_1", "train_log.jsonl").read_text().splitlines()
@@ -180,16 +182,16 @@ def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_co
 
 
 def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):
-    original = training.Trainer.train
+    original = finetune_run.Trainer.train
 
     def train(self, *arguments, seed, **options):
         if seed == 42:
             raise DivergedError("train/loss not finite at step 3")
         return original(self, *arguments, seed=seed, **options)
 
-    monkeypatch.setattr(training.Trainer, "train", train)
+    monkeypatch.setattr(finetune_run.Trainer, "train", train)
     config = make_finetuning_config(num_trials=2)
-    first, second = training.run(config, quiet)
+    first, second = finetune_run.run(config, quiet)
     assert (first.status, first.reason) == ("diverged", "train/loss not finite at step 3")
     assert second.finished
     text = pathlib.Path(config.results_txt).read_text()
@@ -198,14 +200,14 @@ def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config
 
 def test_tasks_train_together(make_finetuning_config):
     config = make_finetuning_config(task_names=("cola", "chunk"))
-    (result,) = training.run(config, quiet)
+    (result,) = finetune_run.run(config, quiet)
     assert set(result.metrics) == {"cola/dev", "chunk/dev"}
     assert result.steps == 32
 
 
 def test_folds_hold_out_every_example_once(make_finetuning_config):
     config = make_finetuning_config(num_folds=4)
-    results = training.run(config, quiet)
+    results = finetune_run.run(config, quiet)
     assert [result.fold for result in results] == [1, 2, 3, 4]
     assert all(set(result.metrics) == {"cola/held_out"} for result in results)
     assert "mean" in pathlib.Path(config.results_txt).read_text()
@@ -221,7 +223,7 @@ def test_test_splits_and_files_are_predicted(make_finetuning_config, finetuning_
         predict_output=str(tmp_path / "out.tsv"),
         num_train_epochs=12,
     )
-    training.run(config, quiet)
+    finetune_run.run(config, quiet)
     folder = finetuning_data / "models" / "m" / "test_predictions"
     submission = (folder / "glue_1" / "CoLA.tsv").read_text().splitlines()
     assert submission[0] == "index\tprediction"
@@ -235,8 +237,8 @@ def test_test_splits_and_files_are_predicted(make_finetuning_config, finetuning_
 
 
 def test_evaluates_a_trained_model_alone(make_finetuning_config):
-    (trained,) = training.run(make_finetuning_config(), quiet)
-    (evaluated,) = training.run(make_finetuning_config(do_train=False), quiet)
+    (trained,) = finetune_run.run(make_finetuning_config(), quiet)
+    (evaluated,) = finetune_run.run(make_finetuning_config(do_train=False), quiet)
     assert evaluated.metrics == trained.metrics
 
 
@@ -246,7 +248,7 @@ def test_a_folder_that_another_program_trains_into_is_left_alone(
     config = make_finetuning_config()
     lock = lock_model_dir(config.model_dir, "", Workers(tf.distribute.get_strategy()))
     with lock, pytest.raises(UserError, match=r"Another program .* with --model_dir"):
-        training.run(config, quiet)
+        finetune_run.run(config, quiet)
     assert not (tmp_path / "model_1").exists()
 
 
@@ -261,5 +263,5 @@ def test_a_missing_split_is_told_before_anything_is_trained(
         (raw / "cola" / f"{split}.tsv").write_text(source.read_text())
     config = make_finetuning_config(raw_data_dir=str(raw), write_test_outputs=True)
     with pytest.raises(UserError, match=rf"{missing}\.tsv"):
-        training.run(config, quiet)
+        finetune_run.run(config, quiet)
     assert not (tmp_path / "model_1").exists()

@@ -8,8 +8,8 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
-from finetune.results import write_results
-from finetune.summary import TrialResult
+from finetune.results.result_files import write_results
+from finetune.results.summary import TrialResult
 from flags import command_line, comparison
 
 ROOT = pathlib.Path(__file__).parents[2]

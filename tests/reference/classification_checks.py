@@ -17,14 +17,14 @@ from electra_tf.model.encoder import Encoder, EncoderOutput
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.learning_rate import layer_factors
-from finetune.classification.examples import InputExample
-from finetune.classification.glue import GLUE_TASKS, make_glue_task
-from finetune.classification.scorers import classification_metrics, regression_metrics
-from finetune.classification.task import ClassificationTask, RegressionTask
-from finetune.config import FinetuningConfig
-from finetune.data_report import DataReport
-from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, Row
-from finetune.task import SplitData
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, DataReport, Row
+from finetune.tasks.base import SplitData
+from finetune.tasks.text.classification import ClassificationTask
+from finetune.tasks.text.examples import InputExample
+from finetune.tasks.text.glue import GLUE_TASKS, make_glue_task
+from finetune.tasks.text.regression import RegressionTask
+from finetune.tasks.text.scorers import classification_metrics, regression_metrics
 from tests.reference.result import CheckResult, Comparison, guarded
 
 TOLERANCE = 1e-5

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from finetune.config_defaults import QA_TASKS
-from finetune.data_report import DataReport
-from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
-from finetune.qa.examples import ExampleBuilder, QAExample
-from finetune.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer, Window
-from finetune.qa.readers import read_questions
-from finetune.qa.tasks import SQUAD_TASKS, SQUAD_V2
+from finetune.config.defaults import QA_TASKS
+from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, DataReport
+from finetune.tasks.qa.examples import ExampleBuilder, QAExample
+from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer, Window
+from finetune.tasks.qa.readers import read_questions
+from finetune.tasks.qa.task import SQUAD_TASKS, SQUAD_V2
 from tests.reference.qa_settings import answerable, make_config, make_tokenizer
 from tests.reference.result import CheckResult, Comparison, guarded
 

@@ -14,12 +14,11 @@ from electra_tf.config.encoder import default_embedding_size, encoder_config
 from electra_tf.interop.initialization import load_tf1_variables
 from electra_tf.interop.variable_names import encoder_variables
 from electra_tf.model.encoder import Encoder
-from finetune.config_defaults import QA_TASKS
-from finetune.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
-from finetune.model import TASK_SCOPE
-from finetune.qa.head import tf1_variables
-from finetune.qa.task import QATask
-from finetune.task import HeadOutput
+from finetune.config.defaults import QA_TASKS
+from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from finetune.model import TASK_SCOPE, HeadOutput
+from finetune.tasks.qa.head import tf1_variables
+from finetune.tasks.qa.task import QATask
 from tests.reference.compare_outputs import TOLERANCE
 from tests.reference.model_checks import GRADIENT_FLOOR, GRADIENT_TOLERANCE
 from tests.reference.qa_settings import make_config

@@ -11,18 +11,17 @@ import numpy as np
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from finetune.data_report import DataReport
-from finetune.qa.final_text import FinalText
-from finetune.qa.squad_metrics import (
+from finetune.data.features import DataReport
+from finetune.tasks.base import SplitData
+from finetune.tasks.qa.nbest import FinalText
+from finetune.tasks.qa.squad_metrics import (
     exact_match,
     f1,
     normalize_answer,
     squad_v1_metrics,
     squad_v2_metrics,
 )
-from finetune.qa.task import QATask
-from finetune.qa.tasks import SQUAD_V2
-from finetune.task import SplitData
+from finetune.tasks.qa.task import SQUAD_V2, QATask
 from tests.reference.compare_outputs import TOLERANCE
 from tests.reference.qa_settings import answerable, make_config, make_tokenizer
 from tests.reference.result import CheckResult, Comparison, guarded

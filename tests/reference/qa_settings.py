@@ -6,7 +6,7 @@ from typing import Any
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from finetune.config import FinetuningConfig
+from finetune.config.finetuning import FinetuningConfig
 
 
 def make_config(recorded: Mapping[str, Any]) -> FinetuningConfig:

@@ -9,12 +9,11 @@ import keras
 import numpy as np
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
-from finetune.data_report import DataReport
-from finetune.tagging.examples import ConllSource, TaggingExample
-from finetune.tagging.scorer import span_metrics, token_accuracy
-from finetune.tagging.spans import span_tags, tag_spans
-from finetune.tagging.task import TaggingTask
-from finetune.task import SplitData
+from finetune.data.features import DataReport
+from finetune.tasks.base import SplitData
+from finetune.tasks.tagging.examples import ConllSource, TaggingExample
+from finetune.tasks.tagging.spans import span_metrics, span_tags, tag_spans, token_accuracy
+from finetune.tasks.tagging.task import TaggingTask
 from tests.reference.classification_checks import (
     MAX_SEQ_LENGTH,
     TOLERANCE,

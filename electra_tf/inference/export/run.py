@@ -115,7 +115,7 @@ def load_servable(config: ExportConfig, say: Callable[[str], None] = print) -> S
         saved["precision"] = config.precision
     if "task_names" in saved:
         # Imported here: fine-tuning builds on this package.
-        from finetune.exported import load_finetuned
+        from finetune.export import load_finetuned
 
         return load_finetuned(config, saved, say)
     return _load_pretrained(config, saved, say)

@@ -11,8 +11,8 @@ from electra_tf.interop.formats import FORMATS
 from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
-from finetune.config import FinetuningConfig
-from finetune.pretrained import find_checkpoint
+from finetune.config.finetuning import FinetuningConfig
+from finetune.trainer import find_checkpoint
 from tests.conftest import tiny_settings
 from tests.electra_tf.interop.models import read, tiny_pretraining_checkpoint
 

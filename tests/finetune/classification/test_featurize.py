@@ -1,9 +1,8 @@
 import pytest
 
 from electra_tf.text.framing import truncated_lengths
-from finetune.classification.examples import InputExample
-from finetune.classification.featurize import TRUNCATED, text_rows
-from finetune.data_report import DataReport
+from finetune.data.features import DataReport
+from finetune.tasks.text.examples import TRUNCATED, InputExample, text_rows
 from tests.finetune.classification.tiny import CLS, SEP, A, B, C, D, make_tokenizer
 
 

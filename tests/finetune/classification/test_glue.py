@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.classification.glue import GLUE_TASKS, make_glue_task
-from finetune.classification.tsv import EMPTY_TEXT, MALFORMED
-from finetune.data_report import DataReport
-from finetune.task import PREDICT
+from finetune.data.features import DataReport
+from finetune.tasks.base import PREDICT
+from finetune.tasks.text.glue import GLUE_TASKS, make_glue_task
+from finetune.tasks.text.tsv import EMPTY_TEXT, MALFORMED
 from tests.finetune.classification.tiny import make_config, make_tokenizer, write
 
 PAIR_HEADER = "index\tsentence1\tsentence2\tlabel"

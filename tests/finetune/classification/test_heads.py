@@ -4,8 +4,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.model import randomness
-from finetune.classification.heads import ClassificationHead, MultilabelHead, RegressionHead
-from finetune.dense import Dense
+from finetune.model import Dense
+from finetune.tasks.text.classification import ClassificationHead
+from finetune.tasks.text.multilabel import MultilabelHead
+from finetune.tasks.text.regression import RegressionHead
 
 FLOAT32 = keras.DTypePolicy("float32")
 # (batch 2, seq 3, hidden 2); heads look at the first token alone.

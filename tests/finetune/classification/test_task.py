@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.classification.examples import InputExample
-from finetune.classification.labels import class_label, label_set, number_label
-from finetune.classification.submissions import glue_submission
-from finetune.classification.task import ClassificationTask, MultilabelTask, RegressionTask
-from finetune.data_report import DataReport
-from finetune.task import PREDICT, SplitData
+from finetune.data.features import DataReport
+from finetune.tasks.base import PREDICT, SplitData
+from finetune.tasks.text.classification import ClassificationTask
+from finetune.tasks.text.examples import InputExample, class_label, label_set, number_label
+from finetune.tasks.text.glue import glue_submission
+from finetune.tasks.text.multilabel import MultilabelTask
+from finetune.tasks.text.regression import RegressionTask
 from tests.finetune.classification.tiny import make_config, make_tokenizer
 
 LABELS = ("bad", "fair", "good")

@@ -4,7 +4,7 @@ import pathlib
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from finetune.config import FinetuningConfig
+from finetune.config.finetuning import FinetuningConfig
 from tests.conftest import SPECIAL_TOKENS
 
 WORDS = ("a", "b", "c", "d", "e", "f", "##x", "##y", *(f"filler{i}" for i in range(20)))

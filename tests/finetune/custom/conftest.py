@@ -7,9 +7,9 @@ import pytest
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from finetune.config import FinetuningConfig
-from finetune.custom.spec_parser import load_specs
-from finetune.custom.task import make_custom_task
+from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_spec_parser import load_specs
+from finetune.tasks.registry import make_custom_task
 
 WORDS = ("a", "b", "c", "d", "good", "bad", "who", "was", "here", "?", "me", "##s")
 

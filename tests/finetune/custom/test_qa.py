@@ -6,8 +6,8 @@ import types
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.data_report import DataReport
-from finetune.task import SplitData
+from finetune.data.features import DataReport
+from finetune.tasks.base import SplitData
 
 NO_EVAL = {"do_eval": False}
 COLUMNS = {"question": "q", "context": "c", "answers": "a"}

@@ -6,7 +6,7 @@ import types
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.custom.spec_parser import load_specs, spec_from_flags
+from finetune.config.task_spec_parser import load_specs, spec_from_flags
 
 ROUTER = {"name": "router", "kind": "classification", "files": {"train": "tickets.csv"}}
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.custom.spec import known_metrics
-from finetune.data_report import DataReport
-from finetune.tagging.task import METRICS
+from finetune.config.task_spec import known_metrics
+from finetune.data.features import DataReport
+from finetune.tasks.tagging.task import METRICS
 
 SPANS = "who O\nwas O\nhere B-LOC\n\na B-PER\nb I-PER\n"
 

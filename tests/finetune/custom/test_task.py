@@ -10,13 +10,12 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.util.errors import UserError
-from finetune.config import FinetuningConfig
-from finetune.custom.spec import known_metrics
-from finetune.custom.spec_parser import load_specs
-from finetune.custom.task import make_custom_task
-from finetune.data_report import DataReport
-from finetune.features import row_length
-from finetune.task import SplitData
+from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_spec import known_metrics
+from finetune.config.task_spec_parser import load_specs
+from finetune.data.features import DataReport, row_length
+from finetune.tasks.base import SplitData
+from finetune.tasks.registry import make_custom_task
 
 ROOT = pathlib.Path(__file__).parents[3]
 ENCODER = EncoderConfig(

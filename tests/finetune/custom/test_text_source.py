@@ -5,10 +5,10 @@ import json
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.config import FinetuningConfig
-from finetune.custom.spec_parser import load_specs
-from finetune.custom.text_source import TextSource
-from finetune.data_report import DataReport
+from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_spec_parser import load_specs
+from finetune.data.features import DataReport
+from finetune.tasks.text.custom import TextSource
 
 
 @pytest.fixture

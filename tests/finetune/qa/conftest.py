@@ -8,7 +8,7 @@ import pytest
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from finetune.config import FinetuningConfig
+from finetune.config.finetuning import FinetuningConfig
 from tests.conftest import SPECIAL_TOKENS
 
 WORDS = (

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.data_report import DataReport
-from finetune.qa.examples import (
+from finetune.data.features import DataReport
+from finetune.tasks.qa.examples import (
     NO_ANSWER,
     NOT_FOUND,
     REPEATED_ID,
@@ -15,7 +15,7 @@ from finetune.qa.examples import (
     ExampleBuilder,
     GivenAnswer,
 )
-from finetune.qa.readers import read_questions
+from finetune.tasks.qa.readers import read_questions
 from tests.finetune.qa.conftest import ask
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.data_report import DataReport
-from finetune.qa.examples import Context, ExampleBuilder, GivenAnswer
-from finetune.qa.featurize import QAFeaturizer
+from finetune.data.features import DataReport
+from finetune.tasks.qa.examples import Context, ExampleBuilder, GivenAnswer
+from finetune.tasks.qa.featurize import QAFeaturizer
 
 
 def make_examples(*questions, v2=True):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.model.kernels import without_fusion
-from finetune.qa.head import QAHead, tf1_variables
+from finetune.tasks.qa.head import QAHead, tf1_variables
 
 HIDDEN, LENGTH, BEAM = 6, 9, 3
 CONFIGURATIONS = [

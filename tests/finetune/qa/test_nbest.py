@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from finetune.data_report import DataReport
-from finetune.qa.examples import Context, QAExample
-from finetune.qa.featurize import QAFeaturizer
-from finetune.qa.final_text import FinalText, join_pieces
-from finetune.qa.nbest import NBestDecoder
+from finetune.data.features import DataReport
+from finetune.tasks.qa.examples import Context, QAExample
+from finetune.tasks.qa.featurize import QAFeaturizer
+from finetune.tasks.qa.nbest import FinalText, NBestDecoder, join_pieces
 
 CONTEXT = "The (old) bridge was built by Anna Berg."
 # Pieces: [CLS] who ? [SEP] the ( old ) bridge was built by anna berg . [SEP]

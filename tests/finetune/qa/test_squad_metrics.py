@@ -2,7 +2,7 @@
 
 import pytest
 
-from finetune.qa.squad_metrics import (
+from finetune.tasks.qa.squad_metrics import (
     exact_match,
     f1,
     normalize_answer,

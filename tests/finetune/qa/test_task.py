@@ -9,10 +9,9 @@ import pytest
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.util.errors import UserError
-from finetune.data_report import DataReport
-from finetune.qa.task import QATask, write_squad_outputs
-from finetune.qa.tasks import make_qa_task
-from finetune.task import SplitData
+from finetune.data.features import DataReport
+from finetune.tasks.base import SplitData
+from finetune.tasks.qa.task import QATask, make_qa_task, write_squad_outputs
 from tests.finetune.qa.conftest import ask
 
 FIRST = "The old bridge was built by Anna Berg."

@@ -1,8 +1,8 @@
 import pytest
 
-from finetune.data_report import DataReport
-from finetune.tagging.examples import TaggingExample
-from finetune.tagging.featurize import CUT_WORDS, NO_PIECES, tagging_rows
+from finetune.data.features import DataReport
+from finetune.tasks.tagging.examples import TaggingExample
+from finetune.tasks.tagging.featurize import CUT_WORDS, NO_PIECES, tagging_rows
 from tests.finetune.classification.tiny import CLS, SEP, UNK, A, B, C, D, X, Y, make_tokenizer
 
 

@@ -3,7 +3,7 @@ import random
 import pytest
 from seqeval.metrics.sequence_labeling import get_entities
 
-from finetune.tagging.spans import Span, bioes_labels, is_tag, span_tags, tag_spans
+from finetune.tasks.tagging.spans import Span, bioes_labels, is_tag, span_tags, tag_spans
 
 SPANS = [Span(0, 0, "X"), Span(1, 3, "X"), Span(5, 6, "Y")]
 TAGS = {

@@ -5,12 +5,11 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.util.errors import UserError
-from finetune.data_report import DataReport
-from finetune.tagging.examples import ConllSource, TaggingExample, collect_labels
-from finetune.tagging.featurize import CUT_WORDS
-from finetune.tagging.task import TaggingTask
-from finetune.tagging.tasks import make_tagging_task
-from finetune.task import PREDICT, SplitData
+from finetune.data.features import DataReport
+from finetune.tasks.base import PREDICT, SplitData
+from finetune.tasks.tagging.examples import ConllSource, TaggingExample, collect_labels
+from finetune.tasks.tagging.featurize import CUT_WORDS
+from finetune.tasks.tagging.task import TaggingTask, make_tagging_task
 from tests.finetune.classification.tiny import make_config, make_tokenizer, write
 
 TRAIN = ["a NN B-X", "b VB I-X", "c NN O", "", "-DOCSTART- -X- O", "", "d NN B-Y"]

@@ -1,0 +1,90 @@
+"""Which values of fine-tuning's hyperparameters cannot be."""
+
+from typing import TYPE_CHECKING
+
+from electra_tf.config.distribution import TPU, check_accumulation
+from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from finetune.config.finetuning import FinetuningConfig
+
+
+def check_finetuning(config: "FinetuningConfig") -> None:
+    """Raises UserError for values that cannot be, naming the flag."""
+    if not config.task_names:
+        raise UserError("--task_names is empty: name at least one task")
+    repeated = sorted({t for t in config.task_names if config.task_names.count(t) > 1})
+    if repeated:
+        raise UserError(f"--task_names names {', '.join(repeated)} more than once")
+    for name in (
+        "num_trials",
+        "num_train_epochs",
+        "clip_norm",
+        "save_checkpoints_steps",
+        "iterations_per_loop",
+        "max_seq_length",
+        "train_batch_size",
+        "gradient_accumulation_steps",
+        "eval_batch_size",
+        "predict_batch_size",
+        "max_query_length",
+        "doc_stride",
+        "n_best_size",
+        "max_answer_length",
+        "beam_size",
+    ):
+        if not getattr(config, name) > 0:
+            raise UserError(f"--{name} must be positive, not {getattr(config, name)}")
+    for name in ("log_steps", "eval_steps", "early_stopping_patience"):
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name} must be positive, not {value}")
+    for name in ("learning_rate", "weight_decay_rate", "seed", "n_writes_test"):
+        if not getattr(config, name) >= 0:
+            raise UserError(f"--{name} must not be negative, it is {getattr(config, name)}")
+    for name in ("warmup_proportion", "layerwise_lr_decay"):
+        if not 0 <= getattr(config, name) <= 1:
+            raise UserError(f"--{name} must lie in [0, 1], not {getattr(config, name)}")
+    for name, choices in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
+        if getattr(config, name) not in choices:
+            raise UserError(
+                f"--{name} must be one of {', '.join(choices)}, not {getattr(config, name)!r}"
+            )
+    check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
+    config.check_distribution()
+    if config.strategy == TPU and config.bucket_by_length:
+        raise UserError("--strategy=tpu compiles for one length: leave out --bucket_by_length")
+    if config.num_folds is not None and config.num_folds < 2:
+        raise UserError(f"--num_folds must be at least 2, not {config.num_folds}")
+    if config.num_folds is not None and len(config.task_names) > 1:
+        raise UserError("--num_folds takes a single task in --task_names")
+    if config.do_predict and not config.predict_file:
+        raise UserError("--do_predict needs --predict_file")
+    if config.predict_output and not config.predict_output.endswith((".jsonl", ".tsv")):
+        raise UserError(
+            f"--predict_output must end in .jsonl or .tsv, not {config.predict_output}"
+        )
+    if config.do_predict and len(config.task_names) > 1:
+        raise UserError("--do_predict takes a single task in --task_names")
+    if config.num_folds is not None and (config.do_predict or config.write_test_outputs):
+        raise UserError(
+            "--num_folds leaves no single model to predict with: leave out "
+            "--do_predict and --write_test_outputs"
+        )
+    if config.max_seq_length < 8:
+        raise UserError(f"--max_seq_length must be at least 8, not {config.max_seq_length}")
+    if not (
+        config.do_train or config.do_eval or config.do_predict or config.write_test_outputs
+    ):
+        raise UserError(
+            "Nothing to do: --do_train, --do_eval, --do_predict and "
+            "--write_test_outputs are all false"
+        )
+
+    positions = config.encoder.max_position_embeddings
+    if config.max_seq_length > positions:
+        raise UserError(
+            f"--max_seq_length={config.max_seq_length} exceeds the model's {positions} "
+            "position embeddings"
+        )

@@ -1,0 +1,129 @@
+"""Fine-tuning's hyperparameters where nothing is given: by task, size and checkpoint."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.config.encoder import EncoderConfig, encoder_settings
+from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
+
+RANDOM_INIT = "random"
+# The authors' defaults by size (their configure_finetuning.py).
+LARGE_DEFAULTS = {"learning_rate": 5e-5, "layerwise_lr_decay": 0.9}
+QA_TASKS = ("squad", "squadv1", "newsqa", "naturalqs", "triviaqa", "searchqa")
+# Lengths that batches are padded to, each about 1.5 times or less the one before.
+LENGTH_BUCKETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+
+def own_kinds(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
+    """Returns the kinds of the user's own tasks, by name."""
+    # Imported here: a specification's errors name tasks, which are configured by this.
+    from finetune.config.task_spec_parser import load_specs
+
+    specs = load_specs(given["task_spec"]) if given.get("task_spec") else []
+    kinds = {spec.name: spec.kind for spec in specs}
+    if given.get("own_task_kind") and len(tasks) == 1:
+        kinds[tasks[0]] = given["own_task_kind"]
+    return kinds
+
+
+def task_defaults(tasks: Sequence[str], own_kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the authors' defaults for a single task; own tasks have those of their kind."""
+    if len(tasks) != 1:
+        return {}
+    (task,) = tasks
+    if task in ("rte", "sts"):
+        return {"num_train_epochs": 10.0}
+    if task in QA_TASKS or own_kinds.get(task) == "qa":
+        return {"num_train_epochs": 2.0, "max_seq_length": 512}
+    if task == "chunk":
+        return {"max_seq_length": 256}
+    return {}
+
+
+def debug_defaults() -> dict[str, Any]:
+    return {
+        "use_tfrecords_if_existing": False,
+        "num_trials": 1,
+        "iterations_per_loop": 1,
+        "log_steps": 1,
+        "train_batch_size": 32,
+        "num_train_epochs": 3.0,
+        "log_examples": True,
+        "init_checkpoint": RANDOM_INIT,
+        "overwrite": True,
+    }
+
+
+def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what describes the model: as given, else as the checkpoint's run had it.
+
+    With `init_checkpoint` "random" the run of --model_name is looked at all the same, so
+    that it can be compared with the same model from random weights.
+    """
+    checkpoint = merged["init_checkpoint"]
+    model = os.path.join(merged["data_dir"], "models", merged["model_name"])
+    if checkpoint != RANDOM_INIT:
+        checkpoint = resolve_checkpoint(checkpoint, merged["data_dir"])
+    saved = saved_hyperparameters(
+        model if checkpoint == RANDOM_INIT else checkpoint,
+        needs_vocabulary="vocab_file" not in given,
+    )
+    shape = encoder_settings(given, saved)
+    vocab_file = (
+        given.get("vocab_file")
+        or saved.get("vocab_file")
+        or _first_file(
+            os.path.join(model, "vocab.txt"), os.path.join(merged["data_dir"], "vocab.txt")
+        )
+    )
+    settings = {
+        **shape,
+        "init_checkpoint": checkpoint,
+        "vocab_file": vocab_file,
+        "vocab_size": given.get("vocab_size")
+        or saved.get("vocab_size")
+        or _count_lines(vocab_file)
+        or EncoderConfig.vocab_size,
+    }
+    for name in ("do_lower_case", "strip_accents"):
+        settings[name] = given.get(name, saved.get(name, True))
+    positions = shape["model_hparam_overrides"].get(
+        "max_position_embeddings", EncoderConfig.max_position_embeddings
+    )
+    settings["max_seq_length"] = given.get("max_seq_length") or min(
+        merged.get("max_seq_length", 128), positions
+    )
+    return settings
+
+
+def _first_file(*paths: str) -> str:
+    """Returns the first path that exists, or else the last."""
+    return next((path for path in paths if os.path.exists(path)), paths[-1])
+
+
+def _count_lines(path: str) -> int:
+    try:
+        with open(path, "rb") as file:
+            return sum(1 for _ in file)
+    except OSError:
+        return 0
+
+
+def paths(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
+    label = ",".join(tasks)
+    data_dir = given["data_dir"]
+    model = os.path.join(data_dir, "models", given["model_name"])
+    results = given.get("results_dir") or os.path.join(model, "results")
+    suffix = "-debug" if given.get("debug") else ""
+    return {
+        "raw_data_dir": os.path.join(data_dir, "finetuning_data"),
+        "init_checkpoint": model,
+        "model_dir": os.path.join(model, "finetuning_models", f"{label}_model{suffix}"),
+        "results_dir": results,
+        "results_txt": os.path.join(results, f"{label}_results.txt"),
+        "results_pkl": os.path.join(results, f"{label}_results.pkl"),
+        "preprocessed_data_dir": os.path.join(
+            model, "finetuning_tfrecords", f"{label}_tfrecords{suffix}"
+        ),
+    }

@@ -1,0 +1,292 @@
+"""Descriptions of users' own tasks, from JSON and from flags."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from electra_tf.util.errors import UserError, nearest_name_hint
+from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_spec import (
+    FORMATS,
+    KINDS,
+    LEVELS,
+    TEXT_KINDS,
+    TaskSpec,
+    known_metrics,
+)
+
+OWN_TASK_PREFIX = "own_task_"
+_RESERVED_SPLIT = "predict"
+
+# What a column can be to a task; "text" is another word for "text_a".
+_REQUIRED_COLUMNS = {
+    **dict.fromkeys(TEXT_KINDS, ("text_a", "label")),
+    "tagging": ("words", "tags"),
+    "qa": ("question", "context", "answers"),
+}
+_OPTIONAL_COLUMNS = {
+    **dict.fromkeys(TEXT_KINDS, ("text_b", "id")),
+    "tagging": ("id",),
+    "qa": ("answer_start", "id"),
+}
+_KINDS_OF_KEY = {
+    "labels": ("classification", "multilabel", "tagging"),
+    "label_separator": ("multilabel",),
+    "min_label": ("regression",),
+    "max_label": ("regression",),
+    "level": ("tagging",),
+    "unanswerable": ("qa",),
+}
+
+
+def load_specs(task_spec: str) -> list[TaskSpec]:
+    """Reads specifications from a JSON file, or from inline JSON.
+
+    Args:
+        task_spec: path, or the JSON itself: one object, or a list of them.
+
+    Raises:
+        UserError: for a missing file, invalid JSON, unknown or missing keys, values that
+            cannot be, or two tasks of one name.
+    """
+    text, spec_file, source = task_spec, None, "--task_spec"
+    if not task_spec.lstrip().startswith(("{", "[")):
+        source = f"--task_spec={task_spec}"
+        spec_file = task_spec
+        try:
+            with open(task_spec, encoding="utf-8-sig") as file:
+                text = file.read()
+        except OSError as error:
+            raise UserError(f"{source}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"{source} is not UTF-8") from error
+    try:
+        given = json.loads(text, object_pairs_hook=_object_without_repeated_keys)
+    except ValueError as error:
+        raise UserError(f"{source} is not valid JSON: {error}") from error
+    objects = given if isinstance(given, list) else [given]
+    if not objects or not all(isinstance(o, dict) for o in objects):
+        raise UserError(f"{source} must be a JSON object that describes a task, or a list")
+    specs = [parse_spec(o, spec_file=spec_file, source=source) for o in objects]
+    names = [spec.name for spec in specs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{source} describes task {name!r} more than once")
+    return specs
+
+
+def spec_from_flags(config: FinetuningConfig, name: str) -> TaskSpec | None:
+    """Returns the task that the `--own_task_...` flags describe, or None if none is given.
+
+    `--own_task_files` and `--own_task_columns` are written `key=value,key=value`; a column
+    that is a whole number is an index.
+
+    Args:
+        config: hyperparameters.
+        name: of the task.
+
+    Raises:
+        UserError: as `load_specs`, naming the flag.
+    """
+    given = {
+        key: getattr(config, f"{OWN_TASK_PREFIX}{key}", None)
+        for key in _KEYS
+        if key not in ("name", "dev_seed")
+    }
+    given = {key: value for key, value in given.items() if value is not None}
+    if not given:
+        return None
+    for key in ("kind", "files"):
+        if key not in given:
+            named = ", ".join(f"--{OWN_TASK_PREFIX}{k}" for k in given)
+            raise UserError(f"{named} needs --{OWN_TASK_PREFIX}{key} too")
+    for key, example in (("files", "train=a.tsv,dev=b.tsv"), ("columns", "text=1,label=0")):
+        if key in given:
+            given[key] = _parse_pairs(given[key], f"--{OWN_TASK_PREFIX}{key}", example)
+    if "columns" in given:
+        given["columns"] = {
+            role: int(column) if re.fullmatch(r"-?\d+", column) else column
+            for role, column in given["columns"].items()
+        }
+    if isinstance(given.get("labels"), str):
+        given["labels"] = [label.strip() for label in given["labels"].split(",")]
+    return parse_spec({"name": name, **given}, source=f"--{OWN_TASK_PREFIX}*")
+
+
+def parse_spec(
+    given: Mapping[str, Any], *, source: str, spec_file: str | None = None
+) -> TaskSpec:
+    """Checks the JSON object of one task.
+
+    Args:
+        given: the object.
+        source: how errors call it.
+        spec_file: what it was read from, or None.
+
+    Raises:
+        UserError: for unknown or missing keys, or values that cannot be.
+    """
+    named = given.get("name")
+    where = f"{source}: task {named!r}" if isinstance(named, str) else f"{source}: task"
+    for key in given:
+        if key not in _KEYS:
+            raise UserError(
+                f"{where} has the unknown key {key!r}.{nearest_name_hint(key, _KEYS)} "
+                f"Known keys: {', '.join(_KEYS)}"
+            )
+    values = {key: value for key, value in given.items() if value is not None}
+    for key in ("name", "kind", "files"):
+        if key not in values:
+            raise UserError(f'{where} lacks the key "{key}"')
+    for key, value in values.items():
+        if not _KEYS[key].is_valid(value):
+            raise UserError(f'{where}: "{key}" must be {_KEYS[key].expected}, not {value!r}')
+    kind = values["kind"]
+    for key, kinds in _KINDS_OF_KEY.items():
+        if key in values and kind not in kinds:
+            raise UserError(
+                f'{where}: "{key}" is for {" and ".join(kinds)}, and this task is {kind}'
+            )
+    _choice(where, "format", values.get("format"), FORMATS[kind], kind)
+    metrics = known_metrics(kind, values.get("level", "span"))
+    _choice(where, "metric", values.get("metric"), metrics, kind)
+    if "train" not in values["files"]:
+        raise UserError(f'{where}: "files" lacks the split "train"')
+    if _RESERVED_SPLIT in values["files"]:
+        raise UserError(
+            f'{where}: "files" must not name the split "{_RESERVED_SPLIT}", which is '
+            "--predict_file"
+        )
+    if values.get("dev_fraction") is not None and "dev" in values["files"]:
+        raise UserError(
+            f'{where} names a dev file and gives "dev_fraction": leave one of them out'
+        )
+    columns = _parse_columns(where, kind, values.get("columns", {}))
+    by_index = bool(columns) and all(isinstance(c, int) for c in columns.values())
+    if values.get("header") is False and kind in TEXT_KINDS and not by_index:
+        raise UserError(f'{where}: without a header "columns" must be indices (0, 1, ...)')
+    values["columns"] = columns
+    values.setdefault("metric", metrics[0])
+    if "labels" in values:
+        values["labels"] = _parse_labels(where, values["labels"])
+    low, high = values.get("min_label"), values.get("max_label")
+    if low is not None and high is not None and not low < high:
+        raise UserError(f'{where}: "min_label" ({low}) must be below "max_label" ({high})')
+    return TaskSpec(**values, spec_file=spec_file, source=source)
+
+
+class _Key(NamedTuple):
+    """`expected` says in words what `is_valid` checks."""
+
+    expected: str
+    is_valid: Any
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_name(value: Any) -> bool:
+    return (
+        isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", value) is not None
+    )
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+_KEYS = {
+    "name": _Key("letters, digits, - and _", _is_name),
+    "kind": _Key(f"one of {', '.join(KINDS)}", lambda v: v in KINDS),
+    "files": _Key(
+        "an object of paths by split",
+        lambda v: (
+            isinstance(v, dict)
+            and all(_is_name(split) and isinstance(path, str) for split, path in v.items())
+        ),
+    ),
+    "format": _Key("a string", lambda v: isinstance(v, str)),
+    "header": _Key("true or false", lambda v: isinstance(v, bool)),
+    "columns": _Key(
+        "an object of column names or indices",
+        lambda v: isinstance(v, dict) and all(map(_is_column, v.values())),
+    ),
+    "labels": _Key(
+        "a list of at least two labels",
+        lambda v: isinstance(v, list) and len(v) > 1 and all(map(_is_column, v)),
+    ),
+    "label_separator": _Key("a string", lambda v: isinstance(v, str) and v != ""),
+    "min_label": _Key("a number", _is_number),
+    "max_label": _Key("a number", _is_number),
+    "metric": _Key("a string", lambda v: isinstance(v, str)),
+    "dev_fraction": _Key("at least 0 and below 1", lambda v: _is_number(v) and 0 <= v < 1),
+    "dev_seed": _Key("a whole number", lambda v: type(v) is int and v >= 0),
+    "level": _Key(f"one of {', '.join(LEVELS)}", lambda v: v in LEVELS),
+    "unanswerable": _Key("true or false", lambda v: isinstance(v, bool)),
+}
+
+
+def _choice(where: str, key: str, value: str | None, known: Iterable[str], kind: str) -> None:
+    if value is not None and value not in known:
+        raise UserError(
+            f'{where}: "{key}" of a {kind} task must be one of {", ".join(known)}, not '
+            f"{value!r}"
+        )
+
+
+def _parse_columns(
+    where: str, kind: str, given: Mapping[str, str | int]
+) -> dict[str, str | int]:
+    """Returns the columns by role, with "text" as "text_a"."""
+    known = (*_REQUIRED_COLUMNS[kind], *_OPTIONAL_COLUMNS[kind])
+    spoken = ("text", *known) if kind in TEXT_KINDS else known
+    columns: dict[str, str | int] = {}
+    for role, column in given.items():
+        if role not in spoken:
+            raise UserError(
+                f'{where}: "columns" has the unknown role {role!r}.'
+                f"{nearest_name_hint(role, spoken)} Those of a {kind} task are "
+                f"{', '.join(spoken)}"
+            )
+        role = "text_a" if role == "text" else role
+        if role in columns:
+            raise UserError(f'{where}: "columns" gives both "text" and "text_a"')
+        columns[role] = column
+    missing = [role for role in _REQUIRED_COLUMNS[kind] if role not in columns]
+    if columns and missing:
+        raise UserError(
+            f'{where}: "columns" lacks {", ".join(missing)}; a {kind} task reads '
+            f"{', '.join(_REQUIRED_COLUMNS[kind])}"
+        )
+    return columns
+
+
+def _parse_labels(where: str, given: Iterable[str | int]) -> tuple[str, ...]:
+    labels = tuple(str(label) for label in given)
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UserError(f'{where}: "labels" lists {label!r} more than once')
+    return labels
+
+
+def _parse_pairs(text: str, flag: str, example: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        key, value = key.strip(), value.strip()
+        if not (key and equals and value):
+            raise UserError(f"{flag} must look like {example}, not {text!r}")
+        if key in pairs:
+            raise UserError(f"{flag} gives {key!r} twice")
+        pairs[key] = value
+    return pairs
+
+
+def _object_without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ValueError(f"the key {key!r} is there twice")
+    return dict(pairs)

@@ -1,0 +1,193 @@
+"""Batches of features, each padded to the shortest of a few lengths that holds it.
+
+Training shuffles the examples of every epoch, sorts them by length within windows of
+`WINDOW_BATCHES` batches, and shuffles the batches of a window. Batch size and the set of
+lengths are fixed, so that kernels are compiled once for each length. Everything follows
+from the seed, and any step can be started at.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.training.distribution.shards import UNSHARDED, DataShard
+from finetune.data.features import (
+    INPUT_MASK,
+    SHARED_SPECS,
+    TASK_ID,
+    FeatureSpec,
+    Row,
+    row_length,
+)
+
+# Longer windows sort better and mix less. At 32 examples a batch, 50 batches leave
+# neighbours of nearly the same length while an epoch still has many windows.
+WINDOW_BATCHES = 50
+_DTYPES = {"int32": np.int32, "float32": np.float32}
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchPlan:
+    """Which rows make up each batch, and how long the batch is.
+
+    Attributes:
+        rows: int32 [batches, batch_size], indices into the table.
+        lengths: int32 [batches], the length each is padded to.
+        counts: int32 [batches], rows that count; those after them fill the batch up.
+    """
+
+    rows: np.ndarray
+    lengths: np.ndarray
+    counts: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class FeatureTable:
+    """The features of all rows by column, ready to be gathered into batches.
+
+    Args:
+        rows: the rows of each task, in the order of the tasks' ids.
+        specs: the features of each task beyond the shared ones.
+    """
+
+    def __init__(
+        self, rows: Sequence[Sequence[Row]], specs: Sequence[Sequence[FeatureSpec]]
+    ) -> None:
+        all_rows = [
+            {**row, TASK_ID: task_id} for task_id, part in enumerate(rows) for row in part
+        ]
+        self.specs = {spec.name: spec for part in (SHARED_SPECS, *specs) for spec in part}
+        self.row_lengths = np.array([row_length(row) for row in all_rows], np.int32)
+        self._columns = {name: _column(all_rows, spec) for name, spec in self.specs.items()}
+
+    def __len__(self) -> int:
+        return len(self.row_lengths)
+
+    def gather(self, rows: tf.Tensor, length: tf.Tensor | int) -> dict[str, tf.Tensor]:
+        """Returns the features of `rows` (int32 [batch]), padded to `length` (scalar)."""
+        static_length = length if isinstance(length, int) else None
+        batch = {}
+        for name, spec in self.specs.items():
+            values = tf.gather(self._columns[name], rows)
+            if spec.per_token:
+                values = values.to_tensor(shape=tf.stack([tf.shape(rows)[0], length]))
+                values = tf.ensure_shape(values, [rows.shape[0], static_length])
+            batch[name] = values
+        lengths = tf.gather(tf.constant(self.row_lengths), rows)
+        batch[INPUT_MASK] = tf.sequence_mask(lengths, length, tf.int32)
+        batch[INPUT_MASK] = tf.ensure_shape(batch[INPUT_MASK], [rows.shape[0], static_length])
+        return batch
+
+
+def _column(rows: Sequence[Row], spec: FeatureSpec) -> tf.Tensor | tf.RaggedTensor:
+    dtype = _DTYPES[spec.dtype]
+    if spec.per_token:
+        vectors = [np.asarray(row.get(spec.name, ()), dtype) for row in rows]
+        values = np.concatenate([np.zeros(0, dtype), *vectors])
+        return tf.RaggedTensor.from_row_lengths(values, [len(v) for v in vectors])
+    missing = np.zeros(spec.size or (), dtype)
+    values = [np.asarray(row.get(spec.name, missing), dtype) for row in rows]
+    return tf.constant(np.stack(values) if values else np.zeros((0, *missing.shape), dtype))
+
+
+def plan_training_batches(
+    row_lengths: np.ndarray,
+    *,
+    batch_size: int,
+    num_steps: int,
+    buckets: Sequence[int],
+    seed: int,
+) -> BatchPlan:
+    """Returns the batches of a whole training run; each epoch holds every row once.
+
+    Args:
+        row_lengths: int [rows], tokens of each row.
+        batch_size: rows of a batch.
+        num_steps: batches.
+        buckets: rising lengths; a single one pads everything to it.
+        seed: of the order.
+    """
+    rows = _epochs(len(row_lengths), batch_size * num_steps, seed)
+    generator = np.random.default_rng([seed, 1])
+    window = batch_size * WINDOW_BATCHES
+    batches = []
+    for start in range(0, len(rows), window):
+        part = rows[start : start + window]
+        if len(buckets) > 1:
+            part = part[np.argsort(row_lengths[part], kind="stable")]
+            parts = part.reshape(-1, batch_size)
+            part = parts[generator.permutation(len(parts))]
+        batches.append(part.reshape(-1, batch_size))
+    rows = np.concatenate(batches)
+    counts = np.full(len(rows), batch_size, np.int32)
+    return BatchPlan(rows, _batch_lengths(row_lengths, rows, buckets), counts)
+
+
+def plan_evaluation(
+    row_lengths: np.ndarray, *, batch_size: int, buckets: Sequence[int]
+) -> BatchPlan:
+    """Returns batches that hold every row once, by length; the last is filled up."""
+    order = np.arange(len(row_lengths), dtype=np.int32)
+    if len(buckets) > 1:
+        order = np.argsort(row_lengths, kind="stable").astype(np.int32)
+    filled = -len(order) % batch_size
+    rows = np.concatenate([order, np.repeat(order[-1:], filled)]).reshape(-1, batch_size)
+    counts = np.full(len(rows), batch_size, np.int32)
+    counts[-1] -= filled
+    return BatchPlan(rows, _batch_lengths(row_lengths, rows, buckets), counts)
+
+
+def make_dataset(
+    table: FeatureTable, plan: BatchPlan, start_step: int = 0, shard: DataShard = UNSHARDED
+) -> tf.data.Dataset:
+    """Returns the batches of a plan from `start_step` on.
+
+    Args:
+        table: the features of all rows.
+        plan: batches over all replicas.
+        start_step: batches to pass over.
+        shard: the part of a worker; its replicas take the batches in turn.
+
+    Returns:
+        A dataset of features, each [rows of a replica, ...].
+    """
+    rows = shard.split(plan.rows[start_step:])
+    lengths = np.repeat(plan.lengths[start_step:], shard.replicas)
+    # A single length becomes a part of the shapes, which TPUs need.
+    common = int(lengths[0]) if len(set(lengths.tolist())) == 1 else None
+    dataset = tf.data.Dataset.from_tensor_slices((rows, lengths)).map(
+        lambda rows, length: table.gather(rows, common or length),
+        num_parallel_calls=2,
+        deterministic=True,
+    )
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def padding_share(plan: BatchPlan, row_lengths: np.ndarray) -> float:
+    """Returns the share of a plan's tokens that is padding."""
+    total = plan.rows.shape[1] * int(plan.lengths.sum(dtype=np.int64))
+    return 1 - int(row_lengths[plan.rows].sum(dtype=np.int64)) / total
+
+
+def _epochs(num_rows: int, num_examples: int, seed: int) -> np.ndarray:
+    epochs = -(-num_examples // num_rows)
+    orders = [
+        np.random.default_rng([seed, 0, epoch]).permutation(num_rows).astype(np.int32)
+        for epoch in range(epochs)
+    ]
+    return np.concatenate(orders)[:num_examples]
+
+
+def _batch_lengths(
+    row_lengths: np.ndarray, rows: np.ndarray, buckets: Sequence[int]
+) -> np.ndarray:
+    longest = row_lengths[rows].max(axis=1)
+    edges = np.asarray(buckets, np.int32)
+    index = np.searchsorted(edges, longest)
+    if index.max(initial=0) >= len(edges):
+        raise ValueError(f"A row of {longest.max()} tokens exceeds the buckets {buckets}")
+    return edges[index]

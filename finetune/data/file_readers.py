@@ -1,0 +1,262 @@
+"""Files of examples: tsv, csv, jsonl and conll, plain or `.gz`, to records.
+
+Every error names the file and the line, counted from 1 as editors do. A record of several
+lines (a quoted csv cell, a conll sentence) goes by its first line.
+"""
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from electra_tf.util.errors import UserError, nearest_name_hint
+from finetune.data.raw_examples import RawExample, brief
+
+DOCUMENT_START = "-DOCSTART-"
+_MAX_CELL_CHARACTERS = 10_000_000
+_BYTE_ORDER_MARKS_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def read_records(
+    path: str,
+    *,
+    file_format: str,
+    columns: Mapping[str, str | int],
+    optional: Sequence[str] = (),
+    header: bool = True,
+) -> list[RawExample]:
+    """Reads all records of a file.
+
+    Args:
+        path: of the file; one that ends in `.gz` is unpacked.
+        file_format: "tsv" (cells are split at tabs alone, quotes mean nothing, as in the
+            authors' code), "csv" (quoting, line breaks within quotes), "jsonl" (an object
+            a line) or "conll" (a word a line, a blank line between sentences).
+        columns: name, or index, of the column of each role. For jsonl it is a key.
+        optional: roles that are left out of the records where the file lacks the column.
+        header: whether the first line of a tsv or csv file names the columns.
+
+    Raises:
+        UserError: for a file that is missing, empty or not UTF-8, lacks a column, has
+            lines of different numbers of columns, or holds invalid JSON or quoting.
+    """
+    text = read_text(path)
+    if file_format == "jsonl":
+        records = list(_read_jsonl(path, text, columns, optional))
+    elif file_format == "conll":
+        records = list(_read_conll(path, text, columns, optional))
+    else:
+        rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(text)
+        records = list(_read_table(path, rows, columns, optional, header))
+    if not records:
+        raise UserError(f"{path} holds no examples{', only a header' if header else ''}")
+    return records
+
+
+def read_text(path: str) -> str:
+    """Returns the text of a UTF-8 file, without byte order mark; `.gz` is unpacked.
+
+    Raises:
+        UserError: for a file that is missing, empty, not UTF-8 or a broken `.gz`.
+    """
+    if not os.path.isfile(path):
+        raise UserError(f"There is no file {path}")
+    try:
+        with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
+            content = file.read()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path} is not a whole .gz file: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    if content.startswith(_BYTE_ORDER_MARKS_16):
+        raise UserError(f"{path} is UTF-16; save it as UTF-8")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # `error.object` is what remains behind a byte order mark.
+        line = error.object[: error.start].count(b"\n") + 1
+        byte = error.object[error.start]
+        raise UserError(
+            f"{path}: line {line} is not UTF-8 (byte 0x{byte:02x}); save the file as UTF-8"
+        ) from error
+    if not text.strip():
+        raise UserError(f"{path} is empty")
+    return text
+
+
+def _tsv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(_lines(text), start=1):
+        yield number, line.split("\t") if line else []
+
+
+def _csv_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    limit = csv.field_size_limit(_MAX_CELL_CHARACTERS)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        for row in reader:
+            yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(
+            f"{path}: the record at line {line} is not valid csv ({error}); is a quote "
+            'missing? A quote within quotes is written ""'
+        ) from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _read_table(
+    path: str,
+    rows: Iterator[tuple[int, list[str]]],
+    columns: Mapping[str, str | int],
+    optional: Sequence[str],
+    header: bool,
+) -> Iterator[RawExample]:
+    indices: dict[str, int] | None = None
+    names: list[str] | None = None
+    width, blank_line = 0, 0
+    for line, cells in rows:
+        if not cells:
+            blank_line = blank_line or line
+            continue
+        if blank_line:
+            # Blank lines are fine at the end alone: elsewhere a record has gone.
+            raise UserError(f"{path}: line {blank_line} is blank")
+        if indices is None:
+            width = len(cells)
+            names = [cell.strip() for cell in cells] if header else None
+            indices = _column_indices(path, columns, optional, names, width)
+            if header:
+                continue
+        if len(cells) != width:
+            counted = "the header" if header else "the first line"
+            raise UserError(
+                f"{path}: line {line} has {_count(len(cells), 'column')}, and {counted} has "
+                f"{width}{_stray_separator_hint(cells, width)}"
+            )
+        yield RawExample(path, line, {role: cells[i] for role, i in indices.items()})
+
+
+def _column_indices(
+    path: str,
+    columns: Mapping[str, str | int],
+    optional: Sequence[str],
+    names: list[str] | None,
+    width: int,
+) -> dict[str, int]:
+    """Returns the index of each role's column."""
+    indices = {}
+    for role, column in columns.items():
+        if isinstance(column, int):
+            if -width <= column < width:
+                indices[role] = column
+                continue
+            missing = f"column {column} ({role}): line 1 has {_count(width, 'column')}"
+        elif names is None:
+            raise UserError(
+                f'{path} is read without a header, so "columns" must be indices '
+                f"(0, 1, ...), not {column!r}"
+            )
+        elif names.count(column) > 1:
+            raise UserError(f"{path}: the header has more than one column {column!r}")
+        elif column in names:
+            indices[role] = names.index(column)
+            continue
+        else:
+            missing = (
+                f"column {column!r} ({role}); its header has: {', '.join(names)}."
+                f"{nearest_name_hint(column, names)}"
+            )
+        if role not in optional:
+            raise UserError(f"{path} has no {missing}")
+    return indices
+
+
+def _read_jsonl(
+    path: str, text: str, columns: Mapping[str, str | int], optional: Sequence[str]
+) -> Iterator[RawExample]:
+    for line, content in enumerate(_lines(text), start=1):
+        if not content.strip():
+            continue
+        value = parse_json_line(path, line, content)
+        values = {}
+        for role, column in columns.items():
+            key = str(column)
+            if value.get(key) is not None:
+                values[role] = value[key]
+            elif role not in optional:
+                raise UserError(
+                    f"{path}: line {line} has no {key!r} ({role}); its keys are "
+                    f"{', '.join(value)}.{nearest_name_hint(key, set(value) - {key})}"
+                )
+        yield RawExample(path, line, values)
+
+
+def parse_json_line(path: str, line: int, content: str) -> dict[str, Any]:
+    """Returns the JSON object of a line.
+
+    Raises:
+        UserError: for invalid JSON or anything but an object.
+    """
+    try:
+        value = json.loads(content)
+    except ValueError as error:
+        raise UserError(f"{path}: line {line} is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: line {line} must be a JSON object, not {brief(value)}")
+    return value
+
+
+def _read_conll(
+    path: str, text: str, columns: Mapping[str, str | int], optional: Sequence[str]
+) -> Iterator[RawExample]:
+    for role, column in columns.items():
+        if not isinstance(column, int):
+            raise UserError(
+                f'{path}: "columns" of a conll file must be indices (0, 1, ... or -1 for '
+                f"the last), and {role} is {column!r}"
+            )
+    indices: dict[str, int] | None = None
+    width, first_line = 0, 0
+    sentence: dict[str, list[str]] = {}
+    # The blank line behind the last sentence may be missing.
+    for line, content in enumerate((*_lines(text), ""), start=1):
+        if not content.strip() or content.startswith(DOCUMENT_START):
+            if sentence:
+                yield RawExample(path, first_line, sentence)
+            sentence = {}
+            continue
+        cells = content.split("\t") if "\t" in content else content.split()
+        if indices is None:
+            width = len(cells)
+            indices = _column_indices(path, columns, optional, None, width)
+        if len(cells) != width:
+            raise UserError(
+                f"{path}: line {line} has {_count(len(cells), 'column')}, and the first line "
+                f"has {width}"
+            )
+        if not sentence:
+            first_line, sentence = line, {role: [] for role in indices}
+        for role, i in indices.items():
+            sentence[role].append(cells[i].strip())
+
+
+def _lines(text: str) -> list[str]:
+    """Returns the lines; characters such as U+2028, which `splitlines` splits at, stay."""
+    return re.split(r"\r?\n", text)
+
+
+def _stray_separator_hint(cells: Sequence[str], width: int) -> str:
+    if len(cells) > width:
+        return "; a separator within a text must be quoted (csv) or replaced (tsv)"
+    return ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

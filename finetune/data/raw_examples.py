@@ -1,0 +1,116 @@
+"""One example as it stands in a file, and its values as texts, labels or numbers."""
+
+import json
+from typing import Any, NamedTuple
+
+from electra_tf.util.errors import UserError
+
+
+class RawExample(NamedTuple):
+    """One example as it stands in a file.
+
+    Attributes:
+        path: of the file.
+        line: where the record begins.
+        values: what the columns hold, by role: strings in tsv and csv, JSON values in
+            jsonl, lists of strings in conll.
+    """
+
+    path: str
+    line: int
+    values: dict[str, Any]
+
+    @property
+    def where(self) -> str:
+        """How errors call the place."""
+        return f"{self.path}: line {self.line}"
+
+    def text(self, role: str) -> str:
+        """Returns a text.
+
+        Raises:
+            UserError: if it is not a string, or nothing but blanks.
+        """
+        value = self.values[role]
+        if not isinstance(value, str):
+            raise UserError(f"{self.where}: {role} must be a string, not {brief(value)}")
+        if not value.strip():
+            raise UserError(f"{self.where}: {role} is empty; fill it in or remove the line")
+        return value
+
+    def words(self, role: str) -> list[str]:
+        """Returns a list of words or tags; those of a string are separated by blanks.
+
+        Raises:
+            UserError: if it is empty, or holds anything but words without blanks in them.
+        """
+        value = self.values[role]
+        words = value.split() if isinstance(value, str) else value
+        if not isinstance(words, list) or not all(isinstance(w, str) for w in words):
+            raise UserError(
+                f"{self.where}: {role} must be a list of strings, not {brief(value)}"
+            )
+        if not words:
+            raise UserError(f"{self.where}: {role} is empty; fill it in or remove the line")
+        for word in words:
+            if not word.strip():
+                raise UserError(f"{self.where}: {role} holds an empty string")
+        return words
+
+    def label(self, role: str) -> str:
+        """Returns a label: a string, a whole number or a truth value.
+
+        Raises:
+            UserError: for an empty one, or any other JSON value.
+        """
+        return self._label_text(role, self.values[role])
+
+    def labels(self, role: str, separator: str) -> list[str]:
+        """Returns any number of labels, without repetitions; none for an empty cell.
+
+        Raises:
+            UserError: for a value that is no label.
+        """
+        value = self.values[role]
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(separator)] if value.strip() else []
+        if not isinstance(value, list):
+            raise UserError(
+                f"{self.where}: {role} must be a list of labels, not {brief(value)}"
+            )
+        return list(dict.fromkeys(self._label_text(role, label) for label in value))
+
+    def number(self, role: str) -> float:
+        """Returns a finite number.
+
+        Raises:
+            UserError: for anything else.
+        """
+        value = self.values[role]
+        try:
+            number = float("nan" if isinstance(value, bool) else value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not abs(number) < float("inf"):
+            raise UserError(f"{self.where}: {role} must be a number, not {brief(value)}")
+        return number
+
+    def name(self, role: str) -> str | None:
+        """Returns a string or number as a string, or None where there is no such column."""
+        value = self.values.get(role)
+        return None if value is None else str(value)
+
+    def _label_text(self, role: str, value: Any) -> str:
+        if isinstance(value, (bool, int)):
+            return json.dumps(value)
+        if not isinstance(value, str):
+            raise UserError(f"{self.where}: {role} must be a string, not {brief(value)}")
+        if not value.strip():
+            raise UserError(f"{self.where}: {role} is empty")
+        return value.strip()
+
+
+def brief(value: Any, limit: int = 60) -> str:
+    """Returns a JSON value as errors show it."""
+    shown = json.dumps(value, ensure_ascii=False)
+    return shown if len(shown) <= limit else f"{shown[:limit]}..."

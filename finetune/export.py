@@ -1,0 +1,74 @@
+"""Fine-tuned models as they are exported: the serving function of each kind of task."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from electra_tf.config.distribution import on_one_device
+from electra_tf.inference.export.config import (
+    ExportConfig,
+    choose_component,
+    select_fields,
+    serving_length,
+)
+from electra_tf.inference.export.pretrained import EMBEDDINGS, EmbeddingsServable
+from electra_tf.inference.export.servable import Servable
+from electra_tf.interop.model_checkpoint import TASKS
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.distribution import context
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.tasks.qa.serving import QAServable
+from finetune.tasks.qa.task import QATask
+from finetune.tasks.registry import restore_tasks
+from finetune.tasks.tagging.serving import TaggingServable
+from finetune.tasks.tagging.task import TaggingTask
+from finetune.tasks.text.classification import ClassificationServable, ClassificationTask
+from finetune.tasks.text.multilabel import MultilabelServable, MultilabelTask
+from finetune.tasks.text.regression import RegressionServable, RegressionTask
+from finetune.trainer import Trainer
+
+SERVABLES = {
+    ClassificationTask: ClassificationServable,
+    MultilabelTask: MultilabelServable,
+    RegressionTask: RegressionServable,
+    TaggingTask: TaggingServable,
+    QATask: QAServable,
+}
+
+
+def load_finetuned(
+    config: ExportConfig, saved: Mapping[str, Any], say: Callable[[str], None]
+) -> Servable:
+    """Returns a task of a fine-tuned model, or the embeddings of its encoder.
+
+    Args:
+        config: the export.
+        saved: hyperparameters of the model's run, with the paths of its folder.
+        say: takes progress messages.
+
+    Raises:
+        UserError: the model has no such task, or its folder is incomplete.
+    """
+    run = on_one_device(FinetuningConfig(**select_fields(FinetuningConfig, saved)))
+    if TASKS not in saved:
+        raise UserError(
+            f"{config.model_dir} does not describe its tasks. Run the command of "
+            "run_finetuning.py that trained it again: it finds the model finished, and "
+            "completes the description"
+        )
+    components = (*run.task_names, EMBEDDINGS)
+    component = choose_component(config.component, components, config.model_dir)
+    vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
+    tokenizer = CachedTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
+    tasks = restore_tasks(run, tokenizer, saved[TASKS])
+    trainer = Trainer(run, tasks, context.create_context(run))
+    trainer.restore(config.model_dir)
+    say(f"Model:   {component} of {config.model_dir}, {run.precision}")
+    length = serving_length(
+        config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
+    )
+    if component == EMBEDDINGS:
+        return EmbeddingsServable(trainer.model.electra, tokenizer.tokenizer, length)
+    (task,) = [task for task in tasks if task.name == component]
+    return SERVABLES[type(task)](trainer.model, task, length)

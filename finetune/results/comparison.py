@@ -1,0 +1,90 @@
+"""One table of several runs: models in rows, tasks in columns."""
+
+import os
+from collections.abc import Sequence
+
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
+from finetune.results.result_files import UNDEFINED, main_metric_text, read_results
+from finetune.results.summary import Summary, summarize
+
+
+def merge_tables(
+    json_paths: Sequence[str | os.PathLike], names: Sequence[str] | None = None
+) -> str:
+    """Returns a Markdown table of the main metrics of several `*_results.json` files.
+
+    A cell is "median ± standard deviation (number of trials)", or the mean over folds.
+    Lines below the table name runs with degenerate or unfinished trials.
+
+    Args:
+        json_paths: one for each run of a model on one or more tasks.
+        names: of the rows, one for each path; the models' names if left out. Runs of
+            the same name share a row.
+
+    Raises:
+        UserError: a file that cannot be read, as many names as do not fit, or two runs
+            for one cell.
+    """
+    if names is not None and len(names) != len(json_paths):
+        raise UserError(
+            f"--names gives {len(names)} names for the {len(json_paths)} files of --results"
+        )
+    cells: dict[tuple[str, str], str] = {}
+    origins: dict[tuple[str, str], str | os.PathLike] = {}
+    notes = []
+    for i, path in enumerate(json_paths):
+        run = read_results(path)
+        name = names[i] if names is not None else run.model_name
+        summary = summarize(run.trials)
+        notes += _notes(f"{name}, {run.tasks}", summary)
+        for task_split, split in summary.splits.items():
+            cell = (name, f"{task_split} ({split.main})")
+            if cell in cells:
+                raise UserError(
+                    f"{origins[cell]} and {path} both give {cell[1]} of {name!r}: tell them "
+                    "apart with --names, one name for each file"
+                )
+            origins[cell] = path
+            cells[cell] = _cell(summary, task_split)
+        if not summary.splits:
+            cells.setdefault((name, ""), "")
+    rows = list(dict.fromkeys(row for row, _ in cells))
+    columns = list(dict.fromkeys(column for _, column in cells if column))
+    table = markdown_table(
+        ["model", *columns],
+        [[row, *(cells.get((row, column), UNDEFINED) for column in columns)] for row in rows],
+        text_columns=1,
+    )
+    legend = (
+        "Cells: median ± standard deviation (trials), or mean ± standard deviation (folds)."
+    )
+    return "\n\n".join([table, "\n".join([legend, *(f"- {note}" for note in notes)])]) + "\n"
+
+
+def _cell(summary: Summary, task_split: str) -> str:
+    split = summary.splits[task_split]
+    n = split.metrics[split.main].n
+    if not n:
+        return UNDEFINED
+    unit = " folds" if summary.by_fold else ""
+    return f"{main_metric_text(split, by_fold=summary.by_fold)} ({n}{unit})"
+
+
+def _notes(run: str, summary: Summary) -> list[str]:
+    unit = "folds" if summary.by_fold else "trials"
+    notes = []
+    if summary.degenerate:
+        notes.append(
+            f"{run}: {len(summary.degenerate)} of {summary.num_trials} {unit} learnt nothing "
+            "(counted)"
+        )
+    if summary.unfinished:
+        which = "; ".join(
+            f"trial {t.label}, seed {t.seed}, {t.status}" for t in summary.unfinished
+        )
+        notes.append(
+            f"{run}: {len(summary.unfinished)} of {summary.num_trials} {unit} did not finish "
+            f"(not counted): {which}"
+        )
+    return notes

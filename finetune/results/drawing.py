@@ -1,0 +1,92 @@
+"""Pictures of results: confusion matrices and learning curves, as PNG files.
+
+matplotlib is imported when the first picture is drawn. The same input gives the same
+bytes. Figures are made without pyplot, so that no state is shared and no display needed.
+"""
+
+import contextlib
+import functools
+import io
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from electra_tf.util.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_TICK_LABELS = 60
+MAX_LABEL_LENGTH = 24
+DPI = 120
+# Fonts with Korean letters, by the systems that bring them.
+_KOREAN_FONTS = (
+    "Noto Sans CJK KR",
+    "Noto Sans KR",
+    "NanumGothic",
+    "NanumBarunGothic",
+    "Apple SD Gothic Neo",
+    "AppleGothic",
+    "Malgun Gothic",
+    "Source Han Sans KR",
+    "UnDotum",
+)
+_DEFAULT_FONT = "DejaVu Sans"
+
+
+def printable(text: str) -> str:
+    r"""Returns `text` with each character that no font at hand can draw as `\uXXXX`."""
+    glyphs = _glyphs()
+    return "".join(
+        c if c.isprintable() and ord(c) in glyphs else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """Draws with the defaults of matplotlib, whatever the user's matplotlibrc says."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams["font.family"] = list(_font_files())
+        yield
+
+
+@functools.cache
+def _font_files() -> dict[str, str]:
+    """Returns the fonts to draw with by name: the default, then those with Korean letters."""
+    from matplotlib import font_manager
+
+    files = {font.name: font.fname for font in font_manager.fontManager.ttflist}
+    korean = [name for name in _KOREAN_FONTS if name in files]
+    return {
+        _DEFAULT_FONT: font_manager.findfont(_DEFAULT_FONT),
+        **{name: files[name] for name in korean[:1]},
+    }
+
+
+@functools.cache
+def _glyphs() -> frozenset[int]:
+    from matplotlib.ft2font import FT2Font
+
+    return frozenset().union(*(FT2Font(file).get_charmap() for file in _font_files().values()))
+
+
+def shorten(label: str) -> str:
+    return label if len(label) <= MAX_LABEL_LENGTH else label[: MAX_LABEL_LENGTH - 1] + "…"
+
+
+def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
+    buffer = io.BytesIO()
+    # The version of matplotlib would be written into the file otherwise.
+    figure.savefig(
+        buffer,
+        format="png",
+        dpi=DPI,
+        bbox_inches="tight",
+        pad_inches=0.1,
+        metadata={"Software": None},
+    )
+    write_atomically(path, buffer.getvalue())

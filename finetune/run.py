@@ -1,0 +1,332 @@
+"""A fine-tuning run: data, trials with their seeds (or folds), results and predictions."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from electra_tf.flops.counting import finetuning_flops_per_step
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.checkpoints import lock_model_dir
+from electra_tf.training.distribution import context
+from electra_tf.training.distribution.context import (
+    DistributionContext,
+    describe_devices,
+    discard,
+)
+from electra_tf.training.log import LOG_FILE
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.predictions import predict_file, write_dev_answers, write_test_outputs
+from finetune.results.confusion import plot_confusion
+from finetune.results.learning_curves import plot_learning_curves
+from finetune.results.result_files import format_summary, write_results
+from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
+from finetune.task_data import TRAIN, TaskData
+from finetune.tasks.base import PREDICT, Scores, SplitData, Task
+from finetune.tasks.registry import build_tasks
+from finetune.trainer import DivergedError, Trainer, find_checkpoint
+from finetune.trials import (
+    TrialRun,
+    check_labels,
+    check_model_dir,
+    fold_runs,
+    run_hyperparameters,
+    trial_runs,
+)
+
+Say = Callable[[str], None]
+
+
+def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
+    """Fine-tunes, evaluates and predicts, as the configuration asks.
+
+    Returns:
+        The result of each trial, or of each fold of each trial.
+
+    Raises:
+        UserError: for bad input, or another program that trains into the folder, before
+            anything is trained or overwritten.
+        PreemptedError: the run was told to end; it can be gone on with.
+        WorkerLostError: another worker has ended.
+    """
+    with context.open_context(
+        config, [context.TRAIN_BATCH_SIZE] if config.do_train else []
+    ) as machines:
+        return _run(config, machines, say if machines.workers.is_chief else discard)
+
+
+def _run(
+    config: FinetuningConfig, machines: DistributionContext, say: Say
+) -> list[TrialResult]:
+    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
+    if vocabulary.size != config.vocab_size:
+        raise UserError(
+            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has "
+            f"{vocabulary.size} entries"
+        )
+    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
+    tasks = build_tasks(config, tokenizer)
+    if config.do_train:
+        find_checkpoint(config)
+    data = TaskData(config, say, writes=machines.workers.is_chief)
+    runs = fold_runs(config, tasks, data) if config.num_folds else trial_runs(config)
+    train_data: dict[str, SplitData] = {}
+    if config.do_train and not config.num_folds:
+        train_data = {task.name: data.get(task, TRAIN, is_training=True) for task in tasks}
+    if not config.num_folds and (config.do_eval or config.keep_best):
+        for task in tasks:
+            for split in task.dev_splits:
+                data.get(task, split)
+    _check_predictable(config, tasks, data)
+    if config.do_train:
+        for one in runs:
+            check_model_dir(
+                one.model_dir, run_hyperparameters(config, one, tasks, data), config
+            )
+    trainer = Trainer(config, tasks, machines, say)
+    describe_run(config, trainer, tasks, machines, say)
+    results: list[TrialResult] = []
+    with contextlib.ExitStack() as stack:
+        if config.do_train:
+            stack.enter_context(
+                lock_model_dir(config.model_dir, "--model_dir", machines.workers)
+            )
+        for one in runs:
+            say(f"\n{one.title}, seed {one.seed}")
+            session = TrialSession(config, trainer, tasks, data, one, say)
+            results.append(session.run(one.train_data or train_data))
+            if not trainer.is_chief:
+                continue
+            _write_all(config, runs[: len(results)], results, say if one is runs[-1] else None)
+            if not config.keep_all_models and one is not runs[-1]:
+                shutil.rmtree(one.model_dir, ignore_errors=True)
+    if config.do_predict:
+        _restore_best(trainer, runs, results)
+        say(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
+    return results
+
+
+def _restore_best(
+    trainer: Trainer, runs: Sequence[TrialRun], results: Sequence[TrialResult]
+) -> None:
+    """Loads the model of the trial that is best on dev, of those that are there."""
+
+    def value(pair: tuple[TrialRun, TrialResult]) -> float:
+        key = next(iter(pair[1].metrics), None)
+        return pair[1].metrics[key][pair[1].main[key]] if key else 0.0
+
+    there = [
+        (one, result)
+        for one, result in zip(runs, results, strict=True)
+        if result.finished and os.path.isdir(one.model_dir)
+    ]
+    if not there:
+        raise UserError("--do_predict: no trial came to its end, so nothing can be predicted")
+    trainer.restore(max(there, key=value)[0].model_dir)
+
+
+def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> None:
+    """Loads what will be predicted, so that a missing file is told of before training."""
+    if config.write_test_outputs:
+        for task in tasks:
+            for split in task.test_splits:
+                data.get(task, split, labeled=False)
+    if config.do_predict:
+        data.get(tasks[0], PREDICT, labeled=False)
+
+
+class TrialSession:
+    """One trial from fresh weights to its scores."""
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        trainer: Trainer,
+        tasks: Sequence[Task],
+        data: TaskData,
+        one: TrialRun,
+        say: Say,
+    ) -> None:
+        self._config = config
+        self._trainer = trainer
+        self._tasks = tasks
+        self._data = data
+        self._run = one
+        self._say = say
+
+    def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
+        config, one = self._config, self._run
+        result = TrialResult(trial=one.trial, seed=one.seed, fold=one.fold)
+        if config.do_train:
+            try:
+                result = self._train(train_data, result)
+            except DivergedError as error:
+                self._say(f"{one.title} diverged: {error}")
+                return dataclasses.replace(result, status=DIVERGED, reason=str(error))
+        else:
+            check_labels(one.model_dir, self._tasks)
+            self._trainer.restore(one.model_dir)
+        if config.do_eval:
+            result = self._evaluate(result)
+        if config.write_test_outputs and one.trial <= config.n_writes_test:
+            for path in write_test_outputs(
+                config, self._trainer, self._tasks, self._data, one.trial
+            ):
+                self._say(f"Test outputs: {path}")
+        return result
+
+    def _train(self, train_data: Mapping[str, SplitData], result: TrialResult) -> TrialResult:
+        config, one = self._config, self._run
+        hyperparameters = run_hyperparameters(config, one, self._tasks, self._data)
+        if config.overwrite and self._trainer.is_chief:
+            shutil.rmtree(one.model_dir, ignore_errors=True)
+        self._trainer.start(one.seed)
+        num_rows = sum(len(part.rows) for part in train_data.values())
+        num_examples = num_rows
+        if one.num_examples:
+            num_examples = min(num_rows, one.num_examples)
+        steps_per_epoch = num_examples / config.train_batch_size
+        evaluates = config.do_eval or config.keep_best
+        trained = self._trainer.train(
+            train_data,
+            num_train_steps=max(1, int(steps_per_epoch * config.num_train_epochs)),
+            seed=one.seed,
+            model_dir=one.model_dir,
+            evaluate=self._selecting_value if evaluates else None,
+            eval_steps=config.eval_steps or max(1, round(steps_per_epoch)),
+            hyperparameters=hyperparameters,
+        )
+        return dataclasses.replace(
+            result,
+            steps=trained.steps,
+            best_step=trained.best_step,
+            seconds=trained.seconds,
+        )
+
+    def _splits(self, task: Task) -> list[SplitData]:
+        if self._run.held_out is not None:
+            return [self._run.held_out]
+        return [self._data.get(task, split) for split in task.dev_splits]
+
+    def _selecting_value(self) -> tuple[float, dict[str, float]]:
+        """Returns the mean of the tasks' main metrics on dev, and all metrics."""
+        values: dict[str, float] = {}
+        mains = []
+        for task in self._tasks:
+            scores = self._trainer.evaluate(task, self._splits(task)[0])
+            mains.append(scores.main_value if math.isfinite(scores.main_value) else -math.inf)
+            values |= {f"{task.name}_{name}": v for name, v in scores.metrics.items()}
+        return sum(mains) / len(mains), values
+
+    def _evaluate(self, result: TrialResult) -> TrialResult:
+        metrics, main, problems = {}, {}, []
+        for task in self._tasks:
+            for i, split in enumerate(self._splits(task)):
+                outputs = self._trainer.predict(task, split)
+                scores = task.score(split, outputs)
+                key = f"{task.name}/{split.split}"
+                metrics[key], main[key] = dict(scores.metrics), scores.main
+                self._say(f"{key}: {_format_scores(scores)}")
+                problem = task.degenerate(split, outputs) if i == 0 else None
+                if problem:
+                    problems.append(f"{task.name}: {problem}")
+                if not self._trainer.is_chief:
+                    continue
+                self._plot_confusion(task, split, scores)
+                write_dev_answers(self._config, task, split, outputs, self._run.file_label)
+        return dataclasses.replace(
+            result,
+            status=DEGENERATE if problems else OK,
+            reason="; ".join(problems) or None,
+            metrics=metrics,
+            main=main,
+        )
+
+    def _plot_confusion(self, task: Task, split: SplitData, scores: Scores) -> None:
+        if scores.confusion is None:
+            return
+        name = f"{task.name}_{split.split}_{self._run.file_label}_confusion.png"
+        plot_confusion(
+            os.path.join(self._config.results_dir, name),
+            scores.confusion,
+            scores.labels,
+            f"{task.name} {split.split}, {self._run.title.lower()}",
+        )
+
+
+def _format_scores(scores: Scores) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in scores.metrics.items())
+
+
+def _write_all(
+    config: FinetuningConfig,
+    runs: Sequence[TrialRun],
+    results: list[TrialResult],
+    say: Say | None,
+) -> None:
+    """Writes results and learning curves after each trial; the last one is announced."""
+    if not config.do_eval:
+        return
+    files = write_results(
+        results,
+        model_name=config.model_name,
+        tasks_label=config.tasks_label,
+        results_dir=config.results_dir,
+        results_txt=config.results_txt,
+        results_pkl=config.results_pkl,
+    )
+    records = [record for one in runs for record in _log_records(one)]
+    curves = os.path.join(config.results_dir, f"{config.tasks_label}_learning_curves.png")
+    if records:
+        plot_learning_curves(curves, records, f"{config.model_name}: {config.tasks_label}")
+    if say is None:
+        return
+    say("")
+    for line in format_summary(results):
+        say(line)
+    for path in (*files, *([curves] if records else [])):
+        say(f"Results: {path}")
+
+
+def _log_records(one: TrialRun) -> list[dict[str, Any]]:
+    path = pathlib.Path(one.model_dir) / LOG_FILE
+    if not path.exists():
+        return []
+    where = {"trial": one.trial} | ({"fold": one.fold} if one.fold else {})
+    return [{**json.loads(line), **where} for line in path.read_text().splitlines()]
+
+
+def describe_run(
+    config: FinetuningConfig,
+    trainer: Trainer,
+    tasks: Sequence[Task],
+    machines: DistributionContext,
+    say: Say,
+) -> None:
+    encoder = trainer.model.encoder_config
+    say(
+        f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
+        f"{trainer.model.electra.count_params():,} parameters in the encoder, "
+        f"{trainer.model.count_params():,} trained, {config.precision}"
+    )
+    for line in describe_devices(
+        config,
+        machines.strategy,
+        machines.workers,
+        config.train_batch_size,
+        config.precision,
+        finetuning_flops_per_step(
+            config.encoder, batch_size=config.train_batch_size, seq_length=trainer.buckets[-1]
+        ),
+    ):
+        say(line)
+    say(f"Tasks:   {', '.join(task.name for task in tasks)}")
+    lengths = ", ".join(map(str, trainer.buckets))
+    say(f"Batches: padded to {lengths} tokens")

@@ -1,0 +1,248 @@
+"""The files of a user's own task by split, and their records."""
+
+import abc
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_spec import TaskSpec
+from finetune.data.features import DataReport
+from finetune.data.file_readers import read_records
+from finetune.data.folds import hold_out
+from finetune.data.raw_examples import RawExample
+from finetune.tasks.base import PREDICT
+
+TRAIN, DEV, TEST = "train", "dev", "test"
+CONLL = "conll"
+_CONLL_COLUMNS = {"words": 0, "tags": -1}
+HELD_OUT = "no dev file: examples of train are held out as dev"
+
+
+class TaskFiles:
+    """Finds and reads the files of a task.
+
+    Args:
+        spec: of the task.
+        config: hyperparameters.
+
+    Attributes:
+        dev_splits: splits to evaluate on: dev first, then all that are of no other use.
+        test_splits: "test" and those whose names begin with "test_".
+        held_out_fraction: share of train that is dev; cross-validation holds out none.
+    """
+
+    def __init__(self, spec: TaskSpec, config: FinetuningConfig) -> None:
+        self.spec = spec
+        self._raw_data_dir = config.raw_data_dir
+        self._predict_file = config.predict_file
+        self.held_out_fraction = 0.0 if config.num_folds else spec.held_out_fraction
+        self.test_splits = tuple(s for s in spec.files if _is_test(s))
+        others = (s for s in spec.files if s not in (TRAIN, DEV) and not _is_test(s))
+        has_dev = DEV in spec.files or spec.held_out_fraction > 0
+        self.dev_splits = (*((DEV,) if has_dev else ()), *others)
+
+    def source_split(self, split: str) -> str:
+        """Returns the split whose file holds `split`: train for a dev that is held out."""
+        return TRAIN if split == DEV and self.held_out_fraction else split
+
+    def is_labeled(self, split: str) -> bool:
+        """Whether labels are read; those of what is only to be predicted are not."""
+        return split != PREDICT and split not in self.test_splits
+
+    def path(self, split: str) -> str:
+        """Returns the path of a split's file.
+
+        Raises:
+            UserError: if it does not exist, or the task has no such split.
+        """
+        source = self.source_split(split)
+        if source == PREDICT and self._predict_file:
+            return self._predict_file
+        if source not in self.spec.files:
+            raise UserError(
+                f"{self.spec.source}: task {self.spec.name!r} has no split {split!r}, only "
+                f"{', '.join(self.spec.files)}"
+            )
+        return self.spec.path(source, self._raw_data_dir)
+
+    def fingerprint_files(self, split: str) -> list[str]:
+        """Returns the files that the examples of a split follow from: labels are train's."""
+        paths = [] if self.spec.spec_file is None else [self.spec.spec_file]
+        for source in dict.fromkeys((self.source_split(split), TRAIN)):
+            try:
+                paths.append(self.path(source))
+            except UserError:
+                continue  # one that is missing is told of where it is read
+        return paths
+
+    def records(
+        self, path: str, roles: Sequence[str], optional: Sequence[str] = ()
+    ) -> list[RawExample]:
+        """Reads the given columns of a file, and the optional ones that "columns" names.
+
+        Raises:
+            UserError: as `read_records`.
+        """
+        spec = self.spec
+        file_format = spec.format_of(path)
+        named = [role for role in optional if role in spec.columns]
+        columns = {role: spec.column(role) for role in dict.fromkeys((*roles, *named))}
+        if file_format == CONLL and not spec.columns:
+            columns = {role: _CONLL_COLUMNS[role] for role in roles}
+        elif file_format == CONLL and "id" in columns:
+            raise UserError(f'{spec.source}: sentences of a conll file have no "id" column')
+        return read_records(
+            path,
+            file_format=file_format,
+            columns=columns,
+            optional=optional,
+            header=spec.header,
+        )
+
+    def divide(self, groups: Sequence[str | None], split: str) -> list[int]:
+        """Returns which examples of the train file are in `split`, "train" or "dev".
+
+        Args:
+            groups: label of each example, to be in both with the same share; or None.
+            split: which part.
+
+        Raises:
+            UserError: if there are too few examples.
+        """
+        if not self.held_out_fraction:
+            return list(range(len(groups)))
+        try:
+            train, dev = hold_out(groups, self.held_out_fraction, self.spec.dev_seed)
+        except UserError as error:
+            raise UserError(f"{self.path(TRAIN)}: {error}") from error
+        return (dev if split == DEV else train).tolist()
+
+
+def _is_test(split: str) -> bool:
+    return split == TEST or split.startswith(f"{TEST}_")
+
+
+class CustomSource(abc.ABC):
+    """Reads the splits of a task from its files.
+
+    Args:
+        spec: of the task.
+        config: hyperparameters.
+
+    Attributes:
+        dev_splits: splits to evaluate on, the one that selects checkpoints first.
+        test_splits: splits to predict.
+        has_pairs: whether an example has two texts.
+    """
+
+    def __init__(self, spec: TaskSpec, config: FinetuningConfig) -> None:
+        self._spec = spec
+        self._files = TaskFiles(spec, config)
+        self.dev_splits = self._files.dev_splits
+        self.test_splits = self._files.test_splits
+        self.has_pairs = "text_b" in spec.columns
+
+    def split_files(self, split: str) -> list[str]:
+        """Returns the paths that a split's examples follow from."""
+        return self._files.fingerprint_files(split)
+
+    def load(self, split: str, report: DataReport) -> list[Any]:
+        """Reads a split; labels of what is only to be predicted are not looked at.
+
+        Raises:
+            UserError: for bad input, naming file and line.
+        """
+        path = self._files.path(split)
+        labeled = self._files.is_labeled(split)
+        examples = self.load_file(path, labeled=labeled, report=report)
+        if self._files.source_split(split) != TRAIN:
+            return examples
+        self._check_train(examples, path)
+        kept = self._files.divide(self._strata(examples), split)
+        if split == DEV:
+            report.add(HELD_OUT, examples=len(kept), of=len(examples))
+        return [dataclasses.replace(examples[i], eid=eid) for eid, i in enumerate(kept)]
+
+    @abc.abstractmethod
+    def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[Any]:
+        """Reads any file that is laid out as the task's.
+
+        Args:
+            path: of the file.
+            labeled: whether it has labels; without, a dummy stands in their place.
+            report: gets nothing: what cannot be used is an error.
+
+        Raises:
+            UserError: for bad input, naming file and line.
+        """
+
+    @abc.abstractmethod
+    def _check_train(self, examples: Sequence[Any], path: str) -> None:
+        """Raises UserError if there is nothing to learn from the train file."""
+
+    @abc.abstractmethod
+    def _strata(self, examples: Sequence[Any]) -> list[str | None]:
+        """Returns what train and a held-out dev have equal shares of, or None."""
+
+
+class Labels:
+    """The labels of a task: those of its specification, or those of its train file.
+
+    Args:
+        spec: of the task.
+        names: the labels, in the order of their ids.
+        train_path: where they were found, in any order; None if they were given.
+    """
+
+    def __init__(
+        self, spec: TaskSpec, names: Iterable[str], train_path: str | None = None
+    ) -> None:
+        self._spec = spec
+        self._train_path = train_path
+        self.names = tuple(names)
+        if train_path is not None:
+            self.names = tuple(sorted(set(self.names), key=_numbers_first))
+        self._known = frozenset(self.names)
+
+    def check(self, label: str, where: str) -> str:
+        """Returns the label.
+
+        Args:
+            label: as it stands in a file.
+            where: file and line.
+
+        Raises:
+            UserError: if it is unknown.
+        """
+        if label in self._known:
+            return label
+        listed = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
+        spec = self._spec
+        if self._train_path is None:
+            raise UserError(
+                f"{where}: unknown label {label!r}; task {spec.name!r} has the labels {listed} "
+                f'("labels" in {spec.source})'
+            )
+        raise UserError(
+            f"{where}: label {label!r} is nowhere in {self._train_path}, which has {listed}; "
+            f'mend the line, or list all labels as "labels" in {spec.source}'
+        )
+
+
+def refuse_single_label(
+    labels: Sequence[str], train_path: str, of: str = "examples", role: str = "label"
+) -> None:
+    """Raises UserError if all examples (or words) of a train file have the same label."""
+    if len(set(labels)) == 1:
+        raise UserError(
+            f"{train_path}: all {len(labels)} {of} have the {role} {labels[0]!r}, so there is "
+            'nothing to learn; is the right column named in "columns"?'
+        )
+
+
+def _numbers_first(label: str) -> tuple[bool, int, str]:
+    """Sorts whole numbers by value, before all others."""
+    is_number = label.isascii() and label.isdigit()
+    return (not is_number, int(label) if is_number else 0, label)

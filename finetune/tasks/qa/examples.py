@@ -1,0 +1,176 @@
+"""Questions about contexts, and where in its context the answer to a question stands."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from finetune.data.features import DataReport
+
+# What separates the words of a context for the authors. Other white space, such as
+# U+00A0, stays inside of words.
+_WORD = re.compile("[^ \t\r\n\u202f]+")
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+NOT_FOUND = "answer not found in the context"
+NO_ANSWER = "no answer given, in a task where every question has one"
+REPEATED_ID = "question id given more than once"
+
+
+class Context:
+    """A text that questions are asked about; the questions of a paragraph share one.
+
+    Attributes:
+        text: what was given, with U+FFFD for each lone surrogate, which is no character.
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = valid_text(text)
+
+    @property
+    def words(self) -> list[str]:
+        """The words; made anew each time, for lists of words take up a lot of memory."""
+        return _WORD.findall(self.text)
+
+    def word_at(self, offset: int) -> int:
+        """Returns the index of the last word that starts at or before a character.
+
+        It is -1 for white space before the first word.
+        """
+        return len(_WORD.findall(self.text, 0, offset + 1)) - 1
+
+
+class GivenAnswer(NamedTuple):
+    """An answer's text, and its first and last character (inclusive), where known."""
+
+    text: str
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class QAExample:
+    """A question about a context.
+
+    Attributes:
+        eid: number of the example in its split.
+        qas_id: the data set's name of the question.
+        question_text: the question.
+        context: where the answer is.
+        answers: texts of all gold answers, for scoring; empty if there is none.
+        is_impossible: the context does not hold an answer.
+        orig_answer_text: first gold answer, or None where it was not found.
+        start_position, end_position: its first and last word in `context.words`.
+    """
+
+    eid: int
+    qas_id: str
+    question_text: str
+    context: Context
+    answers: tuple[str, ...] = ()
+    is_impossible: bool = False
+    orig_answer_text: str | None = None
+    start_position: int | None = None
+    end_position: int | None = None
+
+
+class ExampleBuilder:
+    """Collects examples, and reports answers that cannot be used.
+
+    Args:
+        report: gets what is dropped or repaired.
+        v2: whether questions may have no answer, as in SQuAD 2.0.
+        is_training: drop questions whose answer is not in the context. Otherwise they
+            are scored by their answers' texts.
+        authors_answer_check: drop, as the authors' code does, also answers that differ
+            from the context in kinds of white space (U+00A0) alone.
+    """
+
+    def __init__(
+        self,
+        report: DataReport,
+        *,
+        v2: bool,
+        is_training: bool,
+        authors_answer_check: bool = False,
+    ) -> None:
+        self.examples: list[QAExample] = []
+        self._report = report
+        self._v2 = v2
+        self._is_training = is_training
+        self._authors_answer_check = authors_answer_check
+        self._ids: set[str] = set()
+
+    def add(
+        self,
+        context: Context,
+        *,
+        qas_id: str,
+        question: str,
+        answers: Sequence[str],
+        located: GivenAnswer | None,
+        is_impossible: bool = False,
+    ) -> None:
+        """Adds a question.
+
+        Args:
+            context: shared by the questions of a paragraph.
+            qas_id: name of the question.
+            question: its text.
+            answers: all gold answers.
+            located: the answer to learn; None where it is not known.
+            is_impossible: there is no answer; ignored unless `v2`.
+        """
+        if qas_id in self._ids:
+            self._report.add(REPEATED_ID, id=qas_id)
+        self._ids.add(qas_id)
+        is_impossible = is_impossible and self._v2
+        span = None
+        if not is_impossible and located is not None:
+            span = self._find(context, located)
+            if span is None:
+                where = {"id": qas_id, "answer": located.text, "start": located.start}
+                self._report.add(NOT_FOUND, **where, dropped=self._is_training)
+        elif not is_impossible and self._is_training:
+            self._report.add(NO_ANSWER, id=qas_id)
+        if self._is_training and not is_impossible and span is None:
+            return
+        start, end = span or (None, None)
+        self.examples.append(
+            QAExample(
+                eid=len(self.examples),
+                qas_id=qas_id,
+                question_text=valid_text(question),
+                context=context,
+                answers=tuple(answers),
+                is_impossible=is_impossible,
+                orig_answer_text=None if span is None else valid_text(located.text),
+                start_position=start,
+                end_position=end,
+            )
+        )
+
+    def _find(self, context: Context, answer: GivenAnswer) -> tuple[int, int] | None:
+        text, size = valid_text(answer.text), len(context.text)
+        start, end = answer.start, answer.end
+        if start is None:
+            start, end = context.text.find(text), None
+        if end is None or self._authors_answer_check:
+            end = start + len(text) - 1
+        if not text.strip() or not 0 <= start <= end < size:
+            return None
+        first, last = context.word_at(start), context.word_at(end)
+        if first < 0:
+            return None
+        found = " ".join(context.words[first : last + 1])
+        if not self._authors_answer_check:
+            found = " ".join(found.split())
+        if " ".join(text.split()).lower() not in found.lower():
+            return None
+        return first, last
+
+
+def valid_text(text: str) -> str:
+    """Replaces lone surrogates, which JSON can hold and UTF-8 cannot, by U+FFFD."""
+    return _LONE_SURROGATES.sub("\ufffd", text)

@@ -1,0 +1,216 @@
+"""Windows of contexts that are longer than the model's input, and features of each."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, FeatureSpec, Row
+from finetune.tasks.qa.examples import Context, QAExample
+
+# Ids of the windows of an example follow each other; examples are that far apart.
+EIDS_PER_EXAMPLE = 1000
+NUM_SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
+# What counts besides the distance to the nearer edge: windows of full length come first.
+LENGTH_WEIGHT = 0.01
+
+
+class Pieces(NamedTuple):
+    """The pieces of a context.
+
+    `ids` int32 [pieces]; `first_of_word` int [words + 1], index of the first piece of
+    each word, and at the end the number of pieces.
+    """
+
+    ids: np.ndarray
+    first_of_word: np.ndarray
+
+    def word_of_piece(self) -> np.ndarray:
+        """Returns the index of the word that each piece belongs to, int [pieces]."""
+        return np.repeat(np.arange(len(self.first_of_word) - 1), np.diff(self.first_of_word))
+
+
+class Window(NamedTuple):
+    """What stands where in one input, for reading answers off it.
+
+    Attributes:
+        first_token: position of the window's first piece in the input.
+        words: int [pieces of the window], index of each piece's word in the context.
+        is_max_context: bool [pieces], whether no other window shows the piece with more
+            context on its poorer side.
+    """
+
+    first_token: int
+    words: np.ndarray
+    is_max_context: np.ndarray
+
+
+class QAFeaturizer:
+    """Turns questions and contexts into the rows of one task."""
+
+    def __init__(self, config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> None:
+        self._config = config
+        self._name = name
+        self._tokenizer = tokenizer
+
+    @property
+    def feature_specs(self) -> tuple[FeatureSpec, ...]:
+        """The features of a row beyond the shared ones."""
+        fields = ("eid", "start_positions", "end_positions", "is_impossible")
+        return tuple(FeatureSpec(f"{self._name}_{field}") for field in fields)
+
+    def rows(self, examples: Sequence[QAExample], report: DataReport) -> list[Row]:
+        """Returns one row for each window of each example, in their order.
+
+        Where a window does not hold the whole answer, both positions are 0, and also
+        where there is no answer or it is unknown.
+
+        Raises:
+            UserError: if a question leaves no room for its context.
+        """
+        rows: list[Row] = []
+        answers = self._tokenizer.tokenize([e.orig_answer_text or "" for e in examples])
+        parts = self._questions_and_pieces(examples, report)
+        for example, answer, (question, pieces) in zip(examples, answers, parts, strict=True):
+            starts, room = self._window_starts(question, pieces)
+            span = None
+            if example.start_position is not None:
+                span = _answer_pieces(example, pieces, answer)
+                if span is None:
+                    report.add("answer without tokens", id=example.qas_id)
+            self._report_lengths(example, len(starts), span, report)
+            found = False
+            for number, start in enumerate(starts):
+                window_ids = pieces.ids[start : start + room]
+                row = self._input(question, window_ids)
+                positions = (0, 0)
+                if span and start <= span[0] and span[1] < start + len(window_ids):
+                    offset = len(question) + 2 - start
+                    positions = (span[0] + offset, span[1] + offset)
+                    found = True
+                row[f"{self._name}_eid"] = EIDS_PER_EXAMPLE * example.eid + number
+                row[f"{self._name}_start_positions"] = int(positions[0])
+                row[f"{self._name}_end_positions"] = int(positions[1])
+                row[f"{self._name}_is_impossible"] = int(example.is_impossible)
+                rows.append(row)
+            if span and not found:
+                report.add("answer not whole in any window", id=example.qas_id)
+        return rows
+
+    def windows(self, examples: Sequence[QAExample]) -> Iterator[list[Window]]:
+        """Yields the windows of each example, in the order of its rows."""
+        for question, pieces in self._questions_and_pieces(examples):
+            starts, room = self._window_starts(question, pieces)
+            words = pieces.word_of_piece()
+            best = _best_windows(starts, room, len(words))
+            yield [
+                Window(
+                    first_token=len(question) + 2,
+                    words=words[start : start + room],
+                    is_max_context=best[start : start + room] == number,
+                )
+                for number, start in enumerate(starts)
+            ]
+
+    def _questions_and_pieces(
+        self, examples: Sequence[QAExample], report: DataReport | None = None
+    ) -> Iterator[tuple[np.ndarray, Pieces]]:
+        questions = self._tokenizer.tokenize([e.question_text for e in examples])
+        contexts = {id(e.context): e.context for e in examples}.values()
+        ids_of_words = self._tokenize_words(contexts)
+        longest = self._config.max_query_length
+        last, pieces = None, None
+        for example, question in zip(examples, questions, strict=True):
+            if report is not None and len(question) > longest:
+                report.add(
+                    "question cut to max_query_length", id=example.qas_id, pieces=len(question)
+                )
+            if example.context is not last:  # the questions of a paragraph stand together
+                last, pieces = example.context, _join(example.context, ids_of_words)
+            yield question[:longest], pieces
+
+    def _tokenize_words(self, contexts: Iterable[Context]) -> dict[str, np.ndarray]:
+        words = list(dict.fromkeys(word for context in contexts for word in context.words))
+        return dict(zip(words, self._tokenizer.tokenize(words), strict=True))
+
+    def _window_starts(self, question: np.ndarray, pieces: Pieces) -> tuple[list[int], int]:
+        """Returns the first piece of each window, and how many pieces one can hold."""
+        room = self._config.max_seq_length - len(question) - NUM_SPECIAL_TOKENS
+        if room < 1:
+            raise UserError(
+                f"{self._name}: a question of {len(question)} pieces leaves no room for its "
+                f"context: raise --max_seq_length={self._config.max_seq_length} or lower "
+                f"--max_query_length={self._config.max_query_length}"
+            )
+        step = min(room, self._config.doc_stride)
+        count = len(pieces.ids)
+        # The first window that reaches the end is the last one.
+        return list(range(0, max(count - room + step, min(count, 1)), step)), room
+
+    def _input(self, question: np.ndarray, window_ids: np.ndarray) -> Row:
+        vocabulary = self._tokenizer.vocabulary
+        cls, sep = [vocabulary.cls_id], [vocabulary.sep_id]
+        input_ids = np.concatenate([cls, question, sep, window_ids, sep]).astype(np.int32)
+        segment_ids = np.zeros(len(input_ids), np.int32)
+        segment_ids[len(question) + 2 :] = 1
+        return {INPUT_IDS: input_ids, SEGMENT_IDS: segment_ids}
+
+    def _report_lengths(
+        self,
+        example: QAExample,
+        num_windows: int,
+        span: tuple[int, int] | None,
+        report: DataReport,
+    ) -> None:
+        if num_windows == 0:
+            report.add("context without tokens", id=example.qas_id)
+        if num_windows > 1:
+            report.add("context longer than the window", id=example.qas_id, windows=num_windows)
+        if span and span[1] - span[0] >= self._config.max_answer_length:
+            pieces = int(span[1] - span[0] + 1)
+            report.add("answer longer than max_answer_length", id=example.qas_id, pieces=pieces)
+
+
+def _join(context: Context, ids_of_words: dict[str, np.ndarray]) -> Pieces:
+    parts = [ids_of_words[word] for word in context.words]
+    first_of_word = np.cumsum([0, *map(len, parts)])
+    return Pieces(np.concatenate([np.zeros(0, np.int32), *parts]), first_of_word)
+
+
+def _answer_pieces(
+    example: QAExample, pieces: Pieces, answer: np.ndarray
+) -> tuple[int, int] | None:
+    """Returns the first and last piece of an answer.
+
+    Within the answer's words, which may carry more than the answer ("(1895-1943)." for
+    "1895"), it is the first run of pieces that the answer itself consists of; all of the
+    words' pieces where there is none.
+    """
+    first = int(pieces.first_of_word[example.start_position])
+    last = int(pieces.first_of_word[example.end_position + 1]) - 1
+    if len(answer):
+        for start in range(first, last - len(answer) + 2):
+            if np.array_equal(pieces.ids[start : start + len(answer)], answer):
+                return start, start + len(answer) - 1
+    # Words of characters that the tokenizer drops have no pieces.
+    return (first, last) if first <= last else None
+
+
+def _best_windows(starts: Sequence[int], room: int, num_pieces: int) -> np.ndarray:
+    """Returns for each piece the window that shows it best, int [pieces].
+
+    The best has the most context on the poorer side of the piece; the first of equals.
+    """
+    best = np.zeros(num_pieces, np.int64)
+    best_score = np.full(num_pieces, -np.inf)
+    for number, start in enumerate(starts):
+        length = min(room, num_pieces - start)
+        left = np.arange(length)
+        score = np.minimum(left, left[::-1]) + LENGTH_WEIGHT * length
+        better = score > best_score[start : start + length]
+        best[start : start + length][better] = number
+        best_score[start : start + length][better] = score[better]
+    return best

@@ -1,0 +1,253 @@
+"""The best answers to a question, over all windows of its context."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.tokenizer import split_words
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import INPUT_IDS, Row
+from finetune.tasks.qa.examples import QAExample
+from finetune.tasks.qa.featurize import Window
+
+# Null odds of a context without tokens, as in the authors' code.
+CERTAINLY_NULL = 1_000_000.0
+# The answer where no span can be one.
+_NO_SPAN = "empty"
+_WORDS_PER_CALL = 100_000
+
+
+class Answer(NamedTuple):
+    """A text, its share among the n best, and the scores of its first and last piece."""
+
+    text: str
+    probability: float
+    start_logit: float
+    end_logit: float
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodedAnswer:
+    """What the model says to a question.
+
+    Attributes:
+        nbest: different texts, the best first; at least one.
+        null_odds: how much speaks for there being no answer; None in tasks where every
+            question has one.
+    """
+
+    nbest: tuple[Answer, ...]
+    null_odds: float | None
+
+    @property
+    def text(self) -> str:
+        """The best answer that is not empty, whatever the null odds."""
+        return next((answer.text for answer in self.nbest if answer.text), "")
+
+
+class _Spans(NamedTuple):
+    """Spans that can be answers: a window, first and last position in it, their scores."""
+
+    window: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    start_logit: np.ndarray
+    end_logit: np.ndarray
+
+
+class NBestDecoder:
+    """Reads answers off the outputs of `finetune.qa.head.QAHead`.
+
+    Args:
+        config: for `n_best_size`, `max_answer_length`, `joint_prediction` and
+            `answerable_classifier`.
+        tokenizer: of the model.
+        v2: whether questions may have no answer.
+    """
+
+    def __init__(self, config: FinetuningConfig, tokenizer: CachedTokenizer, v2: bool) -> None:
+        self._config = config
+        self._tokenizer = tokenizer
+        self._v2 = v2
+        self._final_text = FinalText(tokenizer)
+
+    def prepare(self, examples: Sequence[QAExample]) -> None:
+        """Splits the words of all contexts at once, which `decode` is faster for."""
+        contexts = {id(e.context): e.context for e in examples}.values()
+        self._final_text.prepare(word for context in contexts for word in context.words)
+
+    def decode(
+        self,
+        example: QAExample,
+        windows: Sequence[Window],
+        rows: Sequence[Row],
+        outputs: Sequence[Mapping[str, np.ndarray]],
+    ) -> DecodedAnswer:
+        """Returns the best answers to a question.
+
+        Args:
+            example: the question.
+            windows, rows, outputs: one for each window of its context.
+        """
+        words = example.context.words
+        spans = [
+            self._spans(number, *pair)
+            for number, pair in enumerate(zip(windows, outputs, strict=True))
+        ]
+        nbest: dict[str, tuple[float, float]] = {}
+        if spans:
+            merged = _Spans(*map(np.concatenate, zip(*spans, strict=True)))
+            order = np.argsort(-(merged.start_logit + merged.end_logit), kind="stable")
+            for i in order:
+                if len(nbest) >= self._config.n_best_size:
+                    break
+                window, start, end = (int(column[i]) for column in merged[:3])
+                text = self._text(words, windows[window], rows[window], start, end)
+                nbest.setdefault(text, (merged.start_logit[i], merged.end_logit[i]))
+        if not nbest:
+            nbest[_NO_SPAN] = (np.float32(0), np.float32(0))
+        return DecodedAnswer(_with_probabilities(nbest), self._null_odds(nbest, outputs))
+
+    def _spans(self, number: int, window: Window, output: Mapping[str, np.ndarray]) -> _Spans:
+        """Returns the spans of a window that lie in the context and are short enough.
+
+        A span counts only in the window where its start has the most context.
+        """
+        if self._config.joint_prediction:
+            starts = output["start_top_index"][:, None]
+            ends = output["end_top_index"]
+            start_logits = output["start_top_log_probs"][:, None]
+            end_logits = output["end_top_log_probs"]
+        else:
+            starts = _best(output["start_logits"], self._config.n_best_size)[:, None]
+            ends = _best(output["end_logits"], self._config.n_best_size)[None]
+            start_logits, end_logits = (
+                output["start_logits"][starts],
+                output["end_logits"][ends],
+            )
+        starts, ends, start_logits, end_logits = (
+            part.ravel() for part in np.broadcast_arrays(starts, ends, start_logits, end_logits)
+        )
+        count = len(window.words)
+        first, last = starts - window.first_token, ends - window.first_token
+        valid = (first >= 0) & (first < count) & (first <= last) & (last < count)
+        valid &= last - first < self._config.max_answer_length
+        valid[valid] = window.is_max_context[first[valid]]
+        return _Spans(
+            np.full(np.count_nonzero(valid), number),
+            starts[valid],
+            ends[valid],
+            start_logits[valid].astype(np.float32),
+            end_logits[valid].astype(np.float32),
+        )
+
+    def _text(
+        self, words: Sequence[str], window: Window, row: Row, start: int, end: int
+    ) -> str:
+        pieces = self._tokenizer.tokens(row[INPUT_IDS][start : end + 1])
+        first = window.words[start - window.first_token]
+        last = window.words[end - window.first_token]
+        return self._final_text(join_pieces(pieces), words[first : last + 1])
+
+    def _null_odds(
+        self,
+        nbest: Mapping[str, tuple[float, float]],
+        outputs: Sequence[Mapping[str, np.ndarray]],
+    ) -> float | None:
+        """Returns the least of what the windows say.
+
+        Without a classifier it is, as in the authors' code, the score of [CLS] minus that
+        of the best answer; with joint prediction the end does not count in the former.
+        """
+        if not self._v2:
+            return None
+        scores = [CERTAINLY_NULL, *map(self._null_score, outputs)]
+        null_odds = np.float32(min(scores))
+        if not self._config.answerable_classifier:
+            best = next((scores for text, scores in nbest.items() if text), (0.0, 0.0))
+            null_odds = null_odds - np.float32(best[0]) - np.float32(best[1])
+        return float(null_odds)
+
+    def _null_score(self, output: Mapping[str, np.ndarray]) -> np.float32:
+        if self._config.answerable_classifier:
+            return output["answerable_logit"]
+        score = output["start_logits"][0]
+        return score if self._config.joint_prediction else score + output["end_logits"][0]
+
+
+def _best(logits: np.ndarray, count: int) -> np.ndarray:
+    """Returns the indices of the largest logits, falling; the first of equals first."""
+    return np.argsort(-logits, kind="stable")[:count]
+
+
+def _with_probabilities(nbest: Mapping[str, tuple[float, float]]) -> tuple[Answer, ...]:
+    scores = np.array([start + end for start, end in nbest.values()], np.float64)
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    return tuple(
+        Answer(text, float(share), float(start), float(end))
+        for share, (text, (start, end)) in zip(shares, nbest.items(), strict=True)
+    )
+
+
+class FinalText:
+    """Aligns predictions with the words of contexts.
+
+    Args:
+        tokenizer: of the model; its way of splitting words is used.
+    """
+
+    def __init__(self, tokenizer: CachedTokenizer) -> None:
+        self._tokenizer = tokenizer.tokenizer
+        self._tokens_of: dict[str, tuple[str, ...]] = {}
+
+    def prepare(self, words: Iterable[str]) -> None:
+        """Splits many words at once, which is much faster than one by one."""
+        new = [word for word in dict.fromkeys(words) if word not in self._tokens_of]
+        lower, strip = self._tokenizer.do_lower_case, self._tokenizer.strip_accents
+        for start in range(0, len(new), _WORDS_PER_CALL):
+            part = new[start : start + _WORDS_PER_CALL]
+            tokens = split_words([word.encode() for word in part], lower, strip)
+            splits = tokens.row_splits.numpy().tolist()
+            texts = [token.decode() for token in tokens.values.numpy()]
+            self._tokens_of.update(
+                (word, tuple(texts[first:last]))
+                for word, first, last in zip(part, splits, splits[1:], strict=False)
+            )
+
+    def __call__(self, predicted: str, words: Sequence[str]) -> str:
+        """Returns the part of the words, joined by blanks, that was predicted.
+
+        The words are split as the tokenizer does it, and `predicted` is looked up in the
+        result. Without blanks, both spellings have one character for another if they are
+        of the same length, which leads back to the original. Where this fails, all of the
+        words are returned.
+
+        Args:
+            predicted: words made of the predicted pieces.
+            words: words of the context that the predicted pieces belong to.
+        """
+        self.prepare(words)
+        original = " ".join(words)
+        split = " ".join([token for word in words for token in self._tokens_of[word]])
+        start = split.find(predicted)
+        if start < 0 or not predicted:
+            return original
+        last = start + len(predicted) - 1
+        if " " in (split[start], split[last]):
+            return original
+        places = [i for i, character in enumerate(original) if character != " "]
+        if len(places) != len(split) - split.count(" "):
+            return original
+        first_place = places[start - split.count(" ", 0, start)]
+        last_place = places[last - split.count(" ", 0, last)]
+        return original[first_place : last_place + 1]
+
+
+def join_pieces(tokens: Sequence[str]) -> str:
+    """Returns the words that tokens make up, "##" continuing a word."""
+    text = " ".join(tokens).replace(" ##", "").replace("##", "")
+    return " ".join(text.split())

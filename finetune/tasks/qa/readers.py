@@ -1,0 +1,129 @@
+"""Readers of SQuAD's JSON and of the line-wise JSON of the MRQA 2019 shared task."""
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from electra_tf.util.errors import UserError
+from finetune.tasks.qa.examples import Context, ExampleBuilder, GivenAnswer
+
+MRQA_SUFFIXES = (".jsonl", ".jsonl.gz")
+_KINDS = {str: "a string", list: "a list", dict: "an object", int: "an integer"}
+
+
+def read_questions(path: str, builder: ExampleBuilder) -> None:
+    """Adds the questions of a file to `builder`.
+
+    Files that end in .jsonl or .jsonl.gz are laid out as in MRQA, others as in SQuAD 1.1
+    or 2.0 (.json or .json.gz).
+
+    Raises:
+        UserError: the file is missing or broken; the message names the line or record.
+    """
+    if path.endswith(MRQA_SUFFIXES):
+        _read_mrqa(path, builder)
+    else:
+        _read_squad(path, builder)
+
+
+def _read_squad(path: str, builder: ExampleBuilder) -> None:
+    try:
+        content = json.loads("".join(_lines(path)))
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path} is not JSON: {error}") from error
+    for i, article in enumerate(_field(content, "data", list, path)):
+        where = f"{path}: data[{i}]"
+        for j, paragraph in enumerate(_field(article, "paragraphs", list, where)):
+            _add_paragraph(paragraph, f"{where}.paragraphs[{j}]", builder)
+
+
+def _read_mrqa(path: str, builder: ExampleBuilder) -> None:
+    for number, line in enumerate(_lines(path), 1):
+        where = f"{path}, line {number}"
+        if not line.strip():
+            continue
+        try:
+            paragraph = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{where} is not JSON: {error}") from error
+        if not (isinstance(paragraph, dict) and "header" in paragraph):
+            _add_paragraph(paragraph, where, builder)
+
+
+def _add_paragraph(paragraph: Any, where: str, builder: ExampleBuilder) -> None:
+    context = Context(_field(paragraph, "context", str, where))
+    for k, qa in enumerate(_field(paragraph, "qas", list, where)):
+        question_at = f"{where}.qas[{k}]"
+        question = _field(qa, "question", str, question_at)
+        name = qa.get("id", qa.get("qid"))
+        if not isinstance(name, str | int):
+            raise UserError(f'{question_at} needs an "id" (or "qid") that is a string')
+        answers, located = _answers(qa, question_at)
+        builder.add(
+            context,
+            qas_id=str(name),
+            question=question,
+            answers=answers,
+            located=located,
+            is_impossible=bool(qa.get("is_impossible", not answers)),
+        )
+
+
+def _answers(qa: Mapping[str, Any], where: str) -> tuple[list[str], GivenAnswer | None]:
+    """Returns the texts of all gold answers, and the first one with its place."""
+    if "detected_answers" in qa:
+        return _mrqa_answers(qa, where)
+    texts, located = [], None
+    given = _field(qa, "answers", list, where) if "answers" in qa else []
+    for i, answer in enumerate(given):
+        start = None
+        if isinstance(answer, str):  # as in MRQA, without its place
+            texts.append(answer)
+        else:
+            answer_at = f"{where}.answers[{i}]"
+            texts.append(_field(answer, "text", str, answer_at))
+            start = _field(answer, "answer_start", int, answer_at)
+        located = located or GivenAnswer(texts[0], start)
+    return texts, located
+
+
+def _mrqa_answers(qa: Mapping[str, Any], where: str) -> tuple[list[str], GivenAnswer | None]:
+    detected = _field(qa, "detected_answers", list, where)
+    located, detected_texts = None, []
+    for i, answer in enumerate(detected):
+        answer_at = f"{where}.detected_answers[{i}]"
+        detected_texts.append(_field(answer, "text", str, answer_at))
+        if i == 0:
+            spans = _field(answer, "char_spans", list, answer_at)
+            if not (spans and isinstance(spans[0], list) and len(spans[0]) == 2):
+                raise UserError(
+                    f'{answer_at}: "char_spans" must be a list of pairs [first, last '
+                    f"character], not {spans!r}"
+                )
+            located = GivenAnswer(detected_texts[0], *map(int, spans[0]))
+    texts = _field(qa, "answers", list, where) if "answers" in qa else detected_texts
+    return [str(text) for text in texts], located
+
+
+def _field(record: Any, name: str, kind: type, where: str) -> Any:
+    """Returns a field of a JSON object, or says where it is missing."""
+    if not isinstance(record, dict):
+        raise UserError(f"{where} must be an object, not {type(record).__name__}")
+    if name not in record:
+        raise UserError(f'{where} lacks "{name}"')
+    value = record[name]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise UserError(f'{where}: "{name}" must be {_KINDS[kind]}, not {value!r:.80}')
+    return value
+
+
+def _lines(path: str) -> Iterator[str]:
+    opened = gzip.open if path.endswith(".gz") else open
+    try:
+        with opened(path, "rt", encoding="utf-8", newline="\n") as file:
+            yield from file
+    except FileNotFoundError as error:
+        raise UserError(f"There is no file {path}") from error
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error

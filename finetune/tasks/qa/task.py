@@ -1,0 +1,238 @@
+"""Question answering as a task: data, features, head, scores and predictions."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.files import write_atomically
+from finetune.config.defaults import QA_TASKS
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import DataReport, FeatureSpec, Row
+from finetune.tasks.base import PREDICT, Outputs, Scores, SplitData, Task
+from finetune.tasks.qa.examples import ExampleBuilder, QAExample
+from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer
+from finetune.tasks.qa.head import QAHead
+from finetune.tasks.qa.nbest import DecodedAnswer, NBestDecoder
+from finetune.tasks.qa.readers import MRQA_SUFFIXES, read_questions
+from finetune.tasks.qa.squad_metrics import squad_v1_metrics, squad_v2_metrics
+
+if TYPE_CHECKING:
+    from electra_tf.config.encoder import EncoderConfig
+
+TRAIN = "train"
+SPLITS = ("train", "dev", "test")
+# The other tasks have files in the layout of MRQA.
+SQUAD_TASKS = ("squad", "squadv1")
+# Its questions may have no answer.
+SQUAD_V2 = "squad"
+
+
+class QATask(Task):
+    """Finds the answers to questions in texts.
+
+    Args:
+        config: hyperparameters.
+        name: of the task.
+        tokenizer: of the pre-trained model.
+        v2: whether questions may have no answer, as in SQuAD 2.0. Without it the
+            classifier for that is trained too (as in the authors' code), but not asked.
+        files: path of each split's file; see `finetune.qa.readers` for the layouts.
+    """
+
+    kind = "qa"
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        *,
+        v2: bool,
+        files: Mapping[str, str],
+    ) -> None:
+        super().__init__(config, name, tokenizer)
+        self.v2 = v2
+        self._files = dict(files)
+        self._featurizer = QAFeaturizer(config, name, tokenizer)
+        self._decoded: tuple[SplitData, Sequence[Outputs], list[DecodedAnswer]] | None = None
+
+    @property
+    def feature_specs(self) -> tuple[FeatureSpec, ...]:
+        return self._featurizer.feature_specs
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind" and "v2", whether questions may have no answer."""
+        return {"kind": "qa", "v2": self.v2}
+
+    def split_files(self, split: str) -> list[str]:
+        if split not in self._files:
+            raise UserError(
+                f"{self.name} has no split {split!r}, only {', '.join(self._files)}"
+            )
+        return [self._files[split]]
+
+    def load(self, split: str, report: DataReport) -> list[QAExample]:
+        builder = ExampleBuilder(
+            report,
+            v2=self.v2,
+            is_training=split == TRAIN,
+            authors_answer_check=getattr(self.config, "authors_qa_answer_check", False),
+        )
+        for path in self.split_files(split):
+            read_questions(path, builder)
+        return builder.examples
+
+    def featurize(
+        self, examples: Sequence[QAExample], *, is_training: bool, report: DataReport
+    ) -> list[Row]:
+        """Returns a row for each window; rows to evaluate hold gold positions as well."""
+        del is_training
+        return self._featurizer.rows(examples, report)
+
+    def build_head(self, encoder_config: "EncoderConfig", dtype: keras.DTypePolicy) -> QAHead:
+        config = self.config
+        return QAHead(
+            encoder_config.hidden_size,
+            joint_prediction=config.joint_prediction,
+            answerable_classifier=config.answerable_classifier,
+            answerable_uses_start_logits=config.answerable_uses_start_logits,
+            answerable_weight=config.answerable_weight,
+            beam_size=config.beam_size,
+            dtype=dtype,
+            name=self.name,
+        )
+
+    def decode(self, data: SplitData, outputs: Sequence[Outputs]) -> list[DecodedAnswer]:
+        """Returns the n best answers to each question; those of the last call are kept."""
+        if self._decoded is not None:
+            last_data, last_outputs, decoded = self._decoded
+            if last_data is data and last_outputs is outputs:
+                return decoded
+        decoder = NBestDecoder(self.config, self.tokenizer, self.v2)
+        decoder.prepare(data.examples)
+        decoded, next_row = [], 0
+        for example, windows in zip(
+            data.examples, self._featurizer.windows(data.examples), strict=True
+        ):
+            of_example = slice(next_row, next_row + len(windows))
+            rows = data.rows[of_example]
+            eids = [int(row[f"{self.name}_eid"]) for row in rows]
+            first = EIDS_PER_EXAMPLE * example.eid
+            if eids != list(range(first, first + len(windows))):
+                raise ValueError(f"The rows of {example.qas_id} are not in place: {eids}")
+            decoded.append(decoder.decode(example, windows, rows, outputs[of_example]))
+            next_row = of_example.stop
+        self._decoded = (data, outputs, decoded)
+        return decoded
+
+    def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
+        """Returns the official metrics; "f1" is the main one.
+
+        Those of SQuAD 2.0 take an answer to be empty above `config.qa_na_threshold`.
+        """
+        decoded = self.decode(data, outputs)
+        gold = {e.qas_id: e.answers for e in data.examples}
+        texts = {e.qas_id: d.text for e, d in zip(data.examples, decoded, strict=True)}
+        if self.v2:
+            null_odds = {
+                e.qas_id: d.null_odds for e, d in zip(data.examples, decoded, strict=True)
+            }
+            threshold = self.config.qa_na_threshold
+            metrics = squad_v2_metrics(gold, texts, null_odds, threshold)
+        else:
+            metrics = squad_v1_metrics(gold, texts)
+        total_loss = sum(float(output["loss"]) for output in outputs)
+        return Scores({**metrics, "loss": total_loss / max(len(outputs), 1)}, main="f1")
+
+    def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:
+        """Returns for each question id, question, answer, null odds and the n best.
+
+        The answer is empty where the null odds exceed `config.qa_na_threshold`.
+        """
+        return [
+            {
+                "id": example.qas_id,
+                "question": example.question_text,
+                "answer": self._answer(decoded),
+                "null_odds": decoded.null_odds,
+                "nbest": [answer._asdict() for answer in decoded.nbest],
+            }
+            for example, decoded in zip(data.examples, self.decode(data, outputs), strict=True)
+        ]
+
+    def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
+        answers = {self._answer(decoded) for decoded in self.decode(data, outputs)}
+        if len(data.examples) < 2 or len(answers) > 1:
+            return None
+        return f"gives the answer {answers.pop()!r} to every question"
+
+    def _answer(self, decoded: DecodedAnswer) -> str:
+        is_null = self.v2 and decoded.null_odds > self.config.qa_na_threshold
+        return "" if is_null else decoded.text
+
+
+def write_squad_outputs(
+    directory: str, task_name: str, predictions: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Writes predictions as the tools around SQuAD read them, and returns the paths.
+
+    - `<task>_preds.json`: id to the best answer that is not empty. With the null odds this
+      is what the official evaluation of SQuAD 2.0 takes (`--na-prob-file`).
+    - `<task>_nbest.json`: id to the list of text, probability, start_logit, end_logit.
+    - where questions may have no answer, `<task>_null_odds.json`: id to the null odds, and
+      `<task>_submission.json`: id to the answer, empty above the threshold.
+
+    Args:
+        directory: exists.
+        task_name: first part of the file names.
+        predictions: what `QATask.predictions` returned.
+    """
+
+    def best(prediction: Mapping[str, Any]) -> str:
+        return next((entry["text"] for entry in prediction["nbest"] if entry["text"]), "")
+
+    contents = {
+        "preds": {p["id"]: best(p) for p in predictions},
+        "nbest": {p["id"]: p["nbest"] for p in predictions},
+    }
+    if any(p["null_odds"] is not None for p in predictions):
+        contents["null_odds"] = {p["id"]: p["null_odds"] for p in predictions}
+        contents["submission"] = {p["id"]: p["answer"] for p in predictions}
+    paths = []
+    for kind, content in contents.items():
+        paths.append(os.path.join(directory, f"{task_name}_{kind}.json"))
+        write_atomically(paths[-1], json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return paths
+
+
+def make_qa_task(config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> QATask:
+    """Returns one of `finetune.config_defaults.QA_TASKS`.
+
+    The files of squad and squadv1 are RAW/<task>/<split>.json, those of the other tasks
+    RAW/<task>/<split>.jsonl or .jsonl.gz, where RAW is `config.raw_data_dir`.
+
+    Raises:
+        UserError: if there is no such task.
+    """
+    if name not in QA_TASKS:
+        raise UserError(
+            f"There is no question answering task {name!r}, only {', '.join(QA_TASKS)}."
+            + nearest_name_hint(name, QA_TASKS)
+        )
+    suffixes = (".json",) if name in SQUAD_TASKS else MRQA_SUFFIXES
+    folder = os.path.join(config.raw_data_dir, name)
+    files = {split: _existing(os.path.join(folder, split), suffixes) for split in SPLITS}
+    if config.predict_file:
+        files[PREDICT] = config.predict_file
+    return QATask(config, name, tokenizer, v2=name == SQUAD_V2, files=files)
+
+
+def _existing(stem: str, suffixes: Sequence[str]) -> str:
+    paths = [stem + suffix for suffix in suffixes]
+    return next((path for path in paths if os.path.exists(path)), paths[0])

@@ -1,0 +1,89 @@
+"""Sentences with a tag for each word, from a user's files."""
+
+import functools
+from collections.abc import Iterable, Sequence
+
+from electra_tf.util.errors import UserError
+from finetune.data.features import DataReport
+from finetune.data.raw_examples import RawExample
+from finetune.tasks.custom_files import TRAIN, CustomSource, Labels, refuse_single_label
+from finetune.tasks.tagging.examples import SPAN, TaggingExample, label_tags
+from finetune.tasks.tagging.spans import OUTSIDE, bioes_labels, is_tag
+
+
+class CustomTaggingSource(CustomSource):
+    """Reads the sentences of a tagging task, in conll, jsonl, tsv or csv."""
+
+    @functools.cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Labels in the order of their ids: the tags, or, of spans, all BIOES tags.
+
+        Raises:
+            UserError: if they are to be found in train, and it is missing or broken.
+        """
+        names = self._known.names
+        return bioes_labels(names) if self._spec.level == SPAN else names
+
+    def load_file(
+        self, path: str, *, labeled: bool, report: DataReport
+    ) -> list[TaggingExample]:
+        """Reads any file that is laid out as the task's; see `OwnSource`."""
+        del report
+        examples = self._read(path, labeled=labeled)
+        for example in examples if labeled else ():
+            for name in self._names(example):
+                self._known.check(name, example.where)
+        return examples
+
+    def _read(self, path: str, *, labeled: bool) -> list[TaggingExample]:
+        roles = ("words", "tags") if labeled else ("words",)
+        records = self._files.records(path, roles, optional=("id",))
+        return [_example(eid, record, labeled) for eid, record in enumerate(records)]
+
+    @functools.cached_property
+    def _known(self) -> Labels:
+        """The tags, or, of spans, the types."""
+        spec = self._spec
+        if spec.labels:
+            is_span = spec.level == SPAN
+            return Labels(spec, _types(spec.labels) if is_span else spec.labels)
+        path = self._files.path(TRAIN)
+        examples = self._read(path, labeled=True)
+        self._check_train(examples, path)
+        return Labels(spec, [x for example in examples for x in self._names(example)], path)
+
+    def _names(self, example: TaggingExample) -> Sequence[str]:
+        """Returns the tags, or, of spans, the types; tags that are none are refused."""
+        if self._spec.level != SPAN:
+            return example.tags
+        label_tags(example, SPAN)
+        return _types(example.tags)
+
+    def _check_train(self, examples: Sequence[TaggingExample], path: str) -> None:
+        names = [name for example in examples for name in self._names(example)]
+        if self._spec.level != SPAN:
+            refuse_single_label(names, path, of="words", role="tag")
+        elif not names:
+            raise UserError(
+                f"{path}: no word is in a span, so there is nothing to learn; is the right "
+                'column named in "columns"?'
+            )
+
+    def _strata(self, examples: Sequence[TaggingExample]) -> list[str | None]:
+        return [None] * len(examples)
+
+
+def _types(tags: Iterable[str]) -> tuple[str, ...]:
+    """Returns the types of spans that tags name; anything but a tag is a type itself."""
+    types = (tag.partition("-")[2] if is_tag(tag) else tag for tag in tags if tag != OUTSIDE)
+    return tuple(dict.fromkeys(types))
+
+
+def _example(eid: int, record: RawExample, labeled: bool) -> TaggingExample:
+    words = record.words("words")
+    tags = record.words("tags") if labeled else []
+    if labeled and len(tags) != len(words):
+        raise UserError(
+            f"{record.where}: {len(words)} words and {len(tags)} tags; each word needs a tag"
+        )
+    return TaggingExample(eid, tuple(words), tuple(tags), record.where, record.name("id"))

@@ -1,0 +1,136 @@
+"""Sentences with a tag for each word, and the files they come from."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+
+from electra_tf.util.errors import UserError
+from finetune.data.features import DataReport
+from finetune.data.file_readers import read_records
+from finetune.data.raw_examples import RawExample
+from finetune.tasks.tagging.spans import BIOES, is_tag, span_tags, tag_spans
+
+TRAIN = "train"
+LEVELS = SPAN, TOKEN = ("span", "token")
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggingExample:
+    """One sentence.
+
+    Attributes:
+        eid: number within its split, from 0.
+        words: at least one.
+        tags: as in the file, one for each word; empty if there are none.
+        where: file and line, for errors.
+        guid: the example's name in its file, if it has one.
+    """
+
+    eid: int
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    where: str = ""
+    guid: str | None = None
+
+
+class ConllSource:
+    """Files as those of the CoNLL tasks: a word a line, a blank line between sentences.
+
+    Columns are separated by blanks, or by tabs; lines that begin with -DOCSTART- separate
+    sentences too. See `finetune.source_task.ExampleSource`.
+
+    Args:
+        files: path by split.
+        tag_column: index, from the end if negative; the word is in column 0.
+    """
+
+    has_pairs = False
+
+    def __init__(self, files: Mapping[str, str], tag_column: int = -1) -> None:
+        self.dev_splits = ("dev",)
+        self.test_splits = ("test",)
+        self.files = dict(files)
+        self._tag_column = tag_column
+
+    def split_files(self, split: str) -> list[str]:
+        """Returns the path of a split's file."""
+        if split not in self.files:
+            raise UserError(f"There is no split {split!r}, only {', '.join(self.files)}")
+        return [self.files[split]]
+
+    def load(self, split: str, report: DataReport) -> list[TaggingExample]:
+        """Reads a split; a test file may lack the tags.
+
+        Raises:
+            UserError: a missing, empty or not UTF-8 file, or lines of different numbers
+                of columns.
+        """
+        (path,) = self.split_files(split)
+        if not os.path.isfile(path):
+            raise UserError(
+                f"There is no file {path}, the {split} split; see --data_dir and --raw_data_dir"
+            )
+        examples = self._read(path, labeled=True)
+        if split not in self.test_splits and not examples[0].tags:
+            raise UserError(
+                f"{examples[0].where}: 1 column, the word; a column of tags is expected behind"
+            )
+        return examples
+
+    def load_file(
+        self, path: str, *, labeled: bool, report: DataReport
+    ) -> list[TaggingExample]:
+        """Reads any file; without labels only the column of words is looked at."""
+        return self._read(path, labeled=labeled)
+
+    def _read(self, path: str, *, labeled: bool) -> list[TaggingExample]:
+        # Column -1 of a file of words alone would be the words.
+        columns = {"words": 0, "second": 1, "tags": self._tag_column}
+        records = read_records(
+            path,
+            file_format="conll",
+            columns=columns if labeled else {"words": 0},
+            optional=("second", "tags"),
+        )
+        return [_example(eid, record) for eid, record in enumerate(records)]
+
+
+def _example(eid: int, record: RawExample) -> TaggingExample:
+    has_tags = "second" in record.values
+    tags = tuple(record.values["tags"]) if has_tags else ()
+    where = f"{record.path}, sentence at line {record.line}"
+    return TaggingExample(eid, tuple(record.values["words"]), tags, where)
+
+
+def label_tags(example: TaggingExample, level: str) -> list[str]:
+    """Returns the label of each word: its tag, or, of spans, the tag in BIOES.
+
+    An example without tags has no labels.
+
+    Raises:
+        UserError: for a tag that marks no span.
+    """
+    if level == TOKEN or not example.tags:
+        return list(example.tags)
+    for word, tag in zip(example.words, example.tags, strict=True):
+        if not is_tag(tag):
+            raise UserError(
+                f"{example.where}: the tag {tag!r} of the word {word!r} must be O, or B-, I-, "
+                "E- or S- and the type of a span; tags of other kinds need a task of the "
+                'level "token"'
+            )
+    return span_tags(tag_spans(example.tags), len(example.tags), BIOES)
+
+
+def collect_labels(source: ConllSource, level: str) -> tuple[str, ...]:
+    """Returns the sorted labels of all files; those of dev and test may be missing.
+
+    Raises:
+        UserError: for a bad file.
+    """
+    labels: set[str] = set()
+    for split, path in source.files.items():
+        if split == TRAIN or os.path.exists(path):
+            for example in source.load(split, DataReport("", split)):
+                labels.update(label_tags(example, level))
+    return tuple(sorted(labels))

@@ -1,0 +1,129 @@
+"""Words to their tags, in the graph."""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from electra_tf.inference.export.servable import ServedOutputs
+from electra_tf.text.text_inputs import EncoderInputs, pad_segments
+from finetune.model import FinetuningModel
+from finetune.tasks.base import TaskServable
+from finetune.tasks.tagging.examples import SPAN
+from finetune.tasks.tagging.spans import BIO, OUTSIDE, span_tags, tag_spans
+from finetune.tasks.tagging.task import TaggingTask
+
+
+class TaggingServable(TaskServable[TaggingTask]):
+    """Takes `text`, words separated by blanks; answers a tag for each.
+
+    Answers `words` and `tags` string and `scores` float32 (softmax of the tag)
+    [batch, words], padded with "" and 0, and `num_words` int32 [batch]. As in training, a
+    sentence keeps the words that fit into the model whole; the others have the tag "" and
+    the score 0. Tags of spans are BIO.
+
+    The signature "tokens" answers a tag of the head (spans: BIOES) for every token; the
+    one of a word is that of its first piece.
+    """
+
+    def __init__(self, model: FinetuningModel, task: TaggingTask, max_seq_length: int) -> None:
+        super().__init__(model, task, max_seq_length)
+        self._bio_tags = _bio_tags(task.labels) if task.level == SPAN else None
+
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
+        """Returns `scores` float32 [batch, seq, tags]: the softmax at every token."""
+        positions = tf.range(tf.shape(inputs.input_ids)[1])
+        positions = tf.broadcast_to(positions, tf.shape(inputs.input_ids))
+        return {"scores": self._scores(inputs, positions)}
+
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
+        scores = self.predict(inputs)["scores"]
+        tags = tf.gather(tf.constant(self.task.labels), tf.argmax(scores, axis=-1))
+        is_token = inputs.input_mask > 0
+        return self._with_tokens(
+            inputs,
+            {
+                "tags": tf.where(is_token, tags, ""),
+                "scores": tf.where(is_token, tf.reduce_max(scores, axis=-1), 0.0),
+            },
+        )
+
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
+        words = tf.strings.split(texts["text"])  # (batch, words)
+        inputs, positions = self._word_inputs(words)
+        scores = self._scores(inputs, positions.to_tensor())
+        labels = tf.argmax(scores, axis=-1, output_type=tf.int32)  # (batch, seen words)
+        seen = tf.sequence_mask(positions.row_lengths(), tf.shape(labels)[1])
+        padded_words = words.to_tensor()
+        missing = [[0, 0], [0, tf.shape(padded_words)[1] - tf.shape(labels)[1]]]
+        return {
+            "words": padded_words,
+            "tags": tf.pad(tf.where(seen, self._tags(labels), ""), missing, constant_values=""),
+            "scores": tf.pad(tf.where(seen, tf.reduce_max(scores, axis=-1), 0.0), missing),
+            "num_words": tf.cast(words.row_lengths(), tf.int32),
+        }
+
+    def _scores(self, inputs: EncoderInputs, positions: tf.Tensor) -> tf.Tensor:
+        name = self.task.name
+        features = {
+            f"{name}_labeled_positions": positions,
+            f"{name}_labels": tf.zeros_like(positions),
+            f"{name}_labels_mask": tf.zeros_like(positions, tf.float32),
+        }
+        outputs = self._head_outputs(inputs, features)
+        return tf.nn.softmax(outputs["logits"])
+
+    def _word_inputs(self, words: tf.RaggedTensor) -> tuple[EncoderInputs, tf.RaggedTensor]:
+        """Returns inputs, and the position of the first piece of each word that fits."""
+        vocabulary = self.vocabulary
+        pieces = self.tokenizer.tokenize(words.values)  # (all words, pieces)
+        # A word without visible characters is [UNK], as in training.
+        is_empty = tf.cast(pieces.row_lengths() == 0, tf.int64)
+        unknown = tf.RaggedTensor.from_row_lengths(
+            tf.fill([tf.reduce_sum(is_empty)], vocabulary.unk_id), is_empty, validate=False
+        )
+        pieces = words.with_values(tf.concat([pieces, unknown], axis=1))
+        lengths = words.with_values(tf.cast(pieces.values.row_lengths(), tf.int32))
+        ends = _running_sums(lengths)
+        # [CLS] before, [SEP] behind; words end at the first one that does not fit.
+        fits = ends.with_values(ends.values + 2 <= self.max_seq_length)
+        kept = tf.ragged.boolean_mask(pieces, fits)
+        starts = tf.ragged.boolean_mask(ends - lengths + 1, fits)
+        rows = words.nrows(tf.int32)
+        first = tf.zeros([rows, 0], tf.int32)
+        second = tf.concat(
+            [
+                tf.fill([rows, 1], vocabulary.cls_id),
+                kept.merge_dims(1, 2),
+                tf.fill([rows, 1], vocabulary.sep_id),
+            ],
+            axis=1,
+        )
+        return pad_segments(tf.RaggedTensor.from_tensor(first), second), starts
+
+    def _tags(self, labels: tf.Tensor) -> tf.Tensor:
+        """Returns the tags of label ids [batch, words]."""
+        if self._bio_tags is None:
+            return tf.gather(tf.constant(self.task.labels), labels)
+        outside = len(self.task.labels)
+        before = tf.pad(labels[:, :-1], [[0, 0], [1, 0]], constant_values=outside)
+        before = before[:, : tf.shape(labels)[1]]
+        return tf.gather_nd(tf.constant(self._bio_tags), tf.stack([before, labels], axis=-1))
+
+
+def _bio_tags(labels: tuple[str, ...]) -> list[list[str]]:
+    """Returns the BIO tag of a word, by the label of the word before it and its own.
+
+    The last row is that of first words. Whether a tag begins a span depends on no other
+    word (see `finetune.tagging.spans.tag_spans`).
+    """
+    return [
+        [span_tags(tag_spans([before, label]), 2, BIO)[1] for label in labels]
+        for before in (*labels, OUTSIDE)
+    ]
+
+
+def _running_sums(rows: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns the sum of each row's values up to each value, int32."""
+    sums = tf.concat([[0], tf.cumsum(rows.values)], axis=0)
+    before_row = tf.gather(sums, rows.row_starts())
+    return rows.with_values(sums[1:] - tf.repeat(before_row, rows.row_lengths()))

@@ -1,0 +1,182 @@
+"""What the kinds of text tasks share: task, head and servable."""
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.inference.export.servable import ServedOutputs
+from electra_tf.interop.variable_names import NamedVariable
+from electra_tf.model import randomness
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.text_inputs import EncoderInputs, pair_inputs, single_text_inputs
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import DataReport, FeatureSpec, Row
+from finetune.model import Dense, TaskHead
+from finetune.tasks.base import Outputs, SplitData, TaskServable
+from finetune.tasks.sources import ExampleSource, SourceTask
+from finetune.tasks.text.examples import InputExample, text_rows
+
+# The authors' rate, whatever the encoder's.
+DROPOUT_RATE = 0.1
+
+
+class TextHead(TaskHead):
+    """Dropout and one `Dense` on the encoder's output at [CLS].
+
+    Args:
+        hidden_size: of the encoder.
+        units: outputs of the dense layer.
+        dtype: policy of the model; the head computes in float32 all the same.
+        name: of the task.
+    """
+
+    def __init__(
+        self, hidden_size: int, units: int, dtype: keras.DTypePolicy, name: str
+    ) -> None:
+        super().__init__(autocast=False, dtype=dtype, name=name)
+        with keras.name_scope(self.name):
+            self.dense = Dense(hidden_size, units, dtype=dtype, name="dense")
+        self.built = True
+
+    def tf1_variables(self) -> list[NamedVariable]:
+        """Returns the mapping to the variables of the authors' checkpoints."""
+        return self.dense.tf1_variables(f"task_specific/{self.name}/dense")
+
+    def _dense_of_cls(
+        self, sequence_output: tf.Tensor, dropout_key: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Returns float32 [batch, units]."""
+        x = tf.cast(sequence_output[:, 0], tf.float32)  # (batch, hidden)
+        if dropout_key is not None:
+            x = randomness.dropout(x, DROPOUT_RATE, dropout_key)
+        return self.dense(x)
+
+
+class TextTask(SourceTask, abc.ABC):
+    """What the three kinds share.
+
+    Args:
+        config: hyperparameters.
+        name: of the task.
+        tokenizer: of the pre-trained model.
+        source: of the examples.
+        main_metric: of `METRICS`; the kind's first one if None.
+    """
+
+    kind: ClassVar[str]
+    METRICS: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        source: ExampleSource,
+        *,
+        main_metric: str | None = None,
+    ) -> None:
+        super().__init__(config, name, tokenizer, source)
+        self.main_metric = main_metric or self.METRICS[0]
+        if self.main_metric not in self.METRICS:
+            raise UserError(
+                f"The metric of task {name!r} must be one of {', '.join(self.METRICS)}, not "
+                f"{self.main_metric!r}"
+            )
+
+    @property
+    def feature_specs(self) -> tuple[FeatureSpec, ...]:
+        """`<task>_eid` and the target."""
+        return (FeatureSpec(f"{self.name}_eid"), self.target_spec)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind" and "has_pairs"."""
+        return {"kind": self.kind, "has_pairs": self.source.has_pairs}
+
+    @property
+    @abc.abstractmethod
+    def target_spec(self) -> FeatureSpec:
+        """The feature that holds the label."""
+
+    @abc.abstractmethod
+    def target(self, example: InputExample) -> int | float | np.ndarray:
+        """Returns the value of the target feature."""
+
+    def featurize(
+        self, examples: Sequence[InputExample], *, is_training: bool, report: DataReport
+    ) -> list[Row]:
+        """Returns one row for each example."""
+        del is_training
+        rows = text_rows(
+            self.name, examples, self.tokenizer, self.config.max_seq_length, report
+        )
+        for row, example in zip(rows, examples, strict=True):
+            row[self.target_spec.name] = self.target(example)
+        return rows
+
+    def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:
+        """Returns, for each example, "eid", its "id" if it has one, and the prediction."""
+        found = []
+        for example, output in zip(data.examples, outputs, strict=True):
+            name = {} if example.guid is None else {"id": example.guid}
+            found.append({"eid": example.eid, **name, **self.prediction(output)})
+        return found
+
+    @abc.abstractmethod
+    def prediction(self, output: Outputs) -> dict[str, Any]:
+        """Returns the prediction for one example, JSON-serializable."""
+
+    def _targets(self, data: SplitData) -> np.ndarray:
+        return np.array([row[self.target_spec.name] for row in data.rows])
+
+
+def _checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, ...]:
+    if len(labels) < least or len(set(labels)) < len(labels):
+        raise UserError(
+            f"Task {name!r} needs at least {least} labels, each once; it has: "
+            f"{', '.join(labels) or 'none'}"
+        )
+    return tuple(labels)
+
+
+def _predicted(outputs: Sequence[Outputs]) -> np.ndarray:
+    return np.array([output["predictions"] for output in outputs])
+
+
+def _mean_loss(outputs: Sequence[Outputs]) -> float:
+    return float(np.mean([output["loss"] for output in outputs], dtype=np.float64))
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = np.exp(np.asarray(logits, np.float64) - np.max(logits))
+    return shifted / shifted.sum()
+
+
+class _TextServable(TaskServable[TextTask]):
+    """Takes `text`, or `text_a` and `text_b` where the task is one of pairs."""
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        return ("text_a", "text_b") if self.task.source.has_pairs else ("text",)
+
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
+        tokens = [self.tokenizer.tokenize(texts[name]) for name in self.text_names]
+        to_inputs = pair_inputs if len(tokens) == 2 else single_text_inputs
+        return self.answer_tokens(to_inputs(self.vocabulary, *tokens, self.max_seq_length))
+
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
+        return self.predict(inputs)
+
+
+class _LabelServable(_TextServable):
+    """Answers `labels` string [batch, classes] beside their scores: names for the columns."""
+
+    def _with_labels(self, outputs: ServedOutputs) -> ServedOutputs:
+        scores = outputs["scores"]
+        labels = tf.broadcast_to(tf.constant(self.task.labels), tf.shape(scores))
+        return {"labels": labels, **outputs}

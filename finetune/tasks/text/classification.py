@@ -1,0 +1,145 @@
+"""Classification: the task, its head and its servable."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.inference.export.servable import ServedOutputs
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.text_inputs import EncoderInputs
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import FeatureSpec
+from finetune.model import HeadOutput
+from finetune.tasks.base import Outputs, Scores, SplitData
+from finetune.tasks.sources import ExampleSource
+from finetune.tasks.text import scorers
+from finetune.tasks.text.base import (
+    TextHead,
+    TextTask,
+    _checked_labels,
+    _LabelServable,
+    _mean_loss,
+    _predicted,
+    _softmax,
+)
+from finetune.tasks.text.examples import InputExample
+
+
+class ClassificationHead(TextHead):
+    """Softmax cross-entropy over classes."""
+
+    def call(
+        self,
+        sequence_output: tf.Tensor,
+        features: Mapping[str, tf.Tensor],
+        *,
+        dropout_key: tf.Tensor | None = None,
+        is_training: bool = False,
+    ) -> HeadOutput:
+        """Returns "logits" [batch, classes], "predictions" int32 [batch]."""
+        del is_training
+        logits = self._dense_of_cls(sequence_output, dropout_key)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            features[f"{self.name}_label_ids"], logits
+        )
+        predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
+        return HeadOutput(losses, {"logits": logits, "predictions": predictions})
+
+
+class ClassificationTask(TextTask):
+    """One of several labels.
+
+    Args:
+        labels: in the order of their ids, at least two.
+        metrics: to report, of `METRICS`; accuracy if None. `main_metric` is added, and it
+            is the first of them if not given.
+    """
+
+    kind = "classification"
+    METRICS = scorers.CLASSIFICATION_METRICS
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        source: ExampleSource,
+        *,
+        labels: Sequence[str],
+        metrics: Sequence[str] | None = None,
+        main_metric: str | None = None,
+    ) -> None:
+        main_metric = main_metric or (metrics[0] if metrics else None)
+        super().__init__(config, name, tokenizer, source, main_metric=main_metric)
+        self.labels = _checked_labels(name, labels, 2)
+        reported = metrics if metrics is not None else (self.METRICS[0],)
+        self.metrics = tuple(dict.fromkeys((self.main_metric, *reported)))
+        self._ids = {label: i for i, label in enumerate(self.labels)}
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind", "has_pairs" and "labels"."""
+        return {**super().description, "labels": list(self.labels)}
+
+    @property
+    def target_spec(self) -> FeatureSpec:
+        """`<task>_label_ids`, int32."""
+        return FeatureSpec(f"{self.name}_label_ids")
+
+    def target(self, example: InputExample) -> int:
+        """Returns the index of the example's label in `labels`."""
+        return self._ids[example.label]
+
+    def build_head(
+        self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy
+    ) -> ClassificationHead:
+        """Returns a new head with `len(labels)` outputs."""
+        return ClassificationHead(
+            encoder_config.hidden_size, len(self.labels), dtype, self.name
+        )
+
+    def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
+        """Returns `metrics`, the loss and the confusion matrix."""
+        gold, predicted = self._targets(data), _predicted(outputs)
+        count = len(self.labels)
+        metrics = scorers.classification_metrics(gold, predicted, count, self.metrics)
+        return Scores(
+            metrics={**metrics, "loss": _mean_loss(outputs)},
+            main=self.main_metric,
+            confusion=scorers.confusion(gold, predicted, count),
+            labels=self.labels,
+        )
+
+    def prediction(self, output: Outputs) -> dict[str, Any]:
+        """Returns "prediction" (the label) and "probabilities" by label."""
+        probabilities = _softmax(output["logits"])
+        return {
+            "prediction": self.labels[int(output["predictions"])],
+            "probabilities": dict(zip(self.labels, probabilities.tolist(), strict=True)),
+        }
+
+    def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
+        """Tells of one label for everything, where there are several."""
+        predicted = np.unique(_predicted(outputs))
+        if len(predicted) > 1 or len(np.unique(self._targets(data))) < 2:
+            return None
+        return f"predicts one label only ({self.labels[int(predicted[0])]})"
+
+
+class ClassificationServable(_LabelServable):
+    """Answers `label` string [batch], and `labels` and `scores` (softmax) [batch, classes]."""
+
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
+        return {"scores": tf.nn.softmax(self._head_outputs(inputs)["logits"])}
+
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
+        outputs = self.predict(inputs)
+        best = tf.argmax(outputs["scores"], axis=-1)
+        return {
+            "label": tf.gather(tf.constant(self.task.labels), best),
+            **self._with_labels(outputs),
+        }

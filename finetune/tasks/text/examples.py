@@ -1,0 +1,114 @@
+"""One text or pair with its label."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.framing import truncated_lengths
+from electra_tf.util.errors import nearest_name_hint
+from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, Row
+
+# A class, several classes, or a number.
+Label = str | tuple[str, ...] | float
+# Returns the label of a text, or raises ValueError with what is wrong.
+LabelParser = Callable[[str], Label]
+TRUNCATED = "text truncated"
+
+
+@dataclasses.dataclass(frozen=True)
+class InputExample:
+    """One text or pair of texts.
+
+    Attributes:
+        eid: number within its split, from 0.
+        text_a: the text.
+        text_b: the second text; None or empty for none.
+        label: a class (classification), classes (multilabel) or a number (regression). An
+            unlabeled example carries a dummy.
+        guid: the example's name in its file, if it has one.
+    """
+
+    eid: int
+    text_a: str
+    text_b: str | None
+    label: Label
+    guid: str | None = None
+
+
+def class_label(labels: Sequence[str]) -> LabelParser:
+    """Returns a parser that takes one of `labels`."""
+
+    def parse(text: str) -> str:
+        if text not in labels:
+            raise ValueError(
+                f"unknown label {text!r}; the labels are {', '.join(labels)}."
+                f"{nearest_name_hint(text, labels)}"
+            )
+        return text
+
+    return parse
+
+
+def number_label(min_label: float, max_label: float) -> LabelParser:
+    """Returns a parser that takes a number from `min_label` to `max_label`."""
+
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not min_label <= number <= max_label:
+            raise ValueError(
+                f"the label must be a number from {min_label:g} to {max_label:g}, not {text!r}"
+            )
+        return number
+
+    return parse
+
+
+def label_set(labels: Sequence[str], separator: str = ",") -> LabelParser:
+    """Returns a parser that takes any number of `labels`, none included."""
+    parse_one = class_label(labels)
+
+    def parse(text: str) -> tuple[str, ...]:
+        parts = [part.strip() for part in text.split(separator)] if text.strip() else []
+        return tuple(dict.fromkeys(parse_one(part) for part in parts))
+
+    return parse
+
+
+def text_rows(
+    task_name: str,
+    examples: Sequence[InputExample],
+    tokenizer: CachedTokenizer,
+    max_seq_length: int,
+    report: DataReport,
+) -> list[Row]:
+    """Returns `input_ids`, `segment_ids` and `<task>_eid` of each example.
+
+    Texts that are too long lose tokens at their ends, the longer of a pair first;
+    `report` counts them.
+    """
+    cls, sep = tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id
+    ids_a = tokenizer.tokenize([example.text_a for example in examples])
+    ids_b = tokenizer.tokenize([example.text_b or "" for example in examples])
+    rows = []
+    for example, a, b in zip(examples, ids_a, ids_b, strict=True):
+        # As in the authors' code, a text without tokens has no segment of its own.
+        room = max_seq_length - (3 if len(b) else 2)
+        keep_a, keep_b = truncated_lengths(len(a), len(b), room)
+        if (keep_a, keep_b) != (len(a), len(b)):
+            report.add(TRUNCATED, eid=example.eid, tokens=len(a) + len(b), kept=room)
+        first = [cls, *a[:keep_a], sep]
+        second = [*b[:keep_b], sep] if len(b) else []
+        rows.append(
+            {
+                INPUT_IDS: np.array(first + second, np.int32),
+                SEGMENT_IDS: np.array([0] * len(first) + [1] * len(second), np.int32),
+                f"{task_name}_eid": example.eid,
+            }
+        )
+    return rows

@@ -1,0 +1,182 @@
+"""The tasks of GLUE (Wang et al. 2019), in the files that GLUE's download has.
+
+`RAW_DATA_DIR/<task>/<split>.tsv`, tab-separated, no quoting. Columns count from 0.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from finetune.config.finetuning import FinetuningConfig
+from finetune.tasks.text.classification import ClassificationTask
+from finetune.tasks.text.examples import class_label, number_label
+from finetune.tasks.text.regression import RegressionTask
+from finetune.tasks.text.tsv import TRAIN, TsvLayout, TsvSource
+
+BINARY = ("0", "1")
+
+
+ENTAILMENT = ("entailment", "not_entailment")
+
+
+# Similarity of two sentences in STS-B.
+STS_RANGE = (0.0, 5.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class GlueTask:
+    """What sets one task apart.
+
+    Attributes:
+        labels: in the order of the authors' ids; empty for regression.
+        layouts: of each split's file.
+        metrics: the main one first.
+        dev_splits, test_splits: in their order.
+        unordered: whether the texts of a pair may change places.
+    """
+
+    labels: tuple[str, ...]
+    layouts: dict[str, TsvLayout]
+    metrics: tuple[str, ...] = ("accuracy",)
+    dev_splits: tuple[str, ...] = ("dev",)
+    test_splits: tuple[str, ...] = ("test",)
+    unordered: bool = False
+
+
+def _layouts(labeled: TsvLayout, test: TsvLayout) -> dict[str, TsvLayout]:
+    return {TRAIN: labeled, "dev": labeled, "test": test}
+
+
+_MNLI = TsvLayout(text_a=8, text_b=9, label=-1)
+
+
+_MNLI_TEST = TsvLayout(text_a=8, text_b=9)
+
+
+_PAIR = TsvLayout(text_a=1, text_b=2, label=3)
+
+
+_PAIR_TEST = TsvLayout(text_a=1, text_b=2)
+
+
+_TASKS = {
+    "cola": GlueTask(
+        BINARY,
+        _layouts(
+            TsvLayout(text_a=3, label=1, num_columns=4, header=False), TsvLayout(text_a=1)
+        ),
+        metrics=("mcc", "accuracy"),
+    ),
+    "sst": GlueTask(BINARY, _layouts(TsvLayout(text_a=0, label=1), TsvLayout(text_a=1))),
+    "mrpc": GlueTask(
+        BINARY,
+        _layouts(TsvLayout(text_a=3, text_b=4, label=0), TsvLayout(text_a=3, text_b=4)),
+        metrics=("accuracy", "f1"),
+        unordered=True,
+    ),
+    "qqp": GlueTask(
+        BINARY,
+        _layouts(
+            # GLUE's release has broken rows.
+            TsvLayout(text_a=3, text_b=4, label=5, skip_malformed=True),
+            _PAIR_TEST,
+        ),
+        metrics=("accuracy", "f1"),
+    ),
+    "mnli": GlueTask(
+        ("contradiction", "entailment", "neutral"),
+        {
+            TRAIN: _MNLI,
+            "dev_matched": _MNLI,
+            "dev_mismatched": _MNLI,
+            "test_matched": _MNLI_TEST,
+            "test_mismatched": _MNLI_TEST,
+            "diagnostic": _PAIR_TEST,
+        },
+        dev_splits=("dev_matched", "dev_mismatched"),
+        test_splits=("test_matched", "test_mismatched", "diagnostic"),
+    ),
+    "qnli": GlueTask(ENTAILMENT, _layouts(_PAIR, _PAIR_TEST)),
+    "rte": GlueTask(ENTAILMENT, _layouts(_PAIR, _PAIR_TEST)),
+    "wnli": GlueTask(BINARY, _layouts(_PAIR, _PAIR_TEST)),
+    "sts": GlueTask(
+        (),
+        _layouts(TsvLayout(text_a=-3, text_b=-2, label=-1), TsvLayout(text_a=-2, text_b=-1)),
+        metrics=("spearman",),
+        unordered=True,
+    ),
+}
+
+
+GLUE_TASKS = tuple(_TASKS)
+
+
+def make_glue_task(
+    config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
+) -> ClassificationTask | RegressionTask:
+    """Returns a task of `GLUE_TASKS`."""
+    task = _TASKS[name]
+    directory = os.path.join(config.raw_data_dir, name)
+    files = {split: os.path.join(directory, f"{split}.tsv") for split in task.layouts}
+    source = TsvSource(
+        files,
+        task.layouts,
+        class_label(task.labels) if task.labels else number_label(*STS_RANGE),
+        task.labels[0] if task.labels else STS_RANGE[0],
+        dev_splits=task.dev_splits,
+        test_splits=task.test_splits,
+        double_unordered=task.unordered and config.double_unordered,
+    )
+    if task.labels:
+        return ClassificationTask(
+            config, name, tokenizer, source, labels=task.labels, metrics=task.metrics
+        )
+    low, high = STS_RANGE
+    return RegressionTask(config, name, tokenizer, source, min_label=low, max_label=high)
+
+
+_FILES = {
+    ("cola", "test"): "CoLA.tsv",
+    ("sst", "test"): "SST-2.tsv",
+    ("mrpc", "test"): "MRPC.tsv",
+    ("sts", "test"): "STS-B.tsv",
+    ("qqp", "test"): "QQP.tsv",
+    ("mnli", "test_matched"): "MNLI-m.tsv",
+    ("mnli", "test_mismatched"): "MNLI-mm.tsv",
+    ("mnli", "diagnostic"): "AX.tsv",
+    ("qnli", "test"): "QNLI.tsv",
+    ("rte", "test"): "RTE.tsv",
+    ("wnli", "test"): "WNLI.tsv",
+}
+
+
+class Submission(NamedTuple):
+    """One file for the server: `file_name`, and its whole content `text`."""
+
+    file_name: str
+    text: str
+
+
+def glue_submission(
+    task_name: str, split: str, predictions: Sequence[Mapping[str, Any]]
+) -> Submission | None:
+    """Returns the file of a test split, or None for what the server does not take.
+
+    Args:
+        task_name, split: such as "mnli", "test_matched".
+        predictions: what the task's `predictions` returned, one for each line of the
+            test file, in its order: the server's index counts them from 0.
+    """
+    file_name = _FILES.get((task_name, split))
+    if file_name is None:
+        return None
+    lines = ["index\tprediction"]
+    for index, prediction in enumerate(predictions):
+        value = prediction["prediction"]
+        if isinstance(value, float):
+            # The server takes scores of the labels' range alone.
+            value = f"{min(max(value, STS_RANGE[0]), STS_RANGE[1]):.3f}"
+        lines.append(f"{index}\t{value}")
+    return Submission(file_name, "\n".join(lines) + "\n")

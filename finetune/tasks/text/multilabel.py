@@ -1,0 +1,144 @@
+"""Multilabel classification: the task, its head and its servable."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.inference.export.servable import ServedOutputs
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.text_inputs import EncoderInputs
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import FeatureSpec
+from finetune.model import HeadOutput
+from finetune.tasks.base import Outputs, Scores, SplitData
+from finetune.tasks.sources import ExampleSource
+from finetune.tasks.text import scorers
+from finetune.tasks.text.base import (
+    TextHead,
+    TextTask,
+    _checked_labels,
+    _LabelServable,
+    _mean_loss,
+    _predicted,
+)
+from finetune.tasks.text.examples import InputExample
+
+
+class MultilabelHead(TextHead):
+    """A sigmoid for each label; the loss is the sum of their cross-entropies."""
+
+    def call(
+        self,
+        sequence_output: tf.Tensor,
+        features: Mapping[str, tf.Tensor],
+        *,
+        dropout_key: tf.Tensor | None = None,
+        is_training: bool = False,
+    ) -> HeadOutput:
+        """Returns "logits" and "predictions" (0 or 1) [batch, labels]."""
+        del is_training
+        logits = self._dense_of_cls(sequence_output, dropout_key)
+        losses = tf.reduce_sum(
+            tf.nn.sigmoid_cross_entropy_with_logits(features[f"{self.name}_targets"], logits),
+            axis=-1,
+        )
+        # The sigmoid of a positive logit is above 0.5.
+        predictions = tf.cast(logits > 0, tf.int32)
+        return HeadOutput(losses, {"logits": logits, "predictions": predictions})
+
+
+class MultilabelTask(TextTask):
+    """Any number of labels, each of its own.
+
+    Args:
+        labels: in the order of their ids.
+    """
+
+    kind = "multilabel"
+    METRICS = scorers.MULTILABEL_METRICS
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        source: ExampleSource,
+        *,
+        labels: Sequence[str],
+        main_metric: str | None = None,
+    ) -> None:
+        super().__init__(config, name, tokenizer, source, main_metric=main_metric)
+        self.labels = _checked_labels(name, labels, 1)
+        self._ids = {label: i for i, label in enumerate(self.labels)}
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind", "has_pairs" and "labels"."""
+        return {**super().description, "labels": list(self.labels)}
+
+    @property
+    def target_spec(self) -> FeatureSpec:
+        """`<task>_targets`, float32 [labels], 1 for the example's labels."""
+        return FeatureSpec(f"{self.name}_targets", "float32", size=len(self.labels))
+
+    def target(self, example: InputExample) -> np.ndarray:
+        """Returns 1 for each of the example's labels, else 0, float32 [labels]."""
+        target = np.zeros(len(self.labels), np.float32)
+        target[[self._ids[label] for label in example.label]] = 1
+        return target
+
+    def build_head(
+        self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy
+    ) -> MultilabelHead:
+        """Returns a new head with `len(labels)` outputs."""
+        return MultilabelHead(encoder_config.hidden_size, len(self.labels), dtype, self.name)
+
+    def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
+        """Returns micro and macro F1, subset accuracy and the loss."""
+        metrics = scorers.multilabel_metrics(self._targets(data), _predicted(outputs))
+        return Scores(metrics={**metrics, "loss": _mean_loss(outputs)}, main=self.main_metric)
+
+    def prediction(self, output: Outputs) -> dict[str, Any]:
+        """Returns "prediction" (a list of labels) and "probabilities" by label."""
+        logits = np.asarray(output["logits"], np.float64)
+        probabilities = np.exp(-np.logaddexp(0, -logits))
+        return {
+            "prediction": [
+                label
+                for label, chosen in zip(self.labels, output["predictions"], strict=True)
+                if chosen
+            ],
+            "probabilities": dict(zip(self.labels, probabilities.tolist(), strict=True)),
+        }
+
+    def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
+        """Tells of the same labels for everything, where there are several sets."""
+        predicted, gold = _predicted(outputs), self._targets(data)
+        if len(np.unique(predicted, axis=0)) > 1 or len(np.unique(gold, axis=0)) < 2:
+            return None
+        chosen = [label for label, one in zip(self.labels, predicted[0], strict=True) if one]
+        return f"predicts one set of labels only ({', '.join(chosen) or 'none'})"
+
+
+class MultilabelServable(_LabelServable):
+    """Answers `labels` and `scores` (sigmoid) [batch, classes], and the chosen ones.
+
+    `predicted_labels` string [batch, classes] holds the labels whose score is above 0.5,
+    padded with "", and `num_predicted` int32 [batch] counts them.
+    """
+
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
+        return {"scores": tf.sigmoid(self._head_outputs(inputs)["logits"])}
+
+    def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
+        outputs = self._with_labels(self.predict(inputs))
+        chosen = tf.ragged.boolean_mask(outputs["labels"], outputs["scores"] > 0.5)
+        return {
+            "predicted_labels": chosen.to_tensor("", shape=[None, len(self.task.labels)]),
+            "num_predicted": tf.cast(chosen.row_lengths(), tf.int32),
+            **outputs,
+        }

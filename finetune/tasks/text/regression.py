@@ -1,0 +1,124 @@
+"""Regression: the task, its head and its servable."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.inference.export.servable import ServedOutputs
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.text_inputs import EncoderInputs
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import FeatureSpec
+from finetune.model import HeadOutput
+from finetune.tasks.base import Outputs, Scores, SplitData
+from finetune.tasks.sources import ExampleSource
+from finetune.tasks.text import scorers
+from finetune.tasks.text.base import TextHead, TextTask, _mean_loss, _predicted, _TextServable
+from finetune.tasks.text.examples import InputExample
+
+
+class RegressionHead(TextHead):
+    """Squared error against a target in [0, 1]."""
+
+    def call(
+        self,
+        sequence_output: tf.Tensor,
+        features: Mapping[str, tf.Tensor],
+        *,
+        dropout_key: tf.Tensor | None = None,
+        is_training: bool = False,
+    ) -> HeadOutput:
+        """Returns "predictions" (in units of the target), float32 [batch]."""
+        del is_training
+        predictions = tf.squeeze(self._dense_of_cls(sequence_output, dropout_key), axis=-1)
+        losses = tf.square(predictions - features[f"{self.name}_targets"])
+        return HeadOutput(losses, {"predictions": predictions})
+
+
+class RegressionTask(TextTask):
+    """A number.
+
+    The head learns `(label - min_label) / (max_label - min_label)`.
+
+    Args:
+        min_label, max_label: the range of the labels.
+    """
+
+    kind = "regression"
+    METRICS = scorers.REGRESSION_METRICS[:2]
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        source: ExampleSource,
+        *,
+        min_label: float,
+        max_label: float,
+        main_metric: str | None = None,
+    ) -> None:
+        super().__init__(config, name, tokenizer, source, main_metric=main_metric)
+        if not min_label < max_label:
+            raise UserError(
+                f"The labels of task {name!r} must span a range, not from {min_label} to "
+                f"{max_label}"
+            )
+        self.min_label = min_label
+        self.max_label = max_label
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """ "kind", "has_pairs" and the range of the labels."""
+        return {
+            **super().description,
+            "min_label": self.min_label,
+            "max_label": self.max_label,
+        }
+
+    @property
+    def target_spec(self) -> FeatureSpec:
+        """`<task>_targets`, float32 in [0, 1]."""
+        return FeatureSpec(f"{self.name}_targets", "float32")
+
+    def target(self, example: InputExample) -> float:
+        """Returns the label, scaled to [0, 1]."""
+        return (float(example.label) - self.min_label) / (self.max_label - self.min_label)
+
+    def build_head(
+        self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy
+    ) -> RegressionHead:
+        """Returns a new head with one output."""
+        return RegressionHead(encoder_config.hidden_size, 1, dtype, self.name)
+
+    def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
+        """Returns correlations, and, of scaled labels, "mse" and "loss"."""
+        metrics = scorers.regression_metrics(self._targets(data), _predicted(outputs))
+        return Scores(metrics={**metrics, "loss": _mean_loss(outputs)}, main=self.main_metric)
+
+    def prediction(self, output: Outputs) -> dict[str, Any]:
+        """Returns "prediction", a number on the scale of the labels, not clipped to it."""
+        scaled = float(output["predictions"])
+        return {"prediction": self.min_label + scaled * (self.max_label - self.min_label)}
+
+    def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
+        """Tells of one number for everything, where there are several."""
+        if np.ptp(_predicted(outputs)) > 0 or np.ptp(self._targets(data)) == 0:
+            return None
+        return "predicts one number only"
+
+
+class RegressionServable(_TextServable):
+    """Answers `score` float32 [batch], on the scale of the labels, not clipped to it."""
+
+    task: RegressionTask
+
+    def predict(self, inputs: EncoderInputs) -> ServedOutputs:
+        scaled = self._head_outputs(inputs)["predictions"]
+        low, high = self.task.min_label, self.task.max_label
+        return {"score": low + scaled * (high - low)}

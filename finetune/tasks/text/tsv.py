@@ -1,0 +1,156 @@
+"""Examples in tab-separated files as GLUE has them: no quoting, columns by index."""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+
+from electra_tf.util.errors import UserError
+from finetune.data.features import DataReport
+from finetune.data.file_readers import read_text
+from finetune.tasks.text.examples import InputExample, Label, LabelParser
+
+TRAIN = "train"
+MALFORMED = "row with a wrong number of columns, left out"
+EMPTY_TEXT = "empty text"
+
+
+@dataclasses.dataclass(frozen=True)
+class TsvLayout:
+    """Where the columns of a file are; negative indices count from the last one.
+
+    Attributes:
+        text_a, text_b: columns of the texts; None for no second text.
+        label: column of the label; None where there are none.
+        num_columns: of each row; that of the header if None.
+        header: whether the first line names the columns.
+        skip_malformed: leave out, and report, rows of another number of columns.
+    """
+
+    text_a: int
+    text_b: int | None = None
+    label: int | None = None
+    num_columns: int | None = None
+    header: bool = True
+    skip_malformed: bool = False
+
+    @property
+    def least_columns(self) -> int:
+        """How many columns a file must have for all indices to be in it."""
+        indices = [i for i in (self.text_a, self.text_b, self.label) if i is not None]
+        return max(i + 1 if i >= 0 else -i for i in indices)
+
+
+class TsvSource:
+    """The tab-separated files of one task; see `ExampleSource`.
+
+    Args:
+        files: path by split.
+        layouts: by split.
+        parse_label: text of a label to the label.
+        dummy_label: of unlabeled examples.
+        dev_splits, test_splits: as in `ExampleSource`.
+        double_unordered: train on each pair in both orders; the swapped pairs come after
+            all others.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, str],
+        layouts: Mapping[str, TsvLayout],
+        parse_label: LabelParser,
+        dummy_label: Label,
+        *,
+        dev_splits: tuple[str, ...] = ("dev",),
+        test_splits: tuple[str, ...] = ("test",),
+        double_unordered: bool = False,
+    ) -> None:
+        self.dev_splits = dev_splits
+        self.test_splits = test_splits
+        self._files = dict(files)
+        self._layouts = dict(layouts)
+        self.has_pairs = any(layout.text_b is not None for layout in layouts.values())
+        self._parse_label = parse_label
+        self._dummy_label = dummy_label
+        self._double_unordered = double_unordered
+
+    def split_files(self, split: str) -> list[str]:
+        """Returns the path of a split's file."""
+        if split not in self._files:
+            raise UserError(f"There is no split {split!r}, only {', '.join(self._files)}")
+        return [self._files[split]]
+
+    def load(self, split: str, report: DataReport) -> list[InputExample]:
+        """Reads a split; "eid" counts the examples, so that left-out rows take none.
+
+        Raises:
+            UserError: a missing, empty or not UTF-8 file, a wrong number of columns or a
+                wrong label.
+        """
+        (path,) = self.split_files(split)
+        if not os.path.isfile(path):
+            raise UserError(
+                f"There is no file {path}, the {split} split; see --data_dir and --raw_data_dir"
+            )
+        examples = self._read(path, self._layouts[split], report)
+        if self._double_unordered and split == TRAIN:
+            examples += [
+                dataclasses.replace(
+                    e, eid=e.eid + len(examples), text_a=e.text_b, text_b=e.text_a
+                )
+                for e in examples
+            ]
+        return examples
+
+    def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[InputExample]:
+        """Reads any file that is laid out as dev, or, unlabeled, as the first test split.
+
+        Raises:
+            UserError: as `load`.
+        """
+        split = self.dev_splits[0] if labeled else self.test_splits[0]
+        return self._read(path, self._layouts[split], report)
+
+    def _read(self, path: str, layout: TsvLayout, report: DataReport) -> list[InputExample]:
+        examples: list[InputExample] = []
+        for line, cells in _rows(path, layout, report):
+            text_a = cells[layout.text_a]
+            text_b = None if layout.text_b is None else cells[layout.text_b]
+            if not text_a.strip() or (text_b is not None and not text_b.strip()):
+                report.add(EMPTY_TEXT, file=path, line=line)
+            label = self._dummy_label
+            if layout.label is not None:
+                try:
+                    label = self._parse_label(cells[layout.label])
+                except ValueError as error:
+                    raise UserError(f"{path}, line {line}: {error}") from error
+            examples.append(InputExample(len(examples), text_a, text_b, label))
+        if not examples:
+            raise UserError(f"{path} holds no examples")
+        return examples
+
+
+def _rows(path: str, layout: TsvLayout, report: DataReport) -> Iterator[tuple[int, list[str]]]:
+    """Yields the number of each line and its cells, without the header."""
+    # Blank lines at the end are fine; elsewhere they are rows of one column.
+    lines = [line.removesuffix("\r") for line in read_text(path).rstrip("\r\n").split("\n")]
+    counted = f"{os.path.basename(path)} of this task"
+    expected = layout.num_columns
+    if expected is None:
+        expected, counted = lines[0].count("\t") + 1, "the first line"
+    if expected < layout.least_columns:
+        raise UserError(
+            f"{path}, line 1: {expected} columns, separated by tabs, where at least "
+            f"{layout.least_columns} are expected"
+        )
+    for number, line in enumerate(lines, start=1):
+        cells = line.split("\t")
+        if len(cells) != expected:
+            if layout.skip_malformed and number > 1:
+                report.add(MALFORMED, file=path, line=number, columns=len(cells))
+                continue
+            raise UserError(
+                f"{path}, line {number}: {len(cells)} columns, separated by tabs, where "
+                f"{counted} has {expected}"
+            )
+        if not (layout.header and number == 1):
+            yield number, cells

@@ -1,0 +1,191 @@
+"""The trainings that a run is made of, and the folders that their models go to.
+
+A folder's `config.json` says what its weights follow from. A model of the same settings and
+data is taken up, one of others is not overwritten.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.config.distribution import DistributionConfig
+from electra_tf.config.saved_config import load_saved_config
+from electra_tf.interop.model_checkpoint import LABELS, TASKS
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.features import DataReport
+from finetune.data.folds import fold_indices, stratification_labels
+from finetune.task_data import TRAIN, TaskData
+from finetune.tasks.base import SplitData, Task
+
+HELD_OUT = "held_out"
+# Hyperparameters that a model's weights do not follow from.
+_NOT_OF_THE_WEIGHTS = frozenset(
+    (
+        "debug",
+        "log_examples",
+        "num_trials",
+        "do_train",
+        "do_eval",
+        "do_predict",
+        "keep_all_models",
+        "save_checkpoints_steps",
+        "iterations_per_loop",
+        "log_steps",
+        "use_tfrecords_if_existing",
+        "write_test_outputs",
+        "n_writes_test",
+        "predict_file",
+        "predict_output",
+        "eval_batch_size",
+        "predict_batch_size",
+        "raw_data_dir",
+        "vocab_file",
+        "model_dir",
+        "results_dir",
+        "results_txt",
+        "results_pkl",
+        "preprocessed_data_dir",
+        "overwrite",
+        "rematerialize",
+        "data_dir",
+        "n_best_size",
+        "max_answer_length",
+        "beam_size",
+        "qa_na_threshold",
+        TASKS,
+        *(field.name for field in dataclasses.fields(DistributionConfig)),
+    )
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialRun:
+    """One training: a trial, or a fold of one.
+
+    Attributes:
+        trial, fold: numbers from 1; no fold without cross-validation.
+        seed: of the trial.
+        model_dir: folder of its checkpoints and log.
+        train_data, held_out: of a fold, by task.
+        num_examples: that the number of steps follows from, for a fold.
+    """
+
+    trial: int
+    seed: int
+    model_dir: str
+    fold: int | None = None
+    train_data: Mapping[str, SplitData] | None = None
+    held_out: SplitData | None = None
+    num_examples: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Such as "Trial 1, fold 2"."""
+        return f"Trial {self.trial}" + (f", fold {self.fold}" if self.fold else "")
+
+    @property
+    def file_label(self) -> str:
+        """Such as "1_fold2", for file names."""
+        return f"{self.trial}" + (f"_fold{self.fold}" if self.fold else "")
+
+
+def trial_runs(config: FinetuningConfig) -> list[TrialRun]:
+    """Returns a run for each trial; the seed of each is one more than that before it."""
+    return [
+        TrialRun(trial, config.seed + trial - 1, f"{config.model_dir}_{trial}")
+        for trial in range(1, config.num_trials + 1)
+    ]
+
+
+def fold_runs(
+    config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
+) -> list[TrialRun]:
+    """Returns a run for each fold; the held-out examples take the place of a dev set."""
+    (task,) = tasks
+    examples = data.get(task, TRAIN).examples
+    report = DataReport(task.name, TRAIN)
+    runs = []
+    for one in trial_runs(config):
+        folds = fold_indices(stratification_labels(examples), config.num_folds, one.seed)
+        # Folds differ by an example or so; a common number of steps shares the graph.
+        num_examples = min(len(train) for train, _ in folds)
+        for fold, (train, held_out) in enumerate(folds, start=1):
+            parts = []
+            for indices, is_training in ((train, True), (held_out, False)):
+                part = [examples[i] for i in indices]
+                rows = task.featurize(part, is_training=is_training, report=report)
+                parts.append(SplitData(TRAIN if is_training else HELD_OUT, part, rows))
+            runs.append(
+                dataclasses.replace(
+                    one,
+                    fold=fold,
+                    model_dir=f"{one.model_dir}_fold{fold}",
+                    train_data={task.name: parts[0]},
+                    held_out=parts[1],
+                    num_examples=num_examples,
+                )
+            )
+    return runs
+
+
+def run_hyperparameters(
+    config: FinetuningConfig, one: TrialRun, tasks: Sequence[Task], data: TaskData
+) -> dict[str, Any]:
+    """Returns what the weights of a run follow from, the data's fingerprints included."""
+    fingerprints = {k: v for k, v in data.fingerprints.items() if k.endswith(f"/{TRAIN}")}
+    return {
+        **json.loads(json.dumps(dataclasses.asdict(config))),
+        "trial_seed": one.seed,
+        "fold": one.fold,
+        LABELS: _labels(tasks),
+        TASKS: {task.name: task.description for task in tasks},
+        "data": fingerprints,
+    }
+
+
+def _labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """Returns the labels of the tasks that have them, in the order of their ids."""
+    return {
+        task.name: list(labels)
+        for task in tasks
+        if (labels := getattr(task, "labels", None)) is not None
+    }
+
+
+def check_labels(model_dir: str, tasks: Sequence[Task]) -> None:
+    """Labels found in the data must still be those that the model was trained with."""
+    description = load_saved_config(model_dir)
+    saved = description.hyperparameters.get(LABELS, {}) if description else {}
+    for name, labels in _labels(tasks).items():
+        if name in saved and saved[name] != labels:
+            raise UserError(
+                f"The model in {model_dir} was trained on the labels {', '.join(saved[name])} "
+                f"of task {name}, and the data now has {', '.join(labels)}. Restore the train "
+                "file, or name the labels in the task's description"
+            )
+
+
+def _changed_settings(model_dir: str, hyperparameters: Mapping[str, Any]) -> list[str]:
+    description = load_saved_config(model_dir)
+    if description is None:
+        return []
+    saved = description.hyperparameters
+    return [
+        f"{name}: {saved.get(name)!r} there, {value!r} now"
+        for name, value in hyperparameters.items()
+        if name not in _NOT_OF_THE_WEIGHTS and saved.get(name) != value
+    ]
+
+
+def check_model_dir(
+    model_dir: str, hyperparameters: Mapping[str, Any], config: FinetuningConfig
+) -> None:
+    """Raises UserError for a folder that holds a model of other settings or data."""
+    changed = _changed_settings(model_dir, hyperparameters)
+    if changed and not config.overwrite:
+        raise UserError(
+            f"{model_dir} holds a model of other settings or data. Pass --overwrite to train "
+            "it anew, or another --model_dir. Changed:\n  " + "\n  ".join(changed)
+        )
