@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.tensorflow_import import import_tensorflow
 
 import_tensorflow()
@@ -26,6 +27,7 @@ def _split_cpu() -> None:
 
 _split_cpu()
 
+ROOT = pathlib.Path(__file__).parents[1]
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCAB_SIZE = 40
 SEQ_LENGTH = 16
@@ -72,6 +74,21 @@ def make_record(generator: np.random.Generator, seq_length: int) -> bytes:
             }
         )
     ).SerializeToString()
+
+
+@pytest.fixture(scope="session")
+def demo_vocab_file() -> pathlib.Path:
+    return ROOT / "demo/vocab.txt"
+
+
+@pytest.fixture(scope="session")
+def vocabulary(demo_vocab_file) -> Vocabulary:
+    return load_vocabulary(demo_vocab_file)
+
+
+@pytest.fixture(scope="session")
+def bert_vocabulary() -> Vocabulary:
+    return load_vocabulary(ROOT / "recipes/vocab/bert_uncased_vocab.txt")
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from electra_tf.util.errors import PreemptedError
 from finetune import run
 from finetune.config.finetuning import FinetuningConfig
 from tests import processes
-from tests.electra_tf.test_distributed_training import (
+from tests.electra_tf.test_distributed_pretraining import (
     MIRRORED,
     NO_DROPOUT,
     assert_equal_records,
 )
-from tests.finetune.test_training import build, quiet, weights_of
+from tests.finetune.test_run import build, quiet, weights_of
 
 
 def settings(data_dir: pathlib.Path, folder: pathlib.Path, **overrides) -> dict:

@@ -5,30 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.tensorflow_import import import_tensorflow
 from pretrain_data.build.dataset import CorpusBuildConfig, build_pretraining_data
 from pretrain_data.records.manifest import Manifest
 
 import_tensorflow()
 
-ROOT = pathlib.Path(__file__).parents[2]
 WORDS = ("the", "boat", "and", "sea", "storm", "in", "harbour", ".", ",", "night", "town")
-
-
-@pytest.fixture(scope="session")
-def demo_vocab_file() -> pathlib.Path:
-    return ROOT / "demo/vocab.txt"
-
-
-@pytest.fixture(scope="session")
-def vocabulary(demo_vocab_file) -> Vocabulary:
-    return load_vocabulary(demo_vocab_file)
-
-
-@pytest.fixture(scope="session")
-def bert_vocabulary() -> Vocabulary:
-    return load_vocabulary(ROOT / "recipes/vocab/bert_uncased_vocab.txt")
 
 
 @pytest.fixture

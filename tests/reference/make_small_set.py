@@ -16,8 +16,8 @@ import random
 import tensorflow as tf
 
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
-from tests.pretrain_data.plain_examples import plain_examples
-from tests.pretrain_data.plain_tokenizer import plain_tokenize
+from tests.electra_tf.text.plain_tokenizer import plain_tokenize
+from tests.pretrain_data.build.plain_examples import plain_examples
 
 ROOT = pathlib.Path(__file__).parents[2]
 VOCAB_FILE = ROOT / "recipes/vocab/bert_uncased_vocab.txt"

@@ -1,0 +1,87 @@
+"""Requests as clients of a model server build them, and the warm-up file it reads."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from tests.electra_tf.inference.export.requests import Server
+
+
+@pytest.fixture(scope="module")
+def server(exported) -> Server:
+    return Server(exported["discriminator"])
+
+
+def predict(server: Server, signature_name: str, **inputs) -> dict[str, np.ndarray]:
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "discriminator"
+    request.model_spec.signature_name = signature_name
+    for name, value in inputs.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+    response = predict_pb2.PredictResponse.FromString(server.grpc(request.SerializeToString()))
+    return {name: tf.make_ndarray(proto) for name, proto in response.outputs.items()}
+
+
+def test_grpc(server):
+    outputs = predict(server, "", text=["w1 w2 w3", "w4"])
+    assert outputs["tokens"].shape == (2, 5)
+    assert outputs["tokens"][1].tolist() == [b"[CLS]", b"w4", b"[SEP]", b"", b""]
+    ids = np.array([[2, 6, 7, 8, 3]], np.int32)
+    of_ids = predict(
+        server,
+        "tokens",
+        input_ids=ids,
+        input_mask=np.ones_like(ids),
+        segment_ids=np.zeros_like(ids),
+    )
+    np.testing.assert_allclose(
+        of_ids["replaced_probability"][0], outputs["replaced_probability"][0], atol=1e-5
+    )
+
+
+def test_rest_rows(server):
+    named = server.rest(json.dumps({"instances": [{"text": "w1 w2 w3"}, {"text": "w4"}]}))
+    assert named == server.rest(json.dumps({"instances": ["w1 w2 w3", "w4"]}))
+    first, second = named["predictions"]
+    assert first["tokens"] == ["[CLS]", "w1", "w2", "w3", "[SEP]"]
+    assert second["num_tokens"] == 3
+    assert second["replaced_probability"][3:] == [0, 0]
+
+
+def test_rest_columns(server):
+    rows = server.rest(json.dumps({"instances": ["w1 w2", "w4"]}))["predictions"]
+    columns = server.rest(json.dumps({"inputs": {"text": ["w1 w2", "w4"]}}))["outputs"]
+    assert columns["tokens"] == [row["tokens"] for row in rows]
+    body = {
+        "signature_name": "tokens",
+        "inputs": {
+            "input_ids": [[2, 6, 7, 3]],
+            "input_mask": [[1, 1, 1, 1]],
+            "segment_ids": [[0, 0, 0, 0]],
+        },
+    }
+    of_ids = server.rest(json.dumps(body))["outputs"]
+    assert of_ids["tokens"] == [rows[0]["tokens"]]
+
+
+def test_warmup_requests_are_answered(exported):
+    for name, path in exported.items():
+        server = Server(path)
+        file = path / "assets.extra" / "tf_serving_warmup_requests"
+        logs = [
+            prediction_log_pb2.PredictionLog.FromString(record.numpy())
+            for record in tf.data.TFRecordDataset(str(file))
+        ]
+        requests = [log.predict_log.request for log in logs]
+        assert {r.model_spec.signature_name for r in requests} == {"serving_default", "tokens"}
+        assert {r.model_spec.name for r in requests} == {name}
+        lengths = set()
+        for request in requests:
+            outputs = predict_pb2.PredictResponse.FromString(
+                server.grpc(request.SerializeToString())
+            ).outputs
+            lengths.add(tuple(tf.make_ndarray(outputs["tokens"]).shape))
+        assert {(1, 16), (8, 16)} <= lengths  # the longest rows, in both batch sizes

@@ -1,0 +1,118 @@
+"""Pseudo-log-likelihoods against a pass for each text and token, without batches."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.inference.scoring.pseudo_likelihood import create_scorer
+from electra_tf.model.randomness import Randomness
+from electra_tf.pretrain_helpers import get_token_logits
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.errors import UserError
+from tests.electra_tf.objectives.test_objectives import at, log_softmax
+from tests.electra_tf.test_pretraining_model import SPECIAL
+
+TEXTS = [[2, 7, 8, 9, 3], [2, 3], [2, 30, 3], [2, 11, 12, 13, 14, 15, 16, 17, 3]]
+
+
+@pytest.fixture
+def make_model(make_config):
+    def make(**overrides) -> PretrainingModel:
+        keras.utils.set_random_seed(0)
+        return PretrainingModel(make_config(**overrides), SPECIAL)
+
+    return make
+
+
+def inputs_of(ids: list[int]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    ids = tf.constant([ids])
+    return ids, tf.ones_like(ids), tf.zeros_like(ids)
+
+
+@pytest.mark.parametrize("overrides", [{}, {"objective": "mlm"}])
+@pytest.mark.parametrize("batch_size", [3, 64])
+def test_every_token_is_masked_in_turn(make_model, overrides, batch_size):
+    model = make_model(**overrides)
+    scores = create_scorer(model, "auto", batch_size).score(TEXTS)
+    table = model.generator.embeddings.word_embeddings
+    for ids, score in zip(TEXTS, scores, strict=True):
+        expected = []
+        for t in range(1, len(ids) - 1):
+            masked = [*ids[:t], SPECIAL.mask, *ids[t + 1 :]]
+            sequence = model.generator(*inputs_of(masked)).sequence_output
+            logits = get_token_logits(sequence, table, model.generator_predictions)
+            expected.append(log_softmax(logits)[0, t, ids[t]])
+        np.testing.assert_allclose(score.log_probs, expected, rtol=1e-4)
+        assert score.total == pytest.approx(sum(expected), rel=1e-4, abs=1e-9)
+
+
+def test_two_towers_score_a_text_in_one_pass(make_model):
+    model = make_model(generator_type="two_tower")
+    scores = create_scorer(model, "auto", 3).score(TEXTS)
+    for ids, score in zip(TEXTS, scores, strict=True):
+        logits = model.two_tower(
+            *inputs_of(ids), randomness=Randomness(0, 0, dropout=False)
+        ).logits
+        expected = at(log_softmax(logits), [ids])[0, 1:-1]
+        np.testing.assert_allclose(score.log_probs, expected, rtol=1e-4)
+
+
+def test_electric_scores_by_its_energies(make_model):
+    model = make_model(objective="electric")
+    scores = create_scorer(model, "auto", 3).score(TEXTS)
+    for ids, score in zip(TEXTS, scores, strict=True):
+        energies = model.discriminator_predictions(model.electra(*inputs_of(ids))[1])
+        np.testing.assert_allclose(score.log_probs, -energies[0, 1:-1], atol=1e-5)
+
+
+def test_electrics_energies_learn_what_the_towers_do_not_know(make_config):
+    """The towers see all words alike, and the energies text of two sentences."""
+    keras.utils.set_random_seed(0)
+    model = PretrainingModel(make_config(objective="electric"), SPECIAL)
+    words = np.random.default_rng(0).integers(5, 40, (64, 6))
+    noise = [[2, *row, 3] for row in words.tolist()]
+    text = [[2, 5, 15, 7, 17, 9, 19, 3], [2, 6, 16, 8, 18, 10, 20, 3]]
+
+    def train(term: str, rows: list[list[int]], num_steps: int) -> None:
+        rows = tf.constant(rows)
+        given = {
+            "input_ids": rows,
+            "input_mask": tf.ones_like(rows),
+            "segment_ids": tf.zeros_like(rows),
+        }
+        optimizer = keras.optimizers.Adam(1e-2)
+
+        @tf.function(autograph=False)
+        def step(index: tf.Tensor) -> None:
+            with tf.GradientTape() as tape:
+                output = model(given, randomness=Randomness(0, index, dropout=False))
+                loss = output.losses[term]
+            variables = [v for v in model.trainable_variables if "embeddings/" not in v.path]
+            gradients = tape.gradient(loss, [v.value for v in variables])
+            reached = [
+                pair for pair in zip(gradients, variables, strict=True) if pair[0] is not None
+            ]
+            optimizer.apply(*zip(*reached, strict=True))
+
+        for index in range(num_steps):
+            step(tf.constant(index))
+
+    train("gen", noise, 20)
+    train("disc", text * 16, 400)
+    scorer = create_scorer(model, "electric", 8)
+    wrong = [[2, 5, 15, 7, 30, 9, 19, 3], [2, 6, 16, 25, 18, 10, 20, 3]]
+    right = scorer.score(text)
+    for score, position in zip(scorer.score(wrong), (3, 2), strict=True):
+        assert score.total < min(x.total for x in right) - 2
+        others = np.delete(score.log_probs, position)
+        assert score.log_probs[position] < others.min() - 2
+
+
+def test_a_method_that_the_model_has_not_is_refused(make_model):
+    with pytest.raises(UserError, match=r"--method=electric.*choose mlm"):
+        create_scorer(make_model(), "electric", 8)
+    with pytest.raises(UserError, match=r"--method=mlm.*choose two_tower or electric"):
+        create_scorer(make_model(objective="electric"), "mlm", 8)
+    with pytest.raises(UserError, match="nor is any other"):
+        create_scorer(make_model(generator_type="uniform"), "auto", 8)

@@ -1,0 +1,90 @@
+"""score_text.py's work from files to files, on a model that was trained a few steps."""
+
+import json
+
+import numpy as np
+import pytest
+
+from electra_tf import pretraining
+from electra_tf.inference.scoring.config import ScoringConfig
+from electra_tf.inference.scoring.run import run
+from electra_tf.util.errors import UserError
+from tests.electra_tf.test_pretraining import quiet
+
+
+@pytest.fixture
+def make_scoring(make_config, tmp_path):
+    model = make_config(num_train_steps=2)
+    pretraining.train(model, quiet)
+
+    def make(**given) -> ScoringConfig:
+        for name in ("text_file", "nbest_file", "tune_nbest_file"):
+            if name in given:
+                path = tmp_path / f"{name}.txt"
+                path.write_text(given[name])
+                given[name] = path
+            else:
+                given[name] = None
+        settings = {
+            "model": model,
+            "method": "auto",
+            "batch_size": 8,
+            "output_file": tmp_path / "scores",
+            "nbest_weight": 1.0,
+            "nbest_metric": "wer",
+            "truncate": False,
+            "overwrite": False,
+        }
+        return ScoringConfig(**{**settings, **given})
+
+    return make
+
+
+def test_scores_texts_and_their_perplexity(make_scoring):
+    said = []
+    config = make_scoring(text_file="w1 w2 w3\n\nw4\tw5\n")
+    run(config, said.append)
+    header, *rows = [line.split("\t") for line in config.output_file.read_text().splitlines()]
+    assert header == ["line", "pll", "tokens", "pll_per_token", "text"]
+    assert [(row[0], row[2], row[4]) for row in rows] == [
+        ("1", "3", "w1 w2 w3"),
+        ("3", "2", "w4 w5"),
+    ]
+    for row in rows:
+        assert float(row[1]) == pytest.approx(float(row[3]) * int(row[2]), abs=1e-5)
+    total = sum(float(row[1]) for row in rows)
+    assert any(f"pseudo-perplexity {np.exp(-total / 5):.2f}" in line for line in said)
+    with pytest.raises(UserError, match="--overwrite"):
+        run(config, said.append)
+
+
+def test_reranks_lists_and_says_the_error_rates(make_scoring):
+    said = []
+    lists = json.dumps(
+        {"id": "a", "hypotheses": [{"text": "w1 w2", "score": -1}, "w3"], "reference": "w3"}
+    )
+    config = make_scoring(nbest_file=lists, tune_nbest_file=lists)
+    run(config, said.append)
+    (line,) = config.output_file.read_text().splitlines()
+    result = json.loads(line)
+    totals = [hypothesis["total"] for hypothesis in result["hypotheses"]]
+    assert totals == sorted(totals, reverse=True)
+    assert result["hypotheses"][0] == {
+        "text": "w3",
+        "score": 0.0,
+        "pll": result["hypotheses"][0]["pll"],
+        "total": totals[0],
+        "rank_before": 1,
+    }
+    assert any("WER: first 0.00%, reranked 0.00%, oracle 0.00%" in line for line in said)
+
+
+def test_texts_that_are_too_long_are_refused_or_cut(make_scoring):
+    text = "w1\n" + " ".join(f"w{i}" for i in range(20)) + "\n"
+    config = make_scoring(text_file=text)
+    with pytest.raises(UserError, match=r"line 2 has 20 tokens, and the model takes 14"):
+        run(config, quiet)
+    assert not config.output_file.exists()
+    said = []
+    run(make_scoring(text_file=text, truncate=True), said.append)
+    assert "1 texts were cut at 16 tokens." in said

@@ -1,0 +1,110 @@
+"""The page over exported models, by the framework's test client."""
+
+import pathlib
+
+import pytest
+
+from electra_tf.inference.web_demo.app import create_app
+from electra_tf.inference.web_demo.config import DemoConfig
+from electra_tf.util.errors import UserError
+from tests.electra_tf.inference.web_demo.conftest import LABELS
+
+
+@pytest.fixture(scope="module")
+def client(demo_config):
+    return create_app(demo_config).test_client()
+
+
+def test_the_page_has_a_form_for_each_model(client):
+    response = client.get("/")
+    page = response.get_data(as_text=True)
+    assert 'data-url="/api/tokens"' in page
+    assert 'data-url="/api/tasks/topic"' in page
+    assert 'maxlength="100"' in page
+    assert "default-src 'self'" in response.headers["Content-Security-Policy"]
+    assert "<script>" not in page  # what the policy would not run
+
+
+def test_tokens_have_probabilities_and_alternatives(client):
+    answer = client.post("/api/tokens", json={"text": "w1 [MASK] w3"}).get_json()
+    tokens = answer["tokens"]
+    # The discriminator never sees masks: the tokenizer takes the word apart.
+    assert [item["token"] for item in tokens] == ["w1", "[UNK]", "[UNK]", "[UNK]", "w3"]
+    for item in tokens:
+        assert 0 < item["probability"] < 1
+        shares = [alternative["probability"] for alternative in item["alternatives"]]
+        assert len(shares) == 3
+        assert shares == sorted(shares, reverse=True)
+    # Every token was masked in a row of its own.
+    assert tokens[0]["alternatives"] != tokens[4]["alternatives"]
+    assert client.post("/api/tokens", json={"text": ""}).get_json() == {"tokens": []}
+
+
+def test_a_task_answers_with_its_labels(client):
+    answer = client.post("/api/tasks/topic", json={"text": "the old bridge"}).get_json()
+    assert answer["kind"] == "classification"
+    assert answer["labels"] == LABELS
+    best = max(range(len(LABELS)), key=lambda i: answer["scores"][i])
+    assert answer["label"] == LABELS[best]
+    assert sum(answer["scores"]) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("/api/tokens", {"text": "x" * 101}, 400, "'text' has 101 characters; 100 are the"),
+        ("/api/tokens", {"text": "x" * 10_000}, 413, "100 characters at most"),
+        ("/api/tokens", {"txt": "x"}, 400, "a JSON object with the text 'text'"),
+        ("/api/tokens", ["x"], 400, "a JSON object with the text 'text'"),
+        ("/api/tasks/other", {"text": "x"}, 404, "There is no task 'other'"),
+        ("/api/other", {"text": "x"}, 404, "not found"),
+    ],
+)
+def test_bad_requests_are_refused(client, path, body, status, message):
+    response = client.post(path, json=body)
+    assert response.status_code == status
+    assert message in response.get_json()["error"]
+
+
+def test_only_json_is_read(client):
+    """A form of another site cannot ask."""
+    assert client.post("/api/tokens", data={"text": "x"}).status_code == 415
+    assert client.post("/api/tokens", json={"text": "\ud800 w1"}).status_code == 200
+
+
+def test_models_of_the_wrong_kind_are_refused(demo_config, tmp_path):
+    swapped = DemoConfig(discriminator=demo_config.generator)
+    with pytest.raises(UserError, match=r"--discriminator: .* expected .*replaced_probability"):
+        create_app(swapped)
+    with pytest.raises(UserError, match="no export of a fine-tuned task"):
+        create_app(DemoConfig(tasks={"x": demo_config.generator}))
+    with pytest.raises(UserError, match="holds no version"):
+        create_app(DemoConfig(discriminator=tmp_path))
+    (tmp_path / "1").mkdir()
+    with pytest.raises(UserError, match="is not a SavedModel"):
+        create_app(DemoConfig(discriminator=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "Nothing to show"),
+        ({"tasks": {"a": pathlib.Path("a")}, "port": 70_000}, "--port must lie in"),
+        ({"tasks": {"a": pathlib.Path("a")}, "max_characters": 0}, "--max_characters"),
+        (
+            {"tasks": {"a": pathlib.Path("a")}, "generator": pathlib.Path("g")},
+            "name both",
+        ),
+    ],
+)
+def test_values_that_cannot_be(given, message):
+    with pytest.raises(UserError, match=message):
+        DemoConfig(**given)
+
+
+def test_the_page_is_local_unless_told_otherwise():
+    tasks = {"a": pathlib.Path("a")}
+    assert DemoConfig(tasks=tasks).host == "127.0.0.1"
+    assert DemoConfig(tasks=tasks).is_local
+    assert DemoConfig(tasks=tasks, host="::1").is_local
+    assert not DemoConfig(tasks=tasks, host="0.0.0.0").is_local

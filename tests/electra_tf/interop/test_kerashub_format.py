@@ -1,0 +1,61 @@
+"""KerasHub presets: the same outputs, and the same weights and vocabulary there and back."""
+
+import dataclasses
+
+import keras_hub
+import numpy as np
+import pytest
+
+from electra_tf.interop.formats import FORMATS
+from electra_tf.util.errors import UserError
+from tests.electra_tf.interop.huggingface.test_format import TOLERANCE, stored
+from tests.electra_tf.interop.models import (
+    HUGGINGFACE_DATA,
+    assert_same_arrays,
+    outputs,
+    read,
+)
+
+KERASHUB = FORMATS["kerashub"]
+
+
+@pytest.mark.parametrize("size", ["small", "base"])
+def test_presets_compute_the_same(size, tmp_path):
+    before = read(HUGGINGFACE_DATA / size, "huggingface")
+    notes = KERASHUB.write(before, str(tmp_path))
+    assert "discriminator_predictions: 4 arrays" in notes
+    assert any(note.startswith("hidden_act gelu:") for note in notes)
+    after = read(tmp_path, "kerashub")
+    assert_same_arrays(dict(after.arrays), before.part("electra/"))
+    assert after.description.vocabulary == before.description.vocabulary
+    assert not after.description.do_lower_case
+
+    inputs, _ = stored(f"{size}/discriminator")
+    backbone = keras_hub.models.ElectraBackbone.from_preset(str(tmp_path))
+    theirs = backbone(
+        {
+            "token_ids": inputs["input_ids"],
+            "padding_mask": inputs["attention_mask"],
+            "segment_ids": inputs["token_type_ids"],
+        }
+    )["sequence_output"]
+    ours = outputs(after, inputs)["sequence"]
+    mask = inputs["attention_mask"] == 1
+    assert np.abs(ours - np.asarray(theirs))[mask].max() < TOLERANCE
+
+
+def test_the_tokenizer_lowers_case_as_ours(tmp_path):
+    before = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    lower = dataclasses.replace(before.description, do_lower_case=True, strip_accents=True)
+    KERASHUB.write(dataclasses.replace(before, description=lower), str(tmp_path))
+    tokenizer = keras_hub.models.ElectraTokenizer.from_preset(str(tmp_path))
+    assert np.asarray(tokenizer("W1 ẃ2")).tolist() == [6, 7]
+    description = read(tmp_path, "kerashub").description
+    assert (description.do_lower_case, description.strip_accents) == (True, True)
+
+
+def test_another_epsilon_is_refused(tmp_path):
+    checkpoint = read(HUGGINGFACE_DATA / "gelu_new", "huggingface")
+    with pytest.raises(UserError, match="1e-12, and this model has 1e-05"):
+        KERASHUB.write(checkpoint, str(tmp_path / "x"))
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,95 @@
+"""Our checkpoints as a format: pre-training with moments, encoders, fine-tuned models."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.interop.formats import FORMATS
+from electra_tf.interop.native_format import load_model
+from electra_tf.model.batch_types import SpecialTokenIds
+from electra_tf.model_builder import create_optimizer
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.util.errors import UserError
+from tests.electra_tf.interop.huggingface.test_format import finetuned
+from tests.electra_tf.interop.models import (
+    assert_same_arrays,
+    read,
+    tiny_pretraining_checkpoint,
+)
+
+OURS = FORMATS["electra_tf"]
+
+
+def test_training_goes_on_from_what_is_written(make_config, tmp_path):
+    """The moments must be those of the right variables, in the training's own optimizer."""
+    checkpoint = tiny_pretraining_checkpoint(make_config, slots=True)
+    config = make_config()
+    OURS.write(checkpoint, config.model_dir)
+    assert_same_arrays(dict(read(config.model_dir, "electra_tf").arrays), checkpoint.arrays)
+
+    model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
+    optimizer = create_optimizer(config, model)
+    optimizer.build(model.trainable_variables)
+    step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    assert CheckpointDirectory(config.model_dir, model, step, optimizer).restore_latest()
+    assert int(step) == int(optimizer.iterations) == 7
+    kernel = model.electra.encoder_layers[1].qkv.kernel
+    (index,) = [i for i, v in enumerate(model.trainable_variables) if v is kernel]
+    name = "electra/encoder/layer_1/attention/self/key/kernel/adam_m"
+    value = optimizer.adam_m[index].numpy()[:, 16:32]
+    np.testing.assert_array_equal(value, checkpoint.arrays[name])
+
+
+@pytest.mark.parametrize(
+    ("kind", "units"), [("classification", 3), ("tagging", 4), ("regression", 1)]
+)
+def test_finetuned_models_survive_a_round_trip(kind, units, tmp_path):
+    before = finetuned(kind, units=units)
+    assert OURS.write(before, str(tmp_path)) == []
+    after = read(tmp_path, "electra_tf")
+    assert after.description.tasks == before.description.tasks
+    assert_same_arrays(dict(after.arrays), dict(before.arrays))
+
+
+def test_layers_of_question_answering_follow_from_the_weights(tmp_path):
+    layers = {
+        "dense": (16, 1),
+        "qa_hidden": (32, 512),
+        "dense_1": (512, 1),
+        "dense_2": (32, 512),
+        "dense_3": (512, 1),
+    }
+    before = finetuned("qa", layers=layers)
+    OURS.write(before, str(tmp_path))
+    assert_same_arrays(dict(read(tmp_path, "electra_tf").arrays), dict(before.arrays))
+
+
+def test_missing_moments_are_reported(make_config, tmp_path):
+    checkpoint = tiny_pretraining_checkpoint(make_config, slots=True)
+    lost = "electra/embeddings/word_embeddings/adam_m"
+    arrays = {name: value for name, value in checkpoint.arrays.items() if name != lost}
+    notes = OURS.write(dataclasses.replace(checkpoint, arrays=arrays), str(tmp_path))
+    assert notes == ["the optimizer's moments: 1 of them are missing"]
+    assert read(tmp_path, "electra_tf").slots == {}
+
+
+def test_a_generator_of_another_shape_is_refused(make_config):
+    checkpoint = tiny_pretraining_checkpoint(make_config)
+    generator = dataclasses.replace(checkpoint.description.generator, num_attention_heads=2)
+    description = dataclasses.replace(
+        checkpoint.description, generator=generator, hyperparameters={}
+    )
+    with pytest.raises(UserError, match="num_attention_heads is 2, and would be 1"):
+        load_model(dataclasses.replace(checkpoint, description=description))
+
+
+def test_only_folders_of_ours_are_recognized(make_config, tmp_path):
+    assert not OURS.recognizes(str(tmp_path))
+    OURS.write(tiny_pretraining_checkpoint(make_config), str(tmp_path))
+    assert OURS.recognizes(str(tmp_path))
+    assert OURS.recognizes(str(tmp_path / "ckpt-0"))
+    assert OURS.recognizes(str(tmp_path / "ckpt-0.index"))
+    assert not OURS.recognizes(str(tmp_path / "ckpt-1"))

@@ -1,0 +1,281 @@
+"""Training through its real entry function, on records that the test writes."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import pretraining
+from electra_tf.objective import objective_class
+from electra_tf.training.checkpoints import lock_model_dir
+from electra_tf.training.distribution.workers import Workers
+from electra_tf.util.errors import UserError
+from tests.electra_tf.objectives.test_objectives import TWO_STAGE
+
+TRAINING_METRICS = {
+    "step",
+    "steps_per_second",
+    "sequences_per_second",
+    "tokens_per_second",
+    "seconds_left",
+    "loss",
+    "gen_loss",
+    "disc_loss",
+    "masked_lm_accuracy",
+    "sampled_masked_lm_accuracy",
+    "disc_auc",
+    "disc_accuracy",
+    "disc_precision",
+    "disc_recall",
+    "replaced_share",
+    "learning_rate",
+    "gradient_norm",
+}
+
+
+def quiet(message: str) -> None:
+    """Says nothing."""
+
+
+def log_records(config) -> list[dict]:
+    lines = (pathlib.Path(config.model_dir) / "train_log.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def weights_of(config, step: int) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(f"{config.model_dir}/ckpt-{step}")
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+        if name.endswith("VARIABLE_VALUE") and "save_counter" not in name
+    }
+
+
+def test_trains_logs_evaluates_and_keeps_the_newest_checkpoints(make_config, tiny_data, capsys):
+    config = make_config(
+        keep_checkpoint_max=2, eval_tfrecords=str(tiny_data / "pretrain_tfrecords" / "*")
+    )
+    values = pretraining.train(config)
+
+    records = log_records(config)
+    train = [record for record in records if record["kind"] == "train"]
+    assert [record["step"] for record in train] == [2, 4, 6]
+    assert train[0].keys() >= TRAINING_METRICS
+    assert [r["step"] for r in records if r["kind"] == "eval"] == [2, 4, 6]
+    for record in train:
+        # The objective is made of its two terms (paper, section 2.1).
+        expected = record["gen_loss"] + 50 * record["disc_loss"]
+        assert record["loss"] == pytest.approx(expected, rel=1e-3)
+    assert train[0]["learning_rate"] == pytest.approx(1e-3 * (1 - 2 / 6))
+    assert train[-1]["learning_rate"] == 0
+    folder = pathlib.Path(config.model_dir)
+    steps = sorted(int(p.stem.split("-")[1]) for p in folder.glob("ckpt-*.index"))
+    assert steps == [4, 6]
+    assert (folder / "vocab.txt").read_text() == (tiny_data / "vocab.txt").read_text()
+    assert list((folder / "tensorboard").glob("events*"))
+    assert values["loss"] > 0
+    printed = capsys.readouterr().out
+    assert "6/6" in printed
+    assert "ckpt-6" in printed
+
+
+ALL_OPTIONS = {
+    "precision": "mixed_float16",
+    "optimizer": "lamb",
+    "gradient_accumulation_steps": 2,
+    "rematerialize": True,
+}
+
+
+@pytest.mark.parametrize("overrides", [{}, ALL_OPTIONS], ids=["adam", "lamb_float16"])
+def test_a_resumed_run_equals_an_uninterrupted_one(make_config, tmp_path, overrides):
+    whole = make_config(model_dir=str(tmp_path / "whole"), **overrides)
+    pretraining.train(whole, quiet)
+    resumed = make_config(model_dir=str(tmp_path / "resumed"), **overrides)
+    shutil.copytree(tmp_path / "whole", tmp_path / "resumed")
+    # As if the run had been killed after its first checkpoint and some more steps.
+    for path in (tmp_path / "resumed").glob("ckpt-[46]*"):
+        path.unlink()
+    state = '{}: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-2"\n'
+    (tmp_path / "resumed" / "checkpoint").write_text(state.format("model_checkpoint_path"))
+    pretraining.train(resumed, quiet)
+
+    expected, actual = weights_of(whole, 6), weights_of(resumed, 6)
+    assert expected.keys() == actual.keys()
+    assert len(expected) > 60
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+    steps = [record["step"] for record in log_records(resumed) if record["kind"] == "train"]
+    assert steps == [2, 4, 6]
+
+
+def test_a_finished_run_is_left_alone(make_config):
+    config = make_config(num_train_steps=2)
+    pretraining.train(config, quiet)
+    said = []
+    pretraining.train(config, said.append)
+    assert any("Nothing to do" in line for line in said)
+
+
+def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path):
+    config = make_config(num_train_steps=2)
+    pretraining.train(config, quiet)
+    pickled = tmp_path / "results.pkl"
+    evaluation = make_config(
+        num_train_steps=2, do_train=False, do_eval=True, results_pkl=str(pickled)
+    )
+    values = pretraining.evaluate(evaluation, quiet)
+    saved = json.loads(pathlib.Path(evaluation.results_json).read_text())
+    assert saved["step"] == 2
+    assert saved["disc_auc"] == values["disc_auc"]
+    assert "masked_lm_accuracy = " in pathlib.Path(evaluation.results_txt).read_text()
+    assert pickled.exists()
+    # The same masks and samples every time.
+    assert pretraining.evaluate(evaluation, quiet) == pytest.approx(values, nan_ok=True)
+
+
+def test_a_checkpoint_of_another_shape_names_the_variables(make_config):
+    config = make_config(num_train_steps=2)
+    pretraining.train(config, quiet)
+    other = make_config(num_train_steps=4, embedding_size=12)
+    with pytest.raises(UserError, match=r"electra/embeddings/word_embeddings: \[40, 8\]"):
+        pretraining.train(other, quiet)
+    deeper = make_config(num_train_steps=4, untied_generator_embeddings=True)
+    with pytest.raises(UserError, match=r"generator/embeddings/.*only in the model"):
+        pretraining.train(deeper, quiet)
+
+
+def test_a_folder_that_another_program_trains_into_is_left_alone(make_config):
+    config = make_config()
+    lock = lock_model_dir(config.model_dir, "", Workers(tf.distribute.get_strategy()))
+    message = r"Another program .* --model_name or --model_dir"
+    with lock, pytest.raises(UserError, match=message):
+        pretraining.train(config, quiet)
+    assert not pathlib.Path(config.model_dir).exists()
+
+
+def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(make_config):
+    config = make_config(learning_rate=1e30, num_warmup_steps=0, num_train_steps=20)
+    with pytest.raises(UserError, match=r"Step \d+: not finite: .*loss") as error:
+        pretraining.train(config, quiet)
+    assert "--learning_rate" in str(error.value)
+    for path in pathlib.Path(config.model_dir).glob("ckpt-*.index"):
+        for name, value in weights_of(config, int(path.stem.split("-")[1])).items():
+            assert np.all(np.isfinite(value)), name
+
+
+def test_a_corrupt_record_is_named_or_skipped(make_config, tiny_data, tmp_path):
+    data = tmp_path / "damaged"
+    shutil.copytree(tiny_data, data)
+    shard = data / "pretrain_tfrecords" / "pretrain_data.tfrecord-1-of-2"
+    content = bytearray(shard.read_bytes())
+    content[-10] ^= 0xFF
+    shard.write_bytes(bytes(content))
+    config = make_config(data_dir=str(data), num_train_steps=12)
+    with pytest.raises(UserError, match=r"tfrecord-1-of-2.*--skip_bad_records"):
+        pretraining.train(config, quiet)
+    evaluating = make_config(
+        num_train_steps=2,
+        save_checkpoints_steps=2,
+        eval_tfrecords=str(shard),
+        model_dir=str(tmp_path / "evaluating"),
+    )
+    with pytest.raises(UserError, match=r"--eval_tfrecords.*tfrecord-1-of-2"):
+        pretraining.train(evaluating, quiet)
+    said = []
+    skipping = make_config(
+        data_dir=str(data), skip_bad_records=True, model_dir=str(tmp_path / "skip")
+    )
+    pretraining.train(skipping, said.append)
+    assert any("49 good ones" in line for line in said)
+
+
+def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data, tmp_path):
+    cases = {
+        "--vocab_size is 41": {"vocab_size": 41},
+        "--pretrain_tfrecords": {"pretrain_tfrecords": str(tmp_path / "none*")},
+        "--vocab_file": {"vocab_file": str(tmp_path / "none.txt")},
+    }
+    for message, overrides in cases.items():
+        config = make_config(**overrides)
+        with pytest.raises(UserError, match=message):
+            pretraining.train(config, quiet)
+        assert not pathlib.Path(config.model_dir).exists()
+    length = make_config(max_seq_length=8)
+    with pytest.raises(UserError, match="hold 16 tokens"):
+        pretraining.train(length, quiet)
+    assert not pathlib.Path(length.model_dir).exists()
+    evaluation = make_config(do_train=False, do_eval=True)
+    with pytest.raises(UserError, match="no checkpoint"):
+        pretraining.evaluate(evaluation, quiet)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"electra_objective": False},
+        {"uniform_generator": True},
+        {"untied_generator": False},
+        {"precision": "mixed_bfloat16", "disallow_correct": True, "temperature": 2.0},
+        {"objective": "electric", "gradient_accumulation_steps": 2},
+        {"objective": "electra_15", "masking": "whole_word"},
+        {"objective": "replace_mlm", "embedding_sharing": "gdes"},
+        {"objective": "all_tokens_mlm", "gradient_accumulation_steps": 2},
+        {"objective": "adversarial", "embedding_sharing": "token"},
+        {"objective": "sentence_contrastive", "generator_type": "unigram"},
+        {"masking": "span", "span_boundary_weight": 1.0, "mask_prob_end": 0.3},
+    ],
+    ids=lambda overrides: ",".join(map(str, overrides.values())),
+)
+def test_every_mode_trains(make_config, overrides):
+    config = make_config(num_train_steps=2, **overrides)
+    values = pretraining.train(config, quiet)
+    assert np.isfinite(values["loss"])
+    has_discriminator = objective_class(config).has_discriminator
+    assert ("disc_loss" in values) == has_discriminator
+    checkpoint = pretraining.evaluate(dataclasses.replace(config, do_train=False), quiet)
+    assert np.isfinite(checkpoint["loss"])
+    if config.disallow_correct:
+        assert values["sampled_masked_lm_accuracy"] == 0
+
+
+# Together they have every objective, masking, generator and sharing.
+COMPILED = [
+    {"gradient_accumulation_steps": 2, "rematerialize": True, "embedding_sharing": "token"},
+    {"objective": "electra_15", "masking": "whole_word", "embedding_sharing": "gdes"},
+    {"objective": "replace_mlm", "masking": "strategic", "embedding_sharing": "none"},
+    {
+        "objective": "all_tokens_mlm",
+        "masking": "span",
+        "span_boundary_weight": 1.0,
+        "embedding_sharing": "all",
+        "generator_hidden_size": 1.0,
+    },
+    {"objective": "mlm", "mask_prob_end": 0.3},
+    {"objective": "electric", "generator_type": "two_tower"},
+    TWO_STAGE,
+    {"objective": "adversarial", "embedding_sharing": "none", "generator_learning_rate": 1e-4},
+    {"objective": "sentence_contrastive", "generator_type": "uniform"},
+    {"generator_type": "unigram", "disallow_correct": True, "temperature": 2.0},
+]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    COMPILED,
+    ids=lambda overrides: ",".join(str(v) for v in overrides.values() if type(v) is not dict),
+)
+def test_a_step_compiled_by_xla_computes_the_same(make_config, tmp_path, overrides):
+    options = {"num_train_steps": 2, **overrides}
+    plain = make_config(model_dir=str(tmp_path / "plain"), **options)
+    compiled = make_config(model_dir=str(tmp_path / "compiled"), jit_compile=True, **options)
+    pretraining.train(plain, quiet)
+    pretraining.train(compiled, quiet)
+    actual = weights_of(compiled, 2)
+    for name, value in weights_of(plain, 2).items():
+        # The smallest gradients are rounding noise, which Adam scales up to 1e-3.
+        np.testing.assert_allclose(actual[name], value, atol=2e-5, err_msg=name)

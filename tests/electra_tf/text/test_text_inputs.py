@@ -1,0 +1,41 @@
+"""Inputs made in the graph equal the features of training."""
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.text.text_inputs import pair_inputs, tokenize_with_masks
+from finetune.data.features import DataReport
+from finetune.tasks.text.examples import InputExample, text_rows
+from tests.finetune.tasks.text.tiny import A, B, make_tokenizer
+
+
+def test_pairs_are_cut_as_in_training(tmp_path):
+    tokenizer = make_tokenizer(tmp_path)
+    lengths = [(a, b) for a in range(8) for b in range(8)]
+    for max_seq_length in (7, 8, 12):
+        examples = [
+            InputExample(i, "a " * a, "b " * b, "x") for i, (a, b) in enumerate(lengths)
+        ]
+        rows = text_rows("t", examples, tokenizer, max_seq_length, DataReport("t", "test"))
+        tokenize = tokenizer.tokenizer.tokenize
+        inputs = pair_inputs(
+            tokenizer.vocabulary,
+            tokenize(tf.constant([e.text_a for e in examples])),
+            tokenize(tf.constant([e.text_b for e in examples])),
+            max_seq_length,
+        )
+        for i, row in enumerate(rows):
+            size = len(row["input_ids"])
+            np.testing.assert_array_equal(inputs.input_ids[i, :size], row["input_ids"])
+            np.testing.assert_array_equal(inputs.segment_ids[i, :size], row["segment_ids"])
+            assert int(tf.reduce_sum(inputs.input_mask[i])) == size
+            assert not np.any(inputs.input_ids[i, size:])
+
+
+def test_masks_in_texts(tmp_path):
+    tokenizer = make_tokenizer(tmp_path).tokenizer
+    mask = tokenizer.vocabulary.mask_id
+    texts = ["a [MASK] b", "[MASK]", "", "a[MASK][MASK]", "[mask]"]
+    ids = tokenize_with_masks(tokenizer, tf.constant(texts)).to_list()
+    assert ids[:4] == [[A, mask, B], [mask], [], [A, mask, mask]]
+    assert mask not in ids[4]

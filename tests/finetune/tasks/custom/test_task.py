@@ -1,0 +1,196 @@
+"""Tests of users' own tasks from their files to scores and predictions."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_spec import known_metrics
+from finetune.config.task_spec_parser import load_specs
+from finetune.data.features import DataReport, row_length
+from finetune.tasks.base import SplitData
+from finetune.tasks.registry import make_custom_task
+
+ROOT = pathlib.Path(__file__).parents[4]
+ENCODER = EncoderConfig(
+    vocab_size=17,
+    embedding_size=8,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=1,
+    intermediate_size=8,
+    max_position_embeddings=16,
+)
+TRAIN = "text\tlabel\ngood a\tpos\nbad b\tneg\nc good\tpos\n"
+SETTINGS = {"max_seq_length": 16, "model_name": "tiny"}
+
+
+def load(task, split):
+    report = DataReport(task.name, split)
+    examples = task.load(split, report)
+    return SplitData(
+        split, examples, task.featurize(examples, is_training=False, report=report)
+    )
+
+
+def run_head(task, data):
+    """Returns the outputs of a new head for each row, with random states as input."""
+    head = task.build_head(ENCODER, keras.DTypePolicy("float32"))
+    assert head.name == task.name
+    outputs = []
+    for row in data.rows:
+        length = row_length(row)
+        features = {"input_mask": np.ones((1, length), np.int32)}
+        for name, value in row.items():
+            is_float = np.asarray(value).dtype.kind == "f"
+            features[name] = np.asarray([value], np.float32 if is_float else np.int32)
+        features = {name: tf.constant(value) for name, value in features.items()}
+        found = head(tf.random.stateless_normal((1, length, 8), (1, length)), features)
+        of_row = {name: value[0].numpy() for name, value in found.outputs.items()}
+        outputs.append({"loss": found.losses[0].numpy(), **of_row})
+    return outputs
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "changes", "metric"),
+    [
+        ("classification", {"train.tsv": TRAIN, "dev.tsv": TRAIN}, {}, "accuracy"),
+        ("classification", {"train.tsv": TRAIN, "dev.tsv": TRAIN}, {"metric": "mcc"}, "mcc"),
+        (
+            "multilabel",
+            {"train.tsv": TRAIN, "dev.tsv": TRAIN.replace("\tneg", "\tneg,pos")},
+            {},
+            "micro_f1",
+        ),
+        (
+            "regression",
+            {"train.tsv": TRAIN.replace("pos", "2").replace("neg", "1")},
+            {"metric": "pearson"},
+            "pearson",
+        ),
+    ],
+)
+def test_text_tasks_score_and_predict(make_task, kind, files, changes, metric):
+    task = make_task(files, kind, **changes)
+    data = load(task, "dev")
+    outputs = run_head(task, data)
+    scores = task.score(data, outputs)
+    assert scores.main == metric
+    assert metric in known_metrics(kind)
+    assert {*known_metrics(kind), "loss"} <= scores.metrics.keys()
+    predictions = task.predictions(data, outputs)
+    assert len(predictions) == len(data.examples)
+    json.dumps(predictions)
+
+
+def test_all_metrics_that_are_known_are_those_of_the_tasks(make_task):
+    files = {"train.tsv": TRAIN.replace("pos", "2").replace("neg", "1"), "dev.tsv": TRAIN}
+    for kind in ("classification", "multilabel", "regression"):
+        assert known_metrics(kind) == make_task(files, kind).METRICS
+
+
+def test_labels_become_targets_in_their_order(make_task):
+    files = {"train.tsv": TRAIN, "dev.tsv": TRAIN}
+    name = "mine_label_ids"
+    assert [r[name] for r in load(make_task(files, "classification"), "dev").rows] == [1, 0, 1]
+    task = make_task(files, "classification", labels=["pos", "other", "neg"])
+    assert [r[name] for r in load(task, "dev").rows] == [0, 2, 0]
+    files = {
+        name: content.replace("pos", "4").replace("neg", "1") for name, content in files.items()
+    }
+    task = make_task(files, "regression", min_label=0, max_label=5)
+    targets = [row["mine_targets"] for row in load(task, "dev").rows]
+    np.testing.assert_allclose(targets, [0.8, 0.2, 0.8])
+
+
+def test_pairs_become_two_segments(make_task):
+    content = "x,y,label\ngood a,b,1\nbad,c,0\n"
+    task = make_task(
+        {"train.csv": content, "dev.csv": content},
+        "classification",
+        columns={"text": "x", "text_b": "y", "label": "label"},
+    )
+    row = load(task, "dev").rows[0]
+    assert row["input_ids"].tolist() == [2, 9, 5, 3, 6, 3]
+    assert row["segment_ids"].tolist() == [0, 0, 0, 0, 1, 1]
+
+
+def test_questions_are_answered(make_task):
+    record = {"question": "who?", "context": "a was here", "answers": "a was"}
+    files = {f"{split}.jsonl": json.dumps(record) + "\n" for split in ("train", "dev")}
+    columns = {role: role for role in record}
+    task = make_task(files, "qa", columns=columns)
+    data = load(task, "dev")
+    outputs = run_head(task, data)
+    assert task.score(data, outputs).main == "f1"
+    assert len(task.predictions(data, outputs)) == 1
+
+
+def test_the_demo_task_is_trained_and_held_out(tokenizer):
+    (spec,) = load_specs(str(ROOT / "recipes" / "tasks" / "router.json"))
+    config = FinetuningConfig.create(data_dir="none", task_names=("router",), **SETTINGS)
+    task = make_custom_task(config, spec, tokenizer)
+    assert task.labels == ("account", "billing", "feedback", "shipping", "technical")
+    train, dev = load(task, "train"), load(task, "dev")
+    assert (len(train.examples), len(dev.examples)) == (270, 30)
+    assert sorted(e.label for e in dev.examples) == sorted(task.labels * 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "target", "values"),
+    [
+        (
+            "korsts",
+            [
+                "genre\tfilename\tyear\tid\tscore\tsentence1\tsentence2",
+                'news\tx\t2012\t1\t4.000\tgood "a\tb',
+                "news\tx\t2012\t2\t0.500\tbad\tb",
+            ],
+            "korsts_targets",
+            [0.8, 0.1],
+        ),
+        ("nsmc", ["text\tlabel", 'good "a\t1', "bad\t0"], "nsmc_label_ids", [1, 0]),
+    ],
+)
+def test_korean_recipes_read_their_files(tokenizer, tmp_path, name, rows, target, values):
+    folder = tmp_path / "finetuning_data" / name
+    folder.mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.tsv").write_text("\n".join(rows) + "\n")
+    (spec,) = load_specs(str(ROOT / "recipes" / "tasks" / f"{name}.json"))
+    config = FinetuningConfig.create(data_dir=str(tmp_path), task_names=(name,), **SETTINGS)
+    task = make_custom_task(config, spec, tokenizer)
+    for split in ("train", "dev"):
+        np.testing.assert_allclose([r[target] for r in load(task, split).rows], values)
+    assert len(load(task, "test").rows) == 2
+
+
+def test_broken_data_is_refused_as_the_task_is_made(make_task):
+    with pytest.raises(UserError, match=r"train\.tsv: line 3 has 1 column"):
+        make_task({"train.tsv": "text\tlabel\na\tx\nb\n"}, "classification")
+
+
+def test_something_must_be_there_to_evaluate_on(make_task):
+    files = {"train.tsv": TRAIN}
+    with pytest.raises(UserError, match=r"'mine' has nothing to evaluate on.*--do_eval=false"):
+        make_task(files, "classification", dev_fraction=0)
+    for config in ({"do_eval": False}, {"num_folds": 2}):
+        task = make_task(files, "classification", config, dev_fraction=0)
+        assert len(task.load("train", DataReport("mine", "train"))) == 3
+
+
+def test_words_are_tagged(make_task):
+    content = "who O\nwas O\n\nme B-PER\n"
+    files = {"train.conll": content, "dev.conll": content}
+    for changes, main in (({}, "f1"), ({"level": "token"}, "accuracy")):
+        task = make_task(files, "tagging", **changes)
+        data = load(task, "dev")
+        outputs = run_head(task, data)
+        assert task.score(data, outputs).main == main
+        assert [p["words"] for p in task.predictions(data, outputs)] == [["who", "was"], ["me"]]

@@ -1,0 +1,196 @@
+"""Reading SQuAD and MRQA, and finding answers in contexts."""
+
+import gzip
+import json
+
+import pytest
+
+from electra_tf.util.errors import UserError
+from finetune.data.features import DataReport
+from finetune.tasks.qa.examples import (
+    NO_ANSWER,
+    NOT_FOUND,
+    REPEATED_ID,
+    Context,
+    ExampleBuilder,
+    GivenAnswer,
+)
+from finetune.tasks.qa.readers import read_questions
+from tests.finetune.tasks.qa.conftest import ask
+
+
+def read(path: str, *, v2=True, is_training=True, **options):
+    report = DataReport("squad", "train")
+    builder = ExampleBuilder(report, v2=v2, is_training=is_training, **options)
+    read_questions(path, builder)
+    return builder.examples, report.problems
+
+
+def test_only_five_characters_separate_words():
+    context = Context(" a\u00a0b\tc\r\nd\u202fe\u2009f  g")
+    assert context.words == ["a\u00a0b", "c", "d", "e\u2009f", "g"]
+    offsets = [-1, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 3, 3, 4]
+    assert [context.word_at(i) for i in range(len(context.text))] == offsets
+
+
+def test_answers_become_words(write_squad):
+    context = "The bridge was built by Anna Berg (1895-1943). It stands."
+    path = write_squad(
+        (context, [ask("a", "Anna Berg", 24), ask("b"), ask("c", "1895", 35)]),
+        ("Here it stands", [ask("d", "stands", 8)]),
+    )
+    examples, problems = read(path)
+    assert [(e.eid, e.qas_id, e.start_position, e.end_position) for e in examples] == [
+        (0, "a", 5, 6),
+        (1, "b", None, None),
+        (2, "c", 7, 7),
+        (3, "d", 2, 2),
+    ]
+    assert [e.is_impossible for e in examples] == [False, True, False, False]
+    assert examples[0].context is examples[2].context
+    assert examples[2].answers == ("1895",)
+    assert not problems
+
+
+def test_what_cannot_be_found_is_dropped_from_train_alone_and_reported(write_squad):
+    questions = [
+        ask("moved", "Berg", 0),
+        ask("outside", "Berg", 12),
+        ask("negative", "Berg", -4),
+        ask("empty", "", 3),
+        ask("good", "Berg", 5),
+    ]
+    path = write_squad(("Anna Berg", questions))
+    examples, problems = read(path)
+    assert [(e.eid, e.qas_id) for e in examples] == [(0, "good")]
+    assert [case["id"] for case in problems[NOT_FOUND]] == [
+        "moved",
+        "outside",
+        "negative",
+        "empty",
+    ]
+    examples, problems = read(path, is_training=False)
+    assert [e.qas_id for e in examples] == ["moved", "outside", "negative", "empty", "good"]
+    assert [e.start_position for e in examples] == [None, None, None, None, 1]
+    assert examples[0].answers == ("Berg",)
+    assert {case["dropped"] for case in problems[NOT_FOUND]} == {False}
+
+
+def test_other_white_space_in_answers(write_squad):
+    path = write_squad(("The Café\u00a0Zoë here", [ask("a", "Café\u00a0Zoë", 4)]))
+    examples, problems = read(path)
+    assert (examples[0].start_position, examples[0].end_position) == (1, 1)
+    assert not problems
+    examples, problems = read(path, authors_answer_check=True)
+    assert not examples
+    assert len(problems[NOT_FOUND]) == 1
+
+
+def test_questions_without_an_answer_have_no_place_in_version_1(write_squad):
+    path = write_squad(("Anna Berg", [ask("a"), ask("b", "Berg", 5, is_impossible=True)]))
+    examples, problems = read(path, v2=False)
+    assert [e.qas_id for e in examples] == ["b"]
+    assert not examples[0].is_impossible
+    assert [case["id"] for case in problems[NO_ANSWER]] == ["a"]
+
+
+def test_repeated_ids_are_reported(write_squad):
+    path = write_squad(("Anna Berg", [ask("a", "Berg", 5), ask("a", "Anna", 0)]))
+    assert read(path)[1][REPEATED_ID] == [{"id": "a"}]
+
+
+def test_an_answer_without_a_place_is_looked_up():
+    report = DataReport("own", "train")
+    builder = ExampleBuilder(report, v2=True, is_training=True)
+    for name, text in (("a", "Berg"), ("b", "Nobody")):
+        builder.add(
+            Context("Anna Berg"),
+            qas_id=name,
+            question="Who?",
+            answers=[text],
+            located=GivenAnswer(text),
+        )
+    assert [(e.qas_id, e.start_position) for e in builder.examples] == [("a", 1)]
+    assert [case["id"] for case in report.problems[NOT_FOUND]] == ["b"]
+
+
+def test_lone_surrogates_do_not_move_offsets(write_squad):
+    examples, _ = read(write_squad(("\ud800 Anna Berg", [ask("a", "Berg", 7)])))
+    assert examples[0].context.words[examples[0].start_position] == "Berg"
+    assert examples[0].context.text.encode()
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_mrqa(tmp_path, suffix):
+    # The text may be spelled otherwise than in the context; the places count, and the last
+    # character is within the answer.
+    detected = [{"text": "anna Berg", "char_spans": [[11, 19], [30, 38]]}, {"text": "Anna"}]
+    qas = [
+        {
+            "qid": "q",
+            "question": "Who?",
+            "answers": ["Anna Berg", "Berg"],
+            "detected_answers": detected[:1],
+        }
+    ]
+    lines = [
+        {"header": {"dataset": "x"}},
+        {"context": "[PAR] It is Anna Berg, here", "qas": []},
+        {"context": "[PAR] Here Anna Berg, built it", "qas": qas},
+    ]
+    path = tmp_path / f"train{suffix}"
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    opened = gzip.open if suffix.endswith(".gz") else open
+    with opened(path, "wt") as file:
+        file.write(text)
+    (example,), problems = read(str(path), v2=False)
+    assert (example.qas_id, example.answers) == ("q", ("Anna Berg", "Berg"))
+    assert (example.start_position, example.end_position) == (2, 3)
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", "{", "a.json is not JSON"),
+        ("a.json", '{"version": "1"}', 'a.json lacks "data"'),
+        (
+            "a.json",
+            '{"data": [{"paragraphs": [{"qas": []}]}]}',
+            r'data\[0\]\.paragraphs\[0\] lacks "context"',
+        ),
+        (
+            "a.json",
+            '{"data": [{"paragraphs": [{"context": "x", "qas": [{"question": "y"}]}]}]}',
+            r'paragraphs\[0\]\.qas\[0\] needs an "id"',
+        ),
+        (
+            "a.json",
+            '{"data": [{"paragraphs": [{"context": "x", "qas": [{"question": "y", "id": "1", '
+            '"answers": [{"text": "x", "answer_start": "0"}]}]}]}]}',
+            r'answers\[0\]: "answer_start" must be an integer',
+        ),
+        ("a.jsonl", '{"header": {}}\n{"context": 3, "qas": []}\n', 'line 2: "context" must'),
+        ("a.jsonl", '{"header": {}}\n\nnothing\n', "line 3 is not JSON"),
+        ("a.jsonl", '{"header": {}}\n[]\n', "line 2 must be an object, not list"),
+        (
+            "a.jsonl",
+            '{"context": "x", "qas": [{"qid": "q", "question": "y", "detected_answers": '
+            '[{"text": "x", "char_spans": [3]}]}]}',
+            r"line 1.qas\[0\].detected_answers\[0\]: \"char_spans\" must be a list of pairs",
+        ),
+    ],
+)
+def test_bad_input_is_named(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(UserError, match=message):
+        read(str(path))
+
+
+def test_missing_and_broken_files_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"There is no file .*none\.json"):
+        read(str(tmp_path / "none.json"))
+    (tmp_path / "a.jsonl.gz").write_bytes(b"no gzip")
+    with pytest.raises(UserError, match=r"a\.jsonl\.gz cannot be read"):
+        read(str(tmp_path / "a.jsonl.gz"))

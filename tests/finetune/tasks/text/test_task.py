@@ -1,0 +1,202 @@
+import types
+
+import numpy as np
+import pytest
+
+from electra_tf.util.errors import UserError
+from finetune.data.features import DataReport
+from finetune.tasks.base import PREDICT, SplitData
+from finetune.tasks.text.classification import ClassificationTask
+from finetune.tasks.text.examples import InputExample, class_label, label_set, number_label
+from finetune.tasks.text.glue import glue_submission
+from finetune.tasks.text.multilabel import MultilabelTask
+from finetune.tasks.text.regression import RegressionTask
+from tests.finetune.tasks.text.tiny import make_config, make_tokenizer
+
+LABELS = ("bad", "fair", "good")
+
+
+class Source:
+    """Examples in memory."""
+
+    dev_splits = ("dev", "dev2")
+    test_splits = ("test",)
+
+    def __init__(self, examples):
+        self.examples = examples
+
+    def split_files(self, split):
+        return [f"{split}.file"]
+
+    def load(self, split, report):
+        return self.examples
+
+    def load_file(self, path, *, labeled, report):
+        return [path, labeled]
+
+
+@pytest.fixture
+def build(tmp_path):
+    """Returns a function that makes a task and its features from labels."""
+
+    def build(task_class, gold, **given):
+        source = Source(
+            [
+                InputExample(i, "a b", None, label, guid=f"id{i}" if i else None)
+                for i, label in enumerate(gold)
+            ]
+        )
+        task = task_class(
+            make_config(tmp_path), "mine", make_tokenizer(tmp_path), source, **given
+        )
+        report = DataReport("mine", "dev")
+        rows = task.featurize(task.load("dev", report), is_training=True, report=report)
+        return task, SplitData("dev", source.examples, rows)
+
+    return build
+
+
+def classified(*predictions):
+    logits = np.log(np.full((len(predictions), 3), 0.25, np.float32))
+    logits[np.arange(len(predictions)), predictions] = np.log(0.5)
+    return [
+        {"loss": np.float32(i), "logits": logits[i], "predictions": np.int32(p)}
+        for i, p in enumerate(predictions)
+    ]
+
+
+def test_classification(build):
+    task, data = build(ClassificationTask, ["good", "bad", "good"], labels=LABELS)
+    assert [row["mine_label_ids"] for row in data.rows] == [2, 0, 2]
+    outputs = classified(2, 2, 0)
+    scores = task.score(data, outputs)
+    assert scores.metrics == pytest.approx({"accuracy": 100 / 3, "loss": 1.0})
+    assert (scores.main, scores.labels) == ("accuracy", LABELS)
+    assert scores.confusion.tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 1]]
+    first, second, _ = task.predictions(data, outputs)
+    assert first == {
+        "eid": 0,
+        "prediction": "good",
+        "probabilities": pytest.approx({"bad": 0.25, "fair": 0.25, "good": 0.5}),
+    }
+    assert second["id"] == "id1"
+
+
+def test_the_source_is_passed_on(build):
+    task, _ = build(ClassificationTask, ["good"], labels=LABELS)
+    assert (task.dev_splits, task.test_splits) == (("dev", "dev2"), ("test",))
+    assert task.split_files("dev2") == ["dev2.file"]
+    task.config = types.SimpleNamespace(predict_file="some.file")
+    assert task.split_files(PREDICT) == ["some.file"]
+    assert task.load(PREDICT, None) == ["some.file", False]
+
+
+def test_metrics_and_the_main_one(build):
+    given = {"labels": LABELS, "metrics": ("accuracy", "f1"), "main_metric": "mcc"}
+    task, data = build(ClassificationTask, ["good", "bad"], **given)
+    scores = task.score(data, classified(2, 0))
+    assert list(scores.metrics) == ["mcc", "accuracy", "f1", "loss"]
+    assert scores.main_value == pytest.approx(100)
+    task, _ = build(ClassificationTask, ["good"], labels=LABELS, metrics=("f1", "mcc"))
+    assert task.main_metric == "f1"
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "expected"),
+    [
+        (["good", "bad"], (2, 2), "predicts one label only (good)"),
+        (["good", "bad"], (2, 0), None),
+        (["good", "good"], (2, 2), None),
+    ],
+)
+def test_degenerate_classification(build, gold, predicted, expected):
+    task, data = build(ClassificationTask, gold, labels=LABELS)
+    assert task.degenerate(data, classified(*predicted)) == expected
+
+
+def regressed(*predictions):
+    return [{"loss": np.float32(0.5), "predictions": np.float32(p)} for p in predictions]
+
+
+def test_regression(build):
+    task, data = build(RegressionTask, [-1.0, 3.0, 1.0], min_label=-1.0, max_label=3.0)
+    assert [row["mine_targets"] for row in data.rows] == [0.0, 1.0, 0.5]
+    outputs = regressed(0.0, 1.25, 0.5)
+    scores = task.score(data, outputs)
+    assert scores.metrics["spearman"] == pytest.approx(100)
+    assert scores.metrics["mse"] == pytest.approx(0.0625 / 3)
+    assert (scores.main, scores.metrics["loss"]) == ("spearman", 0.5)
+    assert [p["prediction"] for p in task.predictions(data, outputs)] == [-1.0, 4.0, 1.0]
+    assert task.degenerate(data, outputs) is None
+    assert task.degenerate(data, regressed(1, 1, 1)) == "predicts one number only"
+
+
+def labeled(*predictions):
+    return [
+        {
+            "loss": np.float32(2.0),
+            "logits": np.array(p, np.float32) * 200 - 100,
+            "predictions": np.array(p, np.int32),
+        }
+        for p in predictions
+    ]
+
+
+def test_multilabel(build):
+    task, data = build(MultilabelTask, [("good", "bad"), ()], labels=LABELS)
+    assert [row["mine_targets"].tolist() for row in data.rows] == [[1, 0, 1], [0, 0, 0]]
+    assert task.feature_specs[1].size == 3
+    outputs = labeled([1, 0, 0], [0, 0, 0])
+    scores = task.score(data, outputs)
+    assert scores.main == "micro_f1"
+    assert scores.metrics == pytest.approx(
+        {"micro_f1": 200 / 3, "macro_f1": 100 / 3, "subset_accuracy": 50, "loss": 2}
+    )
+    first, second = task.predictions(data, outputs)
+    assert first["prediction"] == ["bad"]
+    assert first["probabilities"] == pytest.approx({"bad": 1, "fair": 0, "good": 0})
+    assert second["prediction"] == []
+    assert task.degenerate(data, outputs) is None
+    same = "predicts one set of labels only (fair, good)"
+    assert task.degenerate(data, labeled([0, 1, 1], [0, 1, 1])) == same
+
+
+@pytest.mark.parametrize(
+    ("task_class", "given", "message"),
+    [
+        (ClassificationTask, {"labels": ["one"]}, "at least 2 labels"),
+        (ClassificationTask, {"labels": ["one", "one"]}, "each once"),
+        (
+            ClassificationTask,
+            {"labels": LABELS, "main_metric": "bleu"},
+            "one of accuracy, mcc, f1, macro_f1, not 'bleu'",
+        ),
+        (RegressionTask, {"min_label": 1.0, "max_label": 1.0}, "must span a range"),
+        (MultilabelTask, {"labels": []}, "at least 1 labels"),
+    ],
+)
+def test_bad_arguments(build, task_class, given, message):
+    with pytest.raises(UserError, match=message):
+        build(task_class, [], **given)
+
+
+def test_label_parsers():
+    assert class_label(LABELS)("fair") == "fair"
+    assert number_label(0, 5)("4.5") == 4.5
+    assert label_set(LABELS)("good, bad,good") == ("good", "bad")
+    assert label_set(LABELS)(" ") == ()
+    with pytest.raises(ValueError, match="unknown label 'fine'"):
+        label_set(LABELS, "|")("good|fine")
+
+
+def test_glue_submissions():
+    predictions = [{"eid": 0, "prediction": "entailment"}, {"eid": 1, "prediction": "neutral"}]
+    submission = glue_submission("mnli", "diagnostic", predictions)
+    text = "index\tprediction\n0\tentailment\n1\tneutral\n"
+    assert submission == ("AX.tsv", text)
+    numbers = [{"prediction": 5.2}, {"prediction": -0.1}, {"prediction": 2.34567}]
+    submission = glue_submission("sts", "test", numbers)
+    text = "index\tprediction\n0\t5.000\n1\t0.000\n2\t2.346\n"
+    assert submission == ("STS-B.tsv", text)
+    assert glue_submission("cola", "dev", predictions) is None
+    assert glue_submission("mine", "test", predictions) is None

@@ -1,0 +1,299 @@
+"""Tests of the corpus builder and of its command lines."""
+
+import gzip
+import io
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.console import ProgressLine, format_seconds
+from electra_tf.util.errors import UserError
+from pretrain_data.build import dataset
+from pretrain_data.build.worker import WorkerError
+from pretrain_data.records.manifest import load_manifest, write_manifest
+from tests.pretrain_data.conftest import ROOT, corpus_text
+from tests.pretrain_data.build.plain_examples import plain_examples
+from tests.electra_tf.text.plain_tokenizer import plain_tokenize
+
+
+def read_shards(directory: pathlib.Path) -> list[bytes]:
+    """Records in the order in which one process wrote them."""
+    num_shards = len(list(directory.glob("pretrain_data.tfrecord-*")))
+    shards = [
+        list(
+            tf.data.TFRecordDataset(
+                str(directory / f"pretrain_data.tfrecord-{i}-of-{num_shards}")
+            ).as_numpy_iterator()
+        )
+        for i in range(num_shards)
+    ]
+    num_rounds = max(map(len, shards))
+    return [shard[i] for i in range(num_rounds) for shard in shards if i < len(shard)]
+
+
+def contents(directory: pathlib.Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def run_program(*arguments: object, program: str = "build_pretraining_dataset.py"):
+    command = [sys.executable, str(ROOT / program), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_one_process_builds_the_examples_of_plain_python(
+    build, corpus_dir, tmp_path, vocabulary
+):
+    manifest = build(seed=5, num_out_files=3, shuffle_files=False)
+    files = [corpus_dir / name for name in ("a.txt", "b.txt", "below/c.txt")]
+    expected, _ = plain_examples(
+        [path.read_text() for path in files],
+        lambda text: plain_tokenize(text, vocabulary),
+        vocabulary.cls_id,
+        vocabulary.sep_id,
+        32,
+        seed=5,
+        blanks_separate_docs=True,
+    )
+    records = read_shards(tmp_path / "records")
+    assert len(records) == len(expected) == manifest.num_examples > 20
+    for record, example in zip(records, expected, strict=True):
+        features = tf.train.Example.FromString(record).features.feature
+        length = len(example["input_ids"])
+        padding = [0] * (32 - length)
+        assert features["input_ids"].int64_list.value == example["input_ids"] + padding
+        assert features["segment_ids"].int64_list.value == example["segment_ids"] + padding
+        assert features["input_mask"].int64_list.value == [1] * length + padding
+
+
+def test_manifest_describes_the_data(build, corpus_dir, tmp_path, vocabulary):
+    (corpus_dir / "d.txt.gz").write_bytes(gzip.compress(b"one \xff line\nsea\xfe\xfe\n"))
+    messages = []
+    manifest = build(seed=5, num_out_files=2, say=messages.append)
+    assert load_manifest(tmp_path / "records") == manifest
+    assert (manifest.num_documents, manifest.num_lines) == (13, 3 * (4 * 6 + 3) + 2)
+    assert manifest.invalid_utf8 == {"d.txt.gz": 3}
+    assert "d.txt.gz: 3 invalid UTF-8 sequences were replaced with U+FFFD." in messages
+    assert (manifest.vocab_size, manifest.vocab_sha256) == (4096, vocabulary.sha256)
+    sizes = {
+        name: sum(1 for _ in tf.data.TFRecordDataset(str(tmp_path / "records" / name)))
+        for name in ("pretrain_data.tfrecord-0-of-2", "pretrain_data.tfrecord-1-of-2")
+    }
+    assert manifest.shards == sizes
+    assert "Next:     python run_pretraining.py" in messages[-1]
+
+
+def test_same_seed_gives_the_same_files_and_another_seed_others(build, tmp_path):
+    for name, seed in (("x", 1), ("y", 1), ("z", 2)):
+        build(seed=seed, output_dir=tmp_path / name)
+    assert contents(tmp_path / "x") == contents(tmp_path / "y") != contents(tmp_path / "z")
+
+
+def test_a_crash_while_tokenizing_names_the_file(build, monkeypatch, tmp_path):
+    def fail(*_):
+        raise IndexError("boom")
+
+    monkeypatch.setattr("pretrain_data.corpus_tokenizer.CorpusTokenizer.tokenize", fail)
+    with pytest.raises(WorkerError, match=r"corpus/.*txt: IndexError\('boom'\)"):
+        build()
+    assert not (tmp_path / "records").exists()
+
+
+def test_a_directory_that_is_not_empty_is_refused(build, tmp_path):
+    output_dir = tmp_path / "records"
+    output_dir.mkdir()
+    (output_dir / "precious").write_text("mine")
+    with pytest.raises(
+        UserError, match=r"records \(--output-dir\) is not empty: it holds precious"
+    ):
+        build()
+    assert contents(output_dir) == {"precious": b"mine"}
+    with pytest.raises(UserError, match=r"precious \(--output-dir\) is a file"):
+        build(output_dir=output_dir / "precious", overwrite=True)
+
+
+def test_overwrite_replaces_data_and_nothing_else(build, tmp_path):
+    output_dir = tmp_path / "records"
+    build(num_out_files=7)
+    (output_dir / "notes").write_text("mine")
+    (output_dir / ".building-left").mkdir()
+    manifest = build(num_out_files=2, overwrite=True)
+    assert sorted(contents(output_dir)) == ["notes", "pretrain_data.json", *manifest.shards]
+
+
+def test_older_data_survive_every_failure(build, corpus_dir, tmp_path, monkeypatch):
+    output_dir = tmp_path / "records"
+    build()
+    before = contents(output_dir)
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_text("a\n")
+    bad_settings = [
+        ({"corpus_dir": tmp_path / "none"}, "does not exist"),
+        ({"vocab_file": vocab_file}, "lacks the special tokens"),
+        ({"max_seq_length": 4}, "--max-seq-length must be from 5 to 65536, not 4"),
+        ({"num_processes": 0}, "--num-processes must be at least 1"),
+        ({"num_processes": 2, "num_out_files": 1}, "must be at least --num-processes"),
+    ]
+    for settings, message in bad_settings:
+        with pytest.raises(UserError, match=message):
+            build(overwrite=True, **settings)
+    (corpus_dir / "broken.txt.gz").write_bytes(b"no gzip")
+    with pytest.raises(UserError, match="broken"):
+        build(overwrite=True)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pretrain_data.build.processes.run_job", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        build(overwrite=True)
+    assert contents(output_dir) == before
+
+
+def test_a_corpus_without_tokens_is_refused(build, tmp_path):
+    (tmp_path / "blank").mkdir()
+    (tmp_path / "blank/a.txt").write_text("\n\n\u200b\n  \n")
+    with pytest.raises(UserError, match="holds no text: every one of its 4 lines is blank"):
+        build(corpus_dir=tmp_path / "blank")
+    assert not (tmp_path / "records").exists()
+
+
+def test_default_number_of_shards_follows_the_size(build):
+    assert len(build().shards) == 4
+    config = dataset.CorpusBuildConfig(*[pathlib.Path()] * 3, num_processes=6)
+    part = dataset.find_corpus(ROOT / "demo/corpus").parts[0]
+    assert dataset._num_shards(config, [part]) == 6
+    large = part.__class__(part.path, 0, 10**9)
+    assert dataset._num_shards(config, [large]) == 60
+    assert dataset._num_shards(config, [large] * 1000) == 1000
+
+
+def test_program_with_two_processes_and_the_authors_flags(corpus_dir, tmp_path):
+    (corpus_dir / "a.txt").write_text(corpus_text(9, num_documents=40) + "Caf\u00e9 Sea\n")
+    flags = ["--corpus-dir", corpus_dir, "--vocab-file", ROOT / "demo/vocab.txt"]
+    flags += ["--max-seq-length", 16, "--num-processes", 2, "--blanks-separate-docs", "False"]
+    flags += ["--no-lower-case", "--no-strip-accents"]
+    results = [run_program(*flags, "--output-dir", tmp_path / name) for name in "xy"]
+    for result in results:
+        assert (result.returncode, result.stderr) == (0, "")
+        assert "with 2 processes" in result.stdout
+        assert "python run_pretraining.py" in result.stdout
+    assert contents(tmp_path / "x") == contents(tmp_path / "y")
+    manifest = load_manifest(tmp_path / "x")
+    assert (manifest.num_processes, manifest.max_seq_length) == (2, 16)
+    settings = (manifest.do_lower_case, manifest.strip_accents, manifest.blanks_separate_docs)
+    assert settings == (False, False, False)
+    assert sum(manifest.shards.values()) == len(read_shards(tmp_path / "x"))
+    assert min(manifest.shards.values()) > 0
+
+
+def test_an_error_in_a_process_names_the_file_and_leaves_nothing(corpus_dir, tmp_path):
+    (corpus_dir / "z.txt.gz").write_bytes(gzip.compress(b"text\n" * 9999)[:-9])
+    arguments = ["--corpus-dir", corpus_dir, "--vocab-file", ROOT / "demo/vocab.txt"]
+    arguments += ["--output-dir", tmp_path / "records", "--num-processes", 2]
+    result = run_program(*arguments)
+    assert result.returncode == 1
+    assert "z.txt.gz (--corpus-dir) is not a whole gzip file" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "records").exists()
+
+
+def test_ctrl_c_leaves_no_half_shards(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    with open(tmp_path / "corpus/a.txt", "w") as f:
+        f.writelines(corpus_text(i, num_documents=20) for i in range(5000))
+    command = [sys.executable, ROOT / "build_pretraining_dataset.py", "--num-processes=2"]
+    command += [f"--corpus-dir={tmp_path}/corpus", f"--vocab-file={ROOT}/demo/vocab.txt"]
+    command += [f"--output-dir={tmp_path}/records"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("records/.building-*/pretrain_data.tfrecord-*")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in errors
+    assert not (tmp_path / "records").exists()
+
+
+def test_help_and_flag_errors_answer_without_tensorflow():
+    start = time.monotonic()
+    text = run_program("--help").stdout
+    wrong = run_program("--corpus-dri", "x")
+    negative = run_program("--corpus-dir=x", "--vocab-file=y", "--output-dir=z", "--seed=-1")
+    assert time.monotonic() - start < 6
+    assert "--[no]blanks_separate_docs" in text
+    assert "--vocab_file: WordPiece vocabulary" in text
+    assert wrong.returncode == negative.returncode == 2
+    assert "Unknown flag --corpus_dri. Did you mean 'corpus_dir'?" in wrong.stderr
+    assert "--seed=-1" in negative.stderr
+
+
+def test_openwebtext_program(tmp_path, demo_vocab_file):
+    from tests.pretrain_data.corpus.test_archives import write_archive
+
+    (tmp_path / "openwebtext").mkdir()
+    (tmp_path / "vocab.txt").write_bytes(demo_vocab_file.read_bytes())
+    text = corpus_text(1, num_documents=5).encode()
+    for name in ("a.xz", "b.xz"):
+        write_archive(tmp_path / "openwebtext" / name, [("t/1.txt", text), ("t/2.txt", text)])
+    program = "build_openwebtext_pretraining_dataset.py"
+    result = run_program("--data-dir", tmp_path, "--max-seq-length", 32, program=program)
+    assert (result.returncode, result.stderr) == (0, "")
+    manifest = load_manifest(tmp_path / "pretrain_tfrecords")
+    assert (manifest.num_documents, manifest.blanks_separate_docs) == (4, False)
+    assert manifest.vocab_sha256 == load_vocabulary(demo_vocab_file).sha256
+
+
+def test_damaged_manifests_are_refused(build, tmp_path):
+    directory = tmp_path / "records"
+    manifest = build()
+    path = directory / "pretrain_data.json"
+    whole = json.loads(path.read_text())
+    assert load_manifest(tmp_path) is None
+    for change, message in (
+        ({"format_version": 2}, "has format_version 2; this program reads 1"),
+        ({"num_examples": 3}, "num_examples is 3, but its shards hold"),
+        ({"extra": 3}, "fields missing or unknown: extra"),
+        ({"shards": [1]}, "shards must give the number of records"),
+    ):
+        path.write_text(json.dumps(whole | change))
+        with pytest.raises(UserError, match=message):
+            load_manifest(directory)
+    path.write_text("{")
+    with pytest.raises(UserError, match="cannot be read as JSON"):
+        load_manifest(directory)
+    write_manifest(manifest, directory)
+    assert load_manifest(directory) == manifest
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_rewrites_a_line_on_a_terminal_and_not_in_a_log(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    outputs = [Terminal(), io.StringIO()]
+    lines = [ProgressLine(1000, stream) for stream in outputs]
+    for now in (100.05, 101.0, 111.0):  # noqa: B007
+        for line in lines:
+            line.update(disk_bytes=250, text_bytes=11_000_000, examples=1234)
+    assert [line.close() for line in lines] == [11.0, 11.0]
+    last = " 25%  1.0 MB/s  1,234 examples  33 s left"
+    assert outputs[0].getvalue().count("\r\x1b[K") == 3
+    assert outputs[0].getvalue().endswith(f"{last}\r\x1b[K")
+    assert outputs[1].getvalue() == f"{last}\n"
+    assert [format_seconds(s) for s in (59.4, 61, 3725)] == ["59 s", "1:01", "1:02:05"]
