@@ -1,7 +1,5 @@
 """Masking, gathering, scattering and sampling, under the authors' names."""
 
-from typing import TYPE_CHECKING
-
 import tensorflow as tf
 
 from electra_tf.config.hyperparameters import NoHparams
@@ -15,9 +13,6 @@ from electra_tf.model.batch_types import (
 )
 from electra_tf.model.heads import MaskedLMHead, softmax_cross_entropy
 from electra_tf.model.kernels import fused
-
-if TYPE_CHECKING:
-    pass
 
 # Share of the masked positions that show [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85

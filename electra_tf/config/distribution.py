@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.hyperparameters import hyperparameter
-from electra_tf.training.distribution.shards import SHARDINGS
 from electra_tf.util.errors import UserError
 
 ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU = "one_device", "mirrored", "multi_worker", "tpu"
 STRATEGIES = (ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU)
+BY_RECORD, BY_FILE = "record", "file"
+SHARDINGS = (BY_RECORD, BY_FILE)
 DEVICES = ("auto", "cpu", "gpu")
 _TPU_ONLY = ("tpu_name", "tpu_zone", "gcp_project", "tpu_job_name")
 

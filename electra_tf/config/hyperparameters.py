@@ -2,12 +2,9 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from electra_tf.util.errors import UserError, nearest_name_hint
-
-if TYPE_CHECKING:
-    pass
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 OPTIMIZERS = ("adam", "lamb")

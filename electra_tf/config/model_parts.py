@@ -1,7 +1,6 @@
 """The encoders that a training step runs, for counting its FLOPs."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from electra_tf.config.choices import MASKED_LM, TWO_TOWER
 from electra_tf.config.encoder import EncoderConfig
@@ -10,9 +9,6 @@ from electra_tf.config.pretraining import (
     discriminator_config,
     generator_config,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,13 +3,10 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from electra_tf.config.pretraining import PretrainingConfig, max_predictions
 from electra_tf.util.errors import UserError
-
-if TYPE_CHECKING:
-    pass
 
 LENGTH_PLACEHOLDER = "{length}"
 

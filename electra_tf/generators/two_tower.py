@@ -6,7 +6,7 @@ probability of every token given all others comes out of one pass over unmasked 
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -22,9 +22,6 @@ from electra_tf.model.encoder import LEFT_TO_RIGHT, RIGHT_TO_LEFT, Encoder
 from electra_tf.model.heads import MaskedLMHead
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretrain_helpers import candidates_mask, unmask
-
-if TYPE_CHECKING:
-    pass
 
 
 class TwoTowerOutput(NamedTuple):

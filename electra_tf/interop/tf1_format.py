@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from electra_tf.config.encoder import HEAD_SIZE, EncoderConfig
 from electra_tf.interop.model_checkpoint import (
@@ -85,7 +84,6 @@ class Tf1Format:
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
         """Writes a checkpoint, `vocab.txt` and `electra_tf.json`; nothing is left out."""
-        import tensorflow as tf
 
         os.makedirs(directory, exist_ok=True)
         values: dict[str, Any] = dict(sorted(checkpoint.arrays.items()))
@@ -177,6 +175,8 @@ def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 
 def _open(path: str) -> Any:
+    import tensorflow as tf
+
     prefix = path.removesuffix(_INDEX_SUFFIX)
     if os.path.isdir(path):
         prefix = tf.train.latest_checkpoint(path) or _only_checkpoint(path)

@@ -5,7 +5,6 @@ turns them into numbers. So a loop on the device needs no metric variables.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -16,9 +15,6 @@ from electra_tf.model.batch_types import (
     MaskedLMOutput,
     PretrainInputs,
 )
-
-if TYPE_CHECKING:
-    pass
 
 MetricSums = dict[str, tf.Tensor]
 

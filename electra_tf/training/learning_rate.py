@@ -13,13 +13,9 @@ with the same exceptions and factors.
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import keras
 import tensorflow as tf
-
-if TYPE_CHECKING:
-    pass
 
 # Factor exponents of layer-wise learning rates, by part of the variable's name.
 LAYER_PATTERN = re.compile(r"(?:^|/)layer_(\d+)(?:/|$)")

@@ -13,13 +13,9 @@ with the same exceptions and factors.
 
 import functools
 import re
-from typing import TYPE_CHECKING
 
 import keras
 import tensorflow as tf
-
-if TYPE_CHECKING:
-    pass
 
 BETA_1 = 0.9
 BETA_2 = 0.999

@@ -16,21 +16,13 @@ from collections.abc import Callable
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.console import ProgressLine, format_seconds
 from electra_tf.util.errors import UserError
-from pretrain_data.records import manifest
-from pretrain_data.corpus.archives import find_archives
-from pretrain_data.corpus.text_files import find_corpus
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
-from pretrain_data.build.output_dir import SHARD_PREFIX
-from pretrain_data.build.output_dir import TemporaryDir
-from pretrain_data.build.output_dir import check_output_dir
-from pretrain_data.build.output_dir import publish
-from pretrain_data.corpus.partition import CorpusPart
-from pretrain_data.corpus.partition import divide
-from pretrain_data.corpus.partition import shuffled
+from pretrain_data.build.output_dir import SHARD_PREFIX, TemporaryDir, check_output_dir, publish
 from pretrain_data.build.processes import run_jobs
-from pretrain_data.build.worker import BuildJob
-from pretrain_data.build.worker import BuildResult
-
+from pretrain_data.build.worker import BuildJob, BuildResult
+from pretrain_data.corpus.archives import find_archives
+from pretrain_data.corpus.partition import CorpusPart, divide, shuffled
+from pretrain_data.corpus.text_files import find_corpus
 from pretrain_data.records import manifest as records_manifest
 
 MAX_SEQ_LENGTH = 65536

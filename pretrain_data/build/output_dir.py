@@ -6,8 +6,6 @@ import shutil
 import tempfile
 
 from electra_tf.util.errors import UserError
-from pretrain_data.records import manifest
-
 from pretrain_data.records import manifest as records_manifest
 
 SHARD_PREFIX = "pretrain_data.tfrecord"

@@ -8,11 +8,7 @@ from collections.abc import Iterator
 
 from electra_tf.util.console import ProgressLine
 from electra_tf.util.errors import UserError
-from pretrain_data.build.worker import BuildJob
-from pretrain_data.build.worker import BuildResult
-from pretrain_data.build.worker import BuildCounts
-from pretrain_data.build.worker import WorkerError
-from pretrain_data.build.worker import run_job
+from pretrain_data.build.worker import BuildCounts, BuildJob, BuildResult, WorkerError, run_job
 
 
 def run_jobs(jobs: list[BuildJob], progress: ProgressLine) -> list[BuildResult]:

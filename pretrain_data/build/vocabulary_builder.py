@@ -24,8 +24,7 @@ from electra_tf.text.vocabulary import (
 from electra_tf.util.console import ProgressLine, format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from pretrain_data.corpus.text_files import Corpus
-from pretrain_data.corpus.text_files import find_corpus
+from pretrain_data.corpus.text_files import Corpus, find_corpus
 
 OUTPUT_FLAG = "--output-file"
 # Each character takes two entries, alone and as `##` continuation: a third of all at most.

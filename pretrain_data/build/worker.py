@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
-from pretrain_data.corpus.text_files import Block
-from pretrain_data.build.example_builder import Example
-from pretrain_data.build.example_builder import ExampleBuilder
+from pretrain_data.build.example_builder import Example, ExampleBuilder
 from pretrain_data.corpus.partition import CorpusPart
+from pretrain_data.corpus.text_files import Block
 
 if TYPE_CHECKING:
     from electra_tf.text.cached_tokenizer import CorpusTokenizer

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from electra_tf.training.distribution.shards import BY_FILE, UNSHARDED, DataShard
+from electra_tf.training.distribution.shards import UNSHARDED, DataShard
 from electra_tf.util.errors import UserError
 from pretrain_data.records.bad_records import scan_files
 from pretrain_data.records.files import (
@@ -76,7 +76,7 @@ def read_pretraining_records(
     """
     if shard != UNSHARDED and not (repeat or pad_last_batch):
         raise ValueError("The last batch of a shard has to be filled")
-    by_file = shard.by == BY_FILE and shard.num_workers > 1
+    by_file = shard.by_file
     if by_file and not repeat:
         raise ValueError("Reading once is sharded by record")
     files = find_checked_record_files(

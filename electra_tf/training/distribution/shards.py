@@ -4,8 +4,7 @@ import dataclasses
 
 import numpy as np
 
-BY_RECORD, BY_FILE = "record", "file"
-SHARDINGS = (BY_RECORD, BY_FILE)
+from electra_tf.config.distribution import BY_FILE, BY_RECORD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +23,11 @@ class DataShard:
     num_workers: int = 1
     replicas: int = 1
     by: str = BY_RECORD
+
+    @property
+    def by_file(self) -> bool:
+        """Whether several workers read files of their own."""
+        return self.by == BY_FILE and self.num_workers > 1
 
     def rows(self, batch_size: int) -> tuple[int, int]:
         """Returns the first of the worker's rows in a global batch, and their number."""

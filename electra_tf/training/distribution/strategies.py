@@ -7,10 +7,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.config.distribution import MIRRORED, MULTI_WORKER, TPU, DistributionConfig
+from electra_tf.config.distribution import (
+    BY_RECORD,
+    MIRRORED,
+    MULTI_WORKER,
+    TPU,
+    DistributionConfig,
+)
 from electra_tf.training.distribution.cluster import cluster_of_environment, find_cluster
 from electra_tf.training.distribution.rendezvous import wait_for_workers
-from electra_tf.training.distribution.shards import BY_RECORD, DataShard
+from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 

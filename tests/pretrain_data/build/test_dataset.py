@@ -19,9 +19,9 @@ from electra_tf.util.errors import UserError
 from pretrain_data.build import dataset
 from pretrain_data.build.worker import WorkerError
 from pretrain_data.records.manifest import load_manifest, write_manifest
-from tests.pretrain_data.conftest import ROOT, corpus_text
-from tests.pretrain_data.build.plain_examples import plain_examples
 from tests.electra_tf.text.plain_tokenizer import plain_tokenize
+from tests.pretrain_data.build.plain_examples import plain_examples
+from tests.pretrain_data.conftest import ROOT, corpus_text
 
 
 def read_shards(directory: pathlib.Path) -> list[bytes]:

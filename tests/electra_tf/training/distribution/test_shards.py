@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from electra_tf.training.distribution.shards import BY_FILE, DataShard
+from electra_tf.config.distribution import BY_FILE
+from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.errors import UserError
 from tests.pretrain_data.records.test_reader import SHARDS, SHUFFLED, TOTAL, read, write_shard
 
