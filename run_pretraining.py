@@ -21,7 +21,6 @@ Evaluation, of the same run:
         --do_train=false --do_eval --eval_tfrecords 'data/eval_tfrecords/*.tfrecord*'
 """
 
-from electra_tf import pretraining as electra_tf_pretraining
 from flags import command_line, pretraining
 
 
@@ -32,16 +31,17 @@ def main() -> None:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
+    from electra_tf.pretraining import evaluate, train
     from electra_tf.training.distribution import strategies
 
     chief = strategies.is_chief(config)
     if config.do_train:
-        electra_tf_pretraining.train(config)
+        train(config)
         if chief:
             more = ("--do_train=false", "--do_eval")
             print(command_line.next_command("run_pretraining.py", *more))
     else:
-        electra_tf_pretraining.evaluate(config)
+        evaluate(config)
         if chief and config.electra_objective:
             print(command_line.next_command("show_replaced_tokens.py"))
 

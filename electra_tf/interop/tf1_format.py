@@ -84,6 +84,7 @@ class Tf1Format:
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
         """Writes a checkpoint, `vocab.txt` and `electra_tf.json`; nothing is left out."""
+        import tensorflow as tf
 
         os.makedirs(directory, exist_ok=True)
         values: dict[str, Any] = dict(sorted(checkpoint.arrays.items()))
