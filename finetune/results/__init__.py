@@ -1,0 +1,4 @@
+"""Summaries of trials, result files, comparisons and figures.
+
+Imports `finetune.config`.
+"""

@@ -1,0 +1,1 @@
+"""Raw text: found, read and divided among processes."""

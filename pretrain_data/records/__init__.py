@@ -1,0 +1,1 @@
+"""TFRecords of examples: format, manifest, and batches that can be resumed."""

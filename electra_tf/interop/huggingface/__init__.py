@@ -1,0 +1,1 @@
+"""Hugging Face's checkpoints: tensors, metadata and heads."""
