@@ -1,23 +1,20 @@
-"""What values the hyperparameters of pre-training can have; no TensorFlow is imported here."""
+"""Validation of pre-training hyperparameters; no TensorFlow is imported here."""
 
 import itertools
-from typing import TYPE_CHECKING
 
 from electra_tf.config.choices import EMBEDDING_SHARING, GENERATOR_TYPES, MASKING, OBJECTIVES
 from electra_tf.config.distribution import check_accumulation
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
+from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
 
-if TYPE_CHECKING:
-    from electra_tf.config.pretraining import PretrainingConfig
 
-
-def check_pretraining(config: "PretrainingConfig", encoder: EncoderConfig) -> None:
-    """Raises UserError for values that cannot be, naming the flag.
+def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None:
+    """Raises UserError for invalid values, naming the flag.
 
     Args:
-        config: of the run.
+        config: fields of the run.
         encoder: shape of its full-size encoder.
     """
     for name in (
