@@ -11,6 +11,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.randomness import Randomness
 from electra_tf.objective import objective_class
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.text.text_inputs import single_text_inputs
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
@@ -108,22 +109,10 @@ def encode(
     vocabulary: Vocabulary, tokenizer: Tokenizer, texts: Sequence[str], max_seq_length: int
 ) -> dict[str, tf.Tensor]:
     """Returns the model's features of single texts, each int32 [n, max_seq_length]."""
-    tokens = tokenizer.tokenize(tf.constant(list(texts)))[:, : max_seq_length - 2]
-    rows = len(texts)
-    ids = tf.concat(
-        [
-            tf.fill([rows, 1], vocabulary.cls_id),
-            tf.cast(tokens, tf.int32),
-            tf.fill([rows, 1], vocabulary.sep_id),
-        ],
-        axis=1,
-    )
-    mask = tf.ones_like(ids).to_tensor(shape=[rows, max_seq_length])
-    return {
-        "input_ids": ids.to_tensor(shape=[rows, max_seq_length]),
-        "input_mask": mask,
-        "segment_ids": tf.zeros_like(mask),
-    }
+    tokens = tokenizer.tokenize(tf.constant(list(texts)))
+    inputs = single_text_inputs(vocabulary, tokens, max_seq_length)
+    missing = [[0, 0], [0, max_seq_length - tf.shape(inputs.input_ids)[1]]]
+    return {name: tf.pad(value, missing) for name, value in inputs._asdict().items()}
 
 
 def render(tokens: Sequence[InspectedToken], *, color: bool) -> str:

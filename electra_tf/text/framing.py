@@ -1,11 +1,56 @@
-"""[CLS] first [SEP] second [SEP]: how token ids become one sequence, and truncation."""
+"""How token ids become one input: `[CLS] first [SEP] second [SEP]`, and truncation.
+
+`electra_tf.text.text_inputs` does the same inside the graph.
+"""
+
+from array import array
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from electra_tf.text.vocabulary import Vocabulary
+
+# Special tokens of an input, by its number of segments.
+NUM_SPECIAL = {1: 2, 2: 3}
+
+
+class Framed(NamedTuple):
+    """One input without padding.
+
+    `input_ids` are C ints; `first_length` counts the tokens of segment 0, [CLS] and the first
+    [SEP] included.
+    """
+
+    input_ids: array
+    first_length: int
+
+    @property
+    def segment_ids(self) -> list[int]:
+        """0 for the first segment, 1 for the second."""
+        return [0] * self.first_length + [1] * (len(self.input_ids) - self.first_length)
+
+
+def frame(
+    vocabulary: Vocabulary, first: Iterable[int], second: Iterable[int] | None = None
+) -> Framed:
+    """Returns `[CLS] first [SEP]`, followed by `second [SEP]` unless it is None.
+
+    An empty second segment still gets its [SEP].
+    """
+    input_ids = array("i", [vocabulary.cls_id])
+    input_ids.extend(first)
+    input_ids.append(vocabulary.sep_id)
+    first_length = len(input_ids)
+    if second is not None:
+        input_ids.extend(second)
+        input_ids.append(vocabulary.sep_id)
+    return Framed(input_ids, first_length)
 
 
 def truncated_lengths(length_a: int, length_b: int, room: int) -> tuple[int, int]:
-    """Returns how many tokens of two texts fit into `room`.
+    """Returns how many tokens of each of two texts fit into `room`.
 
-    It is BERT's rule: tokens go one by one from the longer text, and from the second
-    where both are as long.
+    BERT's rule: tokens are dropped one at a time from the longer text, and from the second
+    when both are equally long.
     """
     if length_a + length_b <= room:
         return length_a, length_b

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import MASK, Vocabulary
 
@@ -26,7 +27,7 @@ def single_text_inputs(
         tokens: int32 ragged [batch, pieces].
         max_seq_length: of the model.
     """
-    return pair_inputs(vocabulary, tokens, tokens[:, :0], max_seq_length)
+    return frame_rows(vocabulary, tokens[:, : max_seq_length - NUM_SPECIAL[1]])
 
 
 def pair_inputs(
@@ -46,28 +47,52 @@ def pair_inputs(
     """
     length_a, length_b = (_lengths(tokens) for tokens in (tokens_a, tokens_b))
     has_b = tf.cast(length_b > 0, tf.int32)
-    keep_a, keep_b = _truncated_lengths(length_a, length_b, max_seq_length - 2 - has_b)
-    rows = tf.shape(length_a)[0]
-    first = tf.concat(
-        [
-            tf.fill([rows, 1], vocabulary.cls_id),
-            truncate_rows(tokens_a, keep_a),
-            tf.fill([rows, 1], vocabulary.sep_id),
-        ],
-        axis=1,
+    room = max_seq_length - NUM_SPECIAL[1] - has_b
+    keep_a, keep_b = _truncated_lengths(length_a, length_b, room)
+    return frame_rows(
+        vocabulary,
+        truncate_rows(tokens_a, keep_a),
+        truncate_rows(tokens_b, keep_b),
+        has_second=has_b,
     )
-    separators = tf.RaggedTensor.from_row_lengths(
-        tf.fill([tf.reduce_sum(has_b)], vocabulary.sep_id), has_b, validate=False
-    )
-    second = tf.concat([truncate_rows(tokens_b, keep_b), separators], axis=1)
-    return pad_segments(first, second)
 
 
-def pad_segments(first: tf.RaggedTensor, second: tf.RaggedTensor) -> EncoderInputs:
-    """Returns rows of two segments, int32 ragged [batch, ids] each, as padded tensors."""
-    first, second = (part.with_row_splits_dtype(tf.int64) for part in (first, second))
-    ids = tf.concat([first, second], axis=1)
-    segments = tf.concat([tf.zeros_like(first), tf.ones_like(second)], axis=1)
+def frame_rows(
+    vocabulary: Vocabulary,
+    first: tf.RaggedTensor,
+    second: tf.RaggedTensor | None = None,
+    *,
+    has_second: tf.Tensor | None = None,
+    segment: int = 0,
+) -> EncoderInputs:
+    """Returns `[CLS] first [SEP] second [SEP]` of each row, padded to the longest.
+
+    It is `electra_tf.text.framing.frame` of whole batches.
+
+    Args:
+        vocabulary: knows the special tokens.
+        first, second: int32 ragged [batch, pieces]; without `second` there is one segment.
+        has_second: int32 [batch], 0 on the rows that have no second segment, whose `second`
+            is empty. None: all have one.
+        segment: id of the first segment.
+    """
+    rows = first.nrows(tf.int32)
+    sep = tf.fill([rows, 1], vocabulary.sep_id)
+    first = tf.concat([tf.fill([rows, 1], vocabulary.cls_id), first, sep], axis=1)
+    first = first.with_row_splits_dtype(tf.int64)
+    segments = tf.fill(tf.shape(first.values), segment)
+    segments = first.with_values(segments)  # (batch, ids)
+    ids = first
+    if second is not None:
+        if has_second is not None:
+            sep = tf.RaggedTensor.from_row_lengths(
+                tf.fill([tf.reduce_sum(has_second)], vocabulary.sep_id),
+                tf.cast(has_second, tf.int64),
+                validate=False,
+            )
+        second = tf.concat([second.with_row_splits_dtype(tf.int64), sep], axis=1)
+        ids = tf.concat([first, second], axis=1)
+        segments = tf.concat([segments, tf.ones_like(second)], axis=1)
     return EncoderInputs(ids.to_tensor(), tf.ones_like(ids).to_tensor(), segments.to_tensor())
 
 
@@ -106,7 +131,7 @@ def _lengths(rows: tf.RaggedTensor) -> tf.Tensor:
 def _truncated_lengths(
     length_a: tf.Tensor, length_b: tf.Tensor, room: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Is `finetune.classification.featurize.truncated_lengths` of whole batches."""
+    """Is `electra_tf.text.framing.truncated_lengths` of whole batches."""
     fits = length_a + length_b <= room
     b_is_short = length_b <= room // 2
     a_is_short = length_a <= (room + 1) // 2

@@ -1,10 +1,10 @@
 """Sentences of token ids to two-segment examples, drawn as the authors draw them."""
 
-import dataclasses
 import random
 from array import array
 from collections.abc import Sequence
 
+from electra_tf.text.framing import Framed, frame
 from electra_tf.text.vocabulary import Vocabulary
 
 # randint(5, max_length) draws short targets, so nothing below is possible.
@@ -13,23 +13,6 @@ MIN_SEQ_LENGTH = 5
 _ONE_SEGMENT_PROBABILITY = 0.1
 _SHORT_TARGET_PROBABILITY = 0.05
 _NEVER_REACHED = 100_000
-
-
-@dataclasses.dataclass(frozen=True)
-class Example:
-    """One input sequence without padding.
-
-    Attributes:
-        input_ids: `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, C ints.
-        first_length: tokens of segment 0, `[CLS]` and the first `[SEP]` included.
-    """
-
-    input_ids: array
-    first_length: int
-
-    @property
-    def segment_ids(self) -> list[int]:
-        return [0] * self.first_length + [1] * (len(self.input_ids) - self.first_length)
 
 
 class ExampleBuilder:
@@ -51,8 +34,7 @@ class ExampleBuilder:
             max_length: tokens per example at most; at least `MIN_SEQ_LENGTH`.
             rng: source of every draw.
         """
-        self._cls_id = vocabulary.cls_id
-        self._sep_id = vocabulary.sep_id
+        self._vocabulary = vocabulary
         self._max_length = max_length
         self._rng = rng
         self._sentences: list[Sequence[int]] = []
@@ -61,7 +43,7 @@ class ExampleBuilder:
         self._in_document = False
         self.num_documents = 0
 
-    def add_line(self, token_ids: Sequence[int]) -> Example | None:
+    def add_line(self, token_ids: Sequence[int]) -> Framed | None:
         """Adds the tokens of a line that is not blank; there may be none.
 
         Returns:
@@ -72,7 +54,7 @@ class ExampleBuilder:
         self._length += len(token_ids)
         return self._create_example() if self._length >= self._target_length else None
 
-    def end_document(self) -> Example | None:
+    def end_document(self) -> Framed | None:
         """Closes the pending example: to be called at a blank line and after each file.
 
         Returns:
@@ -86,7 +68,7 @@ class ExampleBuilder:
         self._sentences.append(())
         return None
 
-    def _create_example(self) -> Example:
+    def _create_example(self) -> Framed:
         draw = self._rng.random
         if draw() < _ONE_SEGMENT_PROBABILITY:
             first_target = _NEVER_REACHED
@@ -115,11 +97,4 @@ class ExampleBuilder:
         else:
             self._target_length = self._max_length
 
-        input_ids = array("i", [self._cls_id])
-        input_ids.extend(first)
-        input_ids.append(self._sep_id)
-        first_length = len(input_ids)
-        if second:
-            input_ids.extend(second)
-            input_ids.append(self._sep_id)
-        return Example(input_ids, first_length)
+        return frame(self._vocabulary, first, second or None)

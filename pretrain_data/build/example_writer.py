@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from pretrain_data.build.example_builder import Example
+from electra_tf.text.framing import Framed
 
 FILE_PREFIX = "pretrain_data.tfrecord"
 
@@ -46,7 +46,7 @@ class ExampleWriter:
         self._serializer = ExampleSerializer(max_seq_length, vocab_size)
         self.num_written = 0
 
-    def write(self, example: Example) -> None:
+    def write(self, example: Framed) -> None:
         """Writes one example to the next shard."""
         writer = self._writers[self.num_written % len(self._writers)]
         writer.write(self._serializer.serialize(example))
@@ -72,7 +72,7 @@ class ExampleSerializer:
         self._encoded_ids = [_varint(i) for i in range(vocab_size)]
         self._mask_and_segments = functools.lru_cache(4096)(self._encode_mask_and_segments)
 
-    def serialize(self, example: Example) -> bytes:
+    def serialize(self, example: Framed) -> bytes:
         """Returns the record of `example`, padded to `max_seq_length`."""
         length = len(example.input_ids)
         ids = b"".join(map(self._encoded_ids.__getitem__, example.input_ids))

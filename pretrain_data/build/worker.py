@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from electra_tf.text.framing import Framed
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
-from pretrain_data.build.example_builder import Example, ExampleBuilder
+from pretrain_data.build.example_builder import ExampleBuilder
 from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.text_files import Block
 
@@ -141,7 +142,7 @@ def build_examples(
     tokenizer: "CorpusTokenizer",
     builder: ExampleBuilder,
     blanks_separate_docs: bool,
-) -> Iterator[Example]:
+) -> Iterator[Framed]:
     """Yields the examples that the lines of `block`, and the end of its file, complete."""
     for line, token_ids in zip(block.lines, tokenizer.tokenize(block.lines), strict=True):
         if line and not line.isspace():

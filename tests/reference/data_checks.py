@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 from electra_tf.text.cached_tokenizer import CorpusTokenizer
+from electra_tf.text.framing import Framed
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from pretrain_data.build.example_builder import Example, ExampleBuilder
+from pretrain_data.build.example_builder import ExampleBuilder
 from pretrain_data.build.example_writer import ExampleSerializer
 from pretrain_data.build.worker import build_examples
 from pretrain_data.corpus.text_files import TextPart
@@ -142,7 +143,7 @@ def _compare_shards(
     return None
 
 
-def _padded(example: Example, length: int) -> dict[str, list[int]]:
+def _padded(example: Framed, length: int) -> dict[str, list[int]]:
     padding = [0] * (length - len(example.input_ids))
     return {
         "input_ids": list(example.input_ids) + padding,
@@ -153,7 +154,7 @@ def _padded(example: Example, length: int) -> dict[str, list[int]]:
 
 def _build(
     reference_dir: pathlib.Path, case: dict, tokenizer_of: TokenizerOf, rng: random.Random
-) -> Iterator[Example]:
+) -> Iterator[Framed]:
     tokenizer = tokenizer_of(case["do_lower_case"], case["strip_accents"])
     corpus_tokenizer = CorpusTokenizer(tokenizer)
     builder = ExampleBuilder(tokenizer.vocabulary, case["max_seq_length"], rng)

@@ -17,6 +17,7 @@ from electra_tf.inference.scoring.nbest import (
     tune_weight,
 )
 from electra_tf.inference.scoring.pseudo_likelihood import Scorer, TextScore, create_scorer
+from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
@@ -83,7 +84,7 @@ class _TextEncoder:
         self.num_truncated = 0
 
     def encode(self, texts: Sequence[str], names: Sequence[str]) -> list[list[int]]:
-        vocabulary, room = self._tokenizer.vocabulary, self._max_seq_length - 2
+        vocabulary, room = self._tokenizer.vocabulary, self._max_seq_length - NUM_SPECIAL[1]
         rows = []
         for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
             part = tf.constant(list(texts[start : start + _TOKENIZED_AT_ONCE]))
@@ -95,7 +96,7 @@ class _TextEncoder:
                     "cut such texts with --truncate_texts"
                 )
             self.num_truncated += len(row) > room
-            rows[i] = [vocabulary.cls_id, *row[:room], vocabulary.sep_id]
+            rows[i] = frame(vocabulary, row[:room]).input_ids.tolist()
         return rows
 
 

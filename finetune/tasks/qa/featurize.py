@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, FeatureSpec, Row
@@ -13,7 +14,6 @@ from finetune.tasks.qa.examples import Context, QAExample
 
 # Ids of the windows of an example follow each other; examples are that far apart.
 EIDS_PER_EXAMPLE = 1000
-NUM_SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
 # What counts besides the distance to the nearer edge: windows of full length come first.
 LENGTH_WEIGHT = 0.01
 
@@ -138,7 +138,7 @@ class QAFeaturizer:
 
     def _window_starts(self, question: np.ndarray, pieces: Pieces) -> tuple[list[int], int]:
         """Returns the first piece of each window, and how many pieces one can hold."""
-        room = self._config.max_seq_length - len(question) - NUM_SPECIAL_TOKENS
+        room = self._config.max_seq_length - len(question) - NUM_SPECIAL[2]
         if room < 1:
             raise UserError(
                 f"{self._name}: a question of {len(question)} pieces leaves no room for its "
@@ -151,12 +151,11 @@ class QAFeaturizer:
         return list(range(0, max(count - room + step, min(count, 1)), step)), room
 
     def _input(self, question: np.ndarray, window_ids: np.ndarray) -> Row:
-        vocabulary = self._tokenizer.vocabulary
-        cls, sep = [vocabulary.cls_id], [vocabulary.sep_id]
-        input_ids = np.concatenate([cls, question, sep, window_ids, sep]).astype(np.int32)
-        segment_ids = np.zeros(len(input_ids), np.int32)
-        segment_ids[len(question) + 2 :] = 1
-        return {INPUT_IDS: input_ids, SEGMENT_IDS: segment_ids}
+        framed = frame(self._tokenizer.vocabulary, question, window_ids)
+        return {
+            INPUT_IDS: np.array(framed.input_ids, np.int32),
+            SEGMENT_IDS: np.array(framed.segment_ids, np.int32),
+        }
 
     def _report_lengths(
         self,

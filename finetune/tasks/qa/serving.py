@@ -6,12 +6,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.inference.export.servable import ServedOutputs
-from electra_tf.text.text_inputs import EncoderInputs, pad_segments, truncate_rows
+from electra_tf.text.framing import NUM_SPECIAL
+from electra_tf.text.text_inputs import EncoderInputs, frame_rows, truncate_rows
 from electra_tf.util.errors import UserError
 from finetune.model import FinetuningModel
 from finetune.tasks.base import TaskServable
 from finetune.tasks.qa.context_pieces import ContextPieces, context_pieces
-from finetune.tasks.qa.featurize import LENGTH_WEIGHT, NUM_SPECIAL_TOKENS
+from finetune.tasks.qa.featurize import LENGTH_WEIGHT
 from finetune.tasks.qa.nbest import CERTAINLY_NULL
 from finetune.tasks.qa.task import QATask
 
@@ -66,7 +67,7 @@ class QAServable(TaskServable[QATask]):
     def __init__(self, model: FinetuningModel, task: QATask, max_seq_length: int) -> None:
         super().__init__(model, task, max_seq_length)
         self._config = task.config
-        if max_seq_length - self._config.max_query_length - NUM_SPECIAL_TOKENS < 1:
+        if max_seq_length - self._config.max_query_length - NUM_SPECIAL[2] < 1:
             raise UserError(
                 f"--max_seq_length={max_seq_length} leaves no room for a context beside a "
                 f"question of {self._config.max_query_length} pieces (max_query_length of "
@@ -141,7 +142,7 @@ class QAServable(TaskServable[QATask]):
         question_length = tf.cast(question.row_lengths(), tf.int32)
         question_length = tf.minimum(question_length, config.max_query_length)
         question = truncate_rows(question, question_length)
-        room = self.max_seq_length - question_length - NUM_SPECIAL_TOKENS
+        room = self.max_seq_length - question_length - NUM_SPECIAL[2]
         step = tf.minimum(room, config.doc_stride)
         count = pieces.splits[1:] - pieces.splits[:-1]
         # The first window that reaches the end is the last one.
@@ -152,15 +153,9 @@ class QAServable(TaskServable[QATask]):
         length = tf.minimum(tf.gather(room, example), tf.gather(count, example) - start)
         first_piece = tf.gather(pieces.splits, example) + start
         shown = tf.ragged.range(first_piece, first_piece + length)  # (windows, pieces)
-        rows = tf.shape(example)[0]
-        cls = tf.fill([rows, 1], vocabulary.cls_id)
-        sep = tf.fill([rows, 1], vocabulary.sep_id)
         ids = shown.with_values(tf.gather(pieces.ids, shown.values))
         return _Windows(
-            inputs=pad_segments(
-                tf.concat([cls, tf.gather(question, example), sep], axis=1),
-                tf.concat([ids, sep], axis=1),
-            ),
+            inputs=frame_rows(vocabulary, tf.gather(question, example), ids),
             rows=tf.concat([[0], tf.cumsum(num_windows)], axis=0),
             first_token=tf.gather(question_length, example) + 2,
             first_piece=first_piece,

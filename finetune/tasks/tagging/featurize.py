@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.vocabulary import CLS, SEP
 from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, Row
 from finetune.tasks.tagging.examples import TaggingExample
@@ -71,16 +72,17 @@ def _ids(
 ) -> tuple[list[int], list[int]]:
     """Returns ids, and the position of each word's first piece."""
     vocabulary = tokenizer.vocabulary
-    ids, positions = [vocabulary.cls_id], []
+    ids: list[int] = []
+    positions: list[int] = []
     for word, of_word in zip(example.words, pieces, strict=True):
         word_ids = list(of_word) or [vocabulary.unk_id]
-        if len(ids) + len(word_ids) + 1 > max_seq_length:
+        if len(ids) + len(word_ids) + NUM_SPECIAL[1] > max_seq_length:
             break
         if not len(of_word):
             report.add(NO_PIECES, eid=example.eid, word=word)
-        positions.append(len(ids))
+        positions.append(1 + len(ids))  # behind [CLS]
         ids += word_ids
-    return [*ids, vocabulary.sep_id], positions
+    return frame(vocabulary, ids).input_ids.tolist(), positions
 
 
 def _authors_ids(

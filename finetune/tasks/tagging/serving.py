@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from electra_tf.inference.export.servable import ServedOutputs
-from electra_tf.text.text_inputs import EncoderInputs, pad_segments
+from electra_tf.text.framing import NUM_SPECIAL
+from electra_tf.text.text_inputs import EncoderInputs, frame_rows
 from finetune.model import FinetuningModel
 from finetune.tasks.base import TaskServable
 from finetune.tasks.tagging.examples import SPAN
@@ -85,20 +86,11 @@ class TaggingServable(TaskServable[TaggingTask]):
         lengths = words.with_values(tf.cast(pieces.values.row_lengths(), tf.int32))
         ends = _running_sums(lengths)
         # [CLS] before, [SEP] behind; words end at the first one that does not fit.
-        fits = ends.with_values(ends.values + 2 <= self.max_seq_length)
+        fits = ends.with_values(ends.values + NUM_SPECIAL[1] <= self.max_seq_length)
         kept = tf.ragged.boolean_mask(pieces, fits)
         starts = tf.ragged.boolean_mask(ends - lengths + 1, fits)
-        rows = words.nrows(tf.int32)
-        first = tf.zeros([rows, 0], tf.int32)
-        second = tf.concat(
-            [
-                tf.fill([rows, 1], vocabulary.cls_id),
-                kept.merge_dims(1, 2),
-                tf.fill([rows, 1], vocabulary.sep_id),
-            ],
-            axis=1,
-        )
-        return pad_segments(tf.RaggedTensor.from_tensor(first), second), starts
+        # Segment 1 throughout, as in training.
+        return frame_rows(vocabulary, kept.merge_dims(1, 2), segment=1), starts
 
     def _tags(self, labels: tf.Tensor) -> tf.Tensor:
         """Returns the tags of label ids [batch, words]."""
