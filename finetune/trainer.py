@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.interop.formats import find_format
-from electra_tf.interop.initialization import FLAG, load_encoder
+from electra_tf.interop.formats import INIT_FLAG, find_format
+from electra_tf.interop.initialization import load_encoder
 from electra_tf.model import metrics
 from electra_tf.model.kernels import CastKernels
 from electra_tf.training.checkpoints import BestCheckpoint, CheckpointDirectory
@@ -397,10 +397,10 @@ def find_checkpoint(config: FinetuningConfig) -> str | None:
     if path == RANDOM_INIT:
         return None
     try:
-        find_format(path, FLAG)
+        find_format(path, INIT_FLAG)
     except UserError as error:
         raise UserError(
             f"{error}. Pre-train with run_pretraining.py first, name another --model_name or "
-            f"--init_checkpoint, or pass {FLAG}={RANDOM_INIT} to start from random weights"
+            f"--init_checkpoint, or pass {INIT_FLAG}={RANDOM_INIT} to start from random weights"
         ) from error
     return path

@@ -5,8 +5,7 @@ import sys
 
 from absl import flags
 
-from electra_tf.interop.conversion import ConversionConfig
-from electra_tf.interop.formats import FORMAT_NAMES
+from electra_tf.interop.formats import FORMAT_NAMES, ConversionConfig
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

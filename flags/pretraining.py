@@ -3,6 +3,7 @@
 from absl import flags
 
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.interop.formats import pretraining_config
 from flags import hyperparameters
 
 
@@ -20,4 +21,4 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Pretrainin
     given = hyperparameters.given_values(
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
-    return PretrainingConfig.create(**given)
+    return pretraining_config(**given)

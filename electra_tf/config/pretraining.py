@@ -6,6 +6,7 @@ No TensorFlow is imported here.
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.config.checks import check_pretraining
@@ -37,6 +38,9 @@ class PretrainingConfig(PretrainingFields):
     def create(cls, **given: Any) -> "PretrainingConfig":
         """Fills in what follows from `given` (None means not given) and checks the whole.
 
+        No file is read: `electra_tf.interop.formats.pretraining_config` also takes what
+        `init_checkpoint` says of itself.
+
         Raises:
             UserError: for a value that cannot be, naming the flag.
         """
@@ -58,9 +62,7 @@ class PretrainingConfig(PretrainingFields):
                 iterations_per_loop=1,
                 num_eval_steps=2,
             )
-        model_dir = given.get("model_dir") or os.path.join(
-            given["data_dir"], "models", given["model_name"]
-        )
+        model_dir = default_model_dir(given)
         derived.update(
             pretrain_tfrecords=os.path.join(
                 given["data_dir"], "pretrain_tfrecords", "pretrain_data.tfrecord*"
@@ -70,11 +72,6 @@ class PretrainingConfig(PretrainingFields):
             results_txt=os.path.join(model_dir, "results", "unsup_results.txt"),
             results_json=os.path.join(model_dir, "results", "unsup_results.json"),
         )
-        if given.get("init_checkpoint"):
-            # Imported here: checkpoints describe encoders in this module's terms.
-            from electra_tf.interop.settings import initial_settings
-
-            given |= initial_settings(given, model_dir)
         merged = {**derived, **given, **resolve_choices(given)}
         size = merged.get("model_size", "small")
         if size not in MODEL_SIZES:
@@ -100,6 +97,13 @@ class PretrainingConfig(PretrainingFields):
     def to_json(self) -> str:
         """Returns all hyperparameters as indented JSON."""
         return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
+
+
+def default_model_dir(given: Mapping[str, Any]) -> str:
+    """Returns `model_dir` as given, or DATA_DIR/models/NAME."""
+    return given.get("model_dir") or os.path.join(
+        given["data_dir"], "models", given["model_name"]
+    )
 
 
 def discriminator_config(config: PretrainingConfig) -> EncoderConfig:

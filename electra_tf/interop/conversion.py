@@ -4,37 +4,13 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
-from electra_tf.interop.formats import FORMATS, find_format
+from electra_tf.interop.formats import FORMATS, ConversionConfig, find_format
 from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 
 FROM_FLAG = "--from"
 PADDING_TOKEN = "[unused_row_{}]"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ConversionConfig:
-    """What to convert.
-
-    Attributes:
-        source: folder or prefix of the checkpoint.
-        source_format: its format; found by its files if None.
-        target_format: name of the format to write.
-        output_dir: folder to write.
-        vocab_file: vocabulary, for a source that has none beside it.
-        num_attention_heads: of the encoder, for a checkpoint of the authors' code that was
-            trained with other heads than their rule gives: nothing in it tells.
-        overwrite: write into a folder that holds something.
-    """
-
-    source: str
-    target_format: str
-    output_dir: str
-    source_format: str | None = None
-    vocab_file: str | None = None
-    num_attention_heads: int | None = None
-    overwrite: bool = False
 
 
 def convert(config: ConversionConfig, say: Callable[[str], None] = print) -> None:

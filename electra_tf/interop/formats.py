@@ -1,10 +1,25 @@
-"""The formats by name, and which of them a path is of; imports no TensorFlow."""
+"""The checkpoint formats: which of them a path is of, and what it says of its model.
 
+Imports no TensorFlow: flags are filled in from checkpoints before anything slow happens.
+"""
+
+import dataclasses
 import os
+from collections.abc import Mapping
+from typing import Any
 
+from electra_tf.config.encoder import encoder_settings
+from electra_tf.config.pretraining import PretrainingConfig, default_model_dir
+from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.huggingface.format import HuggingFaceFormat
 from electra_tf.interop.kerashub_format import KerasHubFormat
-from electra_tf.interop.model_checkpoint import CheckpointFormat, ModelCheckpoint
+from electra_tf.interop.model_checkpoint import (
+    VOCAB_FILE,
+    CheckpointFormat,
+    ModelCheckpoint,
+    containing_folder,
+    vocabulary_setting,
+)
 from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
 from electra_tf.util.errors import UserError
@@ -15,6 +30,31 @@ FORMATS: dict[str, CheckpointFormat] = {
     for one in (NativeFormat(), HuggingFaceFormat(), KerasHubFormat(), Tf1Format())
 }
 FORMAT_NAMES = tuple(FORMATS)
+INIT_FLAG = "--init_checkpoint"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConversionConfig:
+    """What to convert.
+
+    Attributes:
+        source: folder or prefix of the checkpoint.
+        source_format: its format; found by its files if None.
+        target_format: name of the format to write.
+        output_dir: folder to write.
+        vocab_file: vocabulary, for a source that has none beside it.
+        num_attention_heads: of the encoder, for a checkpoint of the authors' code that was
+            trained with other heads than their rule gives: nothing in it tells.
+        overwrite: write into a folder that holds something.
+    """
+
+    source: str
+    target_format: str
+    output_dir: str
+    source_format: str | None = None
+    vocab_file: str | None = None
+    num_attention_heads: int | None = None
+    overwrite: bool = False
 
 
 def find_format(path: str, flag: str) -> CheckpointFormat:
@@ -46,3 +86,70 @@ def read_checkpoint(path: str, flag: str, format_name: str | None = None) -> Mod
     """Reads a checkpoint of any format, found by its files where no name is given."""
     one = FORMATS[format_name] if format_name else find_format(path, flag)
     return one.read(path)
+
+
+def resolve_checkpoint(path: str, data_dir: str) -> str:
+    """Returns `path`, or the folder of a model of that name in DATA_DIR/models."""
+    named = os.path.join(data_dir, "models", path)
+    there = os.path.exists(path) or os.path.exists(f"{path.removesuffix('.index')}.index")
+    return named if not there and os.path.isdir(named) else path
+
+
+def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[str, Any]:
+    """Returns what a checkpoint of any format says of itself; see `CheckpointFormat.settings`.
+
+    Of a checkpoint that says nothing, as the authors' are, it is the vocabulary beside it.
+
+    Raises:
+        UserError: a description that cannot be read, or a vocabulary that lies in a file of
+            another kind.
+    """
+    for one in FORMATS.values():
+        values = one.settings(path, needs_vocabulary=needs_vocabulary)
+        if values is not None:
+            return values
+    folder = containing_folder(path)
+    load_saved_config(folder)  # refuses the description of something else
+    return vocabulary_setting(os.path.join(folder, VOCAB_FILE))
+
+
+def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]:
+    """Returns what a pre-training run takes from `init_checkpoint`, and its path.
+
+    A run that has begun describes itself: what it started from may be gone.
+
+    Args:
+        given: hyperparameters, which win over the checkpoint's; `init_checkpoint` and
+            `data_dir` are among them.
+        model_dir: of the run.
+
+    Raises:
+        UserError: there is no such checkpoint.
+    """
+    path = resolve_checkpoint(given["init_checkpoint"], given["data_dir"])
+    has_begun = NativeFormat().recognizes(model_dir)
+    if not has_begun:
+        find_format(path, INIT_FLAG)
+    saved = saved_hyperparameters(
+        model_dir if has_begun else path, needs_vocabulary="vocab_file" not in given
+    )
+    settings = {"init_checkpoint": path}
+    if "model_size" in saved:
+        settings |= encoder_settings(given, saved)
+    rest = {"vocab_size", "do_lower_case", "strip_accents", "vocab_file"} - given.keys()
+    return settings | {name: saved[name] for name in rest if name in saved}
+
+
+def pretraining_config(**given: Any) -> PretrainingConfig:
+    """Returns the configuration of a run, which may start from a checkpoint of any format.
+
+    Sizes, vocabulary and casing that are not given are those of `init_checkpoint`.
+
+    Raises:
+        UserError: there is no such checkpoint, or as `PretrainingConfig.create`.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    is_named = given.get("data_dir") and given.get("model_name")  # else `create` refuses it
+    if is_named and given.get("init_checkpoint"):
+        given |= initial_settings(given, default_model_dir(given))
+    return PretrainingConfig.create(**given)

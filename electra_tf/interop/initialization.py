@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 
-from electra_tf.interop.formats import read_checkpoint
+from electra_tf.interop.formats import INIT_FLAG, read_checkpoint
 from electra_tf.interop.tf1_format import read_tf1_arrays
 from electra_tf.interop.variable_names import (
     ENCODER_SCOPE,
@@ -16,8 +16,6 @@ from electra_tf.interop.variable_names import (
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
-
-FLAG = "--init_checkpoint"
 
 
 def initialize_from_checkpoint(
@@ -109,4 +107,4 @@ def load_encoder(path: str, encoder: Encoder, say: Callable[[str], None] = print
         UserError: the checkpoint has not the whole encoder; nothing is loaded then.
     """
     mapping = encoder_variables(encoder)
-    return initialize_from_checkpoint(path, mapping, mapping, flag=FLAG, say=say)
+    return initialize_from_checkpoint(path, mapping, mapping, flag=INIT_FLAG, say=say)

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.interop.model_checkpoint import ModelCheckpoint, ModelDescription
+from electra_tf.interop.model_checkpoint import (
+    ModelCheckpoint,
+    ModelDescription,
+    containing_folder,
+    vocabulary_setting,
+)
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, write_atomically
 
@@ -123,6 +128,14 @@ class KerasHubFormat:
         # Theirs is written without the final newline.
         write_atomically(pathlib.Path(vocabulary), description.vocabulary)
         return _notes(checkpoint)
+
+    def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
+        """Returns sizes, casing and the tokenizer's vocabulary."""
+        folder = containing_folder(path)
+        if not is_kerashub_folder(folder):
+            return None
+        values = read_kerashub_description(folder).model_settings()
+        return values | vocabulary_setting(os.path.join(folder, VOCAB_FILE))
 
 
 def _notes(checkpoint: ModelCheckpoint) -> list[str]:

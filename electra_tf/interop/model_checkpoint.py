@@ -5,6 +5,7 @@ happens.
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -22,8 +23,10 @@ TOWER_EMBEDDINGS = "generator_ltr/embeddings/"
 TASK_SCOPE = "task_specific/"
 # The authors' optimizer keeps two moments of each variable under the variable's name.
 SLOTS = ("/adam_m", "/adam_v")
+# Keys of a fine-tuned model's hyperparameters.
 LABELS = "labels"
 TASKS = "tasks"
+VOCAB_FILE = "vocab.txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,3 +154,31 @@ class CheckpointFormat(Protocol):
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
         """Writes a model that has a vocabulary; returns what has no counterpart there."""
+
+    def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
+        """Returns what a checkpoint says of model and tokenizer, without reading its weights.
+
+        These are hyperparameters of this project, and `vocab_file` where the vocabulary lies
+        in a file of one token a line. Imports no TensorFlow.
+
+        Args:
+            path: a folder, or the prefix of a checkpoint's files.
+            needs_vocabulary: whether to insist on such a file where the model has a vocabulary.
+
+        Returns:
+            None for a path that this format does not describe.
+
+        Raises:
+            UserError: a description that cannot be read, or a vocabulary that lies in a file
+                of another kind.
+        """
+
+
+def containing_folder(path: str) -> str:
+    """Returns a folder as it is, and of the prefix of a checkpoint's files the folder."""
+    return path if os.path.isdir(path) else os.path.dirname(path)
+
+
+def vocabulary_setting(vocab_file: str) -> dict[str, str]:
+    """Returns the setting `vocab_file`, where there is such a file."""
+    return {"vocab_file": vocab_file} if os.path.exists(vocab_file) else {}

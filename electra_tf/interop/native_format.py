@@ -18,9 +18,12 @@ from electra_tf.config.saved_config import CONFIG_FILE, SavedConfig, load_saved_
 from electra_tf.interop.model_checkpoint import (
     LABELS,
     TASK_SCOPE,
+    VOCAB_FILE,
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
+    containing_folder,
+    vocabulary_setting,
 )
 from electra_tf.interop.native_models import own_hyperparameters
 from electra_tf.util.errors import UserError
@@ -29,7 +32,6 @@ from electra_tf.util.files import read_json, write_atomically
 if TYPE_CHECKING:
     import keras
 
-VOCAB_FILE = "vocab.txt"
 _INDEX = ".index"
 _OPTIMIZER_KEYS = "optimizer/"
 
@@ -49,7 +51,7 @@ class NativeFormat:
 
     def recognizes(self, path: str) -> bool:
         """Returns whether it is a folder of ours that has a checkpoint, or a prefix in one."""
-        folder = _folder(path)
+        folder = containing_folder(path)
         if "hyperparameters" not in read_json(os.path.join(folder, CONFIG_FILE)):
             return False
         if os.path.isdir(path):
@@ -67,7 +69,7 @@ class NativeFormat:
         from electra_tf.interop.variable_names import slot_variables, variable_arrays
         from electra_tf.training.checkpoints import CheckpointDirectory
 
-        folder = _folder(path)
+        folder = containing_folder(path)
         prefix = path.removesuffix(_INDEX)
         if os.path.isdir(path):
             prefix = tf.train.latest_checkpoint(path)
@@ -123,9 +125,14 @@ class NativeFormat:
         checkpoints.save()
         return notes
 
-
-def _folder(path: str) -> str:
-    return path if os.path.isdir(path) else os.path.dirname(path)
+    def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
+        """Returns the hyperparameters of the run."""
+        folder = containing_folder(path)
+        if "hyperparameters" not in read_json(os.path.join(folder, CONFIG_FILE)):
+            return None
+        values = dict(load_saved_config(folder).hyperparameters)
+        values.pop("vocab_file", None)
+        return values | vocabulary_setting(os.path.join(folder, VOCAB_FILE))
 
 
 def _optimizer(variables: list["keras.Variable"]) -> Any:

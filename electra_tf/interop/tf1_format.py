@@ -20,6 +20,7 @@ from electra_tf.interop.model_checkpoint import (
     TASK_SCOPE,
     TASKS,
     TOWER_SCOPE,
+    VOCAB_FILE,
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
@@ -28,12 +29,10 @@ from electra_tf.interop.native_models import own_hyperparameters
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 
-VOCAB_FILE = "vocab.txt"
 DESCRIPTION_FILE = "electra_tf.json"
 CHECKPOINT_NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
 _INDEX = ".index"
-_INDEX_SUFFIX = ".index"
 
 
 class Tf1Format:
@@ -53,8 +52,6 @@ class Tf1Format:
         Raises:
             UserError: there is none, or it holds no encoder of the authors'.
         """
-        pass
-
         arrays = read_tf1_arrays(path)
         step = arrays.pop(GLOBAL_STEP, None)
         folder = path if os.path.isdir(path) else os.path.dirname(path)
@@ -105,6 +102,10 @@ class Tf1Format:
         content = to_json(own_hyperparameters(checkpoint))
         write_atomically(os.path.join(directory, DESCRIPTION_FILE), content)
         return []
+
+    def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
+        """Returns None: the flags say what such a model is."""
+        return None
 
 
 def _encoder_config(
@@ -178,7 +179,7 @@ def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
 def _open(path: str) -> Any:
     import tensorflow as tf
 
-    prefix = path.removesuffix(_INDEX_SUFFIX)
+    prefix = path.removesuffix(_INDEX)
     if os.path.isdir(path):
         prefix = tf.train.latest_checkpoint(path) or _only_checkpoint(path)
         if prefix is None:
@@ -187,7 +188,7 @@ def _open(path: str) -> Any:
                 "and not exactly one .index file: give the "
                 "prefix of its files, such as FOLDER/model.ckpt-1000000"
             )
-    if not tf.io.gfile.exists(prefix + _INDEX_SUFFIX):
+    if not tf.io.gfile.exists(prefix + _INDEX):
         raise UserError(f"There is no TensorFlow checkpoint {prefix} (no {prefix}.index)")
     try:
         return tf.train.load_checkpoint(prefix)
@@ -197,7 +198,5 @@ def _open(path: str) -> Any:
 
 def _only_checkpoint(folder: str) -> str | None:
     """Returns the prefix of the one checkpoint there; None where there are more or none."""
-    names = [name for name in os.listdir(folder) if name.endswith(_INDEX_SUFFIX)]
-    return (
-        os.path.join(folder, names[0].removesuffix(_INDEX_SUFFIX)) if len(names) == 1 else None
-    )
+    names = [name for name in os.listdir(folder) if name.endswith(_INDEX)]
+    return os.path.join(folder, names[0].removesuffix(_INDEX)) if len(names) == 1 else None

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.encoder import EncoderConfig, encoder_settings
-from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
+from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
 
 RANDOM_INIT = "random"
 # The authors' defaults by size (their configure_finetuning.py).

@@ -8,7 +8,7 @@ import sys
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.interop.conversion import ConversionConfig
+from electra_tf.interop.formats import ConversionConfig
 from electra_tf.util.errors import UserError
 from flags import command_line, conversion
 

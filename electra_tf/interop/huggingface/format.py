@@ -42,7 +42,10 @@ from electra_tf.interop.model_checkpoint import (
     GENERATOR_HEAD,
     GENERATOR_SCOPE,
     TASK_SCOPE,
+    VOCAB_FILE,
     ModelCheckpoint,
+    containing_folder,
+    vocabulary_setting,
 )
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
@@ -116,6 +119,24 @@ class HuggingFaceFormat:
             for name, data in files.items():
                 write_atomically(os.path.join(folder, name), data)
         return notes
+
+    def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
+        """Returns sizes and casing, those of the discriminator where there are two models."""
+        folder = containing_folder(path)
+        pair = os.path.join(folder, DISCRIMINATOR_FOLDER)
+        if not is_huggingface_folder(folder):
+            if not is_huggingface_folder(pair):
+                return None
+            folder = pair
+        description = read_huggingface_description(folder).description
+        vocabulary = vocabulary_setting(os.path.join(folder, VOCAB_FILE))
+        if needs_vocabulary and description.vocabulary and not vocabulary:
+            raise UserError(
+                f"The vocabulary of {folder} is inside of its tokenizer.json: convert the "
+                "model with convert_checkpoint.py --to_format=electra_tf, or give a file of "
+                "one token a line with --vocab_file"
+            )
+        return description.model_settings() | vocabulary
 
 
 def _pad_token_id(vocabulary: bytes) -> int:

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.interop.model_checkpoint import ModelDescription
+from electra_tf.interop.model_checkpoint import VOCAB_FILE, ModelDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json
 
 CONFIG_FILE = "config.json"
-VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 TOKENIZER_FILE = "tokenizer.json"
 MODEL_TYPE = "electra"

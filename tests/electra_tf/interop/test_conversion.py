@@ -7,9 +7,13 @@ import shutil
 import pytest
 import safetensors.numpy
 
-from electra_tf.interop.conversion import ConversionConfig, convert
-from electra_tf.interop.formats import find_format
-from electra_tf.interop.settings import resolve_checkpoint, saved_hyperparameters
+from electra_tf.interop.conversion import convert
+from electra_tf.interop.formats import (
+    ConversionConfig,
+    find_format,
+    resolve_checkpoint,
+    saved_hyperparameters,
+)
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import HUGGINGFACE_DATA, TF1_DATA, read
 

@@ -7,7 +7,7 @@ import pytest
 
 from electra_tf import pretraining
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.interop.formats import FORMATS
+from electra_tf.interop.formats import FORMATS, pretraining_config
 from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
@@ -34,7 +34,7 @@ def config_from(published: str, tiny_data, tmp_path, **more) -> PretrainingConfi
     settings = tiny_settings(tiny_data, tmp_path)
     for name in SHAPE:
         del settings[name]
-    return PretrainingConfig.create(**{**settings, "init_checkpoint": published, **more})
+    return pretraining_config(**{**settings, "init_checkpoint": published, **more})
 
 
 def test_pretraining_goes_on_from_a_discriminator_alone(published, tiny_data, tmp_path):
@@ -120,3 +120,18 @@ def test_fine_tuning_takes_sizes_and_vocabulary(published, make_config, tmp_path
     encoder = Encoder(config.encoder)
     with pytest.raises(UserError, match="is of another shape than the model"):
         load_encoder(path, encoder, lambda message: None)
+
+
+def test_only_pretraining_config_looks_at_the_checkpoint(published, tmp_path):
+    given = {
+        "data_dir": str(tmp_path),
+        "model_name": "m",
+        "init_checkpoint": published,
+        "max_seq_length": 16,
+    }
+    assert pretraining_config(**given).embedding_size == 8
+    assert PretrainingConfig.create(**given).embedding_size == 128
+    gone = {**given, "init_checkpoint": str(tmp_path / "gone")}
+    assert PretrainingConfig.create(**gone).init_checkpoint == gone["init_checkpoint"]
+    with pytest.raises(UserError, match="--model_name is required"):
+        pretraining_config(**{**gone, "model_name": None})
