@@ -1,6 +1,10 @@
 """Runs a command's main: spelling of flags, errors, TensorFlow kept out until parsed."""
 
+import functools
+import inspect
 import os
+import pathlib
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +16,21 @@ from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError, n
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
 INTERRUPTED_STATUS = 130
+# The programs of a checkout, and what pip installs for them.
+CONSOLE_SCRIPTS: Mapping[str, str] = {
+    "run_pretraining.py": "electra-pretrain",
+    "run_finetuning.py": "electra-finetune",
+    "build_pretraining_dataset.py": "electra-build-dataset",
+    "build_openwebtext_pretraining_dataset.py": "electra-build-openwebtext",
+    "build_vocabulary.py": "electra-build-vocabulary",
+    "convert_checkpoint.py": "electra-convert",
+    "export_saved_model.py": "electra-export",
+    "score_text.py": "electra-score",
+    "show_replaced_tokens.py": "electra-show-replaced",
+    "serve_demo.py": "electra-serve-demo",
+    "compare_results.py": "electra-compare",
+    "flops_computation.py": "electra-flops",
+}
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 
 
@@ -68,6 +87,32 @@ def parse(
         raise UserError(str(error)) from error
 
 
+def program(
+    define_flags: Callable[[], None], aliases: Mapping[str, str] | None = None
+) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Makes a command of a function, whose docstring becomes the `--help`.
+
+    Args:
+        define_flags: defines the flags of the command.
+        aliases: other spellings of flags, see `normalize_arguments`.
+
+    Returns:
+        A decorator. What it returns parses the command line, calls the function and
+        exits, see `run`.
+    """
+
+    def decorate(main: Callable[[], None]) -> Callable[[], None]:
+        @functools.wraps(main)
+        def command() -> None:
+            define_flags()
+            sys.modules["__main__"].__doc__ = spell_programs(inspect.getdoc(main))
+            run(main, aliases)
+
+        return command
+
+    return decorate
+
+
 def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None) -> None:
     """Parses the command line, calls `main()` and exits with its status.
 
@@ -104,9 +149,27 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
     sys.exit(status or 0)
 
 
-def next_command(program: str, *more: str) -> str:
-    """Returns the line that proposes `program` with the flags of this command and `more`."""
-    return f"Next:        python {program} {shlex.join([*sys.argv[1:], *more])}"
+def next_command(file: str, *more: str) -> str:
+    """Returns the line that proposes a program with the flags of this command and `more`."""
+    arguments = shlex.join([*sys.argv[1:], *more])
+    return spell_programs(f"Next:        python {file} {arguments}")
+
+
+def spell_programs(text: str) -> str:
+    """Returns `text` with `python run_pretraining.py` as the user has to type it.
+
+    That is `electra-pretrain` where a console script runs, and as it stands otherwise.
+    """
+    if pathlib.Path(sys.argv[0]).stem not in CONSOLE_SCRIPTS.values():
+        return text
+    for file, script in CONSOLE_SCRIPTS.items():
+        text = re.sub(rf"\b(?:python )?{re.escape(file)}", script, text)
+    return text
+
+
+def print_line(line: str) -> None:
+    """Prints a line of a library that may name programs."""
+    print(spell_programs(line))
 
 
 def silence_tensorflow() -> None:
@@ -154,5 +217,6 @@ def _is_number(argument: str) -> bool:
 
 
 def _exit_with_message(error: Exception, status: int, hint: str = "") -> None:
-    print(f"error: {error}" + (f"\n{hint}" if hint else ""), file=sys.stderr)
+    message = spell_programs(f"error: {error}")
+    print(message + (f"\n{hint}" if hint else ""), file=sys.stderr)
     sys.exit(status)

@@ -7,15 +7,24 @@ import sys
 
 import pytest
 
+from flags import command_line, programs
+
 ROOT = pathlib.Path(__file__).parents[2]
-PROGRAMS = (
-    "run_pretraining.py",
-    "run_finetuning.py",
-    "build_pretraining_dataset.py",
-    "build_openwebtext_pretraining_dataset.py",
-    "show_replaced_tokens.py",
-    "flops_computation.py",
-)
+# A flag of each program, with a slip of the pen.
+MISSPELLED = {
+    "run_pretraining.py": ("max_seq_length", "max_seq_lenght"),
+    "run_finetuning.py": ("max_seq_length", "max_seq_lenght"),
+    "build_pretraining_dataset.py": ("max_seq_length", "max_seq_lenght"),
+    "build_openwebtext_pretraining_dataset.py": ("max_seq_length", "max_seq_lenght"),
+    "build_vocabulary.py": ("vocab_size", "vocab_sice"),
+    "convert_checkpoint.py": ("from_format", "from_fromat"),
+    "export_saved_model.py": ("export_dir", "exprot_dir"),
+    "score_text.py": ("nbest_metric", "nbest_metirc"),
+    "show_replaced_tokens.py": ("max_seq_length", "max_seq_lenght"),
+    "serve_demo.py": ("discriminator", "discriminater"),
+    "compare_results.py": ("results", "resluts"),
+    "flops_computation.py": ("max_seq_length", "max_seq_lenght"),
+}
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess:
@@ -28,17 +37,44 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_help_and_flag_errors_do_not_wait_for_tensorflow(program):
+def test_every_program_is_a_file_a_function_and_a_console_script():
+    files = {path.name for path in ROOT.glob("*.py")} - {"setup.py"}
+    assert files == set(MISSPELLED) == set(command_line.CONSOLE_SCRIPTS)
+    for file in files:
+        assert callable(getattr(programs, file.removesuffix(".py")))
+
+
+@pytest.mark.parametrize(("program", "names"), MISSPELLED.items(), ids=MISSPELLED)
+def test_help_and_flag_errors_do_not_wait_for_tensorflow(program, names):
+    flag, misspelled = names
     helped = run(program, "--help")
     assert helped.returncode == 0
-    assert "--max_seq_length" in helped.stdout
-    wrong = run(program, "--max_seq_lenght=3")
+    assert f"--{flag}" in helped.stdout
+    # The docstring of the function, a real command in it, is what --help prints first.
+    assert helped.stdout.splitlines()[0].endswith(".")
+    assert f"\n    python {program}" in helped.stdout
+    wrong = run(program, f"--{misspelled}=3")
     assert wrong.returncode == 2
-    assert "Did you mean 'max_seq_length'" in wrong.stderr
+    assert f"Did you mean '{flag}'" in wrong.stderr
     for result in (helped, wrong):
         # The import log names whatever was loaded: the two seconds are TensorFlow's.
-        assert not re.search(r"\|\s+(tensorflow|keras)", result.stderr)
+        loaded = set(re.findall(r"\|\s+(\w+)", result.stderr))
+        assert "flags" in loaded
+        slow = {"tensorflow", "keras", "keras_hub", "matplotlib", "scipy", "sklearn", "flask"}
+        assert not loaded & slow
+
+
+def test_a_console_script_names_console_scripts(monkeypatch):
+    text = "Next: python run_pretraining.py --x; see build_openwebtext_pretraining_dataset.py"
+    monkeypatch.setattr(sys, "argv", ["run_pretraining.py", "--data-dir", "a b"])
+    assert command_line.spell_programs(text) == text
+    line = command_line.next_command("show_replaced_tokens.py", "--color")
+    assert line == "Next:        python show_replaced_tokens.py --data-dir 'a b' --color"
+    monkeypatch.setattr(sys, "argv", ["/opt/bin/electra-pretrain", "--data-dir", "a b"])
+    expected = "Next: electra-pretrain --x; see electra-build-openwebtext"
+    assert command_line.spell_programs(text) == expected
+    line = command_line.next_command("show_replaced_tokens.py", "--color")
+    assert line == "Next:        electra-show-replaced --data-dir 'a b' --color"
 
 
 def test_a_user_error_is_one_message(tmp_path):

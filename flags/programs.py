@@ -1,0 +1,290 @@
+r"""The twelve programs: what each does once its flags are parsed.
+
+A function here is a command: it defines its flags, parses the command line, runs its body
+and exits. Its docstring is the command's `--help`. TensorFlow takes seconds to load, so our
+modules that need it are imported in the bodies; flag errors and `--help` do not wait for it.
+"""
+
+from electra_tf.flops.report import format_report, to_json
+from electra_tf.util.files import write_atomically
+from electra_tf.util.tensorflow_import import import_tensorflow
+from finetune.results.comparison import merge_tables
+from flags import (
+    command_line,
+    comparison,
+    conversion,
+    corpus,
+    export,
+    finetuning,
+    flops,
+    pretraining,
+    replaced_tokens,
+    scoring,
+    vocabulary,
+    web_demo,
+)
+from pretrain_data.build.dataset import build_pretraining_data
+
+
+@command_line.program(vocabulary.define_flags, corpus.ALIASES)
+def build_vocabulary() -> None:
+    r"""Trains a WordPiece vocabulary on a directory of text.
+
+        python build_vocabulary.py --corpus-dir demo/corpus --vocab-size 4096 \
+            --output-file demo/output/vocab.txt
+
+    Korean, whose syllables would be taken apart if accents were dropped:
+
+        python build_vocabulary.py --corpus-dir corpus --vocab-size 8192 \
+            --output-file data/vocab.txt --no-strip-accents
+
+    The vocabulary has exactly as many entries as asked for, [PAD], [UNK], [CLS], [SEP] and
+    [MASK] first. Give build_pretraining_dataset.py the same flags for case and accents.
+    """
+    config = vocabulary.vocabulary_build_config()
+    import_tensorflow()
+    from pretrain_data.build import vocabulary_builder
+
+    vocabulary_builder.build_vocabulary(config, command_line.print_line)
+
+
+@command_line.program(corpus.define_corpus_flags, corpus.ALIASES)
+def build_pretraining_dataset() -> None:
+    r"""Builds pre-training data (TFRecords) from a directory of text.
+
+        python build_pretraining_dataset.py --corpus-dir demo/corpus \
+            --vocab-file demo/vocab.txt --output-dir demo/output/pretrain_tfrecords \
+            --max-seq-length 128
+
+    On all cores, with the case and the accents of the text kept:
+
+        python build_pretraining_dataset.py --corpus-dir corpus --vocab-file vocab.txt \
+            --output-dir data/pretrain_tfrecords --max-seq-length 512 --num-processes 16 \
+            --no-lower-case --no-strip-accents
+
+    A line is a sentence or paragraph, a blank line ends a document. The output directory
+    gets TFRecords in the format of the ELECTRA authors and a manifest, pretrain_data.json.
+    """
+    build_pretraining_data(corpus.corpus_build_config(), command_line.print_line)
+
+
+@command_line.program(corpus.define_openwebtext_flags, corpus.ALIASES)
+def build_openwebtext_pretraining_dataset() -> None:
+    r"""Builds pre-training data (TFRecords) from the archives of OpenWebText.
+
+        python build_openwebtext_pretraining_dataset.py --data-dir data \
+            --max-seq-length 128 --num-processes 5
+
+    The data directory holds openwebtext/ with the .xz archives as they were downloaded, and
+    the vocabulary, vocab.txt. The archives are read as they are: nothing is unpacked to disk.
+    The TFRecords and their manifest, pretrain_data.json, go to pretrain_tfrecords/ beside them.
+    """
+    build_pretraining_data(corpus.openwebtext_build_config(), command_line.print_line)
+
+
+@command_line.program(pretraining.define_flags)
+def run_pretraining() -> None:
+    r"""Pre-trains an ELECTRA model, or evaluates one on held-out text.
+
+        python run_pretraining.py --data-dir demo/output --model-name quickstart \
+            --flagfile recipes/quickstart.flags
+
+    The authors' way of giving hyperparameters works too, inline or as a .json file:
+
+        python run_pretraining.py --data-dir data --model-name electra_small \
+            --hparams '{"model_size": "small", "num_train_steps": 1000000}'
+
+    Running a command again goes on from its newest checkpoint. On all GPUs of this host, or
+    on two hosts (the second one with --task_index=1); recipes/launch has more:
+
+        python run_pretraining.py --data-dir data --model-name electra_small \
+            --strategy=mirrored
+        python run_pretraining.py --data-dir data --model-name electra_small \
+            --strategy=multi_worker --workers=host1:2222,host2:2222 --task_index=0
+
+    Evaluation, of the same run:
+
+        python run_pretraining.py --data-dir data --model-name electra_small \
+            --do_train=false --do_eval --eval_tfrecords 'data/eval_tfrecords/*.tfrecord*'
+    """
+    config = pretraining.config_from_flags()
+    import_tensorflow()
+    from electra_tf.pretraining import evaluate, train
+    from electra_tf.training.distribution import strategies
+
+    chief = strategies.is_chief(config)
+    if config.do_train:
+        train(config)
+        if chief:
+            more = ("--do_train=false", "--do_eval")
+            print(command_line.next_command("run_pretraining.py", *more))
+    else:
+        evaluate(config)
+        if chief and config.electra_objective:
+            print(command_line.next_command("show_replaced_tokens.py"))
+
+
+@command_line.program(finetuning.define_flags)
+def run_finetuning() -> None:
+    r"""Fine-tunes a pre-trained ELECTRA on tasks, evaluates it, and predicts.
+
+        python run_finetuning.py --data-dir demo/output --model-name quickstart \
+            --task_spec recipes/tasks/router.json --task_names router
+
+    The authors' way of giving hyperparameters works too, inline or as a .json file:
+
+        python run_finetuning.py --data-dir data --model-name electra_small \
+            --hparams '{"model_size": "small", "task_names": ["cola"], "num_trials": 5}'
+
+    Running a command again takes up what is finished and goes on from there.
+    """
+    config = finetuning.config_from_flags()
+    import_tensorflow()
+    from finetune import run
+
+    run.run(config)
+
+
+@command_line.program(comparison.define_flags)
+def compare_results() -> None:
+    r"""Puts the results of several fine-tuning runs into one Markdown table.
+
+        python compare_results.py --results models/small/results \
+            --results models/base/results
+
+    Two runs of one model, under names of your own, written to a file as well:
+
+        python compare_results.py \
+            --results first/nsmc_results.json,second/nsmc_results.json \
+            --names "rate 1e-4,rate 3e-4" --output comparison.md
+    """
+    config = comparison.config_from_flags()
+    table = merge_tables(config.results, config.names)
+    print(table, end="")
+    if config.output:
+        write_atomically(config.output, table)
+        print(f"\nWritten to {config.output}")
+
+
+@command_line.program(replaced_tokens.define_flags)
+def show_replaced_tokens() -> None:
+    r"""Shows which tokens of a few sentences the discriminator believes were replaced.
+
+        python show_replaced_tokens.py --data-dir demo/output --model-name quickstart \
+            --flagfile recipes/quickstart.flags --text_file demo/sentences.txt
+
+    The file has a sentence a line. The newest checkpoint of the run is asked.
+    """
+    config = replaced_tokens.config_from_flags()
+    import_tensorflow()
+    from electra_tf.inference.replaced_tokens import show
+
+    show(config.model, config.sentences, color=config.color)
+    print("\nNext: pre-train on your own text, see README.md")
+
+
+@command_line.program(scoring.define_flags)
+def score_text() -> None:
+    r"""Scores texts by their pseudo-log-likelihood, and re-ranks n-best lists by it.
+
+        python score_text.py --data-dir demo/output --model-name quickstart \
+            --flagfile recipes/quickstart.flags --text_file demo/sentences.txt \
+            --output_file demo/output/scores.tsv
+
+        python score_text.py --data-dir DATA --model-name electric \
+            --flagfile recipes/small.flags --flagfile recipes/modes/electric.flags \
+            --nbest_file lists.jsonl --tune_nbest_file tune.jsonl \
+            --output_file reranked.jsonl
+
+    A text file has a text a line, an n-best file a JSON object a line:
+    {"hypotheses": [{"text": "good day", "score": -3.2}], "reference": "good day"}.
+    """
+    config = scoring.config_from_flags()
+    import_tensorflow()
+    from electra_tf.inference.scoring.run import run
+
+    run(config)
+
+
+@command_line.program(conversion.define_flags)
+def convert_checkpoint() -> None:
+    r"""Converts checkpoints between this project, the authors' code, Hugging Face and KerasHub.
+
+        python convert_checkpoint.py --from DATA/models/small --to_format huggingface \
+            --output hf_small
+
+        python convert_checkpoint.py --from electra_small --to_format electra_tf \
+            --output DATA/models/small
+
+    The format of --from is found by its files: a folder, or the prefix of a TensorFlow
+    checkpoint. What the target cannot represent is named, line by line.
+    """
+    config = conversion.config_from_flags()
+    import_tensorflow()
+    from electra_tf.interop.conversion import convert
+
+    convert(config)
+
+
+@command_line.program(export.define_flags)
+def export_saved_model() -> None:
+    r"""Exports a model as a SavedModel that takes raw text, as LiteRT or as ONNX.
+
+        python export_saved_model.py --model_dir demo/output/models/quickstart \
+            --export_dir demo/output/exported/discriminator
+        python export_saved_model.py --model_dir demo/output/models/quickstart \
+            --export_dir demo/output/exported/generator --component generator
+        python export_saved_model.py --export_dir demo/output/exported/router \
+            --model_dir demo/output/models/quickstart/finetuning_models/router_model_1_fold1
+
+    The signature "serving_default" takes texts and tokenizes them as training did, "tokens"
+    takes ids; `saved_model_cli show --dir EXPORT_DIR/1 --all` lists what they answer. An
+    existing version is never overwritten.
+    """
+    config = export.export_config()
+    import_tensorflow()
+    from electra_tf.inference.export.run import run
+
+    run(config)
+
+
+@command_line.program(web_demo.define_flags)
+def serve_demo() -> None:
+    r"""Serves a web page over exported models, on this machine.
+
+        python serve_demo.py --discriminator demo/output/exported/discriminator \
+            --generator demo/output/exported/generator --tasks demo/output/exported/router
+
+    Open http://127.0.0.1:8080/ and type a sentence: every token is shaded by its probability
+    of being replaced, and pointing at one shows what the generator would put there. Needs
+    the dependencies of `pip install 'electra-tf[demo]'`.
+    """
+    config = web_demo.demo_config()
+    import_tensorflow()
+    from electra_tf.inference.web_demo.app import serve
+
+    serve(config)
+
+
+@command_line.program(flops.define_flags)
+def flops_computation() -> None:
+    r"""Prints train and inference FLOPs of the paper's models, and of runs of your own.
+
+        python flops_computation.py
+        python flops_computation.py --recipe recipes/small.flags,recipes/base.flags
+
+    A recipe with changes, all numbers written to a file as well:
+
+        python flops_computation.py --flagfile recipes/small.flags --train_batch_size 64 \
+            --json flops.json
+
+    Fine-tuning, with the encoder of a pre-trained model:
+
+        python flops_computation.py --recipe recipes/text_router.flags \
+            --data-dir demo/output --model-name quickstart
+    """
+    config = flops.config_from_flags()
+    print(format_report(config.runs), end="")
+    if config.json:
+        write_atomically(config.json, to_json(config.runs))
+        print(f"\nWritten to {config.json}")
