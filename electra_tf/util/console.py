@@ -5,66 +5,68 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
+import tqdm
+
 SECONDS_BETWEEN_LOG_LINES = 10.0
 SECONDS_BETWEEN_REDRAWS = 0.2
 
 
-class ProgressLine:
-    """Shows the share done, MB/s of text, how much was made of it and the time left."""
+class ProgressBar:
+    """Progress through the bytes of a corpus: share, rates, examples and time left.
+
+    On a terminal one line is redrawn; elsewhere a plain line is printed every ten seconds.
+
+    Args:
+        total_disk_bytes: size of the input on disk.
+        stream: where to print; standard output by default.
+        unit: what the examples are called.
+    """
 
     def __init__(
         self, total_disk_bytes: int, stream: TextIO | None = None, unit: str = "examples"
-    ):
-        """Starts the clock.
-
-        Args:
-            total_disk_bytes: what has to be read from the disk.
-            stream: where the line goes, standard output by default. A terminal gets one
-                line that is rewritten, anything else a new line every ten seconds.
-            unit: what the examples are called.
-        """
+    ) -> None:
+        self._stream = stream or sys.stdout
         self._total = max(1, total_disk_bytes)
         self._unit = unit
-        self._stream = stream or sys.stdout
-        self._is_terminal = self._stream.isatty()
-        self._interval = (
-            SECONDS_BETWEEN_REDRAWS if self._is_terminal else SECONDS_BETWEEN_LOG_LINES
+        self._bar = tqdm.tqdm(
+            total=self._total,
+            file=self._stream,
+            unit="B",
+            unit_scale=True,
+            leave=False,
+            dynamic_ncols=True,
+            mininterval=SECONDS_BETWEEN_REDRAWS,
+            disable=not self._stream.isatty(),
         )
-        self._start = self._last_shown = time.monotonic()
-        self._has_drawn = False
+        self._start = self._last_line = time.monotonic()
 
     def update(self, disk_bytes: int, text_bytes: int, examples: int) -> None:
-        """Shows totals so far, unless the last time was a moment ago.
+        """Shows the totals so far, unless they were shown a moment ago.
 
-        The clock starts anew as long as nothing has been read: loading TensorFlow takes
-        longer than reading a small corpus.
+        The clock starts with the first text: loading TensorFlow takes longer than reading a
+        small corpus.
         """
         now = time.monotonic()
         if not text_bytes:
             self._start = now
+            self._bar.unpause()
             return
-        if now - self._last_shown < self._interval:
-            return
-        self._last_shown = now
-        elapsed = now - self._start
-        share = min(1.0, disk_bytes / self._total)
-        left = format_seconds(elapsed / share - elapsed) if share else "?"
-        line = (
-            f"{share:4.0%}  {text_bytes / elapsed / 1e6:.1f} MB/s  "
-            f"{examples:,} {self._unit}  {left} left"
-        )
-        if self._is_terminal:
-            self._stream.write(f"\r\x1b[K{line}")
-            self._has_drawn = True
-        else:
-            self._stream.write(line + "\n")
-        self._stream.flush()
+        elapsed = max(1e-9, now - self._start)
+        rate = text_bytes / 1e6 / elapsed
+        counts = f"{rate:.1f} MB/s of text, {examples:,} {self._unit}"
+        if not self._bar.disable:
+            self._bar.set_postfix_str(counts, refresh=False)
+            self._bar.update(disk_bytes - self._bar.n)
+        elif now - self._last_line >= SECONDS_BETWEEN_LOG_LINES:
+            self._last_line = now
+            line = tqdm.tqdm.format_meter(
+                disk_bytes, self._total, elapsed, unit="B", unit_scale=True, postfix=counts
+            )
+            print(line.strip(), file=self._stream, flush=True)
 
     def close(self) -> float:
-        """Clears the line on a terminal; returns the seconds since the start."""
-        if self._has_drawn:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        """Clears the line on a terminal; returns the seconds since the first text."""
+        self._bar.close()
         return time.monotonic() - self._start
 
 

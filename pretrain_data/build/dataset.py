@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
-from electra_tf.util.console import ProgressLine, format_seconds
+from electra_tf.util.console import ProgressBar, format_seconds
 from electra_tf.util.errors import UserError
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
 from pretrain_data.build.output_dir import SHARD_PREFIX, TemporaryDir, check_output_dir, publish
@@ -105,7 +105,7 @@ def build_pretraining_data(
     )
     with TemporaryDir(config.output_dir, output_flag) as temporary_dir:
         jobs = _jobs(config, vocabulary, shares, num_shards, temporary_dir)
-        progress = ProgressLine(num_disk_bytes)
+        progress = ProgressBar(num_disk_bytes)
         try:
             results = run_jobs(jobs, progress)
         finally:

@@ -6,12 +6,12 @@ import queue
 import signal
 from collections.abc import Iterator
 
-from electra_tf.util.console import ProgressLine
+from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
 from pretrain_data.build.worker import BuildCounts, BuildJob, BuildResult, WorkerError, run_job
 
 
-def run_jobs(jobs: list[BuildJob], progress: ProgressLine) -> list[BuildResult]:
+def run_jobs(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]:
     """Runs every job: a single one in this process, several each in their own.
 
     Raises:
@@ -21,14 +21,14 @@ def run_jobs(jobs: list[BuildJob], progress: ProgressLine) -> list[BuildResult]:
     return _run_here(jobs[0], progress) if len(jobs) == 1 else _run_apart(jobs, progress)
 
 
-def _run_here(job: BuildJob, progress: ProgressLine) -> list[BuildResult]:
+def _run_here(job: BuildJob, progress: ProgressBar) -> list[BuildResult]:
     def report(totals: BuildCounts) -> None:
         progress.update(totals.disk_bytes, totals.text_bytes, totals.examples)
 
     return [run_job(job, report)]
 
 
-def _run_apart(jobs: list[BuildJob], progress: ProgressLine) -> list[BuildResult]:
+def _run_apart(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]:
     """Runs each job in a process of its own; any failure ends them all."""
     # A fresh interpreter: TensorFlow does not survive a fork.
     context = multiprocessing.get_context("spawn")

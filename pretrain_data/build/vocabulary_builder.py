@@ -21,7 +21,7 @@ from electra_tf.text.vocabulary import (
     VocabularyBuildConfig,
     load_vocabulary,
 )
-from electra_tf.util.console import ProgressLine, format_seconds
+from electra_tf.util.console import ProgressBar, format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 from pretrain_data.corpus.text_files import Corpus, find_corpus
@@ -79,7 +79,7 @@ def count_words(corpus: Corpus, do_lower_case: bool, strip_accents: bool) -> Cou
     """Counts the words of all files, as the tokenizer divides them."""
     word_counts: Counter[str] = Counter()
     num_disk_bytes, num_text_bytes = 0, 0
-    progress = ProgressLine(
+    progress = ProgressBar(
         sum(part.num_disk_bytes for part in corpus.parts), unit="distinct words"
     )
     for part in corpus.parts:

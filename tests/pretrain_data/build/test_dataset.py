@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -14,14 +15,16 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.util.console import ProgressLine, format_seconds
+from electra_tf.util import console
+from electra_tf.util.console import ProgressBar, format_seconds
 from electra_tf.util.errors import UserError
 from pretrain_data.build import dataset
 from pretrain_data.build.worker import WorkerError
 from pretrain_data.records.manifest import load_manifest, write_manifest
+from tests.conftest import ROOT
 from tests.electra_tf.text.plain_tokenizer import plain_tokenize
 from tests.pretrain_data.build.plain_examples import plain_examples
-from tests.pretrain_data.conftest import ROOT, corpus_text
+from tests.pretrain_data.conftest import corpus_text
 
 
 def read_shards(directory: pathlib.Path) -> list[bytes]:
@@ -283,17 +286,35 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_rewrites_a_line_on_a_terminal_and_not_in_a_log(monkeypatch):
-    now = 100.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    outputs = [Terminal(), io.StringIO()]
-    lines = [ProgressLine(1000, stream) for stream in outputs]
-    for now in (100.05, 101.0, 111.0):  # noqa: B007
-        for line in lines:
-            line.update(disk_bytes=250, text_bytes=11_000_000, examples=1234)
-    assert [line.close() for line in lines] == [11.0, 11.0]
-    last = " 25%  1.0 MB/s  1,234 examples  33 s left"
-    assert outputs[0].getvalue().count("\r\x1b[K") == 3
-    assert outputs[0].getvalue().endswith(f"{last}\r\x1b[K")
-    assert outputs[1].getvalue() == f"{last}\n"
+def test_progress_redraws_a_line_on_a_terminal_and_not_in_a_log(monkeypatch):
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LOG_LINES", 0.0)
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_REDRAWS", 0.0)
+    terminal, log = Terminal(), io.StringIO()
+    for stream in (terminal, log):
+        bar = ProgressBar(1000, stream)
+        bar.update(disk_bytes=0, text_bytes=0, examples=0)
+        bar.update(disk_bytes=250, text_bytes=11_000_000, examples=1234)
+        bar.update(disk_bytes=500, text_bytes=22_000_000, examples=2468)
+        assert 0 <= bar.close() < 60
+    lines = log.getvalue().splitlines()
+    assert [line.lstrip().partition("%")[0] for line in lines] == ["25", "50"]
+    assert "1,234 examples" in lines[0]
+    assert "MB/s of text, 2,468 examples" in lines[1]
+    assert not re.search(r"[\r\x1b]", log.getvalue())
+    assert "1,234 examples" in terminal.getvalue()
+    # Redrawn in place, and cleared at the end.
+    assert "\n" not in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r")
+
+
+def test_logs_are_not_flooded():
+    log = io.StringIO()
+    bar = ProgressBar(1000, log)
+    for disk_bytes in range(1, 1000):
+        bar.update(disk_bytes, disk_bytes, disk_bytes)
+    bar.close()
+    assert log.getvalue() == ""
+
+
+def test_durations_are_spelled_briefly():
     assert [format_seconds(s) for s in (59.4, 61, 3725)] == ["59 s", "1:01", "1:02:05"]
