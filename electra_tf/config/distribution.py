@@ -1,6 +1,6 @@
-"""Hyperparameters that say on which devices and processes a program runs.
+"""Distribution hyperparameters: devices and processes, for pre-training and fine-tuning.
 
-Pre-training and fine-tuning share them. No TensorFlow is imported here.
+No TensorFlow is imported here.
 """
 
 import dataclasses
@@ -20,56 +20,59 @@ _TPU_ONLY = ("tpu_name", "tpu_zone", "gcp_project", "tpu_job_name")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DistributionConfig:
-    """Where the work is done; the TPU's fields have the authors' names."""
+    """Distribution of the computation; the TPU fields have the authors' names."""
 
     strategy: str = hyperparameter(
         ONE_DEVICE,
-        "Where the work is done: one_device; mirrored, the GPUs of this host; multi_worker, "
-        "several processes or hosts; tpu.",
+        "Distribution strategy: one_device; mirrored (the GPUs of this host); multi_worker "
+        "(several processes or hosts); tpu.",
         STRATEGIES,
     )
     device: str = hyperparameter(
-        "auto", "gpu fails where TensorFlow finds none; auto then takes the CPU.", DEVICES
+        "auto", "Device type; auto uses a GPU if there is one, gpu requires one.", DEVICES
     )
     num_gpus: int | None = hyperparameter(
-        None, "GPUs that this process uses; all it has if unset."
+        None, "Number of GPUs this process uses; all if unset."
     )
     num_virtual_cpus: int | None = hyperparameter(
-        None, "Split the CPU into this many devices, to try --strategy=mirrored without GPUs."
+        None, "Logical CPU devices, to test --strategy=mirrored without GPUs."
     )
     workers: Sequence[str] = hyperparameter(
-        None, "multi_worker: host:port of every worker, the chief first; TF_CONFIG if unset."
+        None, "multi_worker: host:port of every worker, chief first; TF_CONFIG if unset."
     )
     task_index: int | None = hyperparameter(
-        None, "multi_worker: which of --workers this process is, from 0."
+        None, "multi_worker: index of this process in --workers, from 0."
     )
     worker_timeout: int = hyperparameter(
-        600, "multi_worker: seconds that the start waits for the other workers."
+        600, "multi_worker: cluster start-up timeout, in seconds."
     )
     shard_by: str = hyperparameter(
         "record",
-        "multi_worker: record reads all files on every worker and keeps its rows of each "
-        "batch, so that any number of workers trains alike; file reads only its own.",
+        "multi_worker: auto-shard policy. record: every worker reads all files and keeps its "
+        "rows of each batch, so results do not depend on the number of workers. file: every "
+        "worker reads only its own files.",
         SHARDINGS,
     )
     gradient_accumulation_steps: int = hyperparameter(
-        1, "Parts that a device computes its share of a batch in, one by one, to save memory."
+        1, "Micro-batches per update on each replica."
     )
     use_tpu: bool = hyperparameter(False, "The authors' name of --strategy=tpu.")
     tpu_name: str | None = hyperparameter(
-        None, "tpu: name or grpc:// address of the TPU; the TPU of this machine if unset."
+        None, "tpu: name or grpc:// address of the TPU; the local TPU if unset."
     )
-    tpu_zone: str | None = hyperparameter(None, "tpu: its zone; that of this machine if unset.")
+    tpu_zone: str | None = hyperparameter(
+        None, "tpu: Compute Engine zone of the TPU; this machine's if unset."
+    )
     gcp_project: str | None = hyperparameter(
-        None, "tpu: its project; that of this machine if unset."
+        None, "tpu: Google Cloud project of the TPU; this machine's if unset."
     )
-    tpu_job_name: str | None = hyperparameter(None, "tpu: name of the TPU workers' job.")
+    tpu_job_name: str | None = hyperparameter(None, "tpu: job name of the TPU workers.")
     num_tpu_cores: int | None = hyperparameter(
-        None, "tpu: cores that must be there; any if unset."
+        None, "tpu: expected number of TPU cores; not checked if unset."
     )
 
     def check_distribution(self) -> None:
-        """Raises UserError for a combination that cannot be, naming the flag."""
+        """Raises UserError for an invalid combination, naming the flag."""
         for name, choices in (
             ("strategy", STRATEGIES),
             ("device", DEVICES),
@@ -89,18 +92,20 @@ class DistributionConfig:
 
     def _check_devices(self) -> None:
         if self.num_gpus is not None and self.device == "cpu":
-            raise UserError(f"--num_gpus={self.num_gpus} and --device=cpu exclude each other")
+            raise UserError(
+                f"--num_gpus={self.num_gpus} and --device=cpu are mutually exclusive"
+            )
         if self.strategy == ONE_DEVICE and (self.num_gpus or 1) > 1:
             raise UserError(
                 f"--num_gpus={self.num_gpus} needs --strategy=mirrored; --strategy=one_device "
-                "uses one"
+                "uses one GPU"
             )
         if self.num_virtual_cpus is None:
             return
         if self.strategy != MIRRORED:
             raise UserError("--num_virtual_cpus needs --strategy=mirrored")
         if self.num_gpus is not None or self.device == "gpu":
-            raise UserError("--num_virtual_cpus takes the place of GPUs: leave one of them out")
+            raise UserError("--num_virtual_cpus excludes --num_gpus and --device=gpu")
 
     def _check_workers(self) -> None:
         if self.strategy != MULTI_WORKER:
@@ -109,23 +114,23 @@ class DistributionConfig:
                     raise UserError(f"--{name} needs --strategy=multi_worker")
             return
         if bool(self.workers) != (self.task_index is not None):
-            raise UserError("--workers and --task_index belong together: pass both or neither")
+            raise UserError("--workers and --task_index must be passed together")
         if not self.workers:
             return
         for address in self.workers:
             check_address(address, "--workers")
         if not 0 <= self.task_index < len(self.workers):
             raise UserError(
-                f"--task_index must lie between 0 and {len(self.workers) - 1} for the "
-                f"{len(self.workers)} --workers, it is {self.task_index}"
+                f"--task_index must be between 0 and {len(self.workers) - 1} for "
+                f"{len(self.workers)} --workers, not {self.task_index}"
             )
         if len(set(self.workers)) < len(self.workers):
-            raise UserError("--workers names an address twice: " + ",".join(self.workers))
+            raise UserError("--workers lists an address twice: " + ",".join(self.workers))
 
     def _check_tpu(self) -> None:
         if self.strategy == TPU:
             if self.device != "auto" or self.num_gpus is not None:
-                raise UserError("--strategy=tpu takes neither --device nor --num_gpus")
+                raise UserError("--strategy=tpu excludes --device and --num_gpus")
             return
         for name in _TPU_ONLY:
             if getattr(self, name) is not None:
@@ -135,23 +140,23 @@ class DistributionConfig:
 
 
 def distribution_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the defaults that follow from the strategy that is asked for.
+    """Returns the defaults that depend on the strategy.
 
-    A TPU multiplies in bfloat16, so that is the precision there if none is given.
+    On a TPU the default precision is mixed_bfloat16, its native matmul type.
 
     Raises:
-        UserError: `use_tpu` stands beside another strategy.
+        UserError: `use_tpu` is given together with another strategy.
     """
     strategy = given.get("strategy")
     if given.get("use_tpu"):
         if strategy not in (None, TPU):
-            raise UserError(f"--use_tpu and --strategy={strategy} exclude each other")
+            raise UserError(f"--use_tpu and --strategy={strategy} are mutually exclusive")
         strategy = TPU
     return {"strategy": TPU, "precision": "mixed_bfloat16"} if strategy == TPU else {}
 
 
 def on_one_device(config: Any) -> Any:
-    """Returns a `DistributionConfig` for one device of this machine, otherwise the same."""
+    """Returns a copy of `config` that runs on one device of this machine."""
     defaults = {f.name: f.default for f in dataclasses.fields(DistributionConfig)}
     return dataclasses.replace(config, **defaults)
 
@@ -159,13 +164,13 @@ def on_one_device(config: Any) -> Any:
 def check_batch_size(
     flag: str, batch_size: int, num_replicas: int, accumulation_steps: int = 1
 ) -> None:
-    """Raises UserError where a global batch cannot be shared evenly among the replicas.
+    """Raises UserError unless the replicas can split the global batch evenly.
 
     Args:
-        flag: of the batch size.
-        batch_size: examples over all replicas.
-        num_replicas: among which they are shared.
-        accumulation_steps: equal parts that each replica splits its share into.
+        flag: name of the batch size's flag.
+        batch_size: global batch size.
+        num_replicas: number of replicas.
+        accumulation_steps: micro-batches per replica.
     """
     unit = num_replicas * accumulation_steps
     if batch_size % unit:
@@ -175,18 +180,18 @@ def check_batch_size(
         if accumulation_steps > 1:
             each = f" with --gradient_accumulation_steps={accumulation_steps} each"
         raise UserError(
-            f"{flag}={batch_size} counts the examples over all devices and cannot be shared "
-            f"evenly among {num_replicas} replicas{each}: pass {' or '.join(choices)}"
+            f"{flag}={batch_size} is the global batch size and cannot be split evenly over "
+            f"{num_replicas} replicas{each}: pass {' or '.join(choices)}"
         )
 
 
 def check_accumulation(batch_size: int, gradient_accumulation_steps: int) -> None:
-    """Raises UserError unless a batch can be split into the parts that are asked for."""
+    """Raises UserError unless a batch splits into equal micro-batches."""
     if batch_size % gradient_accumulation_steps:
         raise UserError(
             f"--train_batch_size={batch_size} is not a multiple of "
-            f"--gradient_accumulation_steps={gradient_accumulation_steps}: a batch is computed "
-            "in that many equal parts"
+            f"--gradient_accumulation_steps={gradient_accumulation_steps}, the number of its "
+            "micro-batches"
         )
 
 
