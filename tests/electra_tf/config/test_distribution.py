@@ -37,12 +37,12 @@ def tf_config(task: dict | None = None, **jobs: list[str]) -> dict[str, str]:
         ({"num_virtual_cpus": 2}, "--num_virtual_cpus needs --strategy=mirrored"),
         (
             {"num_virtual_cpus": 2, "strategy": "mirrored", "device": "gpu"},
-            "--num_virtual_cpus takes the place of GPUs",
+            "--num_virtual_cpus excludes --num_gpus",
         ),
         ({"workers": TWO, "task_index": 0}, "--workers needs --strategy=multi_worker"),
         ({"task_index": 0}, "--task_index needs --strategy=multi_worker"),
-        ({"strategy": "multi_worker", "workers": TWO}, "belong together"),
-        ({"strategy": "multi_worker", "task_index": 0}, "belong together"),
+        ({"strategy": "multi_worker", "workers": TWO}, "must be passed together"),
+        ({"strategy": "multi_worker", "task_index": 0}, "must be passed together"),
         ({"strategy": "multi_worker", "workers": TWO, "task_index": 2}, "between 0 and 1"),
         (
             {"strategy": "multi_worker", "workers": ("a",), "task_index": 0},
@@ -50,13 +50,13 @@ def tf_config(task: dict | None = None, **jobs: list[str]) -> dict[str, str]:
         ),
         (
             {"strategy": "multi_worker", "workers": ("a:1", "a:1"), "task_index": 0},
-            "--workers names an address twice",
+            "--workers lists an address twice",
         ),
         ({"shard_by": "line"}, "--shard_by must be one of record, file"),
         ({"tpu_zone": "z"}, "--tpu_zone needs --strategy=tpu"),
         ({"num_tpu_cores": 8}, "--num_tpu_cores=8 needs --strategy=tpu"),
         ({"use_tpu": True, "strategy": "mirrored"}, "--use_tpu and --strategy=mirrored"),
-        ({"use_tpu": True, "device": "gpu"}, "--strategy=tpu takes neither"),
+        ({"use_tpu": True, "device": "gpu"}, "--strategy=tpu excludes --device"),
     ],
 )
 def test_what_is_refused(overrides, message):
