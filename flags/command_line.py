@@ -1,4 +1,4 @@
-"""Runs a command's main: spelling of flags, errors, TensorFlow kept out until parsed."""
+"""Runs a command: flag spellings, error messages and exit statuses, without TensorFlow."""
 
 import functools
 import inspect
@@ -37,16 +37,16 @@ _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 def normalize_arguments(
     arguments: Sequence[str], aliases: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Spells `--data-dir` as `--data_dir`, and the authors' negations as absl's.
+    """Rewrites `--data-dir` to `--data_dir`, and the authors' negations to absl's.
 
     Args:
-        arguments: command-line arguments without the program's name.
-        aliases: flag spellings with underscores (`no_lower_case`) to the flag that
-            absl knows (`nodo_lower_case`).
+        arguments: command-line arguments without the program name.
+        aliases: alternative spellings with underscores (`no_lower_case`), mapped to absl's
+            (`nodo_lower_case`).
 
     Returns:
-        The arguments with the names of flags rewritten; values, positional
-        arguments and everything after `--` are untouched.
+        The arguments with flag names rewritten; values, positional arguments and
+        everything after `--` are unchanged.
     """
     aliases = aliases or {}
     normalized = []
@@ -54,7 +54,7 @@ def normalize_arguments(
         if argument == "--":
             normalized.extend(arguments[i:])
             break
-        # What has blanks before an "=" is no name, but the value of the flag before it.
+        # An argument with a space before "=" is the value of the preceding flag.
         is_flag = argument.startswith("-") and not _is_number(argument)
         is_flag = is_flag and " " not in argument.partition("=")[0]
         if not is_flag:
@@ -71,11 +71,11 @@ def parse(
     aliases: Mapping[str, str] | None = None,
     flag_values: flags.FlagValues = flags.FLAGS,
 ) -> list[str]:
-    """Parses `arguments` (the program's name first) and returns the positional rest.
+    """Parses `arguments` (program name first) and returns the positional ones.
 
     Raises:
-        UserError: for an unknown flag (with the nearest known name), a value that
-            does not parse, or a missing value.
+        UserError: an unknown flag (the message suggests the nearest name), or an invalid or
+            missing value.
     """
     normalized = normalize_arguments(arguments[1:], aliases)
     normalized = [arguments[0], *_join_boolean_values(normalized, flag_values)]
@@ -116,24 +116,24 @@ def program(
 def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None) -> None:
     """Parses the command line, calls `main()` and exits with its status.
 
-    `main` imports TensorFlow itself, so `--help` and every flag error answer
-    without it. A `UserError` is printed as one message, without a traceback; so are
-    preemption and the loss of a worker, with exit statuses of their own.
+    `main` imports TensorFlow itself, so `--help` and flag errors do not wait for it. A
+    `UserError` is printed without a traceback; so are preemption and the loss of a worker,
+    each with its own exit status.
     """
     silence_tensorflow()
-    # absl's own start-up parses sys.argv; the flags have to be spelled its way first.
+    # absl.app.run would parse sys.argv before the spellings are normalized.
     app.define_help_flags()
     sys.modules["__main__"].__doc__ = sys.modules["__main__"].__doc__ or ""
     try:
         rest = parse(sys.argv, aliases)
         if len(rest) > 1:
             raise UserError(
-                f"Unexpected argument {rest[1]!r}: every option is a flag that starts with --"
+                f"Unexpected argument {rest[1]!r}: options are flags that start with --"
             )
     except UserError as error:
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
     except SystemExit:
-        sys.exit(0)  # absl has printed what --help asked for, and would exit with 1
+        sys.exit(0)  # --help: absl has printed it, and would exit with 1
     try:
         status = main()
     except UserError as error:
@@ -150,16 +150,13 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
 
 
 def next_command(file: str, *more: str) -> str:
-    """Returns the line that proposes a program with the flags of this command and `more`."""
+    """Returns a line that suggests a program with the flags of this command and `more`."""
     arguments = shlex.join([*sys.argv[1:], *more])
     return spell_programs(f"Next:        python {file} {arguments}")
 
 
 def spell_programs(text: str) -> str:
-    """Returns `text` with `python run_pretraining.py` as the user has to type it.
-
-    That is `electra-pretrain` where a console script runs, and as it stands otherwise.
-    """
+    """Replaces `python run_pretraining.py` by `electra-pretrain` if a console script runs."""
     if pathlib.Path(sys.argv[0]).stem not in CONSOLE_SCRIPTS.values():
         return text
     for file, script in CONSOLE_SCRIPTS.items():
@@ -168,21 +165,21 @@ def spell_programs(text: str) -> str:
 
 
 def print_line(line: str) -> None:
-    """Prints a line of a library that may name programs."""
+    """Prints a line of output, with program names as the user types them."""
     print(spell_programs(line))
 
 
 def silence_tensorflow() -> None:
-    """Turns off TensorFlow's start-up messages; a value the user has set wins."""
+    """Turns off TensorFlow's start-up messages, unless the user has set a log level."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 
 def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:
-    """Spells `--blanks_separate_docs False` as `--blanks_separate_docs=False`.
+    """Rewrites `--blanks_separate_docs False` to `--blanks_separate_docs=False`.
 
-    The authors' command lines give booleans a value of their own; absl would take the
-    flag as true and the value as a stray argument.
+    The authors' command lines pass booleans as a separate argument; absl would set the flag
+    to true and leave the value as a positional argument.
     """
     joined: list[str] = []
     for argument in arguments:

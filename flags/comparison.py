@@ -17,12 +17,12 @@ _PRETRAINING_RESULTS = "unsup_results.json"
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonConfig:
-    """What to compare.
+    """Results to compare.
 
     Attributes:
         results: paths of `*_results.json` files.
-        names: one for each path, or None for the models' names.
-        output: Markdown file, or None to print only.
+        names: row names, one per path; None uses the model names.
+        output: Markdown file to write, or None to only print.
     """
 
     results: tuple[str, ...]
@@ -36,25 +36,27 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_multi_string(
         "results",
         None,
-        f"Files <tasks>{JSON_SUFFIX}, or folders of such files; several are separated by "
-        "commas, or the flag is given again.",
+        f"Result files (<tasks>{JSON_SUFFIX}) or folders of them, comma-separated; may be "
+        "repeated.",
         required=True,
         **options,
     )
     flags.DEFINE_multi_string(
         "names",
         None,
-        "Names of the rows, one for each file, separated by commas; the models' if unset.",
+        "Row names, comma-separated, one per result file; model names if unset.",
         **options,
     )
-    flags.DEFINE_string("output", None, "Markdown file that gets the table as well.", **options)
+    flags.DEFINE_string(
+        "output", None, "Also write the table to this Markdown file.", **options
+    )
 
 
 def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ComparisonConfig:
-    """Returns what the parsed flags ask for.
+    """Returns the configuration of the parsed flags.
 
     Raises:
-        UserError: for results that do not exist.
+        UserError: a result file does not exist.
     """
     results = [path for value in flag_values.results for path in _results_files(value)]
     if flag_values.names is None:
@@ -66,7 +68,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Comparison
 
 
 def _results_files(value: str) -> list[str]:
-    """Returns the files of a list separated by commas, folders replaced by their files."""
+    """Expands a comma-separated list of files and folders to files."""
     files: list[str] = []
     for path in _split_paths(value):
         if not os.path.isdir(path):
@@ -78,13 +80,13 @@ def _results_files(value: str) -> list[str]:
             if p.name != _PRETRAINING_RESULTS
         )
         if not found:
-            raise UserError(f"--results: there is no *{JSON_SUFFIX} in {path}")
+            raise UserError(f"--results: no *{JSON_SUFFIX} in {path}")
         files.extend(found)
     return files
 
 
 def _split_paths(value: str) -> list[str]:
-    """Splits at commas; the name of a run of several tasks ("a,b_results.json") has some."""
+    """Splits at commas, except those within a file name ("a,b_results.json")."""
     pieces: Sequence[str] = value.split(",")
     paths = []
     while pieces:
@@ -93,7 +95,7 @@ def _split_paths(value: str) -> list[str]:
             if path and os.path.exists(path):
                 break
         else:
-            raise UserError(f"--results: there is no file or folder {pieces[0].strip()!r}")
+            raise UserError(f"--results: no such file or folder: {pieces[0].strip()!r}")
         paths.append(path)
         pieces = pieces[end:]
     return paths

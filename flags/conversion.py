@@ -14,33 +14,33 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "from",
         None,
-        "What to convert: a folder, or the prefix of a TensorFlow checkpoint's files.",
+        "Checkpoint to convert: a folder, or the prefix of a TensorFlow checkpoint.",
         required=True,
         **options,
     )
     flags.DEFINE_enum(
-        "to_format", None, FORMAT_NAMES, "Format to write.", required=True, **options
+        "to_format", None, FORMAT_NAMES, "Output format.", required=True, **options
     )
-    flags.DEFINE_string("output", None, "Folder to write.", required=True, **options)
+    flags.DEFINE_string("output", None, "Output folder.", required=True, **options)
     flags.DEFINE_enum(
-        "from_format", None, FORMAT_NAMES, "Format of --from; found by its files.", **options
+        "from_format", None, FORMAT_NAMES, "Format of --from; detected if unset.", **options
     )
     flags.DEFINE_string(
-        "vocab_file", None, "Vocabulary, where none lies beside --from.", **options
+        "vocab_file", None, "WordPiece vocabulary; the one in --from if unset.", **options
     )
     flags.DEFINE_integer(
         "num_attention_heads",
         None,
-        "Heads of the encoder of a checkpoint of the authors' code, where they are not "
-        "hidden_size / 64 as in theirs: it does not tell.",
+        "Attention heads of a TensorFlow 1 checkpoint, which does not record them; "
+        "hidden_size / 64 if unset.",
         lower_bound=1,
         **options,
     )
-    flags.DEFINE_boolean("overwrite", False, "Write into a folder with content.", **options)
+    flags.DEFINE_boolean("overwrite", False, "Write into a non-empty folder.", **options)
 
 
 def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ConversionConfig:
-    """Returns what the flags ask for."""
+    """Returns the configuration of the parsed flags."""
     return ConversionConfig(
         source=os.path.expanduser(flag_values["from"].value),
         source_format=flag_values.from_format,

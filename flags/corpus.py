@@ -22,15 +22,17 @@ def define_corpus_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     define.string(
         "corpus_dir",
         None,
-        "Directory with the text: .txt and .txt.gz files, at any depth.",
+        "Directory of the text: .txt and .txt.gz files, searched recursively.",
         required=True,
     )
-    define.string("vocab_file", None, "WordPiece vocabulary, one token a line.", required=True)
-    define.string("output_dir", None, "Directory for the TFRecords.", required=True)
+    define.string(
+        "vocab_file", None, "WordPiece vocabulary, one token per line.", required=True
+    )
+    define.string("output_dir", None, "Output directory of the TFRecords.", required=True)
     define.boolean(
         "blanks_separate_docs",
         True,
-        "Whether a blank line ends a document. Without, only the end of a file does.",
+        "Treat blank lines as document boundaries; otherwise each file is one document.",
     )
     _define_common_flags(define)
 
@@ -41,15 +43,15 @@ def define_openwebtext_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Non
     define.string(
         "data_dir",
         None,
-        "Directory with openwebtext/ (the .xz archives) and vocab.txt. The TFRecords go "
-        "to pretrain_tfrecords/ in it.",
+        "Directory with openwebtext/ (the .xz archives) and vocab.txt. The TFRecords are "
+        "written to its pretrain_tfrecords/.",
         required=True,
     )
     _define_common_flags(define)
 
 
 def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:
-    """Returns what the flags of `define_corpus_flags` ask for."""
+    """Returns the configuration of the flags of `define_corpus_flags`."""
     return CorpusBuildConfig(
         corpus_dir=_path(flag_values.corpus_dir),
         vocab_file=_path(flag_values.vocab_file),
@@ -60,13 +62,13 @@ def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBu
 
 
 def openwebtext_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:
-    """Returns what the flags of `define_openwebtext_flags` ask for."""
+    """Returns the configuration of the flags of `define_openwebtext_flags`."""
     data_dir = _path(flag_values.data_dir)
     return CorpusBuildConfig(
         corpus_dir=data_dir / "openwebtext",
         vocab_file=data_dir / "vocab.txt",
         output_dir=data_dir / "pretrain_tfrecords",
-        # As in the authors' program: a text of OpenWebText is one document.
+        # As in the authors' program, each text of OpenWebText is one document.
         blanks_separate_docs=False,
         is_openwebtext=True,
         **_common_settings(flag_values),
@@ -77,33 +79,33 @@ def _define_common_flags(define: "_Definer") -> None:
     define.integer(
         "max_seq_length",
         128,
-        "Tokens per example.",
+        "Sequence length, in tokens.",
         lower_bound=MIN_SEQ_LENGTH,
         upper_bound=MAX_SEQ_LENGTH,
     )
     define.integer(
         "num_processes",
         1,
-        "Processes that build at the same time. Another number gives other examples.",
+        "Number of worker processes. The examples depend on it.",
         lower_bound=1,
     )
     define.integer(
         "num_out_files",
         None,
-        "Number of TFRecord files; chosen by the size of the corpus unless given.",
+        "Number of TFRecord files; chosen by corpus size if unset.",
         lower_bound=1,
     )
-    define.boolean("do_lower_case", True, "Lower-case the text. --no-lower-case keeps case.")
+    define.boolean("do_lower_case", True, "Lowercase the text; --no-lower-case keeps case.")
     define.boolean(
         "do_strip_accents",
         True,
-        "Drop accents when lower-casing. --no-strip-accents keeps them.",
+        "Strip accents when lowercasing; --no-strip-accents keeps them.",
     )
-    define.boolean("shuffle_files", True, "Read the files in a random order.")
+    define.boolean("shuffle_files", True, "Read the files in random order.")
     define.integer(
-        "seed", 0, "Seed of every draw: the same seed gives the same records.", lower_bound=0
+        "seed", 0, "Random seed; the same seed gives the same records.", lower_bound=0
     )
-    define.boolean("overwrite", False, "Replace the data that the output directory holds.")
+    define.boolean("overwrite", False, "Replace the data in the output directory.")
 
 
 def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:
@@ -124,7 +126,7 @@ def _path(value: str) -> pathlib.Path:
 
 
 class _Definer:
-    """Defines flags that --help lists as those of the program that runs."""
+    """Defines flags that --help attributes to the running program."""
 
     def __init__(self, flag_values: flags.FlagValues):
         self._common = {"flag_values": flag_values, "module_name": sys.argv[0]}

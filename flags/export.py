@@ -15,7 +15,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "model_dir",
         None,
-        "Folder of a pre-trained model (DATA_DIR/models/NAME) or of a fine-tuned one "
+        "Directory of a pre-trained model (DATA_DIR/models/NAME) or a fine-tuned one "
         "(DATA_DIR/models/NAME/finetuning_models/TASK_model_1).",
         required=True,
         **options,
@@ -23,42 +23,46 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "export_dir",
         None,
-        "Gets a folder for each version; servers know the model by its name.",
+        "Output directory, with a subdirectory per version; its name is the model name in "
+        "TensorFlow Serving.",
         required=True,
         **options,
     )
     flags.DEFINE_string(
         "component",
         None,
-        "What to export: discriminator, generator or embeddings of a pre-trained model; a "
-        "task or embeddings of a fine-tuned one. The discriminator, or the first task, if "
+        "Component to export: discriminator, generator or embeddings of a pre-trained model; "
+        "a task or embeddings of a fine-tuned one. The discriminator or the first task if "
         "unset.",
         **options,
     )
-    flags.DEFINE_enum("format", SAVED_MODEL, list(FORMATS), "Format of the files.", **options)
+    flags.DEFINE_enum("format", SAVED_MODEL, list(FORMATS), "Export format.", **options)
     flags.DEFINE_integer(
-        "version", None, "Number of the version; the next free one if unset.", **options
+        "version", None, "Version number; the next free one if unset.", **options
     )
     flags.DEFINE_integer(
-        "max_seq_length", None, "Tokens of a row at most; that of training if unset.", **options
+        "max_seq_length",
+        None,
+        "Maximum sequence length, in tokens; as in training if unset.",
+        **options,
     )
     flags.DEFINE_enum(
         "precision",
         None,
         list(PRECISIONS),
-        "Arithmetic of the matrix products; that of training if unset.",
+        "Mixed precision (Keras dtype policy); as in training if unset.",
         **options,
     )
     flags.DEFINE_integer(
-        "top_k", ExportConfig.top_k, "Candidates of a generator for each [MASK].", **options
+        "top_k", ExportConfig.top_k, "Generator predictions returned per [MASK].", **options
     )
 
 
 def export_config(flag_values: flags.FlagValues = flags.FLAGS) -> ExportConfig:
-    """Returns what the flags ask for.
+    """Returns the configuration of the parsed flags.
 
     Raises:
-        UserError: for values that cannot be.
+        UserError: a value is invalid.
     """
     given = {
         name: getattr(flag_values, name)

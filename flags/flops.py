@@ -1,4 +1,4 @@
-"""Flags of `flops_computation.py`, beside those of pre-training."""
+"""Flags of `flops_computation.py`, in addition to those of pre-training."""
 
 import dataclasses
 import os
@@ -14,18 +14,18 @@ from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from flags import command_line, finetuning, hyperparameters, pretraining
 
-# These name a checkpoint and its place; they make no run of their own.
+# These locate a checkpoint; alone, they do not describe a run.
 _PLACE = ("data_dir", "model_name")
 _UNNAMED = "command line"
 
 
 @dataclasses.dataclass(frozen=True)
 class FlopsConfig:
-    """What to count.
+    """Runs to count.
 
     Attributes:
-        runs: the recipes, then the run that the hyperparameters describe, if any.
-        json: file that gets all numbers, or None.
+        runs: the recipes, then the run described by the hyperparameters, if any.
+        json: JSON file to write all numbers to, or None.
     """
 
     runs: tuple[RunFlops, ...]
@@ -39,19 +39,19 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_multi_string(
         "recipe",
         None,
-        "Flag files of pre-training or fine-tuning to count as they stand; several are "
-        "separated by commas, or the flag is given again. The encoder of fine-tuning is that "
-        "of --data_dir and --model_name, or else a small one.",
+        "Flag files of pre-training or fine-tuning runs to count, comma-separated; may be "
+        "repeated. Fine-tuning uses the encoder of --model_name in --data_dir, or a small one "
+        "if unset.",
         **options,
     )
-    flags.DEFINE_string("json", None, "File that gets all numbers.", **options)
+    flags.DEFINE_string("json", None, "Also write all numbers to this JSON file.", **options)
 
 
 def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfig:
-    """Returns what the parsed flags ask for.
+    """Returns the configuration of the parsed flags.
 
     Raises:
-        UserError: for values that cannot be, and for a recipe that cannot be read.
+        UserError: a value is invalid, or a recipe cannot be read.
     """
     given = hyperparameters.given_values(
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
@@ -91,7 +91,7 @@ def _count_recipe(path: str, place: dict[str, str | None]) -> RunFlops:
 
 def _read_recipe(path: str) -> list[str]:
     if not os.path.isfile(path):
-        raise UserError(f"--recipe: there is no file {path!r}")
+        raise UserError(f"--recipe: no such file: {path!r}")
     try:
         return flags.FlagValues().read_flags_from_files([f"--flagfile={path}"])
     except (flags.Error, OSError, UnicodeDecodeError) as error:
@@ -99,7 +99,7 @@ def _read_recipe(path: str) -> list[str]:
 
 
 def _is_finetuning(arguments: Sequence[str]) -> bool:
-    """Whether a flag is one of fine-tuning alone."""
+    """Whether any of the flags exists in fine-tuning only."""
     ours, theirs = (
         {field.name for field in dataclasses.fields(config_class)}
         for config_class in (PretrainingConfig, FinetuningConfig)
@@ -114,7 +114,7 @@ def _parse(
 ) -> flags.FlagValues:
     flag_values = flags.FlagValues()
     program.define_flags(flag_values)
-    # What the recipe says of its place wins.
+    # Values in the recipe take precedence.
     defaults = [f"--{name}={value}" for name, value in place.items()]
     command_line.parse(["recipe", *defaults, *arguments], None, flag_values)
     return flag_values

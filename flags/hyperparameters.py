@@ -16,9 +16,14 @@ _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 
 
 def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> None:
-    """Defines one flag for each field made with `electra_tf.config.option`, and `--hparams`.
+    """Defines one flag per field, and `--hparams`.
 
-    Every flag's default is None, "not given"; the help names the real default.
+    Every flag defaults to None, meaning "not given"; its help text names the real default.
+
+    Args:
+        config_class: dataclass whose fields are made with
+            `electra_tf.config.hyperparameters.hyperparameter`.
+        flag_values: where the flags are defined.
     """
     for field in dataclasses.fields(config_class):
         help_text = field.metadata["help"]
@@ -41,7 +46,7 @@ def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS
     flags.DEFINE_string(
         "hparams",
         None,
-        "JSON object of hyperparameters, or the path of a .json file; flags win over it.",
+        "Hyperparameters as a JSON object or the path of a .json file; flags override it.",
         flag_values=flag_values,
         module_name=sys.argv[0],
     )
@@ -53,13 +58,13 @@ def given_values(
     retired: Mapping[str, str] = types.MappingProxyType({}),
     flag_values: flags.FlagValues = flags.FLAGS,
 ) -> dict[str, Any]:
-    """Returns the values given by `--hparams` and, over them, by the flags.
+    """Returns the values given in `--hparams`, overridden by the flags.
 
     Args:
         config_class: dataclass of the hyperparameters.
         hparams: a JSON object or the path of a `.json` file, or None.
-        retired: hyperparameters of the authors that have no effect any more unless
-            they are set to something true, and then why they are refused.
+        retired: unsupported hyperparameters of the authors' code, with the reason; they are
+            ignored unless set to a true value, which is an error.
 
     Raises:
         UserError: for an unknown hyperparameter (with the nearest name), a value of
@@ -90,7 +95,7 @@ def _read_hparams(hparams: str | None) -> dict[str, Any]:
     if hparams.endswith(".json"):
         source = f"--hparams={hparams}"
         if not os.path.exists(hparams):
-            raise UserError(f"{source}: there is no such file")
+            raise UserError(f"{source}: no such file")
         with open(hparams, encoding="utf-8") as file:
             hparams = file.read()
     try:
@@ -112,7 +117,7 @@ def _kind(field: dataclasses.Field) -> type:
 
 
 def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
-    """Returns `value` as the field's type, taking the authors' spellings ("True", 1)."""
+    """Converts `value` to the field's type, accepting the authors' spellings ("True", 1)."""
     kind = _kind(field)
     if kind is list:
         return _convert_list(field, value, source)
@@ -144,7 +149,7 @@ def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
 
 
 def _convert_list(field: dataclasses.Field, value: Any, source: str) -> tuple:
-    """Takes a list, a JSON list, or words separated by commas."""
+    """Converts a list, a JSON list or comma-separated words to a tuple."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)

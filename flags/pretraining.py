@@ -8,15 +8,15 @@ from flags import hyperparameters
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
-    """Defines one flag for each hyperparameter, and `--hparams`."""
+    """Defines one flag per hyperparameter, and `--hparams`."""
     hyperparameters.define_flags(PretrainingConfig, flag_values)
 
 
 def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> PretrainingConfig:
-    """Returns the configuration that the parsed flags ask for.
+    """Returns the configuration of the parsed flags.
 
     Raises:
-        UserError: for values that cannot be, naming the flag.
+        UserError: a value is invalid; the message names the flag.
     """
     given = hyperparameters.given_values(
         PretrainingConfig, flag_values.hparams, flag_values=flag_values

@@ -1,4 +1,4 @@
-"""Flags of `show_replaced_tokens.py`, beside those of pre-training."""
+"""Flags of `show_replaced_tokens.py`, in addition to those of pre-training."""
 
 import dataclasses
 import pathlib
@@ -13,12 +13,12 @@ from flags import pretraining
 
 @dataclasses.dataclass(frozen=True)
 class ShowConfig:
-    """What to show.
+    """Model and sentences to show.
 
     Attributes:
-        model: the run whose newest checkpoint is asked.
-        sentences: texts, in their order.
-        color: whether to use the terminal's colours.
+        model: the run whose latest checkpoint is used.
+        sentences: texts, in order.
+        color: whether to use terminal colors.
     """
 
     model: PretrainingConfig
@@ -30,18 +30,19 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines the flags of pre-training, `--text_file` and `--color`."""
     pretraining.define_flags(flag_values)
     options = {"flag_values": flag_values, "module_name": sys.argv[0]}
-    flags.DEFINE_string("text_file", "demo/sentences.txt", "One sentence a line.", **options)
+    flags.DEFINE_string(
+        "text_file", "demo/sentences.txt", "Input text, one sentence per line.", **options
+    )
     flags.DEFINE_boolean(
-        "color", None, "Use colours; by default where the output is a terminal.", **options
+        "color", None, "Use colors; if unset, only when the output is a terminal.", **options
     )
 
 
 def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ShowConfig:
-    """Returns what the parsed flags ask for.
+    """Returns the configuration of the parsed flags.
 
     Raises:
-        UserError: for values that cannot be, a file that cannot be read, or one
-            without text.
+        UserError: a value is invalid, or the text file is unreadable or empty.
     """
     model = pretraining.config_from_flags(flag_values)
     path = pathlib.Path(flag_values.text_file)
@@ -51,6 +52,6 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ShowConfig
         raise UserError(f"--text_file={path}: {error.strerror}") from error
     sentences = tuple(line for line in lines if line.strip())
     if not sentences:
-        raise UserError(f"--text_file={path} holds no text")
+        raise UserError(f"--text_file={path} contains no text")
     color = flag_values.color
     return ShowConfig(model, sentences, sys.stdout.isatty() if color is None else color)

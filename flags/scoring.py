@@ -1,4 +1,4 @@
-"""Flags of `score_text.py`, beside those of pre-training."""
+"""Flags of `score_text.py`, in addition to those of pre-training."""
 
 import pathlib
 import sys
@@ -20,58 +20,58 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines the flags of pre-training, and those of scoring."""
     pretraining.define_flags(flag_values)
     options = {"flag_values": flag_values, "module_name": sys.argv[0]}
-    flags.DEFINE_string("text_file", None, "Texts to score, one a line.", **options)
+    flags.DEFINE_string("text_file", None, "Texts to score, one per line.", **options)
     flags.DEFINE_string(
-        "nbest_file", None, "N-best lists to re-rank, a JSON object a line.", **options
+        "nbest_file", None, "N-best lists to re-rank, one JSON object per line.", **options
     )
     flags.DEFINE_string(
         "tune_nbest_file",
         None,
-        "N-best lists with references, on which --nbest_weight is chosen.",
+        "N-best lists with references, to tune --nbest_weight on.",
         **options,
     )
-    flags.DEFINE_string("output_file", None, "Gets the scores.", **options)
+    flags.DEFINE_string("output_file", None, "Output file of the scores.", **options)
     flags.DEFINE_enum(
         "method",
         AUTO,
         list(METHODS),
-        "Where probabilities come from; auto takes what the objective was trained for.",
+        "Scoring method; auto selects the one that the model's objective trains.",
         **options,
     )
     flags.DEFINE_integer(
-        "score_batch_size", 64, "Sequences scored at once.", lower_bound=1, **options
+        "score_batch_size", 64, "Batch size of scoring.", lower_bound=1, **options
     )
     flags.DEFINE_float(
         "nbest_weight",
         1.0,
-        "Of the pseudo-log-likelihood beside a hypothesis's score.",
+        "Weight of the pseudo-log-likelihood, relative to the hypothesis score.",
         **options,
     )
     flags.DEFINE_enum(
         "nbest_metric",
         WORD_ERRORS,
         list(METRICS),
-        "Error rate by words or characters.",
+        "Error rate to tune and report: words (WER) or characters (CER).",
         **options,
     )
     flags.DEFINE_boolean(
-        "truncate_texts", False, "Cut texts that are too long for the model.", **options
+        "truncate_texts", False, "Truncate texts that exceed --max_seq_length.", **options
     )
     flags.DEFINE_boolean("overwrite", False, "Replace --output_file.", **options)
 
 
 def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ScoringConfig:
-    """Returns what the parsed flags ask for.
+    """Returns the configuration of the parsed flags.
 
     Raises:
-        UserError: for values that cannot be, naming the flag.
+        UserError: a value is invalid; the message names the flag.
     """
     if not flag_values.output_file:
         raise UserError("--output_file is required")
     if bool(flag_values.text_file) == bool(flag_values.nbest_file):
-        raise UserError("Give one of --text_file and --nbest_file")
+        raise UserError("Pass exactly one of --text_file and --nbest_file")
     if flag_values.tune_nbest_file and not flag_values.nbest_file:
-        raise UserError("--tune_nbest_file is for --nbest_file, which is not given")
+        raise UserError("--tune_nbest_file requires --nbest_file")
 
     def path(name: str) -> pathlib.Path | None:
         value = flag_values[name].value

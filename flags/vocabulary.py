@@ -1,4 +1,4 @@
-"""Flags of `build_vocabulary.py`; the negations are those of `flags.corpus.ALIASES`."""
+"""Flags of `build_vocabulary.py`; `flags.corpus.ALIASES` has the negated spellings."""
 
 import pathlib
 import sys
@@ -14,29 +14,33 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "corpus_dir",
         None,
-        "Directory with the text: .txt and .txt.gz files, at any depth.",
+        "Directory of the text: .txt and .txt.gz files, searched recursively.",
         required=True,
         **options,
     )
     flags.DEFINE_string(
-        "output_file", None, "Gets the vocabulary, one token a line.", required=True, **options
+        "output_file",
+        None,
+        "Vocabulary to write, one token per line.",
+        required=True,
+        **options,
     )
     flags.DEFINE_integer(
         "vocab_size",
         None,
-        "Entries of the vocabulary, special tokens included.",
+        "Vocabulary size, including special tokens.",
         required=True,
         lower_bound=MIN_VOCAB_SIZE,
         **options,
     )
     flags.DEFINE_boolean(
-        "do_lower_case", True, "Lower-case the text. --no-lower-case keeps case.", **options
+        "do_lower_case", True, "Lowercase the text; --no-lower-case keeps case.", **options
     )
     flags.DEFINE_boolean(
         "do_strip_accents",
         True,
-        "Drop accents when lower-casing. --no-strip-accents keeps them, as Korean needs: its "
-        "syllables are taken apart otherwise.",
+        "Strip accents when lowercasing; --no-strip-accents keeps them. Required for Korean: "
+        "stripping decomposes its syllables.",
         **options,
     )
     flags.DEFINE_boolean("overwrite", False, "Replace the output file.", **options)
@@ -45,7 +49,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
 def vocabulary_build_config(
     flag_values: flags.FlagValues = flags.FLAGS,
 ) -> VocabularyBuildConfig:
-    """Returns what the flags ask for."""
+    """Returns the configuration of the parsed flags."""
     return VocabularyBuildConfig(
         corpus_dir=pathlib.Path(flag_values.corpus_dir).expanduser(),
         output_file=pathlib.Path(flag_values.output_file).expanduser(),

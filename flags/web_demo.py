@@ -13,39 +13,43 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines the flags of `serve_demo.py`."""
     options = {"flag_values": flag_values, "module_name": sys.argv[0]}
     flags.DEFINE_string(
-        "discriminator", None, "Export of a discriminator: shades every token.", **options
+        "discriminator",
+        None,
+        "Exported discriminator; shades each token by its probability of being replaced.",
+        **options,
     )
     flags.DEFINE_string(
-        "generator", None, "Export of a generator: alternatives to every token.", **options
+        "generator", None, "Exported generator; proposes alternatives to each token.", **options
     )
-    flags.DEFINE_list(
-        "tasks", [], "Exports of fine-tuned tasks, separated by commas.", **options
-    )
+    flags.DEFINE_list("tasks", [], "Exported fine-tuned tasks, comma-separated.", **options)
     flags.DEFINE_string(
         "host",
         DemoConfig.host,
-        "Address to listen on. Any other than this machine's own lets others use the page, "
-        "which has no passwords.",
+        "Address to listen on. Any other than the loopback address exposes the page, which "
+        "has no authentication, to the network.",
         **options,
     )
-    flags.DEFINE_integer("port", DemoConfig.port, "Port; 0 takes a free one.", **options)
+    flags.DEFINE_integer("port", DemoConfig.port, "Port; 0 picks a free one.", **options)
     flags.DEFINE_integer(
-        "max_characters", DemoConfig.max_characters, "Of each text of a request.", **options
+        "max_characters",
+        DemoConfig.max_characters,
+        "Maximum length of each text in a request, in characters.",
+        **options,
     )
 
 
 def demo_config(flag_values: flags.FlagValues = flags.FLAGS) -> DemoConfig:
-    """Returns what the flags ask for.
+    """Returns the configuration of the parsed flags.
 
     Raises:
-        UserError: for values that cannot be, or a task that is named twice.
+        UserError: a value is invalid, or two tasks have the same name.
     """
     paths = [_path(name) for name in flag_values.tasks]
     tasks = {path.name: path for path in paths}
     if len(tasks) < len(paths):
         raise UserError(
-            f"--tasks={','.join(flag_values.tasks)}: the last parts of the folders are the "
-            "names of the tasks, and must differ"
+            f"--tasks={','.join(flag_values.tasks)}: tasks are named after their folders, "
+            "which must have different names"
         )
     return DemoConfig(
         discriminator=_path(flag_values.discriminator),

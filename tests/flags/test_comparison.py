@@ -51,10 +51,10 @@ def test_folders_stand_for_their_files(tmp_path):
 def test_refuses_what_is_not_there(tmp_path):
     with pytest.raises(UserError, match="--results"):
         parse()
-    with pytest.raises(UserError, match=r"--results: there is no file or folder '.*none.json'"):
+    with pytest.raises(UserError, match=r"--results: no such file or folder: '.*none.json'"):
         parse(f"--results={write_run(tmp_path, 'm')},{tmp_path / 'none.json'}")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"there is no \*_results.json in .*empty"):
+    with pytest.raises(UserError, match=r"no \*_results.json in .*empty"):
         parse(f"--results={tmp_path / 'empty'}")
 
 

@@ -68,7 +68,7 @@ def test_finetuning_takes_the_encoder_of_the_model(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "there is no file"),
+        (None, "no such file"),
         ("--max_seq_lenght=3", "Did you mean 'max_seq_length'"),
         ("--max_seq_length=9999", "exceeds the model's 512 position embeddings"),
     ],

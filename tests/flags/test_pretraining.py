@@ -84,7 +84,7 @@ def test_every_hyperparameter_of_the_authors_is_known():
         (["--hparams", '{"num_train_steps": 1.5}'], "must be a whole number"),
         (["--hparams", "{broken"], "--hparams is not valid JSON"),
         (["--hparams", "[1]"], "must be a JSON object"),
-        (["--hparams", "none.json"], "there is no such file"),
+        (["--hparams", "none.json"], "no such file"),
         (["--hparams", '{"tpu_name": "t"}'], "--tpu_name needs --strategy=tpu"),
         (["--electric_objective", "--objective=mlm"], "--objective=mlm and --electric_obj"),
         (["--objective=elektra"], "objective"),

@@ -28,7 +28,7 @@ def test_flags_become_the_configuration(tmp_path):
 
 
 def test_tasks_need_names_of_their_own():
-    with pytest.raises(UserError, match="must differ"):
+    with pytest.raises(UserError, match="different names"):
         parse("--tasks=x/a,y/a")
 
 

@@ -33,7 +33,7 @@ def tf_config(task: dict | None = None, **jobs: list[str]) -> dict[str, str]:
         ({"strategy": "many"}, "--strategy must be one of"),
         ({"num_gpus": 0}, "--num_gpus must be positive"),
         ({"num_gpus": 2}, "--num_gpus=2 needs --strategy=mirrored"),
-        ({"num_gpus": 1, "device": "cpu"}, "exclude each other"),
+        ({"num_gpus": 1, "device": "cpu"}, "mutually exclusive"),
         ({"num_virtual_cpus": 2}, "--num_virtual_cpus needs --strategy=mirrored"),
         (
             {"num_virtual_cpus": 2, "strategy": "mirrored", "device": "gpu"},
