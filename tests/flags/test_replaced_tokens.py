@@ -31,5 +31,5 @@ def test_refuses_a_missing_or_empty_file(tmp_path):
     with pytest.raises(UserError, match=r"--text_file=.*none.txt: No such file"):
         parse("--text_file", str(tmp_path / "none.txt"))
     (tmp_path / "empty.txt").write_text("\n")
-    with pytest.raises(UserError, match="holds no text"):
+    with pytest.raises(UserError, match="contains no text"):
         parse("--text_file", str(tmp_path / "empty.txt"))

@@ -150,5 +150,5 @@ def test_a_global_batch_has_to_come_out_even():
     check_batch_size("--train_batch_size", 8, 4)
     with pytest.raises(UserError, match=r"--train_batch_size=10 .* pass 8 or 12"):
         check_batch_size("--train_batch_size", 10, 4)
-    with pytest.raises(UserError, match=r"among 4 replicas: pass 4$"):
+    with pytest.raises(UserError, match=r"over 4 replicas: pass 4$"):
         check_batch_size("--train_batch_size", 3, 4)
