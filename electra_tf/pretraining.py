@@ -122,7 +122,7 @@ def _initialize(
         named_variables(model),
         encoder_variables(model.electra),
         flag="--init_checkpoint",
-        say=say,
+        print_fn=say,
     )
 
 

@@ -1,11 +1,20 @@
 """A fine-tuned model as its `config.json` describes it, built without the tasks' data."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.saved_config import SavedConfig
+from electra_tf.interop.model_checkpoint import (
+    LABELS,
+    TASKS,
+    ModelCheckpoint,
+    ModelDescription,
+    TaskDescription,
+)
+from electra_tf.interop.native_models import NativeFamily, RebuiltModel, saved_encoder
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
 from finetune.config.defaults import QA_TASKS
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
@@ -63,7 +72,7 @@ def saved_tasks(description: SavedConfig) -> list[SavedTask]:
         if scope == TASK_SCOPE:
             name, _, variable = rest.partition("/")
             shapes[name][variable] = shape
-    described = values.get("tasks", {})
+    described = values.get(TASKS, {})
 
     def kind(name: str) -> str:
         return (
@@ -90,3 +99,75 @@ def finetuned_variables(model: FinetuningModel) -> list[NamedVariable]:
     for name in model.head_names:
         mapping += model.head(name).tf1_variables()
     return mapping
+
+
+class FinetuningFamily(NativeFamily):
+    """Models of `run_finetuning.py`, and encoders alone, which are those of no tasks."""
+
+    def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
+        """Returns whether tasks are named."""
+        return "task_names" in hyperparameters
+
+    def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
+        """Returns those that follow from the heads."""
+        tasks = checkpoint.description.tasks
+        if not tasks and (checkpoint.has_discriminator or checkpoint.has_masked_lm):
+            return None
+        values: dict[str, Any] = {
+            **checkpoint.description.model_settings(),
+            "task_names": [task.name for task in tasks],
+            TASKS: {task.name: _description(checkpoint, task) for task in tasks},
+            LABELS: {task.name: list(task.labels) for task in tasks if task.labels},
+        }
+        answers = [task for task in tasks if task.kind == "qa"]
+        return values | (_answers(checkpoint, answers[0]) if answers else {})
+
+    def build(self, saved: SavedConfig) -> RebuiltModel:
+        """Returns the encoder and the heads, which follow from their variables' shapes."""
+        values = saved.hyperparameters
+        encoder = saved_encoder(values)
+        tasks = saved_tasks(saved)
+        labels = values.get(LABELS, {})
+        model = FinetuningModel(encoder, tasks)
+        description = ModelDescription(
+            encoder=encoder,
+            do_lower_case=values["do_lower_case"],
+            strip_accents=values["strip_accents"],
+            tasks=tuple(
+                TaskDescription(task.name, task.kind, tuple(labels.get(task.name, ())))
+                for task in tasks
+            ),
+            hyperparameters=values,
+        )
+        return RebuiltModel(model, finetuned_variables(model), description)
+
+
+def _description(checkpoint: ModelCheckpoint, task: TaskDescription) -> dict[str, Any]:
+    """Returns `finetune.tasks.base.Task.description`, as far as a checkpoint tells.
+
+    Whether examples have one text or two it does not tell; one is taken. Labels are
+    of a regression's scale, from 0 to 1.
+    """
+    if task.kind == "qa":
+        return {"kind": "qa", "v2": _answers(checkpoint, task)["answerable_classifier"]}
+    if task.kind == "tagging":
+        spans = any(label.startswith("B-") for label in task.labels)
+        level = "span" if spans else "token"
+        return {"kind": "tagging", "labels": list(task.labels), "level": level}
+    description = {"kind": task.kind, "has_pairs": False}
+    if task.kind == "regression":
+        return {**description, "min_label": 0.0, "max_label": 1.0}
+    return {**description, "labels": list(task.labels)}
+
+
+def _answers(checkpoint: ModelCheckpoint, task: TaskDescription) -> dict[str, bool]:
+    """Returns the settings of question answering that a head's layers follow from."""
+    layers = {name.split("/")[-2] for name in checkpoint.part(f"{TASK_SCOPE}/{task.name}/")}
+    return {
+        "joint_prediction": "qa_hidden" in layers,
+        "answerable_classifier": "dense_2" in layers,
+        "answerable_uses_start_logits": "dense_3" in layers,
+    }
+
+
+FINETUNING = FinetuningFamily()

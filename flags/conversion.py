@@ -5,7 +5,7 @@ import sys
 
 from absl import flags
 
-from electra_tf.interop.formats import FORMAT_NAMES, ConversionConfig
+from electra_tf.interop.formats import ConversionConfig, format_names
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
@@ -19,11 +19,11 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         **options,
     )
     flags.DEFINE_enum(
-        "to_format", None, FORMAT_NAMES, "Output format.", required=True, **options
+        "to_format", None, format_names(), "Output format.", required=True, **options
     )
     flags.DEFINE_string("output", None, "Output folder.", required=True, **options)
     flags.DEFINE_enum(
-        "from_format", None, FORMAT_NAMES, "Format of --from; detected if unset.", **options
+        "from_format", None, format_names(), "Format of --from; detected if unset.", **options
     )
     flags.DEFINE_string(
         "vocab_file", None, "WordPiece vocabulary; the one in --from if unset.", **options

@@ -222,8 +222,10 @@ def convert_checkpoint() -> None:
     config = conversion.config_from_flags()
     import_tensorflow()
     from electra_tf.interop.conversion import convert
+    from electra_tf.interop.native_models import PRETRAINING
+    from finetune.model_family import FINETUNING, task_kind
 
-    convert(config)
+    convert(config, families=(PRETRAINING, FINETUNING), kind_of_task=task_kind)
 
 
 @command_line.program(export.define_flags)

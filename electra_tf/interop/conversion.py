@@ -2,10 +2,12 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from electra_tf.interop.formats import FORMATS, ConversionConfig, find_format
-from electra_tf.interop.model_checkpoint import ModelCheckpoint
+from electra_tf.interop.formats import ConversionConfig, find_format, make_format
+from electra_tf.interop.model_checkpoint import ModelCheckpoint, ModelFamily
+from electra_tf.interop.variable_names import check_arrays, encoder_variables
+from electra_tf.model.encoder import Encoder
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 
@@ -13,8 +15,19 @@ FROM_FLAG = "--from"
 PADDING_TOKEN = "[unused_row_{}]"
 
 
-def convert(config: ConversionConfig, say: Callable[[str], None] = print) -> None:
+def convert(
+    config: ConversionConfig,
+    families: Sequence[ModelFamily],
+    kind_of_task: Callable[[str], str],
+    print_fn: Callable[[str], None] = print,
+) -> None:
     """Reads, writes, and says what has no counterpart in the target.
+
+    Args:
+        config: what to convert.
+        families: models of this project, of which the checkpoint may be.
+        kind_of_task: returns the kind of a task by its name, for formats that do not tell.
+        print_fn: takes progress messages.
 
     Raises:
         UserError: bad input, before anything is written.
@@ -27,27 +40,42 @@ def convert(config: ConversionConfig, say: Callable[[str], None] = print) -> Non
             f"--output={output} is not empty: name another folder, or pass --overwrite"
         )
     source_format = (
-        FORMATS[config.source_format]
+        make_format(config.source_format, families)
         if config.source_format
-        else find_format(config.source, FROM_FLAG)
+        else find_format(config.source, FROM_FLAG, families)
     )
-    say(f"From:   {config.source} ({source_format.name})")
-    checkpoint = source_format.read(config.source)
+    print_fn(f"From:   {config.source} ({source_format.name})")
+    checkpoint = with_kinds(source_format.read(config.source), kind_of_task)
     notes = list(checkpoint.notes)
     if config.num_attention_heads:
         checkpoint = _with_heads(checkpoint, config.num_attention_heads, source_format.name)
     checkpoint = _with_vocabulary(checkpoint, config, notes)
     _check_encoder(checkpoint, config.source)
     weights = checkpoint.weights
-    say(
+    print_fn(
         f"Model:  {_describe(checkpoint)}; {len(weights)} arrays, "
         f"{sum(value.size for value in weights.values()):,} weights, "
         f"{len(checkpoint.slots)} moments"
     )
-    notes += FORMATS[config.target_format].write(checkpoint, config.output_dir)
+    target_format = make_format(config.target_format, families)
+    notes += target_format.write(checkpoint, config.output_dir)
     for note in notes:
-        say(f"No counterpart: {note}")
-    say(f"Output: {config.output_dir} ({config.target_format})")
+        print_fn(f"No counterpart: {note}")
+    print_fn(f"Output: {config.output_dir} ({config.target_format})")
+
+
+def with_kinds(
+    checkpoint: ModelCheckpoint, kind_of_task: Callable[[str], str]
+) -> ModelCheckpoint:
+    """Returns the checkpoint with the kinds of its tasks, where its format has none."""
+    description = checkpoint.description
+    tasks = tuple(
+        task if task.kind else dataclasses.replace(task, kind=kind_of_task(task.name))
+        for task in description.tasks
+    )
+    return dataclasses.replace(
+        checkpoint, description=dataclasses.replace(description, tasks=tasks)
+    )
 
 
 def _with_heads(
@@ -97,9 +125,6 @@ def _with_vocabulary(
 
 def _check_encoder(checkpoint: ModelCheckpoint, source: str) -> None:
     """Raises UserError unless all of the encoder is there in the shapes of its description."""
-    from electra_tf.interop.variable_names import check_arrays, encoder_variables
-    from electra_tf.model.encoder import Encoder
-
     mapping = encoder_variables(Encoder(checkpoint.description.encoder))
     check_arrays(checkpoint.arrays, mapping, source)
 

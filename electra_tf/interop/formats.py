@@ -5,7 +5,7 @@ Imports no TensorFlow: flags are filled in from checkpoints before anything slow
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.encoder import encoder_settings
@@ -16,7 +16,7 @@ from electra_tf.interop.kerashub_format import KerasHubFormat
 from electra_tf.interop.model_checkpoint import (
     VOCAB_FILE,
     CheckpointFormat,
-    ModelCheckpoint,
+    ModelFamily,
     containing_folder,
     vocabulary_setting,
 )
@@ -24,12 +24,14 @@ from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
 from electra_tf.util.errors import UserError
 
-# In the order in which they are tried: the authors' files say least of themselves.
-FORMATS: dict[str, CheckpointFormat] = {
-    one.name: one
-    for one in (NativeFormat(), HuggingFaceFormat(), KerasHubFormat(), Tf1Format())
-}
-FORMAT_NAMES = tuple(FORMATS)
+# In the order in which they are tried: the authors' files say least of themselves. A new
+# format is a class and an entry here.
+FORMATS: tuple[type[CheckpointFormat], ...] = (
+    NativeFormat,
+    HuggingFaceFormat,
+    KerasHubFormat,
+    Tf1Format,
+)
 INIT_FLAG = "--init_checkpoint"
 
 
@@ -57,19 +59,32 @@ class ConversionConfig:
     overwrite: bool = False
 
 
-def find_format(path: str, flag: str) -> CheckpointFormat:
+def format_names() -> tuple[str, ...]:
+    """Returns the names of all formats."""
+    return tuple(each.name for each in FORMATS)
+
+
+def make_format(name: str, families: Sequence[ModelFamily] = ()) -> CheckpointFormat:
+    """Returns the format of a name; see `CheckpointFormat` for the families."""
+    (format_class,) = [each for each in FORMATS if each.name == name]
+    return format_class(families)
+
+
+def find_format(path: str, flag: str, families: Sequence[ModelFamily] = ()) -> CheckpointFormat:
     """Returns the format of a file or folder.
 
     Args:
         path: a folder, or the prefix of a checkpoint's files.
         flag: that errors name.
+        families: that the format is to read and write; see `CheckpointFormat`.
 
     Raises:
         UserError: there is nothing, or nothing that is known.
     """
-    for one in FORMATS.values():
-        if one.recognizes(path):
-            return one
+    for format_class in FORMATS:
+        found = format_class(families)
+        if found.recognizes(path):
+            return found
     if os.path.isdir(path):
         raise UserError(
             f"{flag}: the folder {path} holds no checkpoint: no checkpoint of this project or "
@@ -80,12 +95,6 @@ def find_format(path: str, flag: str) -> CheckpointFormat:
         f"{flag}: there is no checkpoint {path} (no {path.removesuffix('.index')}.index), and "
         "no such folder"
     )
-
-
-def read_checkpoint(path: str, flag: str, format_name: str | None = None) -> ModelCheckpoint:
-    """Reads a checkpoint of any format, found by its files where no name is given."""
-    one = FORMATS[format_name] if format_name else find_format(path, flag)
-    return one.read(path)
 
 
 def resolve_checkpoint(path: str, data_dir: str) -> str:
@@ -104,8 +113,8 @@ def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[s
         UserError: a description that cannot be read, or a vocabulary that lies in a file of
             another kind.
     """
-    for one in FORMATS.values():
-        values = one.settings(path, needs_vocabulary=needs_vocabulary)
+    for format_class in FORMATS:
+        values = format_class().settings(path, needs_vocabulary=needs_vocabulary)
         if values is not None:
             return values
     folder = containing_folder(path)

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Iterable
 
-from electra_tf.interop.formats import INIT_FLAG, read_checkpoint
+from electra_tf.interop.formats import INIT_FLAG, find_format
+from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
 from electra_tf.interop.tf1_format import read_tf1_arrays
 from electra_tf.interop.variable_names import (
     ENCODER_SCOPE,
@@ -17,6 +18,9 @@ from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
+# A run starts from an encoder; of pre-training from the rest of the model, too.
+FAMILIES = (PRETRAINING, ENCODER_ONLY)
+
 
 def initialize_from_checkpoint(
     path: str,
@@ -24,7 +28,7 @@ def initialize_from_checkpoint(
     required: Iterable[NamedVariable],
     *,
     flag: str,
-    say: Callable[[str], None] = print,
+    print_fn: Callable[[str], None] = print,
 ) -> LoadReport:
     """Loads what a checkpoint has of a model; moments and steps are left out.
 
@@ -33,13 +37,13 @@ def initialize_from_checkpoint(
         mapping: of all variables that may be loaded.
         required: those of the encoder; all of them must be there.
         flag: that errors name.
-        say: is told what was matched, missing and unused, and what has no counterpart.
+        print_fn: is told what was matched, missing and unused, and what has no counterpart.
 
     Raises:
         UserError: the checkpoint has not the whole encoder, or a larger one, or something
             in it has another shape; nothing is loaded then.
     """
-    checkpoint = read_checkpoint(path, flag)
+    checkpoint = find_format(path, flag, FAMILIES).read(path)
     mapping = list(mapping)
     names = {name for entry in mapping for name in entry.names}
     beyond = [name for name in checkpoint.part(f"{ENCODER_SCOPE}/") if name not in names]
@@ -52,9 +56,10 @@ def initialize_from_checkpoint(
         )
     needed = [name for entry in required for name in entry.names]
     report = assign_arrays(checkpoint.weights, mapping, f"{path} ({flag})", needed)
-    say(f"Loaded from {path}, variables:")
+    report = report._replace(unused=tuple(sorted({*report.unused, *checkpoint.unread})))
+    print_fn(f"Loaded from {path}, variables:")
     for line in (*report.lines(), *(f"no counterpart: {note}" for note in checkpoint.notes)):
-        say(f"  {line}")
+        print_fn(f"  {line}")
     return report
 
 
@@ -95,16 +100,18 @@ def load_tf1_variables(
     return assign_arrays(arrays, mapping, os.fspath(path), names if require_all else ())
 
 
-def load_encoder(path: str, encoder: Encoder, say: Callable[[str], None] = print) -> LoadReport:
+def load_encoder(
+    path: str, encoder: Encoder, print_fn: Callable[[str], None] = print
+) -> LoadReport:
     """Loads an encoder from a checkpoint of any format.
 
     Args:
         path: as `find_checkpoint` returns it.
         encoder: every variable of it must be in the checkpoint, in the same shape.
-        say: is told what was matched, missing and unused.
+        print_fn: is told what was matched, missing and unused.
 
     Raises:
         UserError: the checkpoint has not the whole encoder; nothing is loaded then.
     """
     mapping = encoder_variables(encoder)
-    return initialize_from_checkpoint(path, mapping, mapping, flag=INIT_FLAG, say=say)
+    return initialize_from_checkpoint(path, mapping, mapping, flag=INIT_FLAG, print_fn=print_fn)

@@ -13,6 +13,7 @@ import numpy as np
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.interop.model_checkpoint import (
+    CheckpointFormat,
     ModelCheckpoint,
     ModelDescription,
     containing_folder,
@@ -57,7 +58,7 @@ HIDDEN_ACT = "gelu_tanh"
 LAYER_NORM_EPSILON = 1e-12
 
 
-class KerasHubFormat:
+class KerasHubFormat(CheckpointFormat):
     """What `save_to_preset` writes and `from_preset` reads."""
 
     name = "kerashub"

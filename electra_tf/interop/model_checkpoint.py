@@ -4,14 +4,17 @@ No TensorFlow is imported here: flags are filled in from descriptions before any
 happens.
 """
 
+import abc
 import dataclasses
 import os
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from electra_tf.config.encoder import MODEL_SIZES, OVERRIDABLE, EncoderConfig, encoder_config
+from electra_tf.config.saved_config import SavedConfig
+from electra_tf.util.errors import UserError
 
 DISCRIMINATOR_HEAD = "discriminator_predictions/"
 GENERATOR_HEAD = "generator_predictions/"
@@ -31,10 +34,10 @@ VOCAB_FILE = "vocab.txt"
 
 @dataclasses.dataclass(frozen=True)
 class TaskDescription:
-    """A fine-tuned head: its name, its kind (of `finetune.custom.spec`) and its labels."""
+    """A fine-tuned head: its name, its kind (None where unknown) and its labels."""
 
     name: str
-    kind: str
+    kind: str | None
     labels: tuple[str, ...] = ()
 
 
@@ -96,12 +99,14 @@ class ModelCheckpoint:
             where they were saved.
         step: updates done; None where the format does not say.
         notes: sentences about what the source holds and this does not.
+        unread: names of weights that the source holds and that were not asked for.
     """
 
     description: ModelDescription
     arrays: Mapping[str, np.ndarray]
     step: int | None = None
     notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def has_discriminator(self) -> bool:
@@ -141,17 +146,101 @@ class ModelCheckpoint:
         return any(name.startswith(prefix) for name in self.arrays)
 
 
-class CheckpointFormat(Protocol):
-    """One format: how to recognize, read and write it."""
+class ModelFamily(abc.ABC):
+    """Models of this project of one make, as formats see them.
 
-    name: str
+    `native_models.NativeFamily` builds them; no TensorFlow is imported here.
+    """
 
+    @abc.abstractmethod
+    def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
+        """Returns whether the hyperparameters of a `config.json` are of such a model."""
+
+    @abc.abstractmethod
+    def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
+        """Returns those that `config.json` would hold beside a checkpoint of another format.
+
+        Returns:
+            None where it is not of this family.
+        """
+
+    @abc.abstractmethod
+    def read(self, path: str, saved: SavedConfig) -> ModelCheckpoint:
+        """Returns the newest checkpoint of a folder, or the one of a prefix.
+
+        Args:
+            path: the folder or the prefix.
+            saved: `config.json` of the folder.
+
+        Raises:
+            UserError: the checkpoint cannot be restored into the model of `config.json`.
+        """
+
+    @abc.abstractmethod
+    def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
+        """Writes a folder of this project; see `CheckpointFormat.write`."""
+
+
+def find_family(
+    hyperparameters: Mapping[str, Any], families: Sequence[ModelFamily]
+) -> ModelFamily:
+    """Returns the first family that hyperparameters are of.
+
+    Raises:
+        UserError: they are of none.
+    """
+    for family in families:
+        if family.describes(hyperparameters):
+            return family
+    raise UserError("config.json describes no model that can be used here")
+
+
+def with_hyperparameters(
+    checkpoint: ModelCheckpoint, families: Sequence[ModelFamily]
+) -> ModelCheckpoint:
+    """Returns a checkpoint with the hyperparameters of this project that describe it.
+
+    Those of the source are kept; else the first family that the checkpoint is of says them.
+
+    Raises:
+        UserError: none of the families has such models.
+    """
+    description = checkpoint.description
+    if description.hyperparameters:
+        return checkpoint
+    for family in families:
+        values = family.hyperparameters(checkpoint)
+        if values is not None:
+            described = dataclasses.replace(description, hyperparameters=values)
+            return dataclasses.replace(checkpoint, description=described)
+    raise UserError("This project has no model with such heads")
+
+
+class CheckpointFormat(abc.ABC):
+    """One format: how to recognize, read, write and describe its checkpoints.
+
+    Args:
+        families: of models of this project, for formats that build them or describe them in
+            this project's hyperparameters.
+
+    Attributes:
+        name: for flags.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, families: Sequence[ModelFamily] = ()) -> None:
+        self.families = families
+
+    @abc.abstractmethod
     def recognizes(self, path: str) -> bool:
         """Returns whether a file or folder looks like this format; imports no TensorFlow."""
 
+    @abc.abstractmethod
     def read(self, path: str) -> ModelCheckpoint:
         """Returns the model at `path`; raises UserError for what cannot be read."""
 
+    @abc.abstractmethod
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
         """Writes a model that has a vocabulary; returns what has no counterpart there."""
 
@@ -166,12 +255,13 @@ class CheckpointFormat(Protocol):
             needs_vocabulary: whether to insist on such a file where the model has a vocabulary.
 
         Returns:
-            None for a path that this format does not describe.
+            None for a path that this format does not describe, as by default.
 
         Raises:
             UserError: a description that cannot be read, or a vocabulary that lies in a file
                 of another kind.
         """
+        return None
 
 
 def containing_folder(path: str) -> str:

@@ -1,20 +1,52 @@
-"""The hyperparameters under which this project would have made a model; no TensorFlow."""
+"""Models of this project, rebuilt from `config.json` or from a checkpoint of any format."""
 
+import abc
 import dataclasses
-from typing import Any
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from electra_tf.config.pretraining import PretrainingConfig, generator_config
+import keras
+import tensorflow as tf
+
+from electra_tf.config.encoder import EncoderConfig, encoder_config
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    discriminator_config,
+    generator_config,
+)
+from electra_tf.config.saved_config import SavedConfig
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_EMBEDDINGS,
-    LABELS,
     TASK_SCOPE,
-    TASKS,
     TOWER_EMBEDDINGS,
+    VOCAB_FILE,
     ModelCheckpoint,
-    TaskDescription,
+    ModelDescription,
+    ModelFamily,
+    containing_folder,
+    find_family,
+    with_hyperparameters,
 )
+from electra_tf.interop.variable_names import (
+    NamedVariable,
+    assign_arrays,
+    encoder_variables,
+    named_variables,
+    slot_variables,
+    variable_arrays,
+)
+from electra_tf.model.batch_types import SpecialTokenIds
+from electra_tf.model.encoder import Encoder
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.learning_rate import WarmupPolynomialDecay
+from electra_tf.training.optimizer import ElectraAdam
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 
+_OPTIMIZER_KEYS = "optimizer/"
 # What a generator's shape is compared in: the rest of it follows the discriminator's.
 _SHAPE = (
     "embedding_size",
@@ -25,48 +57,182 @@ _SHAPE = (
 )
 
 
-def own_hyperparameters(checkpoint: ModelCheckpoint) -> dict[str, Any]:
-    """Returns the hyperparameters that `config.json` holds beside our checkpoints.
+class RebuiltModel(NamedTuple):
+    """A model, its variables by the authors' names, and its description without files."""
 
-    Two towers are Electric's. A discriminator alone is a model with a uniform generator,
-    which has no weights; a generator alone a masked language model; an encoder alone a
-    fine-tuned model of no tasks.
+    model: keras.Model
+    mapping: list[NamedVariable]
+    description: ModelDescription
+
+
+class NativeFamily(ModelFamily):
+    """A family whose models are Keras models, kept in `CheckpointDirectory`.
+
+    Attributes:
+        is_partial: whether the models leave out a part of what checkpoints hold, and the
+            optimizer's moments with it.
+    """
+
+    is_partial = False
+
+    @abc.abstractmethod
+    def build(self, saved: SavedConfig) -> RebuiltModel:
+        """Returns the model that `config.json` describes, with random weights.
+
+        No data is read. Of `saved.variables` only those of fine-tuned heads are asked.
+        """
+
+    def load(self, checkpoint: ModelCheckpoint) -> RebuiltModel:
+        """Returns the model that `description.hyperparameters` describe, with its weights.
+
+        Raises:
+            UserError: a weight is missing or has another shape than the description says.
+        """
+        # The variables of heads have the authors' names.
+        heads = {k: list(v.shape) for k, v in checkpoint.part(TASK_SCOPE).items()}
+        hyperparameters = dict(checkpoint.description.hyperparameters)
+        rebuilt = self.build(SavedConfig(hyperparameters, heads))
+        names = [name for entry in rebuilt.mapping for name in entry.names]
+        assign_arrays(checkpoint.arrays, rebuilt.mapping, "to convert", names)
+        return rebuilt
+
+    def read(self, path: str, saved: SavedConfig) -> ModelCheckpoint:
+        """Returns a checkpoint, with its moments if it has them."""
+        folder = containing_folder(path)
+        prefix = path.removesuffix(".index")
+        if os.path.isdir(path):
+            prefix = tf.train.latest_checkpoint(path)
+            if prefix is None:
+                raise UserError(f"The folder {path} holds no checkpoint that is whole")
+        rebuilt = self.build(saved)
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        mapping, optimizer = rebuilt.mapping, None
+        if not self.is_partial and _has_optimizer(prefix):
+            optimizer, slots = _optimizer_of(rebuilt)
+            mapping = mapping + slots
+        CheckpointDirectory(
+            folder, rebuilt.model, step, optimizer, partial=self.is_partial
+        ).restore(prefix)
+        vocabulary = pathlib.Path(folder, VOCAB_FILE)
+        return ModelCheckpoint(
+            description=dataclasses.replace(
+                rebuilt.description,
+                vocabulary=vocabulary.read_bytes() if vocabulary.exists() else None,
+            ),
+            arrays=variable_arrays(mapping),
+            step=int(step.numpy()),
+            unread=tuple(set(saved.variables) - {v.path for v in rebuilt.model.variables}),
+        )
+
+    def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
+        """Writes a checkpoint, with moments if all of them are known."""
+        rebuilt = self.load(checkpoint)
+        step = tf.Variable(checkpoint.step or 0, dtype=tf.int64, trainable=False)
+        left = set(checkpoint.arrays) - {n for entry in rebuilt.mapping for n in entry.names}
+        optimizer, notes = None, []
+        if checkpoint.slots:
+            optimizer, slots = _optimizer_of(rebuilt)
+            taken = assign_arrays(checkpoint.slots, slots, "to convert", ())
+            left -= set(taken.matched)
+            optimizer.iterations.assign(checkpoint.step or 0)
+            if taken.missing:
+                notes.append(
+                    f"the optimizer's moments: {len(taken.missing)} of them are missing"
+                )
+                optimizer = None
+        notes += sorted(left)
+        vocabulary = os.path.join(directory, VOCAB_FILE)
+        write_atomically(vocabulary, checkpoint.description.vocabulary)
+        checkpoints = CheckpointDirectory(directory, rebuilt.model, step, optimizer)
+        checkpoints.write_description(rebuilt.description.hyperparameters, vocabulary)
+        checkpoints.save()
+        return notes
+
+
+def _has_optimizer(prefix: str) -> bool:
+    saved = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
+    return any(name.startswith(_OPTIMIZER_KEYS) for name in saved)
+
+
+def _optimizer_of(rebuilt: RebuiltModel) -> tuple[ElectraAdam, list[NamedVariable]]:
+    """Returns an optimizer like that of training, and the mapping of its moments."""
+    variables = rebuilt.model.trainable_variables
+    optimizer = ElectraAdam(WarmupPolynomialDecay(0.0, 1))
+    optimizer.build(variables)
+    return optimizer, slot_variables(rebuilt.mapping, variables, optimizer)
+
+
+def load_model(checkpoint: ModelCheckpoint, families: Sequence[NativeFamily]) -> RebuiltModel:
+    """Returns the model of a checkpoint of any format, with its weights.
 
     Raises:
-        UserError: a generator of a shape that no hyperparameters ask for.
+        UserError: a weight is missing or has another shape than the description says, or
+            none of the families has such models.
     """
-    description = checkpoint.description
-    if description.hyperparameters:
-        return dict(description.hyperparameters)
-    model = description.model_settings()
-    if description.tasks or not (checkpoint.has_discriminator or checkpoint.has_masked_lm):
-        return {**model, **_finetuning(checkpoint)}
-    longest = description.encoder.max_position_embeddings
-    config = PretrainingConfig.create(
-        data_dir=".",
-        model_name="converted",
-        max_seq_length=min(PretrainingConfig.max_seq_length, longest),
-        **model,
-        **_generator(checkpoint),
-    )
-    if checkpoint.has_generator_encoder or checkpoint.has_two_towers:
-        ours, theirs = generator_config(config), description.generator
-        differing = [
-            f"{name} is {getattr(theirs, name)}, and would be {getattr(ours, name)}"
-            for name in _SHAPE
-            if getattr(ours, name) != getattr(theirs, name)
-        ]
-        if differing:
-            raise UserError(
-                "The generator has a shape that the hyperparameters of this project cannot "
-                "ask for: heads of 64 units, four times as many intermediate as hidden ones, "
-                "embeddings as wide as the discriminator's (or, of its own, as its hidden "
-                f"layers). {'; '.join(differing)}. Convert the discriminator alone"
-            )
-    return dataclasses.asdict(config)
+    checkpoint = with_hyperparameters(checkpoint, families)
+    return find_family(checkpoint.description.hyperparameters, families).load(checkpoint)
 
 
-def _generator(checkpoint: ModelCheckpoint) -> dict[str, Any]:
+class PretrainingFamily(NativeFamily):
+    """Models of `run_pretraining.py`."""
+
+    def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
+        """Returns whether an objective is named."""
+        return "electra_objective" in hyperparameters
+
+    def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
+        """Returns those under which such a model would have been made.
+
+        Two towers are Electric's. A discriminator alone is a model with a uniform
+        generator, which has no weights; a generator alone a masked language model.
+
+        Raises:
+            UserError: a generator of a shape that no hyperparameters ask for.
+        """
+        description = checkpoint.description
+        if description.tasks or not (checkpoint.has_discriminator or checkpoint.has_masked_lm):
+            return None
+        longest = description.encoder.max_position_embeddings
+        config = PretrainingConfig.create(
+            data_dir=".",
+            model_name="converted",
+            max_seq_length=min(PretrainingConfig.max_seq_length, longest),
+            **description.model_settings(),
+            **_generator_settings(checkpoint),
+        )
+        if checkpoint.has_generator_encoder or checkpoint.has_two_towers:
+            _check_generator(generator_config(config), description.generator)
+        return dataclasses.asdict(config)
+
+    def build(self, saved: SavedConfig) -> RebuiltModel:
+        """Returns both models, or the one, that the objective trains."""
+        values = saved.hyperparameters
+        known = {field.name for field in dataclasses.fields(PretrainingConfig)}
+        config = PretrainingConfig.create(
+            **{
+                **{name: value for name, value in values.items() if name in known},
+                "init_checkpoint": None,
+                "precision": "float32",
+                "do_train": True,
+                "do_eval": False,
+            }
+        )
+        # Which tokens are special decides on masks, and not on weights.
+        model = PretrainingModel(config, SpecialTokenIds(cls=0, sep=0, mask=0))
+        has_generator = model.two_tower is not None or (
+            model.generator is not None and model.generator is not model.electra
+        )
+        description = ModelDescription(
+            encoder=discriminator_config(config),
+            generator=generator_config(config) if has_generator else None,
+            do_lower_case=config.do_lower_case,
+            strip_accents=config.strip_accents,
+            hyperparameters=values,
+        )
+        return RebuiltModel(model, named_variables(model), description)
+
+
+def _generator_settings(checkpoint: ModelCheckpoint) -> dict[str, Any]:
     if not checkpoint.has_discriminator:
         return {"electra_objective": False}
     if checkpoint.has_two_towers:
@@ -86,40 +252,69 @@ def _generator(checkpoint: ModelCheckpoint) -> dict[str, Any]:
     }
 
 
-def _finetuning(checkpoint: ModelCheckpoint) -> dict[str, Any]:
-    tasks = checkpoint.description.tasks
-    values: dict[str, Any] = {
-        "task_names": [task.name for task in tasks],
-        TASKS: {task.name: _description(checkpoint, task) for task in tasks},
-        LABELS: {task.name: list(task.labels) for task in tasks if task.labels},
-    }
-    answers = [task for task in tasks if task.kind == "qa"]
-    return values | (_answers(checkpoint, answers[0]) if answers else {})
+def _check_generator(ours: EncoderConfig, theirs: EncoderConfig) -> None:
+    differing = [
+        f"{name} is {getattr(theirs, name)}, and would be {getattr(ours, name)}"
+        for name in _SHAPE
+        if getattr(ours, name) != getattr(theirs, name)
+    ]
+    if differing:
+        raise UserError(
+            "The generator has a shape that the hyperparameters of this project cannot "
+            "ask for: heads of 64 units, four times as many intermediate as hidden ones, "
+            "embeddings as wide as the discriminator's (or, of its own, as its hidden "
+            f"layers). {'; '.join(differing)}. Convert the discriminator alone"
+        )
 
 
-def _description(checkpoint: ModelCheckpoint, task: TaskDescription) -> dict[str, Any]:
-    """Returns `finetune.task.Task.description`, as far as a checkpoint tells.
+def saved_encoder(hyperparameters: Mapping[str, Any]) -> EncoderConfig:
+    """Returns the shape of the encoder that hyperparameters, as saved, ask for."""
+    return encoder_config(
+        hyperparameters["model_size"],
+        hyperparameters.get("model_hparam_overrides") or {},
+        embedding_size=hyperparameters["embedding_size"],
+        vocab_size=hyperparameters["vocab_size"],
+    )
 
-    Whether examples have one text or two it does not tell; one is taken. Labels are
-    of a regression's scale, from 0 to 1.
+
+class _EncoderModel(keras.Model):
+    """An encoder under the name that it has in all models of this project."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.electra = Encoder(config, name="electra")
+        self.built = True
+
+
+class EncoderFamily(NativeFamily):
+    """The encoders of models of any kind, whose heads are not read.
+
+    It is the last of a tuple of families: it takes what no other does.
     """
-    if task.kind == "qa":
-        return {"kind": "qa", "v2": _answers(checkpoint, task)["answerable_classifier"]}
-    if task.kind == "tagging":
-        spans = any(label.startswith("B-") for label in task.labels)
-        level = "span" if spans else "token"
-        return {"kind": "tagging", "labels": list(task.labels), "level": level}
-    description = {"kind": task.kind, "has_pairs": False}
-    if task.kind == "regression":
-        return {**description, "min_label": 0.0, "max_label": 1.0}
-    return {**description, "labels": list(task.labels)}
+
+    is_partial = True
+
+    def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
+        """Returns whether the shape of an encoder is named."""
+        return "model_size" in hyperparameters
+
+    def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
+        """Returns None: it writes no models of other formats."""
+        return None
+
+    def build(self, saved: SavedConfig) -> RebuiltModel:
+        """Returns the encoder."""
+        values = saved.hyperparameters
+        encoder = saved_encoder(values)
+        model = _EncoderModel(encoder)
+        description = ModelDescription(
+            encoder=encoder,
+            do_lower_case=values["do_lower_case"],
+            strip_accents=values["strip_accents"],
+            hyperparameters=values,
+        )
+        return RebuiltModel(model, encoder_variables(model.electra), description)
 
 
-def _answers(checkpoint: ModelCheckpoint, task: TaskDescription) -> dict[str, bool]:
-    """Returns the settings of question answering that a head's layers follow from."""
-    layers = {name.split("/")[-2] for name in checkpoint.part(f"{TASK_SCOPE}{task.name}/")}
-    return {
-        "joint_prediction": "qa_hidden" in layers,
-        "answerable_classifier": "dense_2" in layers,
-        "answerable_uses_start_logits": "dense_3" in layers,
-    }
+PRETRAINING = PretrainingFamily()
+ENCODER_ONLY = EncoderFamily()

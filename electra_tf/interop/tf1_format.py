@@ -21,11 +21,12 @@ from electra_tf.interop.model_checkpoint import (
     TASKS,
     TOWER_SCOPE,
     VOCAB_FILE,
+    CheckpointFormat,
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
+    with_hyperparameters,
 )
-from electra_tf.interop.native_models import own_hyperparameters
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 
@@ -35,7 +36,7 @@ GLOBAL_STEP = "global_step"
 _INDEX = ".index"
 
 
-class Tf1Format:
+class Tf1Format(CheckpointFormat):
     """`<prefix>.index` and `<prefix>.data-…` with the authors' names."""
 
     name = "tf1"
@@ -83,6 +84,7 @@ class Tf1Format:
         """Writes a checkpoint, `vocab.txt` and `electra_tf.json`; nothing is left out."""
         import tensorflow as tf
 
+        description = with_hyperparameters(checkpoint, self.families).description
         os.makedirs(directory, exist_ok=True)
         values: dict[str, Any] = dict(sorted(checkpoint.arrays.items()))
         if checkpoint.step is not None:
@@ -97,15 +99,10 @@ class Tf1Format:
         write_atomically(
             os.path.join(directory, "checkpoint"), f'model_checkpoint_path: "{name}"\n'
         )
-        description = checkpoint.description
         write_atomically(os.path.join(directory, VOCAB_FILE), description.vocabulary)
-        content = to_json(own_hyperparameters(checkpoint))
+        content = to_json(description.hyperparameters)
         write_atomically(os.path.join(directory, DESCRIPTION_FILE), content)
         return []
-
-    def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
-        """Returns None: the flags say what such a model is."""
-        return None
 
 
 def _encoder_config(
@@ -152,14 +149,12 @@ def _encoder_config(
 def _tasks(
     arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
 ) -> tuple[TaskDescription, ...]:
-    from finetune.model_family import task_kind
-
     names = sorted({name.split("/")[1] for name in arrays if name.startswith(TASK_SCOPE)})
     tasks, labels = saved.get(TASKS, {}), saved.get(LABELS, {})
     return tuple(
         TaskDescription(
             name,
-            tasks.get(name, {}).get("kind") or task_kind(name),
+            tasks.get(name, {}).get("kind"),
             tuple(labels.get(name, ())),
         )
         for name in names

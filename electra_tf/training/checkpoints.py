@@ -31,6 +31,8 @@ class CheckpointDirectory:
     data and every random stream follow from the step (see
     `pretrain_data.reader` and `electra_tf.random_bits`).
 
+    With `partial` the model may be a part of that of the checkpoints, whose rest is left.
+
     Of several workers all call the same methods, and the chief alone writes; they have to
     see the same folder.
     """
@@ -43,8 +45,11 @@ class CheckpointDirectory:
         optimizer: keras.optimizers.Optimizer | None = None,
         keep_checkpoint_max: int = 5,
         workers: Workers | None = None,
+        *,
+        partial: bool = False,
     ) -> None:
         self.directory = directory
+        self._partial = partial
         self._workers = workers
         self._is_chief = workers is None or workers.is_chief
         self._model = model
@@ -139,9 +144,11 @@ class CheckpointDirectory:
         description = load_saved_config(self.directory)
         if description is None:
             return  # the restoration itself finds out
-        differences = describe_differences(
-            description.variables, _shapes(self._model.variables)
-        )
+        wanted = _shapes(self._model.variables)
+        saved = description.variables
+        if self._partial:
+            saved = {name: shape for name, shape in saved.items() if name in wanted}
+        differences = describe_differences(saved, wanted)
         if differences:
             shown = differences[:_MAX_DIFFERENCES_SHOWN]
             if len(differences) > len(shown):

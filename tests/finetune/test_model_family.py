@@ -5,9 +5,9 @@ import shutil
 
 import numpy as np
 
-from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.native_format import load_model
-from finetune.model_family import task_kind
+from electra_tf.interop.formats import make_format
+from electra_tf.interop.native_models import load_model
+from finetune.model_family import FINETUNING, task_kind
 from finetune.run import run
 
 
@@ -17,13 +17,13 @@ def test_a_trained_model_is_rebuilt_without_its_data(make_finetuning_config, tmp
     folder = shutil.copytree(f"{config.model_dir}_1", tmp_path / "copy")
     for name in ("cola", "chunk"):
         assert name not in {path.name for path in pathlib.Path(folder).iterdir()}
-    checkpoint = FORMATS["electra_tf"].read(str(folder))
+    checkpoint = make_format("electra_tf", [FINETUNING]).read(str(folder))
     (task,) = checkpoint.description.tasks
     assert (task.name, task.kind, task.labels) == ("cola", "classification", ("0", "1"))
     assert checkpoint.step > 0
     # The moments of training are there too, under the authors' names.
     assert np.any(checkpoint.slots["task_specific/cola/dense/kernel/adam_v"])
-    model = load_model(checkpoint).model
+    model = load_model(checkpoint, [FINETUNING]).model
     kernel = model.head("cola").dense.kernel.numpy()
     np.testing.assert_array_equal(kernel, checkpoint.arrays["task_specific/cola/dense/kernel"])
 

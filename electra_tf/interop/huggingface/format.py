@@ -43,6 +43,7 @@ from electra_tf.interop.model_checkpoint import (
     GENERATOR_SCOPE,
     TASK_SCOPE,
     VOCAB_FILE,
+    CheckpointFormat,
     ModelCheckpoint,
     containing_folder,
     vocabulary_setting,
@@ -73,7 +74,7 @@ class _Part(NamedTuple):
     config: dict[str, Any]
 
 
-class HuggingFaceFormat:
+class HuggingFaceFormat(CheckpointFormat):
     """`config.json`, `model.safetensors` (or `pytorch_model.bin`) and `vocab.txt`."""
 
     name = "huggingface"

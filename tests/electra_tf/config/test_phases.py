@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from electra_tf import pretraining
 from electra_tf.config.phases import Stage, training_phases
-from electra_tf.interop.formats import FORMATS
+from electra_tf.interop.formats import make_format
+from electra_tf.interop.native_models import PRETRAINING
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.util.errors import UserError
 from tests.conftest import make_record
@@ -59,7 +60,9 @@ def test_each_stage_has_a_schedule_of_its_own():
 
 def weights_at(config, step: int, part: str) -> dict[str, np.ndarray]:
     """Returns the weights of a part of the model, by the authors' names without the part."""
-    checkpoint = FORMATS["electra_tf"].read(f"{config.model_dir}/ckpt-{step}")
+    checkpoint = make_format("electra_tf", [PRETRAINING]).read(
+        f"{config.model_dir}/ckpt-{step}"
+    )
     prefix = f"{part}/"
     return {name.removeprefix(prefix): v for name, v in checkpoint.part(prefix).items()}
 

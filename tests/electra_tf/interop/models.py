@@ -3,24 +3,49 @@
 import dataclasses
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from electra_tf.config.saved_config import SavedConfig
-from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.model_checkpoint import ModelCheckpoint, TaskDescription
-from electra_tf.interop.native_format import RebuiltModel, build_model, load_model
+from electra_tf.interop.formats import FORMATS, make_format
+from electra_tf.interop.model_checkpoint import (
+    CheckpointFormat,
+    ModelCheckpoint,
+    TaskDescription,
+    with_hyperparameters,
+)
+from electra_tf.interop.native_models import PRETRAINING, RebuiltModel
+from electra_tf.interop.native_models import load_model as load_model_of
 from electra_tf.interop.variable_names import variable_arrays
+from finetune.model_family import FINETUNING
 
 HUGGINGFACE_DATA = pathlib.Path(__file__).parents[2] / "data" / "huggingface"
 TF1_DATA = pathlib.Path(__file__).parents[2] / "data" / "reference"
 
+FAMILIES = (PRETRAINING, FINETUNING)
+
+
+def format_of(name: str) -> CheckpointFormat:
+    """Returns a format that can read and write models of this project of every family."""
+    return make_format(name, FAMILIES)
+
+
+def own_hyperparameters(checkpoint: ModelCheckpoint) -> dict[str, Any]:
+    """Returns the hyperparameters of this project that describe a checkpoint."""
+    return dict(with_hyperparameters(checkpoint, FAMILIES).description.hyperparameters)
+
+
+def load_model(checkpoint: ModelCheckpoint) -> RebuiltModel:
+    """Returns our model of a checkpoint, with its weights."""
+    return load_model_of(checkpoint, FAMILIES)
+
 
 def read(path: pathlib.Path | str, format_name: str) -> ModelCheckpoint:
     """Returns the checkpoint at a path, whose format must be recognized as the named one."""
-    recognized = [name for name, one in FORMATS.items() if one.recognizes(str(path))]
+    recognized = [each.name for each in FORMATS if each().recognizes(str(path))]
     assert recognized[0] == format_name
-    return FORMATS[format_name].read(str(path))
+    return format_of(format_name).read(str(path))
 
 
 def assert_same_arrays(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> None:
@@ -79,7 +104,7 @@ def tiny_pretraining_checkpoint(
 ) -> ModelCheckpoint:
     """Returns a checkpoint of random weights, all different, with moments if asked for."""
     config = make_config(**overrides)
-    own = build_model(SavedConfig(dataclasses.asdict(config), {}))
+    own = PRETRAINING.build(SavedConfig(dataclasses.asdict(config), {}))
     random = np.random.default_rng(5)
     arrays = {
         name: random.normal(scale=0.3, size=value.shape).astype(np.float32)

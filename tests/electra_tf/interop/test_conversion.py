@@ -15,7 +15,8 @@ from electra_tf.interop.formats import (
     saved_hyperparameters,
 )
 from electra_tf.util.errors import UserError
-from tests.electra_tf.interop.models import HUGGINGFACE_DATA, TF1_DATA, read
+from finetune.model_family import task_kind
+from tests.electra_tf.interop.models import FAMILIES, HUGGINGFACE_DATA, TF1_DATA, read
 
 SMALL = HUGGINGFACE_DATA / "small"
 
@@ -25,7 +26,7 @@ def run(source: pathlib.Path | str, target: str, output: pathlib.Path, **more) -
     config = ConversionConfig(
         source=str(source), target_format=target, output_dir=str(output), **more
     )
-    convert(config, lines.append)
+    convert(config, FAMILIES, task_kind, lines.append)
     return lines
 
 

@@ -7,14 +7,15 @@ import pytest
 
 from electra_tf import pretraining
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.interop.formats import FORMATS, pretraining_config
+from electra_tf.interop.formats import pretraining_config
 from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.trainer import find_checkpoint
 from tests.conftest import tiny_settings
-from tests.electra_tf.interop.models import read, tiny_pretraining_checkpoint
+from tests.electra_tf.interop.huggingface.test_format import finetuned
+from tests.electra_tf.interop.models import format_of, read, tiny_pretraining_checkpoint
 
 SHAPE = ("vocab_size", "embedding_size", "model_hparam_overrides")
 
@@ -25,7 +26,7 @@ def published(make_config, tmp_path) -> str:
     whole = tiny_pretraining_checkpoint(make_config)
     arrays = {k: v for k, v in whole.arrays.items() if not k.startswith("generator")}
     alone = dataclasses.replace(whole, arrays=arrays)
-    FORMATS["huggingface"].write(alone, str(tmp_path / "published"))
+    format_of("huggingface").write(alone, str(tmp_path / "published"))
     return str(tmp_path / "published")
 
 
@@ -95,7 +96,7 @@ def test_less_than_the_encoder_fails_before_anything_is_written(published, tiny_
 def test_fine_tuning_takes_sizes_and_vocabulary(published, make_config, tmp_path):
     whole = tiny_pretraining_checkpoint(make_config)
     for name in ("tf1", "kerashub"):
-        FORMATS[name].write(whole, str(tmp_path / name))
+        format_of(name).write(whole, str(tmp_path / name))
     for path in (published, str(tmp_path / "kerashub")):
         config = FinetuningConfig.create(
             data_dir=str(tmp_path), model_name="m", init_checkpoint=path, task_names=("cola",)
@@ -135,3 +136,26 @@ def test_only_pretraining_config_looks_at_the_checkpoint(published, tmp_path):
     assert PretrainingConfig.create(**gone).init_checkpoint == gone["init_checkpoint"]
     with pytest.raises(UserError, match="--model_name is required"):
         pretraining_config(**{**gone, "model_name": None})
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers"),
+    [
+        ("classification", {"dense": (16, 3)}),
+        ("tagging", {"dense": (16, 3)}),
+        ("qa", {"dense": (16, 1), "qa_hidden": (32, 512), "dense_1": (512, 1)}),
+    ],
+)
+def test_of_a_fine_tuned_model_the_heads_are_unused(kind, layers, tmp_path):
+    whole = finetuned(kind, layers=layers)
+    format_of("electra_tf").write(whole, str(tmp_path))
+    encoder = Encoder(whole.description.encoder)
+    lines: list[str] = []
+    report = load_encoder(str(tmp_path), encoder, lines.append)
+    assert report.missing == ()
+    assert report.unused == tuple(sorted(whole.part("task_specific/")))
+    assert set(report.matched) == set(whole.part("electra/"))
+    assert lines[-1].startswith(f"  unused   {len(report.unused):4}  task_specific/mine/dense")
+    kernel = encoder.encoder_layers[1].output_projection.kernel
+    expected = whole.arrays["electra/encoder/layer_1/output/dense/kernel"]
+    np.testing.assert_array_equal(kernel.numpy(), expected)

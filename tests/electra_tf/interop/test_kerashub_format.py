@@ -6,17 +6,17 @@ import keras_hub
 import numpy as np
 import pytest
 
-from electra_tf.interop.formats import FORMATS
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.huggingface.test_format import TOLERANCE, stored
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
     assert_same_arrays,
+    format_of,
     outputs,
     read,
 )
 
-KERASHUB = FORMATS["kerashub"]
+KERASHUB = format_of("kerashub")
 
 
 @pytest.mark.parametrize("size", ["small", "base"])

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.native_format import load_model
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import create_optimizer
 from electra_tf.pretraining_model import PretrainingModel
@@ -16,11 +14,13 @@ from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.huggingface.test_format import finetuned
 from tests.electra_tf.interop.models import (
     assert_same_arrays,
+    format_of,
+    load_model,
     read,
     tiny_pretraining_checkpoint,
 )
 
-OURS = FORMATS["electra_tf"]
+OURS = format_of("electra_tf")
 
 
 def test_training_goes_on_from_what_is_written(make_config, tmp_path):

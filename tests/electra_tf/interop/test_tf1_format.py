@@ -8,18 +8,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.interop.formats import FORMATS
-from electra_tf.interop.native_format import load_model
-from electra_tf.interop.native_models import own_hyperparameters
+from electra_tf.interop.conversion import with_kinds
 from electra_tf.util.errors import UserError
+from finetune.model_family import task_kind
 from tests.electra_tf.interop.models import (
     TF1_DATA,
     assert_same_arrays,
+    format_of,
+    load_model,
+    own_hyperparameters,
     read,
     tiny_pretraining_checkpoint,
 )
 
-TF1 = FORMATS["tf1"]
+TF1 = format_of("tf1")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_electric_becomes_ours_and_comes_back(tmp_path, name):
         before,
         description=dataclasses.replace(before.description, vocabulary=vocabulary.encode()),
     )
-    FORMATS["electra_tf"].write(before, str(tmp_path / "ours"))
+    format_of("electra_tf").write(before, str(tmp_path / "ours"))
     ours = read(tmp_path / "ours", "electra_tf")
     assert ours.description.hyperparameters["objective"] == "electric"
     TF1.write(ours, str(tmp_path / "theirs"))
@@ -75,7 +77,7 @@ def test_released_checkpoints_become_ours_and_come_back(tmp_path):
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [f"w{i}" for i in range(695)]
     (released / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
     before = read(released, "tf1")
-    FORMATS["electra_tf"].write(before, str(tmp_path / "ours"))
+    format_of("electra_tf").write(before, str(tmp_path / "ours"))
     ours = read(tmp_path / "ours", "electra_tf")
     assert_same_arrays(dict(ours.arrays), dict(before.arrays))
     assert ours.step == before.step
@@ -103,12 +105,15 @@ def test_moments_and_step_have_the_authors_names(make_config, tmp_path):
 
 def test_finetuned_models_of_the_authors():
     checkpoint = TF1.read(str(TF1_DATA / "finetuning/heads/qa_joint_cls/model.ckpt"))
+    assert checkpoint.description.tasks[0].kind is None
+    checkpoint = with_kinds(checkpoint, task_kind)
     (task,) = checkpoint.description.tasks
     assert (task.name, task.kind) == ("squad", "qa")
     settings = own_hyperparameters(checkpoint)
     assert settings["joint_prediction"]
     assert settings["answerable_classifier"]
     checkpoint = TF1.read(str(TF1_DATA / "finetuning/heads/multi/model.ckpt"))
+    checkpoint = with_kinds(checkpoint, task_kind)
     kinds = {task.name: task.kind for task in checkpoint.description.tasks}
     assert kinds["sts"] == "regression"
     assert kinds["chunk"] == "tagging"

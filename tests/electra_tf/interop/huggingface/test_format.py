@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from electra_tf.interop.formats import FORMATS
 from electra_tf.interop.model_checkpoint import (
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
 )
-from electra_tf.interop.native_models import own_hyperparameters
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
     assert_same_arrays,
+    format_of,
     outputs,
+    own_hyperparameters,
     read,
     tiny_pretraining_checkpoint,
 )
 
-HUGGINGFACE = FORMATS["huggingface"]
+HUGGINGFACE = format_of("huggingface")
 TOLERANCE = 1e-5
 
 

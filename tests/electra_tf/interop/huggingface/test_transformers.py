@@ -11,10 +11,10 @@ import subprocess
 import numpy as np
 import pytest
 
-from electra_tf.interop.formats import FORMATS
 from tests.electra_tf.interop.huggingface.test_format import TOLERANCE, finetuned, stored
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
+    format_of,
     outputs,
     read,
     tiny_pretraining_checkpoint,
@@ -52,9 +52,9 @@ def assert_agree(ours: np.ndarray, theirs: np.ndarray, mask: np.ndarray | None =
 def test_pretraining(size, tmp_path):
     checkpoint = read(HUGGINGFACE_DATA / size, "huggingface")
     inputs, _ = stored(f"{size}/discriminator")
-    FORMATS["electra_tf"].write(checkpoint, str(tmp_path / "ours"))
+    format_of("electra_tf").write(checkpoint, str(tmp_path / "ours"))
     ours = read(tmp_path / "ours", "electra_tf")
-    FORMATS["huggingface"].write(ours, str(tmp_path / "there"))
+    format_of("huggingface").write(ours, str(tmp_path / "there"))
     expected = outputs(ours, inputs)
     for part in ("discriminator", "generator"):
         theirs, tokens = run_transformers(tmp_path / "there" / part, inputs)
@@ -64,7 +64,7 @@ def test_pretraining(size, tmp_path):
 
 def test_lower_casing_and_a_fresh_model(make_config, tmp_path):
     checkpoint = tiny_pretraining_checkpoint(make_config)
-    FORMATS["huggingface"].write(checkpoint, str(tmp_path))
+    format_of("huggingface").write(checkpoint, str(tmp_path))
     inputs, _ = stored("small/discriminator")
     inputs["input_ids"] = inputs["input_ids"] % checkpoint.description.encoder.vocab_size
     expected = outputs(checkpoint, inputs)
@@ -80,7 +80,7 @@ def test_lower_casing_and_a_fresh_model(make_config, tmp_path):
 )
 def test_finetuned_heads(kind, units, tmp_path):
     checkpoint = finetuned(kind, units=units)
-    FORMATS["huggingface"].write(checkpoint, str(tmp_path))
+    format_of("huggingface").write(checkpoint, str(tmp_path))
     inputs, _ = stored("small/discriminator")
     theirs, _ = run_transformers(tmp_path, inputs)
     ours = outputs(checkpoint, inputs)["mine"]
@@ -91,7 +91,7 @@ def test_finetuned_heads(kind, units, tmp_path):
 
 def test_answers(tmp_path):
     checkpoint = finetuned("qa", layers={"dense": (16, 1), "dense_1": (16, 1)})
-    FORMATS["huggingface"].write(checkpoint, str(tmp_path))
+    format_of("huggingface").write(checkpoint, str(tmp_path))
     inputs, _ = stored("small/discriminator")
     theirs, _ = run_transformers(tmp_path, inputs)
     ours = outputs(checkpoint, inputs)["mine"]
@@ -101,7 +101,7 @@ def test_answers(tmp_path):
 
 def test_an_encoder_alone(tmp_path):
     checkpoint = finetuned("classification", units=9)
-    FORMATS["huggingface"].write(checkpoint, str(tmp_path))
+    format_of("huggingface").write(checkpoint, str(tmp_path))
     inputs, _ = stored("small/discriminator")
     theirs, _ = run_transformers(tmp_path, inputs)
     ours = outputs(checkpoint, inputs)["sequence"]
