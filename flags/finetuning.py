@@ -25,7 +25,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Finetuning
     Raises:
         UserError: a value is invalid; the message names the flag.
     """
-    given = hyperparameters.given_values(
+    given = hyperparameters.explicit_values(
         FinetuningConfig, flag_values.hparams, RETIRED, flag_values
     )
     return FinetuningConfig.create(**given)

@@ -53,7 +53,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
     Raises:
         UserError: a value is invalid, or a recipe cannot be read.
     """
-    given = hyperparameters.given_values(
+    given = hyperparameters.explicit_values(
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
     place = {"data_dir": given.get("data_dir", "."), "model_name": given.get("model_name")}

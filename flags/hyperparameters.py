@@ -52,7 +52,7 @@ def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS
     )
 
 
-def given_values(
+def explicit_values(
     config_class: type,
     hparams: str | None,
     retired: Mapping[str, str] = types.MappingProxyType({}),

@@ -18,7 +18,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Pretrainin
     Raises:
         UserError: a value is invalid; the message names the flag.
     """
-    given = hyperparameters.given_values(
+    given = hyperparameters.explicit_values(
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
     return pretraining_config(**given)

@@ -134,7 +134,7 @@ class CheckpointDirectory:
         number = -1
         if latest is not None:
             number = int(os.path.basename(latest).rpartition("-")[2])
-        self._workers.check_same(
+        self._workers.require_same(
             number,
             f"The workers see different checkpoints in {self.directory}: it has to be a "
             "folder that they share, or the same --model_dir everywhere",

@@ -42,7 +42,7 @@ class Workers:
         self.is_chief = self.index == 0
         self._sum = tf.function(self._sum_over_replicas, autograph=False)
 
-    def any(self, flag: bool) -> bool:
+    def any_worker(self, flag: bool) -> bool:
         """Returns whether `flag` is true on any worker."""
         if self.count == 1:
             return flag
@@ -50,9 +50,9 @@ class Workers:
 
     def barrier(self) -> None:
         """Returns when all workers have come here."""
-        self.any(False)
+        self.any_worker(False)
 
-    def check_same(self, value: int, problem: str) -> None:
+    def require_same(self, value: int, problem: str) -> None:
         """Raises UserError with `problem` unless all workers have the same integer."""
         if self.count == 1:
             return
@@ -127,7 +127,7 @@ class Preemption:
 
     def requested(self) -> bool:
         """Returns whether any worker was told to end; all workers have to ask."""
-        return self._workers.any(self._received is not None)
+        return self._workers.any_worker(self._received is not None)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._received is not None:
