@@ -152,7 +152,7 @@ def build(corpus_dir: pathlib.Path, vocab_file: pathlib.Path) -> None:
 
     with tempfile.TemporaryDirectory() as output_dir:
         config = CorpusBuildConfig(corpus_dir, vocab_file, pathlib.Path(output_dir))
-        build_pretraining_data(config, say=lambda message: None)
+        build_pretraining_data(config, print_fn=lambda message: None)
 
 
 def _start_tokenizer(vocab_file: pathlib.Path) -> None:

@@ -75,7 +75,7 @@ def _records() -> Iterator[str]:
             pathlib.Path(directory),
             max_seq_length=_LENGTH.value,
         )
-        build_pretraining_data(config, say=lambda message: None)
+        build_pretraining_data(config, print_fn=lambda message: None)
         yield f"{directory}/pretrain_data.tfrecord*"
 
 

@@ -21,7 +21,7 @@ def prepare(
     seq_length: int,
     tasks: Sequence[str],
     num_train_examples: int,
-    say: Callable[[str], None] = print,
+    print_fn: Callable[[str], None] = print,
 ) -> None:
     """Makes `vocab.txt`, `pretrain_tfrecords`, `eval_tfrecords` and `finetuning_data`.
 
@@ -32,7 +32,7 @@ def prepare(
         vocab_size, seq_length: of the records.
         tasks: whose data is copied, in the authors' layout.
         num_train_examples: of each task, from the beginning of its training set.
-        say: told what is being done.
+        print_fn: told what is being done.
 
     Raises:
         UserError: there is no text, no task data, or a program failed; its log is named.
@@ -46,7 +46,7 @@ def prepare(
         _split_corpus(corpus_dir, train, held_out)
     vocabulary = data_dir / "vocab.txt"
     if not vocabulary.exists():
-        say("Building the vocabulary …")
+        print_fn("Building the vocabulary …")
         _run(
             data_dir,
             "build_vocabulary.py",
@@ -56,7 +56,7 @@ def prepare(
         )
     for corpus, name in ((train, "pretrain_tfrecords"), (held_out, "eval_tfrecords")):
         if not (data_dir / name).exists():
-            say(f"Building {name} …")
+            print_fn(f"Building {name} …")
             _run(
                 data_dir,
                 "build_pretraining_dataset.py",

@@ -36,7 +36,7 @@ def pretrain(
     *,
     scale: float,
     num_processes: int,
-    say: Callable[[str], None] = print,
+    print_fn: Callable[[str], None] = print,
 ) -> None:
     """Trains every variant to its end; a run that was stopped goes on.
 
@@ -77,7 +77,7 @@ def pretrain(
         )
         if status:
             raise UserError(f"Pre-training {variant.name} failed; see {log}")
-        say(f"{variant.name}: {steps} steps in {format_seconds(time.monotonic() - start)}")
+        print_fn(f"{variant.name}: {steps} steps in {format_seconds(time.monotonic() - start)}")
 
     _all(one, variants, num_processes)
 

@@ -70,13 +70,13 @@ class CorpusBuildConfig:
 
 
 def build_pretraining_data(
-    config: CorpusBuildConfig, say: Callable[[str], None] = print
+    config: CorpusBuildConfig, print_fn: Callable[[str], None] = print
 ) -> records_manifest.Manifest:
     """Builds the shards and their manifest in `config.output_dir`.
 
     Args:
         config: what to build.
-        say: gets every message.
+        print_fn: gets every message.
 
     Returns:
         The manifest that was written.
@@ -91,7 +91,7 @@ def build_pretraining_data(
     if config.is_openwebtext:
         vocab_flag = output_flag = "--data-dir"
     vocabulary = load_vocabulary(config.vocab_file, vocab_flag)
-    parts = _find_parts(config, say)
+    parts = _find_parts(config, print_fn)
     check_output_dir(config.output_dir, config.overwrite, output_flag)
 
     if config.shuffle_files:
@@ -99,7 +99,7 @@ def build_pretraining_data(
     num_shards = _num_shards(config, parts)
     shares = divide(parts, config.num_processes, config.blanks_separate_docs)
     num_disk_bytes = sum(part.num_disk_bytes for part in parts)
-    say(
+    print_fn(
         f"Reading {num_disk_bytes / 1e6:,.1f} MB in {len(parts)} files with {len(shares)} "
         f"process{'es' if len(shares) > 1 else ''}, writing {num_shards} shards."
     )
@@ -117,7 +117,7 @@ def build_pretraining_data(
                 f"{manifest.num_lines:,} lines is blank or without tokens."
             )
         publish(manifest, temporary_dir, config.output_dir)
-    _say_result(config, manifest, seconds, say)
+    _print_result(config, manifest, seconds, print_fn)
     return manifest
 
 
@@ -136,7 +136,7 @@ def _check_settings(config: CorpusBuildConfig) -> None:
         )
 
 
-def _find_parts(config: CorpusBuildConfig, say: Callable[[str], None]) -> list[CorpusPart]:
+def _find_parts(config: CorpusBuildConfig, print_fn: Callable[[str], None]) -> list[CorpusPart]:
     if config.is_openwebtext:
         return find_archives(config.corpus_dir)
     corpus = find_corpus(config.corpus_dir)
@@ -145,7 +145,9 @@ def _find_parts(config: CorpusBuildConfig, say: Callable[[str], None]) -> list[C
             str(path.relative_to(config.corpus_dir)) for path in corpus.ignored[:3]
         )
         more = ", …" if len(corpus.ignored) > 3 else ""
-        say(f"Ignored {len(corpus.ignored)} files not named .txt or .txt.gz: {examples}{more}")
+        print_fn(
+            f"Ignored {len(corpus.ignored)} files not named .txt or .txt.gz: {examples}{more}"
+        )
     return list(corpus.parts)
 
 
@@ -215,17 +217,17 @@ def _manifest(
     )
 
 
-def _say_result(
+def _print_result(
     config: CorpusBuildConfig,
     manifest: records_manifest.Manifest,
     seconds: float,
-    say: Callable[[str], None],
+    print_fn: Callable[[str], None],
 ) -> None:
     for path, count in manifest.invalid_utf8.items():
-        say(f"{path}: {count:,} invalid UTF-8 sequences were replaced with U+FFFD.")
+        print_fn(f"{path}: {count:,} invalid UTF-8 sequences were replaced with U+FFFD.")
     text_megabytes = manifest.num_text_bytes / 1e6
     duration = f"{seconds:.1f} s" if seconds < 10 else format_seconds(seconds)
-    say(
+    print_fn(
         f"{manifest.num_examples:,} examples of {manifest.max_seq_length} tokens from "
         f"{manifest.num_documents:,} documents ({manifest.num_lines:,} lines, "
         f"{text_megabytes:,.1f} MB) in {duration}: "

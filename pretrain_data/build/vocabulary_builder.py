@@ -34,7 +34,7 @@ _SURPLUS = 0.05
 
 
 def build_vocabulary(
-    config: VocabularyBuildConfig, say: Callable[[str], None] = print
+    config: VocabularyBuildConfig, print_fn: Callable[[str], None] = print
 ) -> Vocabulary:
     """Learns a vocabulary and writes it to `config.output_file`.
 
@@ -42,7 +42,7 @@ def build_vocabulary(
 
     Args:
         config: what to build.
-        say: gets every message.
+        print_fn: gets every message.
 
     Returns:
         The vocabulary that was written.
@@ -61,8 +61,8 @@ def build_vocabulary(
     word_counts = count_words(corpus, config.do_lower_case, config.strip_accents)
     if not word_counts:
         raise UserError(f"The corpus in {config.corpus_dir} holds no words.")
-    say(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
-    pieces = learn_pieces(word_counts, config.vocab_size, say)
+    print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
+    pieces = learn_pieces(word_counts, config.vocab_size, print_fn)
     try:
         write_atomically(str(config.output_file), "\n".join(pieces) + "\n")
     except OSError as error:
@@ -71,7 +71,7 @@ def build_vocabulary(
             f"{error.strerror}."
         ) from error
     vocabulary = load_vocabulary(config.output_file, OUTPUT_FLAG)
-    _say_result(config, vocabulary, word_counts, time.monotonic() - start, say)
+    _print_result(config, vocabulary, word_counts, time.monotonic() - start, print_fn)
     return vocabulary
 
 
@@ -104,14 +104,14 @@ def count_words(corpus: Corpus, do_lower_case: bool, strip_accents: bool) -> Cou
 
 
 def learn_pieces(
-    word_counts: Mapping[str, int], vocab_size: int, say: Callable[[str], None] = print
+    word_counts: Mapping[str, int], vocab_size: int, print_fn: Callable[[str], None] = print
 ) -> tuple[str, ...]:
     """Learns WordPiece pieces by TensorFlow Text's top-down algorithm.
 
     Args:
         word_counts: word to number of occurrences.
         vocab_size: number of pieces, special tokens included.
-        say: gets a line after each pass over the words.
+        print_fn: gets a line after each pass over the words.
 
     Returns:
         `SPECIAL_TOKENS`, the most frequent characters in their order, then everything
@@ -132,7 +132,7 @@ def learn_pieces(
             lower_thresh=threshold,
             max_unique_chars=vocab_size // _CHARACTERS_SHARE,
         )
-        say(f"{len(pieces):,} pieces occur at least {threshold:,} times.")
+        print_fn(f"{len(pieces):,} pieces occur at least {threshold:,} times.")
         return pieces
 
     # The number of pieces falls with the threshold: double it until they are too few …
@@ -178,12 +178,12 @@ def _check_output_file(config: VocabularyBuildConfig) -> None:
         )
 
 
-def _say_result(
+def _print_result(
     config: VocabularyBuildConfig,
     vocabulary: Vocabulary,
     word_counts: Mapping[str, int],
     seconds: float,
-    say: Callable[[str], None],
+    print_fn: Callable[[str], None],
 ) -> None:
     # The words have been normalized already.
     tokenizer = Tokenizer(vocabulary, do_lower_case=False)
@@ -195,7 +195,7 @@ def _say_result(
     num_words = sum(word_counts.values())
     case = "" if config.do_lower_case else " --no-lower-case"
     accents = "" if config.strip_accents else " --no-strip-accents"
-    say(
+    print_fn(
         f"{vocabulary.size:,} entries in {format_seconds(seconds)}: "
         f"{num_pieces / num_words:.2f} pieces a word, {num_unknown / num_words:.3%} of the "
         "words unknown.\n"

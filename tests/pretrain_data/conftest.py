@@ -29,14 +29,14 @@ def build(tmp_path, corpus_dir, demo_vocab_file) -> Callable[..., Manifest]:
     """Builds `corpus_dir` into `tmp_path / "records"` with 32 tokens per example."""
 
     def build_with(**settings) -> Manifest:
-        say = settings.pop("say", lambda message: None)
+        print_fn = settings.pop("print_fn", lambda message: None)
         arguments = {
             "corpus_dir": corpus_dir,
             "vocab_file": demo_vocab_file,
             "output_dir": tmp_path / "records",
             "max_seq_length": 32,
         }
-        return build_pretraining_data(CorpusBuildConfig(**arguments | settings), say)
+        return build_pretraining_data(CorpusBuildConfig(**arguments | settings), print_fn)
 
     return build_with
 

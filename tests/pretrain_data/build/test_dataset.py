@@ -79,7 +79,7 @@ def test_one_process_builds_the_examples_of_plain_python(
 def test_manifest_describes_the_data(build, corpus_dir, tmp_path, vocabulary):
     (corpus_dir / "d.txt.gz").write_bytes(gzip.compress(b"one \xff line\nsea\xfe\xfe\n"))
     messages = []
-    manifest = build(seed=5, num_out_files=2, say=messages.append)
+    manifest = build(seed=5, num_out_files=2, print_fn=messages.append)
     assert load_manifest(tmp_path / "records") == manifest
     assert (manifest.num_documents, manifest.num_lines) == (13, 3 * (4 * 6 + 3) + 2)
     assert manifest.invalid_utf8 == {"d.txt.gz": 3}

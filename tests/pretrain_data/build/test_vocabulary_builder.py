@@ -17,7 +17,7 @@ from electra_tf.util.errors import UserError
 from pretrain_data.build.vocabulary_builder import build_vocabulary, count_words, learn_pieces
 from pretrain_data.corpus.text_files import find_corpus
 
-NO_MESSAGES = {"say": lambda message: None}
+NO_MESSAGES = {"print_fn": lambda message: None}
 # Ninety stems with five endings each, so that pieces pay.
 WORD_COUNTS = {
     f"{first}{vowel}{last}{ending}": 5 + (7 * i + 11 * j) % 13

@@ -99,10 +99,10 @@ def test_a_refused_member_leaves_older_data(tmp_path, demo_vocab_file):
         is_openwebtext=True,
         overwrite=True,
     )
-    manifest = build_pretraining_data(config, say=lambda message: None)
+    manifest = build_pretraining_data(config, print_fn=lambda message: None)
     assert (manifest.num_documents, manifest.num_lines) == (2, 120)
     before = {p.name: p.read_bytes() for p in config.output_dir.iterdir()}
     write_archive(archives / "b.xz", [("3.txt", text), member("l", tarfile.SYMTYPE, "/")])
     with pytest.raises(UserError, match="is a link to"):
-        build_pretraining_data(config, say=lambda message: None)
+        build_pretraining_data(config, print_fn=lambda message: None)
     assert {p.name: p.read_bytes() for p in config.output_dir.iterdir()} == before
