@@ -1,4 +1,4 @@
-"""Raw text to tokens, two-segment examples, TFRecords and a `tf.data` pipeline.
+"""Pre-training data: raw text to two-segment examples, TFRecords and a `tf.data` pipeline.
 
-Importing the package imports no TensorFlow; its modules do.
+Imports `electra_tf.util`, `electra_tf.text` and `electra_tf.training.distribution.shards`.
 """

@@ -1,5 +1,5 @@
-"""Hyperparameters as frozen dataclasses, and what follows from them.
+"""Hyperparameters as frozen dataclasses: defaults, validation and derived shapes.
 
-Loads no TensorFlow, so that flags are checked at once. Imports `electra_tf.util` and
+Does not import TensorFlow, so flags are checked instantly. Imports `electra_tf.util` and
 `electra_tf.text`.
 """

@@ -46,21 +46,21 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         "seed",
     ):
         if getattr(config, name) is not None and not getattr(config, name) >= 0:
-            raise UserError(f"--{name} must not be negative, it is {getattr(config, name)}")
+            raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
     for name in ("mask_prob", "mask_prob_end", "length_curriculum_share"):
         value = getattr(config, name)
         if value is not None and not 0 < value < 1:
-            raise UserError(f"--{name} must lie between 0 and 1, not {value}")
+            raise UserError(f"--{name} must be between 0 and 1, not {value}")
     if config.masking_with_replacement and config.masking != "token":
         raise UserError(
-            "--masking_with_replacement draws tokens one by one: it needs --masking=token, "
-            f"not {config.masking}"
+            "--masking_with_replacement samples single tokens: it needs --masking=token, not "
+            f"{config.masking}"
         )
     lengths = (*config.length_curriculum, config.max_seq_length)
     if any(a >= b for a, b in itertools.pairwise(lengths)) or lengths[0] < 1:
         raise UserError(
-            f"--length_curriculum={','.join(map(str, config.length_curriculum))} must grow "
-            f"from length to length, up to --max_seq_length={config.max_seq_length}"
+            f"--length_curriculum={','.join(map(str, config.length_curriculum))} must be "
+            f"increasing, and less than --max_seq_length={config.max_seq_length}"
         )
     for name, choices in (
         ("precision", PRECISIONS),

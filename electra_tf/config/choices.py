@@ -1,7 +1,7 @@
-"""What is trained, how it is masked and what is shared, in our names and the authors'.
+"""Objectives, masking strategies, generators and weight sharing: registries and flags.
 
-The authors' flags are booleans that exclude each other; ours are one flag for each question.
-Both are kept in agreement, so that either may be given and read.
+The authors' flags are mutually exclusive booleans; ours are one enum per choice. Both are
+kept consistent, so either can be given and read.
 """
 
 import pkgutil
@@ -12,13 +12,13 @@ from electra_tf.util.errors import UserError
 
 ELECTRA, ELECTRIC, MLM = "electra", "electric", "mlm"
 MASKED_LM, TWO_TOWER, UNIFORM, UNIGRAM = "masked_lm", "two_tower", "uniform", "unigram"
-# Of the two models' embeddings: nothing, the words, all tables and their normalization (the
-# authors' default), all weights of the two models, or DeBERTaV3's disentangled sharing.
+# Nothing; the token embeddings; all embedding tables and their LayerNorm (the authors'
+# default); all weights of the two models; DeBERTaV3's gradient-disentangled sharing.
 SHARE_NONE, SHARE_TOKEN, SHARE_EMBEDDINGS = "none", "token", "embeddings"
 SHARE_ALL, SHARE_GDES = "all", "gdes"
 
-# Each choice of a flag, and the "module:name" that implements it; `load` imports it. A new
-# objective or masking strategy is a file and a line here.
+# Value of the flag to the "module:name" that implements it, imported by `load`. To add an
+# objective or a masking strategy, write its file and add a line here.
 OBJECTIVES = {
     "adversarial": "electra_tf.objectives.adversarial:Adversarial",
     "all_tokens_mlm": "electra_tf.objectives.all_tokens_mlm:AllTokensMLM",
@@ -41,22 +41,22 @@ EMBEDDING_SHARING = (SHARE_NONE, SHARE_TOKEN, SHARE_EMBEDDINGS, SHARE_ALL, SHARE
 
 
 def load(table: Mapping[str, str], name: str) -> Any:
-    """Returns the object that `table` gives as "module:name" for a choice.
+    """Imports the object of a choice, `table[name]`.
 
     Raises:
-        ImportError, AttributeError: the table names something that does not exist.
+        ImportError, AttributeError: the object does not exist.
     """
     return pkgutil.resolve_name(table[name])
 
 
 def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns each choice under our name and under the authors'.
+    """Returns each choice under our flag and the authors' flags.
 
     Args:
-        given: hyperparameters that were given, by name; ours win where both are and agree.
+        given: hyperparameters given by the user.
 
     Raises:
-        UserError: two of them ask for different things.
+        UserError: two of them contradict each other, or cannot be combined.
     """
     objective = _choose(
         given,
@@ -86,25 +86,24 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
     )
     if objective == MLM and generator != MASKED_LM:
         raise UserError(
-            f"--generator_type={generator} (or --{generator}_generator), but a masked language "
-            "model has no generator: choose another --objective"
+            f"--generator_type={generator} (or --{generator}_generator): a masked language "
+            "model has no generator; choose another --objective"
         )
     if objective == ELECTRIC and generator != TWO_TOWER:
         raise UserError(
-            f"--generator_type={generator}, but the Electric objective needs the probabilities "
-            "of a two_tower generator"
+            f"--generator_type={generator}: the Electric objective needs the probabilities of "
+            "a two_tower generator"
         )
     if generator != MASKED_LM and sharing == SHARE_ALL:
         raise UserError(
-            f"--generator_type={generator} (or --{generator}_generator) cannot be one model "
-            "with the discriminator: that is --embedding_sharing=all, --untied_generator=false "
-            "in the authors' words"
+            f"--generator_type={generator} (or --{generator}_generator) cannot share all "
+            "weights with the discriminator (--embedding_sharing=all, or "
+            "--untied_generator=false)"
         )
     if sharing in (SHARE_TOKEN, SHARE_GDES) and (objective == MLM or generator != MASKED_LM):
         raise UserError(
-            f"--embedding_sharing={sharing} is for a masked_lm generator beside the "
-            f"discriminator, which --objective={objective} with --generator_type={generator} "
-            "has not"
+            f"--embedding_sharing={sharing} needs a masked_lm generator and a discriminator; "
+            f"--objective={objective} with --generator_type={generator} does not have both"
         )
     return {
         "objective": objective,
@@ -126,14 +125,14 @@ def _choose(
     default: str,
     agreeing: Mapping[tuple[str, bool], tuple[str, ...]] | None = None,
 ) -> str:
-    """Returns what `name` or else the first synonym that is set asks for.
+    """Returns the choice of the flag `name`, else of the first synonym that is set.
 
     Args:
-        given: hyperparameters.
-        name: of our flag.
-        synonyms: the authors' flag, the value that asks for something, and what for.
-        default: where nothing is asked for.
-        agreeing: what may be chosen beside a synonym, if not that alone.
+        given: hyperparameters given by the user.
+        name: our flag.
+        synonyms: (authors' flag, value that selects a choice, the choice).
+        default: the choice if nothing is given.
+        agreeing: choices compatible with a synonym, if more than its own.
     """
     asked = [
         (
@@ -150,5 +149,5 @@ def _choose(
         source, chosen, _ = asked[0] if asked else ("", default, ())
     for flag, _, allowed in asked:
         if chosen not in allowed:
-            raise UserError(f"{source} and {flag} ask for different things: give one of them")
+            raise UserError(f"{source} and {flag} contradict each other: pass only one")
     return chosen

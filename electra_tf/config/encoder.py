@@ -1,4 +1,4 @@
-"""Sizes of encoders, as frozen dataclasses; imports no TensorFlow."""
+"""Encoder sizes, as a frozen dataclass; imports no TensorFlow."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 
 # Hidden size and number of layers of the published models (paper, Table 6).
 MODEL_SIZES = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}
-# Heads are hidden_size / 64 and the intermediate size is 4 * hidden_size, in every
-# published discriminator and generator.
+# Every published discriminator and generator has hidden_size / 64 attention heads and an
+# intermediate size of 4 * hidden_size.
 HEAD_SIZE = 64
 INTERMEDIATE_RATIO = 4
 SMALL_EMBEDDING_SIZE = 128
@@ -20,8 +20,8 @@ ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 class EncoderConfig:
     """Shape of one Transformer encoder, under the names of the authors' BertConfig.
 
-    `embedding_size` differs from `hidden_size` in ELECTRA-small: a projection
-    without activation then stands between the embeddings and the first layer.
+    If `embedding_size` differs from `hidden_size`, as in ELECTRA-small, a linear projection
+    follows the embeddings.
     """
 
     vocab_size: int = 30522
@@ -55,7 +55,7 @@ class EncoderConfig:
             )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+                raise UserError(f"{name} must be in [0, 1), not {getattr(self, name)}")
 
     @property
     def head_size(self) -> int:
@@ -63,15 +63,15 @@ class EncoderConfig:
         return self.hidden_size // self.num_attention_heads
 
 
-# What `model_hparam_overrides` may set: the fields of the authors' BertConfig, and the
-# epsilon that they fix and models trained with other programs may not share.
+# Allowed in `model_hparam_overrides`: the fields of the authors' BertConfig, and the
+# LayerNorm epsilon, a constant there that other frameworks set differently.
 OVERRIDABLE = tuple(
     field.name for field in dataclasses.fields(EncoderConfig) if field.name != "embedding_size"
 )
 
 
 def encoder_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, int]:
-    """Returns the fields of an encoder that follow from its width and depth."""
+    """Returns the fields of an encoder that depend on its width and depth."""
     return {
         "hidden_size": hidden_size,
         "num_hidden_layers": num_hidden_layers,
@@ -87,10 +87,10 @@ def encoder_config(
     embedding_size: int,
     vocab_size: int,
 ) -> EncoderConfig:
-    """Returns the shape of an encoder: that of its size, under the overrides.
+    """Returns the shape of a model size, with overrides applied.
 
     Raises:
-        UserError: for an override that is no field of the encoder.
+        UserError: an override is not a field of the encoder.
     """
     overrides = dict(model_hparam_overrides)
     for name in overrides:
@@ -102,26 +102,26 @@ def encoder_config(
     overrides.setdefault("vocab_size", vocab_size)
     if overrides["vocab_size"] != vocab_size:
         raise UserError(
-            f"--vocab_size={vocab_size} but --model_hparam_overrides says "
-            f"vocab_size {overrides['vocab_size']}"
+            f"--vocab_size={vocab_size} contradicts vocab_size {overrides['vocab_size']} in "
+            "--model_hparam_overrides"
         )
     shape = encoder_shape(*MODEL_SIZES[model_size])
     return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
 
 
 def default_embedding_size(model_size: str, model_hparam_overrides: Mapping[str, Any]) -> int:
-    """Returns the width of the embeddings of a size: 128 for small, else the hidden size."""
+    """Returns the embedding size of a model size: 128 for small, else the hidden size."""
     hidden_size = model_hparam_overrides.get("hidden_size", MODEL_SIZES[model_size][0])
     return SMALL_EMBEDDING_SIZE if model_size == "small" else hidden_size
 
 
 def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns size, overrides and embedding size: as given, else as a checkpoint has them.
+    """Returns model size, overrides and embedding size, as given or as in the checkpoint.
 
-    Overrides and embedding size of the checkpoint count only for its own model size.
+    The checkpoint's overrides and embedding size apply only to its own model size.
 
     Raises:
-        UserError: for an unknown size.
+        UserError: the model size is unknown.
     """
     size = given.get("model_size") or saved.get("model_size") or "small"
     if size not in MODEL_SIZES:

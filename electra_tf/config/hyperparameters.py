@@ -1,4 +1,4 @@
-"""Fields of configurations that `flags/` turns into command-line flags."""
+"""Hyperparameter fields, which `flags/` turns into command-line flags."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,21 +16,21 @@ def hyperparameter(default: Any, help_text: str, choices: tuple[str, ...] | None
 
 
 def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> Any:
-    """Returns a plugin's own hyperparameters: its defaults under what is given.
+    """Builds the hyperparameters of an objective or masking strategy from given values.
 
     Args:
         hparams_class: frozen dataclass of bools, integers, floats and strings.
-        given: values by field.
-        flag: that errors name.
+        given: values by field name; the others keep their defaults.
+        flag: flag to name in errors.
 
     Raises:
-        UserError: for an unknown name (with the nearest) or a value of another type.
+        UserError: unknown name (the message suggests the nearest) or wrong type.
     """
     fields = {field.name: field for field in dataclasses.fields(hparams_class)}
     values = {}
     for name, value in given.items():
         if name not in fields:
-            known = f" Known are {', '.join(fields)}." if fields else " None is known here."
+            known = f" Known: {', '.join(fields)}." if fields else " There are none."
             hint = nearest_name_hint(name, fields)
             raise UserError(f"Unknown key {name!r} in {flag}.{hint or known}")
         wanted = fields[name].type
@@ -46,4 +46,4 @@ def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> A
 
 @dataclasses.dataclass(frozen=True)
 class NoHparams:
-    """A choice without hyperparameters of its own."""
+    """No additional hyperparameters."""

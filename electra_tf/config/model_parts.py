@@ -1,4 +1,4 @@
-"""The encoders that a training step runs, for counting its FLOPs."""
+"""The encoders that one training step runs, for counting FLOPs."""
 
 import dataclasses
 
@@ -13,17 +13,17 @@ from electra_tf.config.pretraining import (
 
 @dataclasses.dataclass(frozen=True)
 class ModelPart:
-    """One encoder and the heads on it, in one pass over the batch.
+    """One encoder with its heads, in one pass over the batch.
 
     Attributes:
         name: such as "generator".
-        encoder: its shape.
-        vocabulary_positions: positions of a sequence at which words are predicted.
-        vocabulary_inputs: width of what they are predicted from; the hidden size if None.
-        binary_positions: positions at which real and replaced are told apart.
-        is_trained: whether gradients flow back through it.
-        share_of_steps: of the run in which the part takes part.
-        samples: words drawn for a sequence to make what the part sees.
+        encoder: shape of the encoder.
+        vocabulary_positions: positions per sequence with a softmax over the vocabulary.
+        vocabulary_inputs: input width of the softmax; None is the hidden size.
+        binary_positions: positions per sequence with a binary prediction.
+        is_trained: whether it has a backward pass.
+        share_of_steps: fraction of the training steps that run it.
+        samples: tokens sampled per sequence to build its input.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ModelPart:
 
 
 def generator_parts(config: PretrainingConfig) -> list[ModelPart]:
-    """Returns the parts of a generator that is trained, or none."""
+    """Returns the encoders of a trained generator; none for a constant one."""
     shape = generator_config(config)
     if config.generator_type == TWO_TOWER:
         return [
@@ -57,7 +57,7 @@ def generator_parts(config: PretrainingConfig) -> list[ModelPart]:
 
 
 def discriminator_part(config: PretrainingConfig) -> ModelPart:
-    """Returns the discriminator that tells of every token whether it was replaced."""
+    """Returns the discriminator, which classifies every token as original or replaced."""
     return ModelPart(
         "discriminator",
         discriminator_config(config),

@@ -1,4 +1,4 @@
-"""The phases of a run: stages of the objective, and lengths of a curriculum."""
+"""Phases of a run: the stages of the objective and the lengths of a curriculum."""
 
 import dataclasses
 import os
@@ -12,20 +12,20 @@ LENGTH_PLACEHOLDER = "{length}"
 
 
 class Stage(NamedTuple):
-    """A part of the run in which one thing is trained: its name, and its number of steps."""
+    """A stage of the objective: its name and its number of steps."""
 
     name: str
     num_steps: int
 
 
 def steps_by_length(config: PretrainingConfig) -> dict[int, int]:
-    """Returns the number of updates at each length, in their order.
+    """Returns the number of training steps at each sequence length, in training order.
 
-    The shorter lengths of `length_curriculum` share `length_curriculum_share` of the steps
-    evenly; `max_seq_length` has the rest.
+    `length_curriculum_share` of the steps is divided equally among the lengths of
+    `length_curriculum`; the rest is trained at `max_seq_length`.
 
     Raises:
-        UserError: a length is left without a step.
+        UserError: a length gets no step.
     """
     lengths = (*config.length_curriculum, config.max_seq_length)
     shorter = len(config.length_curriculum)
@@ -44,10 +44,10 @@ def steps_by_length(config: PretrainingConfig) -> dict[int, int]:
 
 
 def configs_by_length(config: PretrainingConfig) -> list[tuple[float, PretrainingConfig]]:
-    """Returns the share of the steps that each length has, and a run of it alone.
+    """Returns the fraction of steps at each length, with the configuration of that length.
 
     Raises:
-        UserError: a length is left without a step.
+        UserError: a length gets no step.
     """
     return [
         (
@@ -64,10 +64,10 @@ def configs_by_length(config: PretrainingConfig) -> list[tuple[float, Pretrainin
 
 
 def records_of_length(config: PretrainingConfig, seq_length: int) -> str:
-    """Returns the patterns of the records of a length of the curriculum.
+    """Returns the file patterns of the records of one length of the curriculum.
 
     Raises:
-        UserError: `pretrain_tfrecords` is given, and does not say where they are.
+        UserError: `pretrain_tfrecords` is given without the `{length}` placeholder.
     """
     patterns = config.pretrain_tfrecords
     if LENGTH_PLACEHOLDER in patterns:
@@ -77,9 +77,8 @@ def records_of_length(config: PretrainingConfig, seq_length: int) -> str:
     folder, name = os.path.split(patterns)
     if folder != os.path.join(config.data_dir, "pretrain_tfrecords"):
         raise UserError(
-            f"--pretrain_tfrecords={patterns} does not say where the records of "
-            f"{seq_length} tokens of --length_curriculum are: write {LENGTH_PLACEHOLDER} in "
-            "place of the length"
+            f"--pretrain_tfrecords={patterns} does not locate the records of {seq_length} "
+            f"tokens for --length_curriculum: put {LENGTH_PLACEHOLDER} in the path"
         )
     return os.path.join(f"{folder}_{seq_length}", name)
 
@@ -89,13 +88,13 @@ class Phase:
     """Steps of one stage at one length.
 
     Attributes:
-        first_step, end_step: updates done before and after it.
+        first_step, end_step: global step before and after the phase.
         stage: index of the objective's stage.
-        starts_stage: it is the stage's first phase.
-        seq_length: tokens a sequence.
-        length_first_step: updates done before the run came to this length; where its
-            records are read from the start.
-        tfrecords: patterns of the records of this length.
+        starts_stage: whether this is the first phase of the stage.
+        seq_length: sequence length, in tokens.
+        length_first_step: global step at which training at this length began; its records
+            are read from the start there.
+        tfrecords: file patterns of the records of this length.
     """
 
     first_step: int
@@ -108,10 +107,10 @@ class Phase:
 
 
 def training_phases(config: PretrainingConfig, stages: Sequence[Stage]) -> list[Phase]:
-    """Returns the phases of a run in their order.
+    """Returns the phases of a run, in order.
 
     Raises:
-        UserError: a length is left without a step.
+        UserError: a length gets no step.
     """
     stage_ends = _ends([stage.num_steps for stage in stages])
     steps = steps_by_length(config)

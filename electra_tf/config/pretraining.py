@@ -36,13 +36,13 @@ class PretrainingConfig(PretrainingFields):
 
     @classmethod
     def create(cls, **given: Any) -> "PretrainingConfig":
-        """Fills in what follows from `given` (None means not given) and checks the whole.
+        """Fills in derived values and validates everything; None means not given.
 
-        No file is read: `electra_tf.interop.formats.pretraining_config` also takes what
-        `init_checkpoint` says of itself.
+        Reads no files: `electra_tf.interop.formats.pretraining_config` also applies the
+        settings of `init_checkpoint`.
 
         Raises:
-            UserError: for a value that cannot be, naming the flag.
+            UserError: a value is invalid; the message names the flag.
         """
         given = {name: value for name, value in given.items() if value is not None}
         for name in ("data_dir", "model_name"):
@@ -91,7 +91,7 @@ class PretrainingConfig(PretrainingFields):
         merged["length_curriculum"] = tuple(merged.get("length_curriculum", ()))
         config = cls(**merged)
         check_pretraining(config, discriminator_config(config))
-        generator_config(config)  # refuses shares that leave nothing
+        generator_config(config)  # rejects a generator without layers or units
         return config
 
     def to_json(self) -> str:
@@ -107,10 +107,10 @@ def default_model_dir(given: Mapping[str, Any]) -> str:
 
 
 def discriminator_config(config: PretrainingConfig) -> EncoderConfig:
-    """Returns the shape of the full-size encoder: the model size under the overrides.
+    """Returns the shape of the discriminator: the model size with overrides applied.
 
     Raises:
-        UserError: for an override that is no field of the encoder.
+        UserError: an override is not a field of the encoder.
     """
     return encoder_config(
         config.model_size,
@@ -121,11 +121,10 @@ def discriminator_config(config: PretrainingConfig) -> EncoderConfig:
 
 
 def generator_config(config: PretrainingConfig) -> EncoderConfig:
-    """Returns the generator's shape: shares of the discriminator's width and depth.
+    """Returns the generator's shape: fractions of the discriminator's width and depth.
 
-    Heads and intermediate size follow from the generator's own width, whatever the
-    overrides say of the discriminator's (as in the authors' code). With embeddings of
-    its own these are as wide as its hidden layers.
+    As in the authors' code, its attention heads and intermediate size depend on its own
+    width, regardless of overrides. Unshared embeddings are as wide as its hidden layers.
     """
     discriminator = discriminator_config(config)
     if config.embedding_sharing == SHARE_ALL:
@@ -150,10 +149,10 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
 
 
 def max_predictions(config: PretrainingConfig, seq_length: int | None) -> int:
-    """Returns the masked positions of a sequence at most.
+    """Returns the maximum number of masked tokens per sequence.
 
-    Shorter sequences than `max_seq_length` (of a length curriculum) have as many fewer;
-    None stands for a length that is not known beforehand.
+    It is proportional to the length in a curriculum. None stands for an unknown length and
+    returns the maximum of `max_seq_length`.
     """
     if seq_length is None or seq_length >= config.max_seq_length:
         return config.max_predictions_per_seq

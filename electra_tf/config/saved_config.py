@@ -1,7 +1,6 @@
-"""`config.json` beside a run's checkpoints: its hyperparameters and its variables.
+"""`config.json` beside a run's checkpoints: its hyperparameters and variable shapes.
 
-No TensorFlow is imported here: flags are checked against a description before
-anything slow happens.
+No TensorFlow is imported here: flags are checked against it before anything slow happens.
 """
 
 import json
@@ -22,10 +21,10 @@ class SavedConfig(NamedTuple):
 
 
 def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
-    """Returns the description in a folder, or None where there is none.
+    """Reads the `config.json` of a folder; returns None if there is none.
 
     Raises:
-        UserError: the file is not the description of a run.
+        UserError: the file does not describe a run.
     """
     path = os.path.join(directory, CONFIG_FILE)
     try:
@@ -34,4 +33,4 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is not the description of a run: {error!r}") from error
+        raise UserError(f"{path} does not describe a run: {error!r}") from error

@@ -1,4 +1,5 @@
-"""How masked positions are chosen, one module each; its name is that of the choice.
+"""Masking strategies, one per module, named after the value of `--masking`.
 
-To add one, write its module: a subclass of `electra_tf.masking_strategy.MaskingStrategy`.
+To add one, write a subclass of `electra_tf.masking.base.MaskingStrategy` and add it to
+`electra_tf.config.choices.MASKING`. Imports `electra_tf.model` and the layers below.
 """

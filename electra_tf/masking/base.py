@@ -1,4 +1,4 @@
-"""What masking strategies have in common, and what they know of the tokens."""
+"""Base class of masking strategies, and the token statistics they use."""
 
 import abc
 import dataclasses
@@ -16,12 +16,11 @@ CONTINUATION_PREFIX = "##"
 
 @dataclasses.dataclass(frozen=True)
 class TokenStatistics:
-    """Facts by token id.
+    """Statistics by token id.
 
     Attributes:
-        continues_word: bool [vocab], True of pieces that go on with the word before them.
-        counts: int64 [vocab], how often each token is met in the records; None where
-            nothing needs them.
+        continues_word: bool [vocab], True for `##` pieces.
+        counts: int64 [vocab], occurrences of each token in the records; None if not needed.
     """
 
     continues_word: np.ndarray
@@ -29,28 +28,29 @@ class TokenStatistics:
 
     @classmethod
     def of(cls, tokens: tuple[str, ...], counts: np.ndarray | None = None) -> "TokenStatistics":
-        """Returns the facts of WordPiece tokens in the order of their ids."""
+        """Returns the statistics of WordPiece tokens in the order of their ids."""
         continues = np.array([token.startswith(CONTINUATION_PREFIX) for token in tokens])
         return cls(continues, counts)
 
     def log_frequencies(self, smoothing: float = 1.0) -> np.ndarray:
-        """Returns float32 [vocab], log((count + smoothing) / sum of that over all tokens).
+        """Returns additively smoothed log relative frequencies, float32 [vocab].
 
         Raises:
             ValueError: the tokens were not counted.
         """
         if self.counts is None:
-            raise ValueError("The tokens of the records have to be counted first")
+            raise ValueError("The tokens of the records must be counted first")
         smoothed = self.counts.astype(np.float64) + smoothing
         return np.log(smoothed / smoothed.sum()).astype(np.float32)
 
 
 class MaskingOrder(NamedTuple):
-    """The order in which positions are masked until enough are.
+    """The order in which positions are masked, until enough are.
 
-    `priority` float32 [batch, seq], the highest first, and of equal ones the leftmost.
-    `units` int32 [batch, seq] numbers what is masked as a whole or not at all; its positions
-    lie side by side and have one priority. None if each position is a unit.
+    `priority`, float32 [batch, seq]: highest first; ties are broken left to right.
+    `units`, int32 [batch, seq]: index of the unit that is masked as a whole or not at all,
+    such as a word. Its positions are adjacent and have the same priority. None if every
+    position is a unit.
     """
 
     priority: tf.Tensor
@@ -58,15 +58,15 @@ class MaskingOrder(NamedTuple):
 
 
 class MaskingStrategy(abc.ABC):
-    """One way to choose masked positions.
+    """Chooses masked positions.
 
     Args:
-        hparams: of its own.
-        tokens: facts by token id; None serves a model that is never masked.
+        hparams: instance of `Hparams`.
+        tokens: token statistics; None if the model is never trained.
 
     Attributes:
-        Hparams: frozen dataclass of its own hyperparameters, given by `--masking_hparams`.
-        needs_counts: the tokens of the records have to be counted.
+        Hparams: frozen dataclass of the strategy's hyperparameters (`--masking_hparams`).
+        needs_counts: whether the tokens of the records must be counted.
     """
 
     Hparams: ClassVar[type] = NoHparams
@@ -84,28 +84,28 @@ class MaskingStrategy(abc.ABC):
         key: tf.Tensor,
         first_example: tf.Tensor | int,
     ) -> MaskingOrder:
-        """Returns the order of masking; positions that are no candidates are passed over.
+        """Returns the masking order; positions that are not candidates are skipped.
 
         Args:
             input_ids: int32 [batch, seq].
-            candidates: bool [batch, seq].
-            key: uint32 [2], of the stream.
-            first_example: index of row 0 within the batch over all replicas.
+            candidates: bool [batch, seq], positions that may be masked.
+            key: uint32 [2], key of the random stream.
+            first_example: index of row 0 within the global batch.
         """
 
 
 def strategy_class(config: PretrainingConfig) -> type[MaskingStrategy]:
-    """Returns the class that `--masking` names."""
+    """Returns the class selected by `--masking`."""
     return choices.load(choices.MASKING, config.masking)
 
 
 def create_masking(
     config: PretrainingConfig, tokens: TokenStatistics | None
 ) -> MaskingStrategy:
-    """Returns the strategy that the configuration selects.
+    """Returns the masking strategy of a configuration.
 
     Raises:
-        UserError: for a hyperparameter that it does not have.
+        UserError: a hyperparameter is unknown to the strategy.
     """
     chosen = strategy_class(config)
     hparams = parse_hparams(chosen.Hparams, config.masking_hparams, "--masking_hparams")

@@ -1,4 +1,4 @@
-"""Spans of whole words with SpanBERT's lengths (Joshi et al. 2020, section 3.1)."""
+"""Span masking: spans of whole words, as in SpanBERT (Joshi et al. 2020, section 3.1)."""
 
 import dataclasses
 import math
@@ -12,18 +12,17 @@ from electra_tf.model import randomness
 
 @dataclasses.dataclass(frozen=True)
 class SpanMaskingHparams:
-    """Lengths in words: geometric with `p`, given that they are at most `max_words`."""
+    """Span lengths in words: geometric with parameter `p`, truncated at `max_words`."""
 
     p: float = 0.2
     max_words: int = 10
 
 
 class SpanMasking(MaskingStrategy):
-    """Draws spans one after another until enough tokens are masked.
+    """Samples spans until enough tokens are masked.
 
-    A span begins at a word drawn uniformly and has as many words as drawn (3.8 on average),
-    if its segment goes so far. What a later span shares with an earlier one is masked once,
-    and the last one ends where enough is masked.
+    A span starts at a uniformly sampled word; its length is 3.8 words on average, limited by
+    its segment. Spans may overlap; the last one is cut when enough tokens are masked.
     """
 
     Hparams = SpanMaskingHparams
@@ -35,10 +34,10 @@ class SpanMasking(MaskingStrategy):
         key: tf.Tensor,
         first_example: tf.Tensor | int,
     ) -> MaskingOrder:
-        """Returns minus the number of the first span that covers each position.
+        """Returns the negative index of the first span that covers each position.
 
-        As many spans are drawn as there are positions, so that they cover most of a row;
-        what they leave comes last.
+        One span is sampled per position, enough to cover most of a row; uncovered positions
+        come last.
         """
         shape = tf.shape(input_ids)
         words = number_words(input_ids, candidates, self.tokens)
@@ -53,14 +52,14 @@ class SpanMasking(MaskingStrategy):
         start = tf.minimum(start, shape[1] - 1)
         first_word = tf.gather(words, start, batch_dims=1)  # (batch, spans)
 
-        # P(length <= n) = (1 - q ** n) / (1 - q ** max_words) with q = 1 - p, inverted.
+        # Inverse of P(length <= n) = (1 - q ** n) / (1 - q ** max_words), with q = 1 - p.
         q = 1.0 - self.hparams.p
         below = randomness.uniform(length_key, counters) * (1.0 - q**self.hparams.max_words)
         length = tf.math.ceil(tf.math.log1p(-below) / math.log(q))
         length = tf.clip_by_value(tf.cast(length, tf.int32), 1, self.hparams.max_words)
         last_word = first_word + length - 1
 
-        # A span ends before a token that is no candidate: segments are not crossed.
+        # A span ends before the first non-candidate, so it does not cross segments.
         breaks = tf.cumsum(tf.cast(~candidates, tf.int32), axis=-1)
         position_word, position_break = words[:, None], breaks[:, None]
         covered = (  # (batch, spans, seq)

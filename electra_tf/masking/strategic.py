@@ -1,4 +1,4 @@
-"""Rarer tokens are masked more often than frequent ones."""
+"""Strategic masking: rare tokens are masked more often than frequent ones."""
 
 import dataclasses
 
@@ -11,17 +11,17 @@ from electra_tf.model import randomness
 
 @dataclasses.dataclass(frozen=True)
 class StrategicMaskingHparams:
-    """`power`: a token of relative frequency f has weight f ** -power; 0 is token masking."""
+    """`power`: a token of relative frequency f has weight f ** -power; 0 is uniform."""
 
     power: float = 0.5
 
 
 class StrategicMasking(MaskingStrategy):
-    """Draws positions without replacement, with weights that fall with the frequency.
+    """Samples positions without replacement, weighted by inverse token frequency.
 
-    The paper (appendix H) tried masking rare tokens more often, without a
-    formula. The weight here is a power of the relative frequency, the inverse of word2vec's
-    subsampling of frequent words (Mikolov et al. 2013, section 2.3) at its power 1/2.
+    The paper (appendix H) tried masking rare tokens more often but gives no formula. The
+    weight here is a power of the relative frequency; the default of 1/2 is the inverse of
+    word2vec's subsampling of frequent words (Mikolov et al. 2013, section 2.3).
     """
 
     Hparams = StrategicMaskingHparams
@@ -34,13 +34,13 @@ class StrategicMasking(MaskingStrategy):
         key: tf.Tensor,
         first_example: tf.Tensor | int,
     ) -> MaskingOrder:
-        """Returns log(u) / weight: the largest k are k draws without replacement.
+        """Returns log(u) / weight; the k largest are k weighted draws without replacement.
 
-        Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir", where
-        the keys are u ** (1 / weight).
+        See Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir", whose
+        keys are u ** (1 / weight).
         """
         log_weights = -self.hparams.power * self.tokens.log_frequencies()
-        # Only the ratios of weights count; the largest becomes 1.
+        # Only the ratios of weights matter; scale the largest to 1.
         weights = np.exp(log_weights - log_weights.max())
         counters = randomness.counters(tf.shape(input_ids), first_example)
         noise = tf.math.log(randomness.uniform(key, counters))

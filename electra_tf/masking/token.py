@@ -1,4 +1,4 @@
-"""Tokens one by one, each alike (paper, section 2.1)."""
+"""Token masking: single tokens, uniformly (paper, section 2.1)."""
 
 import tensorflow as tf
 
@@ -7,7 +7,7 @@ from electra_tf.model import randomness
 
 
 class TokenMasking(MaskingStrategy):
-    """Every candidate is as likely as any other, whatever it is."""
+    """Every candidate is equally likely."""
 
     def order(
         self,

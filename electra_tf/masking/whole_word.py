@@ -1,4 +1,4 @@
-"""Whole words: all pieces of a word are masked, or none (Devlin et al., update of 2019)."""
+"""Whole-word masking: all pieces of a word or none (Devlin et al., May 2019 update)."""
 
 import tensorflow as tf
 
@@ -7,9 +7,9 @@ from electra_tf.model import randomness
 
 
 class WholeWordMasking(MaskingStrategy):
-    """Every word is as likely as any other, however many pieces it has.
+    """Every word is equally likely, regardless of its number of pieces.
 
-    The last word is left out where it would exceed the number of tokens to mask.
+    A word that would exceed the number of tokens to mask is skipped.
     """
 
     def order(
@@ -19,7 +19,7 @@ class WholeWordMasking(MaskingStrategy):
         key: tf.Tensor,
         first_example: tf.Tensor | int,
     ) -> MaskingOrder:
-        """Returns noise that the pieces of a word share, and the words as units."""
+        """Returns uniform noise per word, and the words as units."""
         words = number_words(input_ids, candidates, self.tokens)
         counters = randomness.counters(tf.shape(input_ids), first_example)
         noise = randomness.uniform(key, counters)
@@ -29,14 +29,14 @@ class WholeWordMasking(MaskingStrategy):
 def number_words(
     input_ids: tf.Tensor, candidates: tf.Tensor, tokens: TokenStatistics | None
 ) -> tf.Tensor:
-    """Returns int32 [batch, seq], the number of each position's word within its row, from 0.
+    """Returns the index of each position's word within its row, int32 [batch, seq].
 
-    A word begins with a piece that continues none, and around tokens that are no candidates.
+    A word starts at every piece without `##`, and at the boundaries of candidates.
 
     Args:
         input_ids: int32 [batch, seq].
         candidates: bool [batch, seq].
-        tokens: whose `continues_word` is used.
+        tokens: token statistics with `continues_word`.
     """
     continues = tf.gather(tf.constant(tokens.continues_word), input_ids)
     inside = candidates[:, 1:] & candidates[:, :-1] & continues[:, 1:]

@@ -1,1 +1,1 @@
-"""Text to token ids: vocabulary, tokenizer, framing. Imports `electra_tf.util` alone."""
+"""Text to token ids: vocabulary, tokenizer, framing. Imports `electra_tf.util` only."""

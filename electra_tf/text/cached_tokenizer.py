@@ -1,4 +1,4 @@
-"""Tokenizes a corpus: the in-graph tokenizer behind a cache of words."""
+"""Tokenizers for large amounts of text: the in-graph tokenizer behind a word cache."""
 
 from array import array
 from collections.abc import Sequence
@@ -9,34 +9,34 @@ import numpy as np
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
 
-# Type code of the arrays that hold ids: a C int.
+# Type code of id arrays: C int.
 ID_TYPE = "i"
-# With the words themselves and the dictionary, about 150 MB of memory.
+# About 150 MB of memory, including the words and the dictionary.
 DEFAULT_MAX_CACHED_WORDS = 1_000_000
 
 
 class CorpusTokenizer:
-    """Gives the ids of `Tokenizer` for many lines at Python's dictionary speed.
+    """Returns the ids of `Tokenizer` at the speed of dictionary lookups.
 
-    BERT's tokenization does not look across a space, so the ids of a line are the ids
-    of its parts between spaces, one after the other. Most of them were seen before;
-    the others are tokenized in one call per block of text.
+    BERT's tokenization never looks across a space, so the ids of a line are the
+    concatenated ids of its space-separated parts. Most parts are cached; the others are
+    tokenized in one call per block of text.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_cached_words: int = DEFAULT_MAX_CACHED_WORDS):
         """Starts with an empty cache.
 
         Args:
-            tokenizer: tokenizes what is not in the cache.
-            max_cached_words: the cache is emptied once it holds more.
+            tokenizer: tokenizes uncached words.
+            max_cached_words: size at which the cache is cleared.
         """
         self._tokenizer = tokenizer
         self._max_cached_words = max_cached_words
-        # Joining the bytes of arrays is several times as fast as chaining lists of ids.
+        # Joining bytes is several times faster than chaining lists of ids.
         self._bytes_of: dict[str, bytes] = {}
 
     def tokenize(self, lines: list[str]) -> list[array]:
-        """Tokenizes each line.
+        """Tokenizes lines.
 
         Args:
             lines: texts without LF.
@@ -77,11 +77,11 @@ class CorpusTokenizer:
 
 
 class CachedTokenizer:
-    """Tokenizes many texts at once, each word only once.
+    """Tokenizes the texts of tasks, each distinct word only once.
 
     Attributes:
-        vocabulary: of the pre-trained model.
-        tokenizer: the in-graph tokenizer that exported models hold too.
+        vocabulary: vocabulary of the pre-trained model.
+        tokenizer: the in-graph tokenizer, which exported models embed.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""How token ids become one input: `[CLS] first [SEP] second [SEP]`, and truncation.
+"""Framing of token ids, `[CLS] first [SEP] second [SEP]`, and truncation.
 
-`electra_tf.text.text_inputs` does the same inside the graph.
+`electra_tf.text.text_inputs` does the same in the graph.
 """
 
 from array import array
@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from electra_tf.text.vocabulary import Vocabulary
 
-# Special tokens of an input, by its number of segments.
+# Number of special tokens by number of segments.
 NUM_SPECIAL = {1: 2, 2: 3}
 
 
 class Framed(NamedTuple):
     """One input without padding.
 
-    `input_ids` are C ints; `first_length` counts the tokens of segment 0, [CLS] and the first
-    [SEP] included.
+    `input_ids` are C ints; `first_length` is the length of segment 0, including [CLS] and
+    the first [SEP].
     """
 
     input_ids: array
@@ -32,7 +32,7 @@ class Framed(NamedTuple):
 def frame(
     vocabulary: Vocabulary, first: Iterable[int], second: Iterable[int] | None = None
 ) -> Framed:
-    """Returns `[CLS] first [SEP]`, followed by `second [SEP]` unless it is None.
+    """Returns `[CLS] first [SEP]`, followed by `second [SEP]` unless `second` is None.
 
     An empty second segment still gets its [SEP].
     """
@@ -47,10 +47,10 @@ def frame(
 
 
 def truncated_lengths(length_a: int, length_b: int, room: int) -> tuple[int, int]:
-    """Returns how many tokens of each of two texts fit into `room`.
+    """Returns how many tokens of each of two texts to keep so that they fit into `room`.
 
-    BERT's rule: tokens are dropped one at a time from the longer text, and from the second
-    when both are equally long.
+    BERT's rule: drop tokens one at a time from the end of the longer text, or of the second
+    if both are equally long.
     """
     if length_a + length_b <= room:
         return length_a, length_b

@@ -1,4 +1,4 @@
-"""Texts to the encoder's inputs, inside the graph and exactly as in training."""
+"""Texts to encoder inputs, in the graph and exactly as in training."""
 
 from typing import NamedTuple
 
@@ -20,12 +20,12 @@ class EncoderInputs(NamedTuple):
 def single_text_inputs(
     vocabulary: Vocabulary, tokens: tf.RaggedTensor, max_seq_length: int
 ) -> EncoderInputs:
-    """Returns `[CLS] tokens [SEP]`, cut to `max_seq_length`, padded to the longest row.
+    """Returns `[CLS] tokens [SEP]`, truncated to `max_seq_length`, padded to the longest row.
 
     Args:
-        vocabulary: knows the special tokens.
+        vocabulary: provides the special tokens.
         tokens: int32 ragged [batch, pieces].
-        max_seq_length: of the model.
+        max_seq_length: maximum length of a row.
     """
     return frame_rows(vocabulary, tokens[:, : max_seq_length - NUM_SPECIAL[1]])
 
@@ -36,10 +36,9 @@ def pair_inputs(
     tokens_b: tf.RaggedTensor,
     max_seq_length: int,
 ) -> EncoderInputs:
-    """Returns `[CLS] a [SEP] b [SEP]`, where a `b` without tokens has no segment.
+    """Returns `[CLS] a [SEP] b [SEP]`, or `[CLS] a [SEP]` if `b` is empty.
 
-    Pairs that are too long lose tokens from the ends of their texts, one by one from the
-    longer one, and from the second where both are as long (BERT's rule).
+    Pairs are truncated by BERT's rule; see `electra_tf.text.framing.truncated_lengths`.
 
     Args:
         vocabulary, max_seq_length: as for `single_text_inputs`.
@@ -67,14 +66,14 @@ def frame_rows(
 ) -> EncoderInputs:
     """Returns `[CLS] first [SEP] second [SEP]` of each row, padded to the longest.
 
-    It is `electra_tf.text.framing.frame` of whole batches.
+    The batched equivalent of `electra_tf.text.framing.frame`.
 
     Args:
-        vocabulary: knows the special tokens.
+        vocabulary: provides the special tokens.
         first, second: int32 ragged [batch, pieces]; without `second` there is one segment.
-        has_second: int32 [batch], 0 on the rows that have no second segment, whose `second`
-            is empty. None: all have one.
-        segment: id of the first segment.
+        has_second: int32 [batch], 0 for rows without a second segment, whose `second` must
+            be empty; None means that all rows have one.
+        segment: segment id of the first segment.
     """
     rows = first.nrows(tf.int32)
     sep = tf.fill([rows, 1], vocabulary.sep_id)
@@ -99,18 +98,18 @@ def frame_rows(
 def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the ids of texts, int32 ragged [batch, pieces]; "[MASK]" is the mask token.
 
-    Training never sees the special tokens in text, so the tokenizer takes them apart.
+    The tokenizer itself would split it, as it does in training.
     """
     parts = tf.strings.split(texts, MASK)  # (batch, parts)
     ids = parts.with_values(tokenizer.tokenize(parts.values))  # (batch, parts, pieces)
-    # One mask behind every part, and the last one of each text taken off again.
+    # Append a mask to every part, then drop the last one of each text.
     masks = tf.fill([tf.shape(parts.values)[0], 1], tokenizer.vocabulary.mask_id)
     ids = parts.with_values(tf.concat([ids.values, masks], axis=1)).merge_dims(1, 2)
     return ids[:, :-1]
 
 
 def token_strings(vocabulary: Vocabulary, inputs: EncoderInputs) -> tf.Tensor:
-    """Returns the tokens of inputs, string [batch, seq]; "" stands on padding."""
+    """Returns the tokens of inputs, string [batch, seq]; "" at padding."""
     tokens = tf.gather(tf.constant(vocabulary.tokens), inputs.input_ids)
     return tf.where(inputs.input_mask > 0, tokens, "")
 
@@ -131,7 +130,7 @@ def _lengths(rows: tf.RaggedTensor) -> tf.Tensor:
 def _truncated_lengths(
     length_a: tf.Tensor, length_b: tf.Tensor, room: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Is `electra_tf.text.framing.truncated_lengths` of whole batches."""
+    """The batched equivalent of `electra_tf.text.framing.truncated_lengths`."""
     fits = length_a + length_b <= room
     b_is_short = length_b <= room // 2
     a_is_short = length_a <= (room + 1) // 2

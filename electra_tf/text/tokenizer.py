@@ -1,17 +1,17 @@
 """BERT's tokenizer as a TensorFlow graph: strings in, WordPiece ids out.
 
-The same module tokenizes the corpus and sits inside exported models. It gives the
-ids of the authors' Python tokenizer, whose character classes are those of Unicode 14:
+The same module tokenizes the corpus and is embedded in exported models. It returns the same
+ids as the authors' Python tokenizer, whose character classes are those of Unicode 14:
 
-1. drop U+0000, U+FFFD and every character of a category C* but tab, LF and CR;
-2. when lower-casing: lower-case, then, when stripping accents, decompose (NFD) and
-   drop the nonspacing marks (Mn);
-3. split at white space, and put every punctuation character and CJK ideograph on its own;
-4. cut each word into the longest matching pieces from the left. A word of more than
-   200 code points, or with a rest that no piece matches, is one [UNK].
+1. Drop U+0000, U+FFFD and every character of a category C* except tab, LF and CR.
+2. If lowercasing: lowercase; then, if stripping accents, decompose (NFD) and drop
+   nonspacing marks (Mn).
+3. Split at whitespace, and around every punctuation character and CJK ideograph.
+4. Split each word greedily into the longest matching pieces, left to right. A word of more
+   than 200 code points, or with an unmatched remainder, becomes one [UNK].
 
-Known difference: the lower-casing of Σ at the end of a word looks at its neighbours, and
-takes 40 capitals that Unicode 14 added (see `_LATE_CAPITALS`) to be no letters.
+Known difference: lowercasing of a word-final Σ depends on its neighbors, and 40 capitals
+added in Unicode 14 (see `_LATE_CAPITALS`) do not count as letters there.
 """
 
 import tensorflow as tf
@@ -22,7 +22,7 @@ from electra_tf.util.errors import UserError
 
 MAX_CODE_POINTS_PER_WORD = 200
 
-# RE2 follows Unicode 15.0. What that version added is unassigned (Cn) for the authors.
+# RE2 follows Unicode 15.0; in the authors' Unicode 14 its additions are unassigned (Cn).
 _ADDED_IN_UNICODE_15 = (
     "0CF3 0ECE 10EFD-10EFF 1123F-11241 11B00-11B09 11F00-11F10 11F12-11F3A 11F3E-11F59 1342F "
     "13440-13455 1B132 1B155 1D2C0-1D2D3 1DF25-1DF2A 1E030-1E06D 1E08F 1E4D0-1E4F9 1F6DC "
@@ -32,8 +32,8 @@ _ADDED_IN_UNICODE_15 = (
 _CJK_IDEOGRAPHS = (
     "4E00-9FFF 3400-4DBF 20000-2A6DF 2A700-2B73F 2B740-2B81F 2B820-2CEAF F900-FAFF 2F800-2FA1F"
 )
-# Capitals of Unicode 14 that the lower-casing of TensorFlow's ICU does not know yet:
-# first and last capital, and the distance to the small letter.
+# Capitals of Unicode 14 that TensorFlow's ICU does not lowercase: first, last, and the
+# distance to the lowercase letter.
 _LATE_CAPITALS = (
     (0x2C2F, 0x2C2F, 48),
     (0xA7C0, 0xA7C0, 1),
@@ -48,13 +48,13 @@ _LATE_CAPITALS = (
 
 
 def _character_ranges(code_points: str) -> str:
-    """Spells `4E00-9FFF 2B739` as the inside of an RE2 character class."""
+    """Converts `4E00-9FFF 2B739` to the contents of an RE2 character class."""
     ranges = [r"\x{" + item.replace("-", r"}-\x{") + "}" for item in code_points.split()]
     return "".join(ranges)
 
 
 _PLAIN_ASCII = r"[\t\n\r -~]*"
-# What is in none of the other categories is in C*, unassigned code points included.
+# Whatever is in no other category is in C*, including unassigned code points.
 _DROPPED = (
     r"[^\t\n\r\pL\pM\pN\pP\pS\pZ]|[\x{FFFD}" + _character_ranges(_ADDED_IN_UNICODE_15) + "]"
 )
@@ -65,9 +65,9 @@ _LATE_CAPITAL = "[" + "".join(rf"\x{{{a:X}}}-\x{{{b:X}}}" for a, b, _ in _LATE_C
 
 
 class Tokenizer(tf.Module):
-    """Texts to WordPiece ids, exactly as the authors' `FullTokenizer`.
+    """Converts texts to WordPiece ids, exactly as the authors' `FullTokenizer`.
 
-    No special token is protected: the text `[MASK]` becomes `[`, `mask`, `]`.
+    Special tokens are not protected: the text `[MASK]` becomes `[`, `mask`, `]`.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Tokenizer(tf.Module):
 
         Args:
             vocabulary: the WordPiece vocabulary.
-            do_lower_case: lower-case the text.
-            strip_accents: drop accents; without effect unless `do_lower_case`.
+            do_lower_case: lowercase the text.
+            strip_accents: strip accents; requires `do_lower_case`.
 
         Raises:
-            UserError: TensorFlow Text refuses the vocabulary.
+            UserError: TensorFlow Text rejects the vocabulary.
         """
         super().__init__(name="tokenizer")
         self.vocabulary = vocabulary
@@ -89,7 +89,7 @@ class Tokenizer(tf.Module):
         self.strip_accents = do_lower_case and strip_accents
         tokens = list(vocabulary.tokens)
         known_characters = set("".join(tokens))
-        # Stands in for words that are too long to be looked up.
+        # Replaces words that are too long to be looked up.
         self._unmatchable = next(
             chr(c) for c in range(1, 0x110000) if chr(c) not in known_characters
         )
@@ -97,13 +97,13 @@ class Tokenizer(tf.Module):
             self._words_to_pieces = tf_text.FastWordpieceTokenizer(
                 tokens,
                 suffix_indicator="##",
-                # The limit in bytes never applies: words are measured in code points.
+                # High enough to never apply: the limit is in code points, not bytes.
                 max_bytes_per_word=8 * MAX_CODE_POINTS_PER_WORD,
                 token_out_type=tf.int32,
                 unknown_token=UNK,
                 no_pretokenization=True,
             )
-            # Twice as fast, and the same ids as long as the text is plain ASCII.
+            # Twice as fast, with the same ids for plain ASCII.
             self._ascii_to_pieces = tf_text.FastBertTokenizer(
                 tokens,
                 suffix_indicator="##",
@@ -129,7 +129,7 @@ class Tokenizer(tf.Module):
         return self._tokenize_in_graph(texts)
 
     def cut_words(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Takes step 4 of the tokenization: words to pieces.
+        """Step 4 of the tokenization: words to pieces.
 
         Args:
             words: string (n), as `split_words` returns them.
@@ -140,7 +140,7 @@ class Tokenizer(tf.Module):
         is_long = tf.strings.length(words, unit="UTF8_CHAR") > MAX_CODE_POINTS_PER_WORD
         return self._words_to_pieces.tokenize(tf.where(is_long, self._unmatchable, words))
 
-    # Nothing here needs AutoGraph, which takes longer than all the rest of the tracing.
+    # AutoGraph is not needed and would take longer than the rest of tracing.
     @tf.function(
         input_signature=[tf.TensorSpec([None], tf.string, name="texts")], autograph=False
     )
@@ -162,12 +162,12 @@ class Tokenizer(tf.Module):
 
 
 def split_words(texts: tf.Tensor, do_lower_case: bool, strip_accents: bool) -> tf.RaggedTensor:
-    """Takes steps 1 to 3 of the tokenization: texts to words.
+    """Steps 1 to 3 of the tokenization: texts to words.
 
     Args:
         texts: string (n), UTF-8; invalid bytes are dropped.
-        do_lower_case: lower-case the text.
-        strip_accents: drop accents; without effect unless `do_lower_case`.
+        do_lower_case: lowercase the text.
+        strip_accents: strip accents; requires `do_lower_case`.
 
     Returns:
         string ragged (n, words).
@@ -185,7 +185,7 @@ def split_words(texts: tf.Tensor, do_lower_case: bool, strip_accents: bool) -> t
 
 
 def _lower_late_capitals(texts: tf.Tensor) -> tf.Tensor:
-    """Lower-cases what `tf.strings.lower` leaves out; costs one scan when there is none."""
+    """Lowercases what `tf.strings.lower` misses; costs one scan if there is nothing."""
 
     def lower() -> tf.Tensor:
         code_points = tf.strings.unicode_decode(texts, "UTF-8")

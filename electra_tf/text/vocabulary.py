@@ -1,4 +1,4 @@
-"""WordPiece vocabulary files: one token a line, a token's id is its line number from 0."""
+"""WordPiece vocabulary files: one token per line; its id is the line number, from 0."""
 
 import dataclasses
 import hashlib
@@ -34,7 +34,7 @@ class Vocabulary:
 
     @property
     def pad_id(self) -> int:
-        """Id of [PAD]. Records are padded with 0 and `input_mask` 0 whatever it is."""
+        """Id of [PAD]. Records are padded with 0 and `input_mask` 0 regardless of it."""
         return self.ids[PAD]
 
     @property
@@ -56,14 +56,14 @@ class Vocabulary:
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyBuildConfig:
-    """What to learn a vocabulary from, and how.
+    """Settings of vocabulary training.
 
     Attributes:
-        corpus_dir: holds the text: `.txt` and `.txt.gz` files at any depth.
-        output_file: gets the vocabulary.
-        vocab_size: entries of the vocabulary, special tokens included.
-        do_lower_case: lower-case the text.
-        strip_accents: drop accents when lower-casing. This takes Hangul apart too.
+        corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth.
+        output_file: vocabulary file to write.
+        vocab_size: vocabulary size, including special tokens.
+        do_lower_case: lowercase the text.
+        strip_accents: strip accents when lowercasing. This also decomposes Hangul.
         overwrite: replace `output_file`.
     """
 
@@ -78,16 +78,16 @@ class VocabularyBuildConfig:
 def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocabulary:
     """Reads a vocabulary file.
 
-    As in the authors' reader, lines end at LF only and blanks around a token are
-    dropped.
+    As in the authors' reader, only LF ends a line, and whitespace around a token is
+    stripped.
 
     Args:
-        path: file with one token a line, UTF-8.
-        flag: flag that errors name.
+        path: file with one token per line, UTF-8.
+        flag: flag to name in errors.
 
     Raises:
-        UserError: the file is missing, is not UTF-8, has an empty line or a
-            duplicate, or lacks one of `SPECIAL_TOKENS`.
+        UserError: the file is missing or not UTF-8, has an empty line or a duplicate, or
+            lacks one of `SPECIAL_TOKENS`.
     """
     path = pathlib.Path(path)
     where = f"Vocabulary file {path} ({flag})"
@@ -106,17 +106,19 @@ def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocab
     ids: dict[str, int] = {}
     for index, token in enumerate(tokens):
         if not token:
-            raise UserError(f"{where}: line {index + 1} is empty; every line holds one token.")
+            raise UserError(
+                f"{where}: line {index + 1} is empty; every line must hold one token."
+            )
         if token in ids:
             raise UserError(
                 f"{where}: token {token!r} is on line {ids[token] + 1} and again on line "
-                f"{index + 1}; every token may appear once."
+                f"{index + 1}; tokens must be unique."
             )
         ids[token] = index
     missing = [token for token in SPECIAL_TOKENS if token not in ids]
     if missing:
         raise UserError(
             f"{where} lacks the special token{'s'[: len(missing) > 1]} {', '.join(missing)}; "
-            f"it must have {', '.join(SPECIAL_TOKENS)}, each on a line of its own."
+            f"it must contain {', '.join(SPECIAL_TOKENS)}, each on its own line."
         )
     return Vocabulary(tokens, ids, hashlib.sha256(content).hexdigest(), path)

@@ -1,3 +1,4 @@
-"""What every package uses: errors, files, the console, a quiet TensorFlow.
+"""Shared utilities: errors, files, console output, TensorFlow import.
 
-Imports nothing of ours."""
+Imports none of our packages.
+"""

@@ -19,7 +19,7 @@ class ProgressBar:
     Args:
         total_disk_bytes: size of the input on disk.
         stream: where to print; standard output by default.
-        unit: what the examples are called.
+        unit: plural name of the examples.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ProgressBar:
 
 
 def format_seconds(seconds: float) -> str:
-    """Spells a duration as `42 s`, `3:05` (minutes) or `1:02:03` (hours)."""
+    """Formats a duration as `42 s`, `3:05` (minutes) or `1:02:03` (hours)."""
     seconds = round(seconds)
     if seconds < 60:
         return f"{seconds} s"
@@ -83,7 +83,7 @@ def format_seconds(seconds: float) -> str:
 def markdown_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int
 ) -> str:
-    """Returns a Markdown table, the columns after the first `text_columns` flush right."""
+    """Returns a Markdown table; columns after the first `text_columns` are right-aligned."""
     alignment = ["---" if i < text_columns else "---:" for i in range(len(header))]
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
     escaped.insert(1, alignment)

@@ -1,4 +1,4 @@
-"""The one exception that means "the input is wrong, and here is how to mend it"."""
+"""Exceptions that a command prints as a message, and hints for misspelled names."""
 
 import difflib
 from collections.abc import Iterable
@@ -12,15 +12,15 @@ class UserError(ValueError):
 
 
 def nearest_name_hint(name: str, known: Iterable[str]) -> str:
-    """Returns ` Did you mean 'x'?`, or an empty string when no known name is near."""
+    """Returns ` Did you mean 'x'?`, or an empty string if no known name is similar."""
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
 class PreemptedError(Exception):
-    """The run was told to end, and did so in a state that it can go on from.
+    """The run was preempted after saving a checkpoint from which it can resume.
 
-    Command lines exit with `exit_status`, that of
+    Command lines exit with `exit_status`, the same as that of
     `tf.distribute.experimental.PreemptionCheckpointHandler`.
     """
 
@@ -28,6 +28,6 @@ class PreemptedError(Exception):
 
 
 class WorkerLostError(Exception):
-    """Another worker of the run has ended or cannot be reached; exits with `exit_status`."""
+    """Another worker of the run has failed or is unreachable; exits with `exit_status`."""
 
     exit_status = 43

@@ -1,4 +1,4 @@
-"""Atomic writes, and JSON."""
+"""Atomic file writes, and JSON files."""
 
 import json
 import os
@@ -10,19 +10,19 @@ from electra_tf.util.errors import UserError
 
 
 def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
-    """Writes text (as UTF-8) or bytes under a temporary name and renames the file."""
+    """Writes text (UTF-8) or bytes to a temporary file and renames it to `path`."""
     path = os.fspath(path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     if isinstance(content, str):
         content = content.encode("utf-8")
-    # Another process may write the same file at the same time.
+    # The process id keeps concurrent writers apart.
     temporary = f"{path}.{os.getpid()}.tmp"
     pathlib.Path(temporary).write_bytes(content)
     os.replace(temporary, path)
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """Returns the object of a JSON file, empty where there is no file."""
+    """Returns the object in a JSON file; empty if there is no file."""
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -30,7 +30,7 @@ def read_json(path: str) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(content, dict):
-        raise UserError(f"{path} must hold a JSON object")
+        raise UserError(f"{path} must contain a JSON object")
     return content
 
 

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without the messages that its libraries print while they load."""
+"""Imports TensorFlow without its start-up messages."""
 
 import contextlib
 import os
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def suppress_native_stderr() -> Iterator[None]:
-    """Drops what native code writes to standard error.
+    """Discards what native code writes to standard error.
 
-    TensorFlow's log level does not hold back what it logs before the logging is set up.
-    Errors are Python exceptions and come through.
+    TensorFlow's log level does not apply to messages before logging is initialized. Errors
+    are unaffected: they are Python exceptions.
     """
     sys.stderr.flush()
     saved = os.dup(2)
@@ -25,12 +25,12 @@ def suppress_native_stderr() -> Iterator[None]:
 
 
 def import_tensorflow() -> None:
-    """Loads TensorFlow and TensorFlow Text; a user's own log level wins."""
+    """Imports TensorFlow and TensorFlow Text; a log level set by the user is kept."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with suppress_native_stderr():
         import tensorflow
         import tensorflow_text  # noqa: F401
 
-        # The first look for devices talks too.
+        # The first device query prints messages, too.
         tensorflow.config.list_physical_devices()
     tensorflow.get_logger().setLevel("ERROR")

@@ -1,4 +1,4 @@
-"""Builds records and vocabularies from a corpus.
+"""Building records and vocabularies from a corpus.
 
 Imports `pretrain_data.corpus` and `pretrain_data.records`.
 """

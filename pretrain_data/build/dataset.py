@@ -1,8 +1,8 @@
-"""Builds pre-training data: a directory of text to a directory of TFRecord shards.
+"""Builds pre-training data: from a directory of text to a directory of TFRecord shards.
 
-Shards are written to a hidden directory inside the output directory. Only when all of
-them are whole is older data removed, and the new shards and their manifest moved to
-their places; an error or an interrupt before that leaves older data as they were.
+Shards are written to a hidden directory inside the output directory. Once all are complete,
+older data is removed, and the shards and their manifest are moved into place. An error or
+interrupt before that leaves older data intact.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from pretrain_data.corpus.text_files import find_corpus
 from pretrain_data.records import manifest as records_manifest
 
 MAX_SEQ_LENGTH = 65536
-# Records take about as much space as their text. Some shards are needed to shuffle by.
+# Records are about as large as their text. Shuffling needs several shards.
 _TEXT_BYTES_PER_SHARD = 16 << 20
 _MIN_SHARDS = 4
 _MAX_SHARDS = 1000
@@ -34,23 +34,23 @@ _MAX_SHARDS = 1000
 
 @dataclasses.dataclass(frozen=True)
 class CorpusBuildConfig:
-    """What to build, from what and how.
+    """Settings of a build of pre-training data.
 
     Attributes:
-        corpus_dir: holds the text: `.txt` and `.txt.gz` files at any depth, or `.xz` tar
-            archives when `is_openwebtext`.
+        corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth, or `.xz`
+            tar archives if `is_openwebtext`.
         vocab_file: WordPiece vocabulary.
-        output_dir: gets the shards and the manifest.
-        max_seq_length: tokens per example.
-        num_processes: processes that build at the same time. The examples are a function
-            of the corpus, the settings, `seed` and this number.
-        num_out_files: number of shards; None chooses by the size of the corpus.
-        blanks_separate_docs: a blank line ends a document, not just a file's end.
-        do_lower_case: lower-case the text.
-        strip_accents: drop accents when lower-casing.
-        shuffle_files: read files in a random order instead of the order of their paths.
-        seed: of every draw.
-        overwrite: replace data that the output directory holds.
+        output_dir: directory of the shards and the manifest.
+        max_seq_length: sequence length, in tokens.
+        num_processes: number of worker processes. The examples depend on the corpus, the
+            settings, `seed` and this number.
+        num_out_files: number of shards; None chooses by corpus size.
+        blanks_separate_docs: a blank line ends a document, not only the end of a file.
+        do_lower_case: lowercase the text.
+        strip_accents: strip accents when lowercasing.
+        shuffle_files: read the files in random order instead of sorted by path.
+        seed: random seed.
+        overwrite: replace data in the output directory.
         is_openwebtext: read archives.
     """
 
@@ -75,15 +75,15 @@ def build_pretraining_data(
     """Builds the shards and their manifest in `config.output_dir`.
 
     Args:
-        config: what to build.
-        print_fn: gets every message.
+        config: settings of the build.
+        print_fn: prints a message.
 
     Returns:
-        The manifest that was written.
+        The manifest.
 
     Raises:
-        UserError: a setting, the corpus, the vocabulary or the output directory will not
-            do. Nothing was removed or replaced.
+        UserError: a setting, the corpus, the vocabulary or the output directory is invalid.
+            Nothing was removed or replaced.
         WorkerError: a process failed for another reason.
     """
     _check_settings(config)
@@ -113,8 +113,8 @@ def build_pretraining_data(
         manifest = _manifest(config, vocabulary, results, temporary_dir)
         if not manifest.num_examples:
             raise UserError(
-                f"The corpus in {config.corpus_dir} holds no text: every one of its "
-                f"{manifest.num_lines:,} lines is blank or without tokens."
+                f"The corpus in {config.corpus_dir} contains no text: all of its "
+                f"{manifest.num_lines:,} lines are blank or without tokens."
             )
         publish(manifest, temporary_dir, config.output_dir)
     _print_result(config, manifest, seconds, print_fn)
@@ -132,7 +132,7 @@ def _check_settings(config: CorpusBuildConfig) -> None:
     if config.num_out_files is not None and config.num_out_files < config.num_processes:
         raise UserError(
             f"--num-out-files ({config.num_out_files}) must be at least --num-processes "
-            f"({config.num_processes}): every process writes shards of its own."
+            f"({config.num_processes}): every process writes its own shards."
         )
 
 

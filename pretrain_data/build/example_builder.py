@@ -1,4 +1,4 @@
-"""Sentences of token ids to two-segment examples, drawn as the authors draw them."""
+"""Builds two-segment examples from tokenized sentences, with the authors' random draws."""
 
 import random
 from array import array
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from electra_tf.text.framing import Framed, frame
 from electra_tf.text.vocabulary import Vocabulary
 
-# randint(5, max_length) draws short targets, so nothing below is possible.
+# Short target lengths are drawn by randint(5, max_length).
 MIN_SEQ_LENGTH = 5
 
 _ONE_SEGMENT_PROBABILITY = 0.1
@@ -16,23 +16,23 @@ _NEVER_REACHED = 100_000
 
 
 class ExampleBuilder:
-    """Collects sentences until they fill an example, then splits them in two segments.
+    """Collects sentences until they fill an example, then splits them into two segments.
 
-    With `rng = random.Random(seed)` the draws are those that the authors' builder makes
-    after `random.seed(seed)`, in the same order. The pending sentences and the target
-    length carry over from one file to the next.
+    With `rng = random.Random(seed)`, it makes the same draws as the authors' builder after
+    `random.seed(seed)`. Pending sentences and the target length carry over from one file to
+    the next.
 
     Attributes:
-        num_documents: documents that have ended.
+        num_documents: number of documents ended so far.
     """
 
     def __init__(self, vocabulary: Vocabulary, max_length: int, rng: random.Random):
-        """Starts with nothing pending.
+        """Initializes an empty builder.
 
         Args:
-            vocabulary: gives the ids of [CLS] and [SEP].
-            max_length: tokens per example at most; at least `MIN_SEQ_LENGTH`.
-            rng: source of every draw.
+            vocabulary: provides the ids of [CLS] and [SEP].
+            max_length: maximum tokens per example; at least `MIN_SEQ_LENGTH`.
+            rng: random number generator.
         """
         self._vocabulary = vocabulary
         self._max_length = max_length
@@ -44,10 +44,10 @@ class ExampleBuilder:
         self.num_documents = 0
 
     def add_line(self, token_ids: Sequence[int]) -> Framed | None:
-        """Adds the tokens of a line that is not blank; there may be none.
+        """Adds the tokens of a non-blank line, possibly none.
 
         Returns:
-            An example if the pending tokens now reach the target length.
+            An example if the pending tokens have reached the target length.
         """
         self._in_document = True
         self._sentences.append(token_ids)
@@ -55,16 +55,16 @@ class ExampleBuilder:
         return self._create_example() if self._length >= self._target_length else None
 
     def end_document(self) -> Framed | None:
-        """Closes the pending example: to be called at a blank line and after each file.
+        """Ends a document; call it at every blank line and after each file.
 
         Returns:
-            The example of what was pending, if there were any tokens.
+            An example of the pending tokens, if any.
         """
         self.num_documents += self._in_document
         self._in_document = False
         if self._length:
             return self._create_example()
-        # A blank line counts as an empty sentence, which can use up a draw later.
+        # A blank line is an empty sentence, which may consume a random draw later.
         self._sentences.append(())
         return None
 
@@ -73,11 +73,11 @@ class ExampleBuilder:
         if draw() < _ONE_SEGMENT_PROBABILITY:
             first_target = _NEVER_REACHED
         else:
-            # [CLS] and two [SEP] are not counted.
+            # Excludes [CLS] and two [SEP].
             first_target = (self._target_length - 3) // 2
         first, second = array("i"), array("i")
         for sentence in self._sentences:
-            # The order of these tests decides whether a number is drawn.
+            # The order of the conditions decides whether a number is drawn.
             if (
                 not first
                 or len(first) + len(sentence) < first_target
@@ -86,7 +86,7 @@ class ExampleBuilder:
                 first.extend(sentence)
             else:
                 second.extend(sentence)
-        # The cut is at max_length whatever the target was; the rest is thrown away.
+        # Truncated at max_length regardless of the target; the rest is dropped.
         del first[self._max_length - 2 :]
         del second[max(0, self._max_length - len(first) - 3) :]
 

@@ -1,8 +1,8 @@
 """Writes examples to TFRecord shards in the authors' format.
 
 A record is a `tf.train.Example` of int64 `input_ids`, `input_mask` and `segment_ids`,
-padded with 0 to the same length. The bytes are put together here: going through the
-protobuf classes takes several times as long as all the rest of the corpus building.
+padded with 0 to the same length. It is encoded by hand: the protobuf classes would take
+several times as long as the rest of the build.
 """
 
 import functools
@@ -22,7 +22,7 @@ def shard_name(index: int, num_shards: int) -> str:
 
 
 class ExampleWriter:
-    """Deals examples out to shards, one after the other."""
+    """Writes examples to shards, round-robin."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class ExampleWriter:
         max_seq_length: int,
         vocab_size: int,
     ):
-        """Opens the shards; an existing file of the same name is overwritten.
+        """Opens the shards, overwriting existing files.
 
         Args:
             output_dir: existing directory.
-            shard_indices: the shards of this writer, at least one.
-            num_shards: shards of all writers together.
-            max_seq_length: length that every record is padded to.
-            vocab_size: ids are below this.
+            shard_indices: shards of this writer, at least one.
+            num_shards: number of shards of all writers.
+            max_seq_length: padded length of every record.
+            vocab_size: upper bound of the ids.
         """
         self._names = [shard_name(i, num_shards) for i in shard_indices]
         self._writers = [tf.io.TFRecordWriter(str(output_dir / name)) for name in self._names]
@@ -53,7 +53,7 @@ class ExampleWriter:
         self.num_written += 1
 
     def close(self) -> dict[str, int]:
-        """Finishes the files.
+        """Closes the files.
 
         Returns:
             The number of records of each shard, by file name.
@@ -65,7 +65,7 @@ class ExampleWriter:
 
 
 class ExampleSerializer:
-    """Examples to the bytes of `tf.train.Example`, with its keys in alphabetical order."""
+    """Serializes examples as `tf.train.Example`, with its keys in alphabetical order."""
 
     def __init__(self, max_seq_length: int, vocab_size: int):
         self._max_seq_length = max_seq_length
@@ -89,19 +89,19 @@ class ExampleSerializer:
 
 
 def _feature(name: bytes, packed_values: bytes) -> bytes:
-    """One entry of the map `Features.feature`: name to `Feature(int64_list)`."""
+    """Encodes one entry of the map `Features.feature`: name to `Feature(int64_list)`."""
     int64_list = _field(1, packed_values)
     return _field(1, _field(1, name) + _field(2, _field(3, int64_list)))
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited protobuf field."""
+    """Encodes a length-delimited protobuf field."""
     return bytes([number << 3 | 2]) + _varint(len(content)) + content
 
 
 @functools.cache
 def _varint(value: int) -> bytes:
-    """Protobuf's encoding of a non-negative integer: 7 bits a byte, lowest first."""
+    """Encodes a non-negative integer as a protobuf varint."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""The directory that gets the records: older data stay until the new are whole."""
+"""Output directory of a build: older data stays until the new data is complete."""
 
 import os
 import pathlib
@@ -13,26 +13,26 @@ _TEMPORARY_PREFIX = ".building-"
 
 
 def check_output_dir(output_dir: pathlib.Path, overwrite: bool, flag: str) -> None:
-    """Refuses a directory that holds something, unless told to overwrite.
+    """Checks that the output directory may be written.
 
     Raises:
-        UserError: it is a file, or not empty without `overwrite`.
+        UserError: it is a file, or non-empty without `overwrite`.
     """
     if output_dir.exists() and not output_dir.is_dir():
         raise UserError(f"Output directory {output_dir} ({flag}) is a file.")
     present = [p for p in _entries(output_dir) if not p.name.startswith(_TEMPORARY_PREFIX)]
     if present and not overwrite:
         raise UserError(
-            f"Output directory {output_dir} ({flag}) is not empty: it holds "
-            f"{present[0].name}. Give another one, or --overwrite to replace the data in it."
+            f"Output directory {output_dir} ({flag}) is not empty: it contains "
+            f"{present[0].name}. Pass another one, or --overwrite to replace its data."
         )
 
 
 class TemporaryDir:
-    """Makes a hidden directory in the output directory and removes it at the end.
+    """Hidden directory inside the output directory, removed on exit.
 
-    What killed builds left is removed too; so is the output directory, if it was made here
-    and nothing was put in it.
+    Leftovers of killed builds are removed, too, and so is the output directory if it was
+    created here and is still empty.
     """
 
     def __init__(self, output_dir: pathlib.Path, flag: str):
@@ -65,7 +65,7 @@ class TemporaryDir:
 def publish(
     manifest: records_manifest.Manifest, temporary_dir: pathlib.Path, output_dir: pathlib.Path
 ) -> None:
-    """Replaces older data by the new: the old manifest goes first, the new comes last."""
+    """Replaces older data; the old manifest is removed first, the new one written last."""
     (output_dir / records_manifest.FILE_NAME).unlink(missing_ok=True)
     for path in output_dir.glob(f"{SHARD_PREFIX}*"):
         path.unlink()

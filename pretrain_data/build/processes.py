@@ -1,4 +1,4 @@
-"""Runs the jobs of the corpus building: here, or each in a process of its own."""
+"""Runs build jobs, in this process or in one process each."""
 
 import multiprocessing
 import os
@@ -12,10 +12,10 @@ from pretrain_data.build.worker import BuildCounts, BuildJob, BuildResult, Worke
 
 
 def run_jobs(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]:
-    """Runs every job: a single one in this process, several each in their own.
+    """Runs all jobs: a single one in this process, several in one process each.
 
     Raises:
-        UserError: a process met bad input.
+        UserError: the input is invalid.
         WorkerError: a process failed for another reason.
     """
     return _run_here(jobs[0], progress) if len(jobs) == 1 else _run_apart(jobs, progress)
@@ -29,8 +29,8 @@ def _run_here(job: BuildJob, progress: ProgressBar) -> list[BuildResult]:
 
 
 def _run_apart(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]:
-    """Runs each job in a process of its own; any failure ends them all."""
-    # A fresh interpreter: TensorFlow does not survive a fork.
+    """Runs each job in its own process; any failure ends them all."""
+    # Spawned, because TensorFlow does not survive a fork.
     context = multiprocessing.get_context("spawn")
     messages = context.Queue()
     processes = [
@@ -66,7 +66,7 @@ def _receive(
     processes: list[multiprocessing.Process],
     results: list[BuildResult | None],
 ) -> Iterator[tuple[int, BuildCounts | BuildResult | Exception]]:
-    """Yields what the processes send until `results` is filled by the caller."""
+    """Yields messages of the processes until the caller has filled `results`."""
     while None in results:
         try:
             message = messages.get(timeout=1.0)
@@ -84,13 +84,13 @@ def _check_alive(
     for process, result in zip(processes, results, strict=True):
         if result is None and process.exitcode is not None and messages.empty():
             raise WorkerError(
-                f"A process of the build ended with exit code {process.exitcode}; it may "
-                "have run out of memory. Fewer --num-processes need less."
+                f"A build process exited with code {process.exitcode}; it may have run out of "
+                "memory. Reduce --num-processes."
             )
 
 
 def _work(job: BuildJob, messages: multiprocessing.Queue) -> None:
-    # Ctrl-C reaches every process; the parent ends the others.
+    # Ctrl-C reaches every process; the parent terminates the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     try:

@@ -1,8 +1,7 @@
-"""Trains a WordPiece vocabulary: a directory of text to a file with one piece a line.
+"""Trains a WordPiece vocabulary on a directory of text.
 
-Words are those of the project's tokenizer. TensorFlow Text's learner finds the pieces that
-occur at least so many times; the number of times is searched for that gives the wanted
-number of pieces.
+Words are split by the project's tokenizer. TensorFlow Text's learner returns the pieces
+above a frequency threshold; the threshold is searched for to reach the requested size.
 """
 
 import shlex
@@ -27,29 +26,28 @@ from electra_tf.util.files import write_atomically
 from pretrain_data.corpus.text_files import Corpus, find_corpus
 
 OUTPUT_FLAG = "--output-file"
-# Each character takes two entries, alone and as `##` continuation: a third of all at most.
+# Each character takes two entries, alone and as a `##` continuation: at most a third in all.
 _CHARACTERS_SHARE = 6
-# The search ends with this share of pieces too many; the rarest of them are dropped.
+# The search stops at this fraction of surplus pieces; the rarest are dropped.
 _SURPLUS = 0.05
 
 
 def build_vocabulary(
     config: VocabularyBuildConfig, print_fn: Callable[[str], None] = print
 ) -> Vocabulary:
-    """Learns a vocabulary and writes it to `config.output_file`.
+    """Trains a vocabulary and writes it to `config.output_file`.
 
     The same text and settings give the same file.
 
     Args:
-        config: what to build.
-        print_fn: gets every message.
+        config: settings of the training.
+        print_fn: prints a message.
 
     Returns:
-        The vocabulary that was written.
+        The vocabulary.
 
     Raises:
-        UserError: a setting, the corpus or the output file will not do. Nothing was
-            replaced.
+        UserError: a setting, the corpus or the output file is invalid. Nothing was replaced.
     """
     start = time.monotonic()
     if config.vocab_size < MIN_VOCAB_SIZE:
@@ -60,7 +58,7 @@ def build_vocabulary(
     corpus = find_corpus(config.corpus_dir)
     word_counts = count_words(corpus, config.do_lower_case, config.strip_accents)
     if not word_counts:
-        raise UserError(f"The corpus in {config.corpus_dir} holds no words.")
+        raise UserError(f"The corpus in {config.corpus_dir} contains no words.")
     print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
     pieces = learn_pieces(word_counts, config.vocab_size, print_fn)
     try:
@@ -76,7 +74,7 @@ def build_vocabulary(
 
 
 def count_words(corpus: Corpus, do_lower_case: bool, strip_accents: bool) -> Counter[str]:
-    """Counts the words of all files, as the tokenizer divides them."""
+    """Counts the words of all files, as split by the tokenizer."""
     word_counts: Counter[str] = Counter()
     num_disk_bytes, num_text_bytes = 0, 0
     progress = ProgressBar(
@@ -84,7 +82,7 @@ def count_words(corpus: Corpus, do_lower_case: bool, strip_accents: bool) -> Cou
     )
     for part in corpus.parts:
         for block in part.read():
-            # Most parts between spaces occur many times: each is divided once.
+            # Most space-separated parts occur many times; split each only once.
             part_counts: Counter[str] = Counter()
             for line in block.lines:
                 part_counts.update(line.split(" "))
@@ -106,21 +104,21 @@ def count_words(corpus: Corpus, do_lower_case: bool, strip_accents: bool) -> Cou
 def learn_pieces(
     word_counts: Mapping[str, int], vocab_size: int, print_fn: Callable[[str], None] = print
 ) -> tuple[str, ...]:
-    """Learns WordPiece pieces by TensorFlow Text's top-down algorithm.
+    """Learns WordPiece pieces with TensorFlow Text's top-down algorithm.
 
     Args:
-        word_counts: word to number of occurrences.
-        vocab_size: number of pieces, special tokens included.
-        print_fn: gets a line after each pass over the words.
+        word_counts: number of occurrences by word.
+        vocab_size: number of pieces, including special tokens.
+        print_fn: prints a line after each pass over the words.
 
     Returns:
-        `SPECIAL_TOKENS`, the most frequent characters in their order, then everything
-        else, the most frequent first.
+        `SPECIAL_TOKENS`, then the most frequent characters in order, then the other pieces,
+        most frequent first.
 
     Raises:
-        UserError: the words do not have so many pieces.
+        UserError: the words have too few pieces.
     """
-    # Words in a fixed order, whatever order the files were read in.
+    # Independent of the order in which the files were read.
     words = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
 
     def learn(threshold: int) -> list[str]:
@@ -140,12 +138,12 @@ def learn_pieces(
     enough = learn(low)
     if len(enough) < vocab_size:
         raise UserError(
-            f"The corpus has only {len(enough):,} different pieces: give more text, or "
+            f"The corpus has only {len(enough):,} distinct pieces: add text, or pass "
             f"--vocab-size={len(enough)} or less."
         )
     while len(pieces := learn(high)) >= vocab_size:
         low, high, enough = high, 2 * high, pieces
-    # … then halve what lies between.
+    # … then bisect.
     while high - low > 1 and len(enough) > (1 + _SURPLUS) * vocab_size:
         middle = (low + high) // 2
         pieces = learn(middle)
@@ -157,7 +155,7 @@ def learn_pieces(
 
 
 def _without_rarest(pieces: list[str], count: int) -> tuple[str, ...]:
-    """Drops the last `count` pieces that are longer than a character."""
+    """Drops the last `count` pieces longer than one character."""
     kept = []
     for piece in reversed(pieces):
         if count and len(piece.removeprefix("##")) > 1 and piece not in SPECIAL_TOKENS:
@@ -170,11 +168,11 @@ def _without_rarest(pieces: list[str], count: int) -> tuple[str, ...]:
 def _check_output_file(config: VocabularyBuildConfig) -> None:
     where = f"Vocabulary file {config.output_file} ({OUTPUT_FLAG})"
     if config.output_file.is_dir():
-        raise UserError(f"{where} is a directory; give the path of a file.")
+        raise UserError(f"{where} is a directory; pass the path of a file.")
     if config.output_file.exists() and not config.overwrite:
         raise UserError(
-            f"{where} exists. Give another one, or --overwrite to replace it: records and "
-            "models that were made with it need it as it is."
+            f"{where} exists. Pass another path, or --overwrite to replace it. Records and "
+            "models built with it depend on it."
         )
 
 
@@ -197,7 +195,7 @@ def _print_result(
     accents = "" if config.strip_accents else " --no-strip-accents"
     print_fn(
         f"{vocabulary.size:,} entries in {format_seconds(seconds)}: "
-        f"{num_pieces / num_words:.2f} pieces a word, {num_unknown / num_words:.3%} of the "
+        f"{num_pieces / num_words:.2f} pieces per word, {num_unknown / num_words:.3%} of the "
         "words unknown.\n"
         f"Vocabulary: {config.output_file}\n"
         "Next:       python build_pretraining_dataset.py "

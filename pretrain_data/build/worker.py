@@ -1,4 +1,4 @@
-"""One process's share of the corpus building: its part of the text to its shards."""
+"""The work of one build process: its share of the text to its shards."""
 
 import contextlib
 import dataclasses
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class BuildJob:
-    """What one process has to do.
+    """The work of one process.
 
     Attributes:
-        index: number of the process.
-        parts: what it reads, in order.
-        vocabulary: gives the ids.
-        temporary_dir: where its shards go.
-        shard_indices: its shards.
-        num_shards: shards of all processes together.
-        max_seq_length: length of the examples.
-        seed: for the draws of the example builder.
-        do_lower_case, strip_accents: for the tokenizer.
+        index: index of the process.
+        parts: text to read, in order.
+        vocabulary: WordPiece vocabulary.
+        temporary_dir: directory of the shards.
+        shard_indices: shards to write.
+        num_shards: number of shards of all processes.
+        max_seq_length: sequence length, in tokens.
+        seed: random seed of the example builder.
+        do_lower_case, strip_accents: tokenizer settings.
         blanks_separate_docs: whether a blank line ends a document.
     """
 
@@ -53,7 +53,7 @@ class BuildJob:
 
 
 class BuildCounts(NamedTuple):
-    """Counts of one process so far."""
+    """Progress of one process."""
 
     disk_bytes: int = 0
     text_bytes: int = 0
@@ -63,7 +63,7 @@ class BuildCounts(NamedTuple):
 
 
 class BuildResult(NamedTuple):
-    """What one process has done."""
+    """Outcome of one process."""
 
     totals: BuildCounts
     shards: dict[str, int]
@@ -71,7 +71,7 @@ class BuildResult(NamedTuple):
 
 
 class WorkerError(RuntimeError):
-    """Something unforeseen happened; the message names the corpus file."""
+    """Unexpected failure of a build process; the message names the corpus file."""
 
 
 def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult:
@@ -79,9 +79,9 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
 
     Raises:
         UserError: a corpus file cannot be read.
-        WorkerError: anything else, with the file that was being read.
+        WorkerError: any other failure, with the file that was being read.
     """
-    # TensorFlow takes seconds to import; the parent process never needs it.
+    # TensorFlow takes seconds to import, and the parent process does not need it.
     import_tensorflow()
     from electra_tf.text.cached_tokenizer import CorpusTokenizer
     from electra_tf.text.tokenizer import Tokenizer
@@ -143,7 +143,7 @@ def build_examples(
     builder: ExampleBuilder,
     blanks_separate_docs: bool,
 ) -> Iterator[Framed]:
-    """Yields the examples that the lines of `block`, and the end of its file, complete."""
+    """Yields the examples completed by the lines of `block` and the end of its file."""
     for line, token_ids in zip(block.lines, tokenizer.tokenize(block.lines), strict=True):
         if line and not line.isspace():
             example = builder.add_line(token_ids)
@@ -158,13 +158,13 @@ def build_examples(
 
 
 def _rng(job: BuildJob) -> random.Random:
-    # The first process draws what the authors' builder draws after random.seed(seed).
+    # The first process makes the same draws as the authors' builder after random.seed(seed).
     return random.Random(f"process {job.index} {job.seed}" if job.index else job.seed)
 
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Building makes millions of lists and no cycles: looking for some takes half the time."""
+    """Disables the cycle collector: the build makes millions of lists but no cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -177,7 +177,7 @@ def _no_garbage_collection() -> Iterator[None]:
 def _use_one_thread_and_no_gpu() -> None:
     import tensorflow as tf
 
-    # TensorFlow refuses once it runs, which is when a caller has chosen already.
+    # TensorFlow raises once it is initialized; the caller has configured it then.
     with contextlib.suppress(RuntimeError):
         tf.config.set_visible_devices([], "GPU")
         tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -1,1 +1,1 @@
-"""Raw text: found, read and divided among processes."""
+"""Raw text: finding files, reading them, and dividing them among processes."""

@@ -1,4 +1,4 @@
-"""Reads the `.xz` tar archives of OpenWebText without writing their members to disk."""
+"""Reads the `.xz` tar archives of OpenWebText without extracting them to disk."""
 
 import dataclasses
 import lzma
@@ -14,7 +14,7 @@ ARCHIVE_SUFFIX = ".xz"
 
 @dataclasses.dataclass(frozen=True)
 class ArchivePart:
-    """A compressed tar archive; every regular file in it is one text file."""
+    """A compressed tar archive of text files."""
 
     path: pathlib.Path
     num_disk_bytes: int
@@ -25,11 +25,11 @@ class ArchivePart:
         return self.num_disk_bytes * COMPRESSION_RATIO
 
     def read(self) -> Iterator[Block]:
-        """Yields the members' text, in the order in which they stand in the archive.
+        """Yields the text of the members, in archive order.
 
         Raises:
-            UserError: the archive is damaged, or holds a member that is a link or a
-                device or that would be extracted to a place outside the target.
+            UserError: the archive is damaged, or contains a link, a device, or a path outside
+                the target directory.
         """
         position = 0
         try:
@@ -44,13 +44,13 @@ class ArchivePart:
                         continue
                     name = f"{self.path}:{member.name}"
                     for block in read_blocks(archive.extractfile(member), name, raw):
-                        # Covers what lies between two members too.
+                        # Includes the bytes between members.
                         num_disk_bytes, position = raw.tell() - position, raw.tell()
                         yield dataclasses.replace(block, num_disk_bytes=num_disk_bytes)
         except (EOFError, lzma.LZMAError, tarfile.TarError) as error:
             raise UserError(
-                f"Archive {self.path} (--data-dir) is not a whole .xz tar archive: {error}. "
-                "Fetch it again or take it out of the directory."
+                f"Archive {self.path} (--data-dir) is not a complete .xz tar archive: {error}. "
+                "Download it again or remove it from the directory."
             ) from error
         except OSError as error:
             raise UserError(
@@ -69,24 +69,24 @@ class ArchivePart:
         if problem:
             raise UserError(
                 f"Archive {self.path} (--data-dir): member {member.name!r} {problem}. "
-                "Such members are refused; take the archive out of the directory or pack "
-                "it again without the member."
+                "Such members are rejected; remove the archive from the directory or repack "
+                "it without the member."
             )
 
 
 def find_archives(directory: str | pathlib.Path, flag: str = "--data-dir") -> list[ArchivePart]:
-    """Finds the `.xz` archives directly in `directory`, in order of their names.
+    """Finds the `.xz` archives directly in `directory`, sorted by name.
 
     Raises:
-        UserError: there is no such directory, or no archive in it.
+        UserError: the directory does not exist or contains no archive.
     """
     directory = pathlib.Path(directory)
     if not directory.is_dir():
         raise UserError(
-            f"{directory} does not exist; {flag} must be the directory that holds "
+            f"{directory} does not exist; {flag} must be the directory that contains "
             f"{directory.name}/ with the {ARCHIVE_SUFFIX} archives."
         )
     paths = [path for path in sorted(directory.iterdir()) if path.name.endswith(ARCHIVE_SUFFIX)]
     if not paths:
-        raise UserError(f"{directory} ({flag}) holds no {ARCHIVE_SUFFIX} archives.")
+        raise UserError(f"{directory} ({flag}) contains no {ARCHIVE_SUFFIX} archives.")
     return [ArchivePart(path, path.stat().st_size) for path in paths]

@@ -10,7 +10,7 @@ CorpusPart = TextPart | ArchivePart
 
 
 def shuffled(parts: Sequence[CorpusPart], seed: int) -> list[CorpusPart]:
-    """Returns the files in an order drawn from `seed`; building draws from another stream."""
+    """Returns the files in random order; independent of the example builder's stream."""
     order = list(parts)
     random.Random(f"file order {seed}").shuffle(order)
     return order
@@ -19,15 +19,15 @@ def shuffled(parts: Sequence[CorpusPart], seed: int) -> list[CorpusPart]:
 def divide(
     parts: Sequence[CorpusPart], num_processes: int, split_at_documents: bool
 ) -> list[list[CorpusPart]]:
-    """Gives each process about the same amount of text, in the order of `parts`.
+    """Divides the text about evenly among processes, in the order of `parts`.
 
-    A plain text file that reaches over the end of a share is divided there, after a
-    blank line (or, without `split_at_documents`, any line). Compressed files and archives
-    are not divided: each goes to the process that has its middle.
+    A plain text file that crosses the end of a share is split there, after a blank line (or
+    any line, without `split_at_documents`). Compressed files and archives are not split;
+    each goes to the process whose share contains its middle.
 
     Returns:
-        The parts of each process. Shares that would be empty are left out, so there may
-        be fewer than `num_processes`.
+        The parts of each process. Empty shares are dropped, so there may be fewer than
+        `num_processes`.
     """
     shares: list[list[CorpusPart]] = [[] for _ in range(num_processes)]
     total = max(1, sum(part.weight for part in parts))

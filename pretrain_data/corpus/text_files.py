@@ -1,4 +1,4 @@
-"""Finds the text files of a corpus and reads them in blocks of whole lines."""
+"""Finds the text files of a corpus and reads them in blocks of complete lines."""
 
 import dataclasses
 import gzip
@@ -11,24 +11,24 @@ from typing import BinaryIO
 from electra_tf.util.errors import UserError
 
 TEXT_SUFFIXES = (".txt", ".txt.gz")
-# A cautious guess, to weigh compressed files against plain ones.
+# A conservative estimate, to weigh compressed files against plain ones.
 COMPRESSION_RATIO = 3
 BLOCK_BYTES = 1 << 20
-# A document longer than this may be divided between two processes.
+# A longer document may be split between two processes.
 _MAX_BOUNDARY_SEARCH_BYTES = 16 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """Some lines of one file.
+    """Consecutive lines of one file.
 
     Attributes:
-        lines: texts without their LF; nothing but LF ends a line.
-        num_text_bytes: size of the lines as they stand in the (uncompressed) file.
-        num_disk_bytes: what the reading of the block took from the disk.
-        num_repairs: invalid UTF-8 sequences that were replaced with U+FFFD.
-        ends_file: whether a file ends with the block.
-        path: the file, for messages.
+        lines: texts without LF, the only line terminator.
+        num_text_bytes: size of the lines in the (uncompressed) file.
+        num_disk_bytes: bytes read from disk for the block.
+        num_repairs: number of invalid UTF-8 sequences replaced with U+FFFD.
+        ends_file: whether this is the last block of a file.
+        path: name of the file, for messages.
     """
 
     lines: list[str]
@@ -41,7 +41,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class TextPart:
-    """A text file, or the bytes from `start` to `end` of a plain one."""
+    """A text file, or the byte range [`start`, `end`) of an uncompressed one."""
 
     path: pathlib.Path
     start: int
@@ -76,8 +76,8 @@ class TextPart:
                     yield from read_blocks(raw, str(self.path), raw, self.num_disk_bytes)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise UserError(
-                f"Corpus file {self.path} (--corpus-dir) is not a whole gzip file: {error}. "
-                "Fetch it again or take it out of the corpus."
+                f"Corpus file {self.path} (--corpus-dir) is not a complete gzip file: {error}. "
+                "Download it again or remove it from the corpus."
             ) from error
         except OSError as error:
             raise UserError(
@@ -85,15 +85,15 @@ class TextPart:
             ) from error
 
     def split(self, offset: int, at_documents: bool) -> tuple["TextPart", "TextPart"]:
-        """Divides the part near `offset`, which is counted from the part's start.
+        """Splits the part near `offset`.
 
         Args:
-            offset: where to divide; the division is at the first end of a document
-                or line after it.
-            at_documents: divide after a blank line, not just after any line.
+            offset: position relative to the start of the part; the split is at the first
+                document or line boundary after it.
+            at_documents: split after a blank line, not after any line.
 
         Returns:
-            Both parts; the second one is empty when nothing can be divided.
+            Both parts; the second one is empty if there is no boundary.
         """
         with open(self.path, "rb") as f:
             f.seek(self.start + offset)
@@ -113,36 +113,36 @@ class TextPart:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """What was found in a directory: files to read, in order of their paths, and others."""
+    """Contents of a corpus directory: text files sorted by path, and ignored files."""
 
     parts: tuple[TextPart, ...]
     ignored: tuple[pathlib.Path, ...]
 
 
 def find_corpus(corpus_dir: str | pathlib.Path, flag: str = "--corpus-dir") -> Corpus:
-    """Finds the `.txt` and `.txt.gz` files in `corpus_dir` and below.
+    """Finds the `.txt` and `.txt.gz` files in `corpus_dir`, recursively.
 
-    Hidden files and directories are passed over; links to directories are followed.
+    Hidden files and directories are skipped; links to directories are followed.
 
     Raises:
-        UserError: there is no such directory, or no text in it.
+        UserError: the directory does not exist or contains no text.
     """
     corpus_dir = pathlib.Path(corpus_dir)
     if not corpus_dir.exists():
         raise UserError(f"Corpus directory {corpus_dir} ({flag}) does not exist.")
     if not corpus_dir.is_dir():
         raise UserError(
-            f"{flag} must be a directory that holds .txt or .txt.gz files; "
-            f"{corpus_dir} is a file. Give the directory that it is in."
+            f"{flag} must be a directory of .txt or .txt.gz files; {corpus_dir} is a file. "
+            "Pass its parent directory."
         )
     files, ignored = [], []
     for path in sorted(_walk(corpus_dir)):
         (files if path.name.endswith(TEXT_SUFFIXES) else ignored).append(path)
     parts = tuple(TextPart(path, 0, path.stat().st_size) for path in files)
     if not parts:
-        others = f"; it holds {len(ignored)} other files" if ignored else ""
+        others = f", only {len(ignored)} other files" if ignored else ""
         raise UserError(
-            f"Corpus directory {corpus_dir} ({flag}) holds no .txt or .txt.gz files{others}."
+            f"Corpus directory {corpus_dir} ({flag}) contains no .txt or .txt.gz files{others}."
         )
     if not any(part.num_disk_bytes for part in parts):
         raise UserError(f"All {len(parts)} text files in {corpus_dir} ({flag}) are empty.")
@@ -152,15 +152,15 @@ def find_corpus(corpus_dir: str | pathlib.Path, flag: str = "--corpus-dir") -> C
 def read_blocks(
     text: BinaryIO, path: str, raw: BinaryIO, num_bytes: int | None = None
 ) -> Iterator[Block]:
-    """Yields what is left of `text`, or its next `num_bytes` bytes, block by block.
+    """Yields the rest of `text`, or its next `num_bytes` bytes, in blocks.
 
-    The last block, which is empty for an empty file, has `ends_file` set.
+    The last block has `ends_file` set; an empty file has one empty block.
 
     Args:
-        text: uncompressed bytes, to be read from the current position.
-        path: name for messages.
-        raw: the file on disk beneath `text`, whose position measures the progress.
-        num_bytes: ends at the end of a line, or of the file.
+        text: uncompressed stream, read from its current position.
+        path: name of the file, for messages.
+        raw: the underlying file on disk, whose position measures progress.
+        num_bytes: must end at the end of a line or of the file.
     """
     left = num_bytes
     position = raw.tell()
@@ -171,7 +171,7 @@ def read_blocks(
             left -= len(content)
         pending = _read_lines(text, left)
         lines, num_repairs = _decode(content)
-        # A compressed stream ends with bytes of its own; its position only grows.
+        # A compressed stream is read ahead, so its position is only a progress measure.
         num_disk_bytes, position = raw.tell() - position, raw.tell()
         if left is not None:
             num_disk_bytes = len(content)

@@ -1,1 +1,1 @@
-"""TFRecords of examples: format, manifest, and batches that can be resumed."""
+"""TFRecords of examples: format, manifest, validation and resumable batches."""

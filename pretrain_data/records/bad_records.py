@@ -1,4 +1,4 @@
-"""Tells good records from bad ones, and says what is wrong with those and where."""
+"""Finds damaged TFRecords, with file, offset and cause."""
 
 import concurrent.futures
 import contextlib
@@ -17,15 +17,15 @@ from pretrain_data.records.format import (
     read_span,
 )
 
-# What reading and parsing raise at a bad record. TensorFlow quotes the record in the
-# message, and fails at that when the record is no text.
+# Errors of reading and parsing a bad record. TensorFlow includes the record in its message,
+# which raises UnicodeDecodeError if the record is not text.
 BAD_RECORD_ERRORS = (
     tf.errors.DataLossError,
     tf.errors.InvalidArgumentError,
     UnicodeDecodeError,
 )
 
-# A TFRecord: length (8 bytes), its checksum (4), the data, their checksum (4).
+# A TFRecord: length (8 bytes), checksum of the length (4), data, checksum of the data (4).
 _HEADER_BYTES = 12
 _FRAME_BYTES = 16
 _SCAN_BATCH = 1024
@@ -34,13 +34,13 @@ _SCAN_THREADS = 8
 
 @dataclasses.dataclass(frozen=True)
 class BadRecord:
-    """A place in a file where no usable record is.
+    """A damaged record.
 
     Attributes:
         path: the file.
-        offset: byte at which the record starts.
-        reason: what is wrong with it.
-        loses_rest: whether the records after it in the file cannot be found any more.
+        offset: byte offset of the record.
+        reason: cause of the damage.
+        loses_rest: whether the rest of the file is unreadable, too.
     """
 
     path: str
@@ -54,7 +54,7 @@ class BadRecord:
 
 @dataclasses.dataclass(frozen=True)
 class FileScan:
-    """What reading a whole file found; `num_records` counts the good ones."""
+    """Result of scanning a file; `num_records` counts the good records."""
 
     runs: tuple[RecordSpan, ...]
     num_records: int
@@ -72,10 +72,10 @@ def scan_file(path: str, max_seq_length: int | None) -> FileScan:
 
     Args:
         path: a TFRecord file.
-        max_seq_length: length that every feature must have; None takes any.
+        max_seq_length: required length of every feature; None accepts any.
 
     Returns:
-        The runs of good records, and the bad records between them.
+        The spans of good records, and the bad records between them.
     """
     num_records = _count_if_all_good(path, max_seq_length)
     if num_records is not None:
@@ -107,10 +107,10 @@ def diagnose_bad_record(
 
     Args:
         files: TFRecord files.
-        max_seq_length: length that every feature must have; None takes any.
+        max_seq_length: required length of every feature; None accepts any.
 
     Returns:
-        The first bad record, or None when every one is good.
+        The first bad record, or None if all are good.
     """
     for path in files:
         if bad_records := scan_file(path, max_seq_length).bad_records:
@@ -119,7 +119,7 @@ def diagnose_bad_record(
 
 
 def _count_if_all_good(path: str, max_seq_length: int | None) -> int | None:
-    """Counts the records; None if a look at each of them is needed."""
+    """Returns the number of records, or None if the file may contain a bad one."""
     count, num_bytes = 0, 0
     try:
         for batch in tf.data.TFRecordDataset(path).batch(_SCAN_BATCH):
@@ -132,22 +132,22 @@ def _count_if_all_good(path: str, max_seq_length: int | None) -> int | None:
             num_bytes += int(tf.reduce_sum(tf.strings.length(batch)))
     except (*BAD_RECORD_ERRORS, DecodeError):
         return None
-    # TensorFlow takes a file that ends within a record's length to be whole.
+    # TensorFlow does not report a file that ends within the length of a record.
     num_bytes += count * _FRAME_BYTES
     return count if num_bytes == tf.io.gfile.stat(path).length else None
 
 
 def iterate_records(path: str) -> Iterator[tuple[bytes, int, BadRecord | None]]:
-    """Reads a file record by record, past bad ones.
+    """Reads a file record by record, continuing after bad records where possible.
 
     Yields:
-        A record, its offset and None; or nothing, the offset and what is wrong there.
+        (record, offset, None), or (b"", offset, the bad record).
     """
     offset = 0
     size = tf.io.gfile.stat(path).length
     while True:
         records = read_span(path, offset, ALL_RECORDS)
-        # What stopped the reading is looked at below.
+        # The damage is inspected below.
         with contextlib.suppress(tf.errors.DataLossError):
             for record in records.as_numpy_iterator():
                 yield record, offset, None
@@ -161,7 +161,7 @@ def iterate_records(path: str) -> Iterator[tuple[bytes, int, BadRecord | None]]:
 
 
 def _inspect(path: str, offset: int, size: int) -> tuple[BadRecord, int]:
-    """Says what is wrong at `offset`, and where the next record starts."""
+    """Returns the bad record at `offset`, and the offset of the next record."""
     with tf.io.gfile.GFile(path, "rb") as f:
         f.seek(offset)
         header = f.read(_HEADER_BYTES)
@@ -171,7 +171,7 @@ def _inspect(path: str, offset: int, size: int) -> tuple[BadRecord, int]:
     length, checksum = struct.unpack("<QI", header)
     if _masked_crc32c(header[:8]) != checksum:
         reason = (
-            "the checksum of its length does not match; this is no TFRecord file"
+            "the checksum of its length does not match; this is not a TFRecord file"
             if offset == 0
             else "the checksum of its length does not match"
         )
@@ -184,7 +184,7 @@ def _inspect(path: str, offset: int, size: int) -> tuple[BadRecord, int]:
 
 
 def content_problem(record: bytes, max_seq_length: int | None) -> str | None:
-    """Says what keeps a record from being parsed; None for a good one."""
+    """Returns why a record cannot be parsed, or None if it can."""
     try:
         features = tf.train.Example.FromString(record).features.feature
     except DecodeError:
@@ -201,7 +201,7 @@ def content_problem(record: bytes, max_seq_length: int | None) -> str | None:
 
 
 def _masked_crc32c(data: bytes) -> int:
-    """The checksum of TFRecord files: CRC-32C, rotated and shifted."""
+    """Returns the checksum used in TFRecord files: CRC-32C, rotated and offset."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte

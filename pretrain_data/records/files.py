@@ -1,4 +1,4 @@
-"""Finds the TFRecord files of pre-training data, and compares them with what is expected."""
+"""Finds, counts and checks the TFRecord files of pre-training data."""
 
 import concurrent.futures
 import contextlib
@@ -24,11 +24,11 @@ _FILES_COUNTED_AT_ONCE = 8
 
 
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
-    """Resolves file names and wildcards to files, sorted within each pattern.
+    """Resolves glob patterns to files, sorted within each pattern.
 
     Args:
-        patterns: one or several, also separated by commas.
-        flag: flag that errors name.
+        patterns: one or several patterns, comma-separated or as a sequence.
+        flag: flag to name in errors.
 
     Raises:
         UserError: a pattern matches no file.
@@ -47,7 +47,7 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
             )
         files.update(dict.fromkeys(matches))
     if not files:
-        raise UserError(f"{flag} names no file.")
+        raise UserError(f"{flag} is empty.")
     return list(files)
 
 
@@ -57,7 +57,7 @@ def count_records(files: Sequence[str]) -> int:
 
 
 def count_records_by_file(files: Sequence[str]) -> list[int]:
-    """Counts the records of each file: from the manifest beside it, else by reading it.
+    """Counts the records of each file, from the manifest beside it or by reading the file.
 
     Raises:
         UserError: a file without a manifest is damaged.
@@ -84,12 +84,12 @@ def _count_by_reading(path: str) -> int:
 
 
 def check_file_sizes(files: Sequence[str]) -> None:
-    """Compares the files with the manifests beside them.
+    """Compares file sizes with the manifests.
 
-    A file that was cut between two records reads like a whole one.
+    This detects files truncated between two records, which read without errors.
 
     Raises:
-        UserError: a file has another size than it had when it was built.
+        UserError: a file does not have the size recorded when it was built.
     """
     manifests = _manifests(files)
     for path in files:
@@ -100,8 +100,8 @@ def check_file_sizes(files: Sequence[str]) -> None:
             bad_record = diagnose_bad_record([path])
             raise UserError(
                 f"{path} has {actual:,} bytes, but was built with {expected:,} "
-                f"({records_manifest.FILE_NAME} beside it). {bad_record or ''}\nBuild the "
-                "records again, or read what is left with --skip_bad_records."
+                f"({records_manifest.FILE_NAME} beside it). {bad_record or ''}\nRebuild the "
+                "records, or read the intact ones with --skip_bad_records."
             )
 
 
@@ -112,11 +112,11 @@ def find_checked_record_files(
     *,
     skip_bad_records: bool = False,
 ) -> list[str]:
-    """Returns the files that match, after a look at their sizes and sequence length.
+    """Returns the matching files after checking their sizes and sequence length.
 
     Raises:
-        UserError: no file matches, a file is of another size than its manifest says (unless
-            bad records are skipped), or the records have another length.
+        UserError: no file matches, or (unless bad records are skipped) a file size differs
+            from the manifest or the records have another length.
     """
     files = find_record_files(patterns, flag)
     if not skip_bad_records:
@@ -131,12 +131,12 @@ def check_sequence_length(
     """Compares `max_seq_length` with the manifests, or with the first record.
 
     Raises:
-        UserError: the records have another length, or there is no record to look at.
+        UserError: the records have another length, or none is readable.
     """
     actual, source = _recorded_length(files, flag)
     if actual != max_seq_length:
         raise UserError(
-            f"--max_seq_length is {max_seq_length}, but the records hold {actual} tokens each "
+            f"--max_seq_length is {max_seq_length}, but the records have {actual} tokens "
             f"({source}, {flag}). Set --max_seq_length={actual}, or build records of "
             f"{max_seq_length} tokens."
         )
@@ -158,12 +158,12 @@ def _recorded_length(files: Sequence[str], flag: str) -> tuple[int, str]:
                 continue
             example = tf.train.Example.FromString(record)
             return len(example.features.feature["input_ids"].int64_list.value), path
-    raise UserError(f"There is no readable record in the files of {flag}, {files[0]} and on.")
+    raise UserError(f"No readable record in {flag} ({len(files)} files, first: {files[0]}).")
 
 
 @contextlib.contextmanager
 def locate_bad_records(patterns: str, flag: str, seq_length: int) -> Iterator[None]:
-    """Raises UserError with the file and the place of a record that cannot be read."""
+    """Turns a read error into a UserError that locates the bad record."""
     try:
         yield
     except BAD_RECORD_ERRORS as error:
@@ -172,6 +172,6 @@ def locate_bad_records(patterns: str, flag: str, seq_length: int) -> Iterator[No
         if bad_record is None:
             raise
         raise UserError(
-            f"{flag}: {bad_record}. Build the file again, or pass over bad records "
-            "with --skip_bad_records"
+            f"{flag}: {bad_record}. Rebuild the file, or skip bad records with "
+            "--skip_bad_records"
         ) from error

@@ -1,4 +1,4 @@
-"""The authors' record format: reading serialized records and parsing them."""
+"""The authors' record format: reading and parsing serialized records."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ _READ_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class RecordSpan:
-    """Good records that follow each other in a file: `count` from `offset`; -1 is all."""
+    """`count` consecutive good records of a file, from byte `offset`; -1 is all."""
 
     path: str
     offset: int = 0
@@ -36,12 +36,12 @@ def parse_records(records: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tenso
 def read_span(
     path: str | tf.Tensor, offset: int | tf.Tensor, count: int | tf.Tensor
 ) -> tf.data.Dataset:
-    """Reads `count` serialized records (-1: all) of a file from a byte offset on."""
+    """Reads `count` serialized records (-1: all) of a file, starting at a byte offset."""
     if isinstance(offset, int) and offset == 0:
         return tf.data.TFRecordDataset(path, buffer_size=_READ_BYTES).take(count)
 
     def from_offset(offset: tf.Tensor) -> tf.data.Dataset:
-        # tf.data.TFRecordDataset hands no offset to the operation that it stands for.
+        # tf.data.TFRecordDataset does not expose the offset of the underlying operation.
         variant = tf.raw_ops.TFRecordDatasetV2(
             filenames=tf.reshape(path, [1]),
             compression_type="",
@@ -50,6 +50,6 @@ def read_span(
         )
         return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
 
-    # Outside a function TensorFlow 2.21 forgets the offset when it copies the pipeline.
+    # Outside a function, TensorFlow 2.21 loses the offset when it copies the pipeline.
     offsets = tf.data.Dataset.from_tensors(tf.cast(offset, tf.int64))
     return offsets.flat_map(from_offset).take(count)

@@ -14,19 +14,19 @@ FORMAT_VERSION = 1
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """Description of the shards in one directory.
+    """Description of the shards in a directory.
 
     Attributes:
-        max_seq_length: length that every record is padded to.
-        num_examples: records in all shards together.
-        shards: records of each shard, by file name.
+        max_seq_length: padded length of every record.
+        num_examples: total number of records.
+        shards: number of records of each shard, by file name.
         shard_bytes: size of each shard, by file name.
         num_documents, num_lines, num_text_bytes: size of the corpus.
-        invalid_utf8: sequences replaced with U+FFFD, by corpus file.
-        vocab_size, vocab_sha256: of the vocabulary file that gave the ids.
+        invalid_utf8: number of sequences replaced with U+FFFD, by corpus file.
+        vocab_size, vocab_sha256: size and digest of the vocabulary file.
         do_lower_case, strip_accents, blanks_separate_docs, shuffle_files, seed,
-            num_processes: the settings that, with corpus and vocabulary, decide the records.
-        format_version: version of this file's layout.
+            num_processes: settings that, with corpus and vocabulary, determine the records.
+        format_version: version of the file format.
     """
 
     max_seq_length: int
@@ -49,7 +49,7 @@ class Manifest:
 
 
 def write_manifest(manifest: Manifest, directory: pathlib.Path) -> pathlib.Path:
-    """Writes the manifest under its final name in one step; returns its path."""
+    """Writes the manifest atomically; returns its path."""
     path = directory / FILE_NAME
     temporary = path.with_suffix(".json.tmp")
     temporary.write_text(json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
@@ -58,10 +58,10 @@ def write_manifest(manifest: Manifest, directory: pathlib.Path) -> pathlib.Path:
 
 
 def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
-    """Reads the manifest of a directory; None where there is none, as in older data.
+    """Reads the manifest of a directory; returns None if there is none.
 
     Raises:
-        UserError: the file is not a manifest, or one of a later version.
+        UserError: the file is not a manifest, or has another version.
     """
     path = pathlib.Path(directory) / FILE_NAME
     try:
@@ -74,12 +74,12 @@ def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
     if version != FORMAT_VERSION:
         raise UserError(
             f"{path} has format_version {version!r}; this program reads {FORMAT_VERSION}. "
-            "Build the data again with build_pretraining_dataset.py."
+            "Rebuild the data with build_pretraining_dataset.py."
         )
     names = {field.name for field in dataclasses.fields(Manifest)}
     if names != content.keys():
         differing = ", ".join(sorted(names ^ content.keys()))
-        raise UserError(f"{path} is not a manifest: fields missing or unknown: {differing}.")
+        raise UserError(f"{path} is not a manifest: missing or unknown fields: {differing}.")
     _check_counts(content, path)
     return Manifest(**content)
 
@@ -87,9 +87,9 @@ def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
 def _check_counts(content: dict, path: pathlib.Path) -> None:
     counts = content["shards"]
     if not isinstance(counts, dict) or not all(isinstance(n, int) for n in counts.values()):
-        raise UserError(f"{path}: shards must give the number of records of each file.")
+        raise UserError(f"{path}: shards must map file names to numbers of records.")
     if sum(counts.values()) != content["num_examples"]:
         raise UserError(
-            f"{path}: num_examples is {content['num_examples']}, but its shards hold "
+            f"{path}: num_examples is {content['num_examples']}, but the shards have "
             f"{sum(counts.values())} records."
         )

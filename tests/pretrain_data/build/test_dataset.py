@@ -163,7 +163,7 @@ def test_older_data_survive_every_failure(build, corpus_dir, tmp_path, monkeypat
 def test_a_corpus_without_tokens_is_refused(build, tmp_path):
     (tmp_path / "blank").mkdir()
     (tmp_path / "blank/a.txt").write_text("\n\n\u200b\n  \n")
-    with pytest.raises(UserError, match="holds no text: every one of its 4 lines is blank"):
+    with pytest.raises(UserError, match="contains no text: all of its 4 lines are blank"):
         build(corpus_dir=tmp_path / "blank")
     assert not (tmp_path / "records").exists()
 
@@ -267,9 +267,9 @@ def test_damaged_manifests_are_refused(build, tmp_path):
     assert load_manifest(tmp_path) is None
     for change, message in (
         ({"format_version": 2}, "has format_version 2; this program reads 1"),
-        ({"num_examples": 3}, "num_examples is 3, but its shards hold"),
-        ({"extra": 3}, "fields missing or unknown: extra"),
-        ({"shards": [1]}, "shards must give the number of records"),
+        ({"num_examples": 3}, "num_examples is 3, but the shards have"),
+        ({"extra": 3}, "missing or unknown fields: extra"),
+        ({"shards": [1]}, "shards must map file names to numbers of records"),
     ):
         path.write_text(json.dumps(whole | change))
         with pytest.raises(UserError, match=message):

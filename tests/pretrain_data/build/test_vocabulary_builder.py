@@ -94,13 +94,13 @@ def test_an_existing_file_is_replaced_only_when_told(text_dir):
 
 
 def test_bad_settings_are_refused_before_anything_is_written(text_dir):
-    with pytest.raises(UserError, match=r"only \d+ different pieces.*--vocab-size=\d+ or less"):
+    with pytest.raises(UserError, match=r"only \d+ distinct pieces.*--vocab-size=\d+ or less"):
         build(text_dir, vocab_size=5000)
     with pytest.raises(UserError, match="--vocab-size must be at least 32, not 8"):
         build(text_dir, vocab_size=8)
     (text_dir / "a.txt").write_text("\n \n")
     (text_dir / "below/b.txt.gz").unlink()
-    with pytest.raises(UserError, match="holds no words"):
+    with pytest.raises(UserError, match="contains no words"):
         build(text_dir)
     assert not (text_dir.parent / "out").exists()
     with pytest.raises(UserError, match=r"\(--output-file\) is a directory"):

@@ -74,14 +74,14 @@ def test_damaged_archives_are_named(tmp_path):
     content = whole.path.read_bytes()
     for damaged in (content[: len(content) // 2], b"no archive", b""):
         whole.path.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"a\.xz \(--data-dir\) is not a whole \.xz tar"):
+        with pytest.raises(UserError, match=r"a\.xz \(--data-dir\) is not a complete \.xz tar"):
             list(whole.read())
 
 
 def test_missing_archives_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"openwebtext does not exist; --data-dir must be"):
         find_archives(tmp_path / "openwebtext")
-    with pytest.raises(UserError, match=r"holds no \.xz archives"):
+    with pytest.raises(UserError, match=r"contains no \.xz archives"):
         find_archives(tmp_path)
 
 

@@ -32,10 +32,10 @@ def test_finds_text_files_at_any_depth_in_order(tmp_path):
 def test_missing_or_empty_corpus_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"none \(--corpus-dir\) does not exist"):
         find_corpus(tmp_path / "none")
-    with pytest.raises(UserError, match=r"holds no \.txt or \.txt\.gz files\."):
+    with pytest.raises(UserError, match=r"contains no \.txt or \.txt\.gz files\."):
         find_corpus(tmp_path)
     (tmp_path / "a.pdf").write_text("x")
-    with pytest.raises(UserError, match="it holds 1 other files"):
+    with pytest.raises(UserError, match="only 1 other files"):
         find_corpus(tmp_path)
     (tmp_path / "a.txt").write_text("")
     with pytest.raises(UserError, match=r"All 1 text files in .* are empty"):
@@ -78,11 +78,11 @@ def test_damaged_gzip_file_is_named(tmp_path):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"text\n" * 1000)[:-20])
     with pytest.raises(
-        UserError, match=r"a\.txt\.gz \(--corpus-dir\) is not a whole gzip file"
+        UserError, match=r"a\.txt\.gz \(--corpus-dir\) is not a complete gzip file"
     ):
         read_lines(whole_file(path))
     path.write_bytes(b"plain text")
-    with pytest.raises(UserError, match="is not a whole gzip file"):
+    with pytest.raises(UserError, match="is not a complete gzip file"):
         read_lines(whole_file(path))
 
 

@@ -140,16 +140,16 @@ def test_several_patterns(records, tmp_path):
     assert find_record_files([*names, f"{tmp_path}/data-0"]) == expected
     with pytest.raises(UserError, match=r"No file matches '.*none\*' \(--eval_tfrecords\)"):
         find_record_files(f"{tmp_path}/data-0, {tmp_path}/none*", "--eval_tfrecords")
-    with pytest.raises(UserError, match="--pretrain_tfrecords names no file"):
+    with pytest.raises(UserError, match="--pretrain_tfrecords is empty"):
         find_record_files(" , ")
 
 
 def test_another_length_is_refused(records, tmp_path, build):
-    message = r"--max_seq_length is 32, but the records hold 16 tokens each .*data-0"
+    message = r"--max_seq_length is 32, but the records have 16 tokens .*data-0"
     with pytest.raises(UserError, match=message):
         read(records, max_seq_length=32)
     build()
-    message = r"--max_seq_length is 16, but the records hold 32 .*pretrain_data\.json"
+    message = r"--max_seq_length is 16, but the records have 32 .*pretrain_data\.json"
     with pytest.raises(UserError, match=message):
         read(f"{tmp_path}/records/pretrain_data.tfrecord*")
 
@@ -157,7 +157,7 @@ def test_another_length_is_refused(records, tmp_path, build):
 def test_no_record_at_all_is_refused(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     for skip_bad_records in (False, True):
-        with pytest.raises(UserError, match=r"record .*can be read|no readable record"):
+        with pytest.raises(UserError, match=r"record .*can be read|No readable record"):
             read(f"{tmp_path}/empty", skip_bad_records=skip_bad_records)
 
 
@@ -203,7 +203,7 @@ DAMAGES = {
     "garbage": (
         lambda p: p.write_bytes(b"This is a text and not a file of records.\n" * 9),
         0,
-        "this is no TFRecord file",
+        "this is not a TFRecord file",
         set(range(10, 21)),
     ),
     "first record": (lambda p: flip(p, 20), 0, "checksum of its data", {10}),
