@@ -14,14 +14,14 @@ from electra_tf.model.batch_types import (
 from electra_tf.model.heads import MaskedLMHead, softmax_cross_entropy
 from electra_tf.model.kernels import fused
 
-# Share of the masked positions that show [MASK]; the rest keep their token.
+# Fraction of the masked positions replaced by [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85
 # Subtracted from the logit of a token that must not be sampled.
 DISALLOWED_LOGIT = 1000.0
-# Guards of the authors' Gumbel transform.
+# Bounds in the authors' Gumbel transform.
 GUMBEL_EPSILON = 1e-9
 DEFAULT_MASKING = TokenMasking(NoHparams(), None)
-# Added to sums of weights, as in the authors' code, so that none divides by zero.
+# Added to sums of weights, as in the authors' code, to avoid division by zero.
 WEIGHT_EPSILON = 1e-6
 
 
@@ -35,8 +35,8 @@ def scatter_update(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Writes `updates` into a sequence; position 0 is never written.
 
-    A position that occurs several times gets the mean of its updates, rounded
-    towards minus infinity for integers: what the authors' code does.
+    As in the authors' code, a position that occurs several times gets the mean of its
+    updates, rounded down for integers.
 
     Args:
         sequence: [batch, seq] or [batch, seq, depth].
@@ -44,7 +44,7 @@ def scatter_update(
         positions: int32 [batch, n].
 
     Returns:
-        The updated sequence, and int32 [batch, seq] with 1 where it was written.
+        The updated sequence, and int32 [batch, seq], 1 at updated positions.
     """
     length = tf.shape(sequence)[1]
     one_hot = tf.one_hot(positions, length, dtype=sequence.dtype)  # (batch, n, seq)
@@ -73,9 +73,9 @@ def candidates_mask(
 def num_to_predict(
     input_mask: tf.Tensor, mask_prob: tf.Tensor | float, max_predictions_per_seq: int
 ) -> tf.Tensor:
-    """Returns int32 [batch]: positions to mask, from the number of real tokens.
+    """Returns the number of positions to mask per sequence, int32 [batch].
 
-    [CLS] and [SEP] count, and halves round to even in float32, as in the authors' code.
+    As in the authors' code, [CLS] and [SEP] count, and halves round to even in float32.
     """
     tokens = tf.reduce_sum(tf.cast(input_mask, tf.float32), axis=-1)
     wanted = tf.cast(tf.round(tokens * mask_prob), tf.int32)
@@ -93,21 +93,20 @@ def mask(
     with_replacement: bool = False,
     first_example: tf.Tensor | int = 0,
 ) -> PretrainInputs:
-    """Masks a random share of each sequence (paper, section 2.1).
+    """Masks a random fraction of each sequence (paper, section 2.1).
 
-    Positions are drawn without replacement: the first ones in the strategy's order. A row
-    with fewer candidates than slots masks them all; a row without any has weights of 0
-    throughout.
+    Positions are the first ones in the strategy's order, without replacement. If a row has
+    fewer candidates than slots, all are masked; if it has none, its weights are all 0.
 
     Args:
-        inputs: a batch; its masked_lm_* are ignored.
+        inputs: a batch; its masked_lm_* fields are ignored.
         special: ids that are never masked.
-        key: uint32 [2], of the stream.
-        mask_prob: share of the real tokens.
-        max_predictions_per_seq: slots a sequence.
-        strategy: says which positions come first.
-        with_replacement: draw each token with replacement, as the authors' code does.
-        first_example: index of row 0 within the batch over all replicas.
+        key: uint32 [2], key of the random stream.
+        mask_prob: masking rate, relative to the number of real tokens.
+        max_predictions_per_seq: maximum number of masked tokens (slots) per sequence.
+        strategy: order of the positions.
+        with_replacement: sample positions with replacement, as the authors' code does.
+        first_example: index of row 0 within the global batch.
 
     Returns:
         `inputs` with masked `input_ids` and the masked_lm_* fields.
@@ -132,7 +131,7 @@ def mask(
         order = strategy.order(inputs.input_ids, candidates, position_key, first_example)
         lowest = order.priority.dtype.min
         priority = tf.where(candidates, order.priority, lowest)
-        # A sequence shorter than the slots is padded: top_k needs as many columns.
+        # Pads sequences with fewer positions than slots, because top_k needs k columns.
         priority = tf.pad(
             priority, [[0, 0], [0, tf.maximum(slots - length, 0)]], constant_values=lowest
         )
@@ -160,15 +159,15 @@ def mask(
 def _whole_units(
     positions: tf.Tensor, units: tf.Tensor, candidates: tf.Tensor, wanted: tf.Tensor
 ) -> tf.Tensor:
-    """Returns how many positions to mask so that the last unit is masked whole or not at all.
+    """Returns how many positions to mask such that no unit is masked in part.
 
-    A first unit that is larger than what is wanted is masked in part.
+    Exception: the first unit is masked in part if it is larger than `wanted`.
 
     Args:
-        positions: int32 [batch, slots], in the order of masking; a unit's lie side by side.
+        positions: int32 [batch, slots], in masking order; those of a unit are adjacent.
         units: int32 [batch, seq].
         candidates: bool [batch, seq].
-        wanted: int32 [batch].
+        wanted: int32 [batch], number of positions to mask.
     """
     length = tf.shape(units)[1]
     slots = tf.range(tf.shape(positions)[1])
@@ -188,14 +187,14 @@ def _whole_units(
 
 
 def masked_positions(inputs: PretrainInputs) -> tf.Tensor:
-    """Returns float32 [batch, seq], 1 on the positions that are masked."""
+    """Returns float32 [batch, seq], 1 at masked positions."""
     length = tf.shape(inputs.input_ids)[1]
     hits = tf.one_hot(inputs.masked_lm_positions, length) * inputs.masked_lm_weights[..., None]
     return tf.reduce_max(hits, axis=1)
 
 
 def unmask(inputs: PretrainInputs) -> PretrainInputs:
-    """Returns `inputs` with the original tokens back at the masked positions."""
+    """Returns `inputs` with the original tokens restored at the masked positions."""
     ids, _ = scatter_update(inputs.input_ids, inputs.masked_lm_ids, inputs.masked_lm_positions)
     return inputs._replace(input_ids=ids)
 
@@ -209,16 +208,16 @@ def sample_from_softmax(
     uniform_noise: tf.Tensor | None = None,
     first_example: tf.Tensor | int = 0,
 ) -> tf.Tensor:
-    """Draws one token for each position from softmax(logits / temperature).
+    """Samples one token per position from softmax(logits / temperature).
 
     Args:
         logits: [batch, n, vocab].
-        key: uint32 [2], of the stream.
-        temperature: above 1 flattens the distribution.
-        disallow: int32 [batch, n], a token for each position that must not be drawn.
-        uniform_noise: float32 like `logits`, used in place of `key` (the authors'
-            transform of it to Gumbel noise, for comparison with their code).
-        first_example: index of row 0 within the batch over all replicas.
+        key: uint32 [2], key of the random stream.
+        temperature: softmax temperature; above 1 flattens the distribution.
+        disallow: int32 [batch, n], one token per position that must not be sampled.
+        uniform_noise: float32 of the shape of `logits`, used instead of `key` with the
+            authors' Gumbel transform, to compare with their code.
+        first_example: index of row 0 within the global batch.
 
     Returns:
         int32 [batch, n].
@@ -240,13 +239,13 @@ def sample_from_softmax(
 def sampling_logits(
     logits: tf.Tensor, temperature: float, disallow: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Returns the logits of the distribution that `sample_from_softmax` draws from.
+    """Returns the logits of the distribution that `sample_from_softmax` samples from.
 
     Args:
         logits: [batch, n, vocab].
-        temperature: above 1 flattens the distribution.
-        disallow: int32 [batch, n], a token for each position that is never drawn; none if it
-            is no token's id.
+        temperature: softmax temperature; above 1 flattens the distribution.
+        disallow: int32 [batch, n], one token per position that is never sampled; an id
+            outside the vocabulary allows all.
 
     Returns:
         float32 [batch, n, vocab].
@@ -272,7 +271,7 @@ def _gumbel_scores(
 
 
 def get_token_logits(x: tf.Tensor, embedding_table: tf.Tensor, head: MaskedLMHead) -> tf.Tensor:
-    """Returns logits [batch, n, vocab] of [batch, n, hidden]: the tied output layer."""
+    """Applies the tied output layer: [batch, n, hidden] to logits [batch, n, vocab]."""
     return head(x, embedding_table)
 
 
@@ -282,7 +281,7 @@ def get_softmax_output(
     """Returns cross-entropy and predictions.
 
     Args:
-        logits: [batch, n, vocab]; the softmax is float32 whatever their dtype.
+        logits: [batch, n, vocab], of any float dtype; the softmax is float32.
         targets: int32 [batch, n].
         weights: float32 [batch, n].
     """
@@ -293,10 +292,10 @@ def get_softmax_output(
 
 
 def num_masked_tokens(inputs: PretrainInputs) -> tf.Tensor:
-    """Returns the float32 number of masked tokens, the weight of a masked LM's loss."""
+    """Returns the number of masked tokens, float32: the weight of the masked-LM loss."""
     return tf.reduce_sum(inputs.masked_lm_weights)
 
 
 def num_real_tokens(inputs: PretrainInputs) -> tf.Tensor:
-    """Returns the float32 number of tokens that are no padding."""
+    """Returns the number of non-padding tokens, float32."""
     return tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32))

@@ -1,4 +1,4 @@
-"""FLOPs of models and steps, in the paper's counting and as matrix products.
+"""FLOPs of models and training steps: the paper's count, and matrix products only.
 
 Imports `electra_tf.config` and the objectives.
 """

@@ -1,12 +1,11 @@
-"""FLOPs in the paper's counting: any Transformer, a pre-training step, a fine-tuning step.
+"""FLOPs of Transformers, pre-training steps and fine-tuning steps, as the paper counts them.
 
-The counting is that of the authors' FLOPs script, so that results compare with the paper's
-tables. An operation is a mathematical one: a multiply-add is two, an exponential one. The
-backward pass counts as much as the forward pass, and looking up embeddings as the product
-with one-hot rows. Two terms are smaller than they should be, and stay so for the sake of the
-published numbers: the LayerNorm after attention counts as one of a single unit, and the
-attention's values and output count hidden_size where heads * head_size is meant, which
-differs in T5 alone. See `electra_tf.model_flops` for what the hardware has to multiply.
+The count follows the authors' FLOPs script, so results are comparable with the paper's
+tables. A multiply-add is two operations, an exponential is one. The backward pass counts as
+much as the forward pass, and an embedding lookup as a product with one-hot rows. Two terms
+are too small but kept for comparability: LayerNorm after attention counts a single unit, and
+attention values and output count hidden_size instead of heads * head_size, which differs
+only in T5. `model_flops_per_step` counts the matrix products of the hardware instead.
 """
 
 import dataclasses
@@ -18,12 +17,12 @@ from electra_tf.config.phases import configs_by_length
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.tensorflow_import import import_tensorflow
 
-# Operations for each number that goes in, as in the authors' script.
+# Operations per element, as in the authors' script.
 DROPOUT = 4  # draw, compare, mask, scale up
 LAYER_NORM = 5  # mean, two for the variance, scale, offset
 ACTIVATION = 8  # GELU by its tanh approximation
 SOFTMAX = 5  # maximum, subtraction, exp, sum, division
-# Not in that script: temperature, random number, two logarithms, sum, maximum.
+# Not in the authors' script: temperature, random number, two logarithms, sum, maximum.
 SAMPLING = 6
 # Masked tokens of BERT's and the paper's models: 80 of 512.
 PUBLISHED_OUTPUT_SHARE = 0.15625
@@ -33,18 +32,18 @@ PASSES = 3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transformer:
-    """Shape of a Transformer on sequences of one length, and its FLOPs.
+    """Shape of a Transformer at a fixed sequence length, and its FLOPs.
 
-    Every method returns forward FLOPs of one sequence, unless it says otherwise.
+    Methods return the forward FLOPs of one sequence unless stated otherwise.
 
     Attributes:
-        embedding_size: that of the hidden layers if None.
-        intermediate_size: four times `hidden_size` if None.
-        num_attention_heads: a 64th of `hidden_size` if None.
-        head_size: width of one head; together they are as wide as `hidden_size` if None.
-        output_share: share of the tokens whose word is predicted.
-        dense_embedding_lookup: count the lookup of words as a product with one-hot rows.
-        decoder: every layer attends to an encoder's output as well.
+        embedding_size: None is `hidden_size`.
+        intermediate_size: None is four times `hidden_size`.
+        num_attention_heads: None is `hidden_size` / 64.
+        head_size: width of one head; None is `hidden_size` / `num_attention_heads`.
+        output_share: fraction of the tokens with a softmax over the vocabulary.
+        dense_embedding_lookup: count token embedding lookups as products with one-hot rows.
+        decoder: whether every layer also attends to an encoder's output.
     """
 
     hidden_size: int
@@ -71,7 +70,7 @@ class Transformer:
 
     @classmethod
     def of(cls, encoder: EncoderConfig, seq_length: int, **more: float) -> "Transformer":
-        """Returns the Transformer that `encoder` describes."""
+        """Returns the Transformer of an encoder configuration."""
         return cls(
             hidden_size=encoder.hidden_size,
             num_hidden_layers=encoder.num_hidden_layers,
@@ -84,7 +83,7 @@ class Transformer:
         )
 
     def layer(self) -> int:
-        """One layer: attention, and the feed-forward network."""
+        """One layer: attention and feed-forward network."""
         hidden, length, heads = self.hidden_size, self.seq_length, self.num_attention_heads
         projected = hidden if self.head_size is None else heads * self.head_size
         probabilities = length * heads
@@ -105,7 +104,7 @@ class Transformer:
         return length * (attention * (2 if self.decoder else 1) + feed_forward)
 
     def embeddings(self) -> int:
-        """Words, segments and positions, and the projection to `hidden_size` if any."""
+        """Token, segment and position embeddings, and the projection to `hidden_size`."""
         size = self.embedding_size
         per_token = 2 * size * (self.seq_length + 2)  # positions and two segments, one-hot
         per_token += (2 + LAYER_NORM + DROPOUT) * size
@@ -116,10 +115,10 @@ class Transformer:
         return self.seq_length * per_token
 
     def vocabulary_head(self, input_size: int | None = None) -> float:
-        """Prediction of words at `output_share` of the tokens.
+        """Softmax over the vocabulary at `output_share` of the tokens.
 
         Args:
-            input_size: width of what they are predicted from, if not the hidden size.
+            input_size: input width of the head; None is the hidden size.
         """
         size = self.embedding_size
         per_token = (
@@ -131,7 +130,7 @@ class Transformer:
         return self.output_share * self.seq_length * per_token
 
     def binary_head(self) -> int:
-        """Real or replaced, for every token."""
+        """Binary classification of every token."""
         hidden = self.hidden_size
         return self.seq_length * (2 * hidden * hidden + (1 + ACTIVATION + 2) * hidden)
 
@@ -140,29 +139,28 @@ class Transformer:
         return self.embeddings() + self.num_hidden_layers * self.layer()
 
     def inference(self) -> int:
-        """The encoder and a head of the discriminator's size, as the paper's tables have it."""
+        """Encoder and a head of the discriminator's size, as in the paper's tables."""
         return self.encoder() + self.binary_head()
 
     def masked_lm_training(self, batch_size: int, num_steps: float) -> float:
-        """Forward and backward FLOPs of all steps with the head over the vocabulary."""
+        """Forward and backward FLOPs of all steps of masked language modeling."""
         return 2 * batch_size * num_steps * (self.encoder() + self.vocabulary_head())
 
     def discriminator_training(self, batch_size: int, num_steps: float) -> float:
-        """Forward and backward FLOPs of all steps with the binary head."""
+        """Forward and backward FLOPs of all steps of replaced-token detection."""
         return 2 * batch_size * num_steps * (self.encoder() + self.binary_head())
 
 
 def train_flops_by_part(config: PretrainingConfig) -> dict[str, float]:
-    """Returns the FLOPs of one training step over the whole batch, in the paper's counting.
+    """Returns the FLOPs of one training step over the global batch, as the paper counts them.
 
-    Words are predicted at the run's own `max_predictions_per_seq` positions, where the
-    paper's tables count 15.6 % of the tokens. Samples are drawn from the generator's softmax
-    at the same positions; nothing flows back through them. A step of a length curriculum or
-    of a two-stage run stands for the mean over the run's steps.
+    The softmax is counted at `max_predictions_per_seq` positions; the paper's tables count
+    15.6 % of the tokens. Sampling from it at the same positions has no backward pass. With a
+    length curriculum or in a two-stage run, this is the mean over all steps.
 
     Returns:
-        FLOPs by part of the model, in the order in which the parts run; those that the
-        objective does not have are left out.
+        FLOPs by part of the model, in execution order; parts that the objective does not
+        have are omitted.
     """
     mean: dict[str, float] = {}
     for share, at_length in configs_by_length(config):
@@ -201,18 +199,17 @@ def _flops_at_one_length(config: PretrainingConfig) -> dict[str, float]:
 def finetuning_flops_per_step(
     encoder: EncoderConfig, *, batch_size: int, seq_length: int
 ) -> float:
-    """Returns the FLOPs of one fine-tuning step, in the paper's counting.
+    """Returns the FLOPs of one fine-tuning step, as the paper counts them.
 
-    Counts the encoder and a head of the discriminator's size in place of the tasks' own,
-    which are smaller or about as large; every sequence has `seq_length` tokens, padding
-    included.
+    Counts the encoder and a head of the discriminator's size; the heads of tasks are about
+    as large or smaller. Every sequence has `seq_length` tokens, including padding.
     """
     model = Transformer.of(encoder, seq_length)
     return model.discriminator_training(batch_size, 1)
 
 
 def encoder_model_flops(encoder: EncoderConfig, seq_length: int) -> int:
-    """Returns the forward FLOPs of one sequence through the layers of an encoder."""
+    """Returns the model FLOPs of one forward pass of a sequence through an encoder's layers."""
     hidden, size = encoder.hidden_size, encoder.embedding_size
     weights = 4 * hidden * hidden + 2 * hidden * encoder.intermediate_size
     attention = 2 * seq_length * hidden  # scores, and the sums of the values
@@ -222,9 +219,9 @@ def encoder_model_flops(encoder: EncoderConfig, seq_length: int) -> int:
 
 
 def model_flops_per_step(config: PretrainingConfig) -> int:
-    """Returns the FLOPs of one pre-training step over the whole batch.
+    """Returns the model FLOPs of one pre-training step over the global batch.
 
-    With a length curriculum, the mean over the run's steps.
+    With a length curriculum, this is the mean over all steps.
     """
     return round(
         sum(share * _at_one_length(at_length) for share, at_length in configs_by_length(config))
@@ -234,7 +231,7 @@ def model_flops_per_step(config: PretrainingConfig) -> int:
 def finetuning_model_flops_per_step(
     encoder: EncoderConfig, *, batch_size: int, seq_length: int
 ) -> int:
-    """Returns the FLOPs of one fine-tuning step without the tasks' heads."""
+    """Returns the model FLOPs of one fine-tuning step, without the heads of tasks."""
     return PASSES * batch_size * encoder_model_flops(encoder, seq_length)
 
 

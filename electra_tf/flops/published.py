@@ -1,25 +1,25 @@
-"""Train and inference FLOPs of the models in the paper's tables, in the paper's counting.
+"""Training and inference FLOPs of the models in the paper's tables, as the paper counts them.
 
-Shapes, batch sizes and steps are those of the authors' FLOPs script, of Table 6 of the paper
-for its own BERT models, and of Liu et al. 2019 for RoBERTa. No TensorFlow is imported here.
+Shapes, batch sizes and steps are from the authors' FLOPs script, from Table 6 of the paper
+for its own BERT models, and from Liu et al. 2019 for RoBERTa. No TensorFlow is imported here.
 """
 
 import dataclasses
 
 from electra_tf.flops.counting import Transformer
 
-# The paper's tables time inference on one sequence of so many tokens.
+# Sequence length of inference in the paper's tables.
 INFERENCE_LENGTH = 128
 COUNTED = "counted here"
 COUNTED_BY_TENSORFLOW = "TensorFlow's count"
 PRINTED = "as printed"
 
-# ELMo (Peters et al. 2018), as bilm-tf trains it: a convolution of `width` characters gives
-# `filters` numbers, two highway layers follow, and two LSTM layers in each direction.
+# ELMo (Peters et al. 2018), as trained by bilm-tf: character convolutions of (width, filters),
+# two highway layers, and two LSTM layers in each direction.
 _ELMO_CONVOLUTIONS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 _ELMO_CHARACTERS, _ELMO_CHARACTER_SIZE = 50, 16
 _ELMO_UNITS, _ELMO_PROJECTION, _ELMO_LAYERS = 4096, 512, 2
-# TensorFlow's count of a forward pass, by the authors, and what it was counted on.
+# TensorFlow's FLOPs of a forward pass in the authors' script, and its batch and length.
 _ELMO_BATCH_FLOPS, _ELMO_BATCH_SIZE, _ELMO_LENGTH = 568_093_262_680, 20, 128
 _ELMO_WORDS, _ELMO_EPOCHS = 768_648_884, 10
 _XLNET_BATCH_FLOPS, _XLNET_BATCH_SIZE = 15_064_773_691_518, 32
@@ -54,13 +54,13 @@ class PublishedModel:
 
     Attributes:
         name: as in the paper.
-        train_flops: of the whole pre-training.
-        inference_flops: of one sequence of `INFERENCE_LENGTH` tokens, counted here; XLNet's
-            without its relative positions, T5's with the words of a whole output.
-        printed: the speed-up that the paper prints, of training and of inference, or how the
-            training compares with ELECTRA-400K's; None where it prints none.
-        source: where `train_flops` come from: `COUNTED`, `COUNTED_BY_TENSORFLOW` (a count of
-            one batch, by the authors) or `PRINTED` (in the paper's Table 4, and not counted).
+        train_flops: FLOPs of pre-training.
+        inference_flops: FLOPs of one sequence of `INFERENCE_LENGTH` tokens; for XLNet
+            without relative positions, for T5 including the softmax of a full output.
+        printed: the paper's speed-ups of training and inference, or its training compute
+            relative to ELECTRA-400K; None if the paper has none.
+        source: source of `train_flops`: `COUNTED`, `COUNTED_BY_TENSORFLOW` (of one batch, by
+            the authors) or `PRINTED` (the paper's Table 4).
     """
 
     name: str
@@ -73,8 +73,8 @@ class PublishedModel:
 def small_models() -> list[PublishedModel]:
     """Returns the rows of the paper's Table 1.
 
-    The speed-ups that it prints for ELECTRA-Small are those of 1.4e18 FLOPs, BERT-Small's
-    count; the authors' script counts 1.29e18.
+    Its speed-ups for ELECTRA-Small correspond to 1.4e18 FLOPs, the count of BERT-Small; the
+    authors' script counts 1.29e18.
     """
     gpt, base = inference_flops(_GPT), inference_flops(_BERT_BASE)
     small = inference_flops(_BERT_SMALL)
@@ -130,7 +130,7 @@ def large_models() -> list[PublishedModel]:
 def electra_train_flops(
     discriminator: Transformer, generator_hidden_size: int, batch_size: int, num_steps: float
 ) -> float:
-    """Returns the FLOPs of an ELECTRA whose generator shares depth and embeddings."""
+    """Returns the training FLOPs of an ELECTRA with generator and shared embeddings."""
     generator = Transformer(
         hidden_size=generator_hidden_size,
         num_hidden_layers=discriminator.num_hidden_layers,
@@ -145,14 +145,14 @@ def electra_train_flops(
 
 
 def inference_flops(model: Transformer) -> int:
-    """Returns the FLOPs of `model` on a sequence of `INFERENCE_LENGTH` tokens."""
+    """Returns the inference FLOPs of `model` on `INFERENCE_LENGTH` tokens."""
     return dataclasses.replace(model, seq_length=INFERENCE_LENGTH).inference()
 
 
 def elmo_inference_flops() -> int:
-    """Returns the matrix products of ELMo on a sequence of `INFERENCE_LENGTH` tokens.
+    """Returns the FLOPs of ELMo's matrix products on `INFERENCE_LENGTH` tokens.
 
-    The four gates of an LSTM take the input and the projected state, both 512 wide; its
+    The four gates of an LSTM take the input and the projected state, each of width 512; its
     4096 units are then projected. The paper prints 2.6e10.
     """
     convolutions = sum(

@@ -1,8 +1,7 @@
-"""What `flops_computation.py` prints: the paper's models and runs of one's own, as tables.
+"""Output of `flops_computation.py`: tables of the paper's models and of the user's runs.
 
-Speed-ups divide the FLOPs of BERT-Base by those of a model, as the paper's Table 1 does; the
-large models are put relative to ELECTRA-400K, as in its Tables 2 and 4. No TensorFlow is
-imported here.
+Speed-ups are relative to BERT-Base, as in the paper's Table 1; the large models are relative
+to ELECTRA-400K, as in its Tables 2 and 4. No TensorFlow is imported here.
 """
 
 import dataclasses
@@ -23,27 +22,28 @@ from electra_tf.util.console import markdown_table
 
 SMALL_REFERENCE, LARGE_REFERENCE = "BERT-Base", "ELECTRA-400K"
 _NOTE = (
-    "FLOPs are counted as the paper does (the backward pass as much as the forward pass, "
+    "FLOPs are counted as in the paper (the backward pass as much as the forward pass, "
     "embeddings as dense products); inference is one sequence of "
-    f"{INFERENCE_LENGTH} tokens. The speed-ups printed for ELECTRA-Small are those of 1.4e18 "
-    "FLOPs, where the authors' script and this one count 1.29e18."
+    f"{INFERENCE_LENGTH} tokens. The paper's speed-ups of ELECTRA-Small correspond to 1.4e18 "
+    "FLOPs; the authors' script and this one count 1.29e18."
 )
 _RUN_NOTE = (
-    "Model FLOPs are the matrix products alone, backward twice the forward pass: divided by "
-    "the seconds of a step and the peak of the hardware, they give its utilization."
+    "Model FLOPs count matrix products only, the backward pass as two forward passes. Divided "
+    "by step time and peak FLOP/s of the hardware, they give its utilization (MFU)."
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class RunFlops:
-    """FLOPs of a run of one's own.
+    """FLOPs of one of the user's runs.
 
     Attributes:
-        name: of the recipe or the model.
-        train_flops_by_part: of one step over the whole batch, in the paper's counting.
-        num_train_steps: None where it depends on the data (fine-tuning).
-        inference_flops: of one sequence of 128 tokens, in the paper's counting.
-        model_flops_per_step: see `electra_tf.model_flops`.
+        name: name of the recipe or model.
+        train_flops_by_part: FLOPs of one step over the global batch, as the paper counts
+            them, by part of the model.
+        num_train_steps: None if it depends on the data (fine-tuning).
+        inference_flops: FLOPs of one sequence of 128 tokens, as the paper counts them.
+        model_flops_per_step: see `electra_tf.flops.counting.model_flops_per_step`.
     """
 
     name: str
@@ -54,12 +54,12 @@ class RunFlops:
 
     @property
     def train_flops_per_step(self) -> float:
-        """Of one step over the whole batch, in the paper's counting."""
+        """FLOPs of one step over the global batch, as the paper counts them."""
         return sum(self.train_flops_by_part.values())
 
     @property
     def train_flops(self) -> float | None:
-        """Of all steps, or None where their number is not known."""
+        """FLOPs of all steps, or None if their number is unknown."""
         if self.num_train_steps is None:
             return None
         return self.num_train_steps * self.train_flops_per_step
@@ -91,7 +91,7 @@ def count_finetuning(
 
 
 def format_report(runs: Sequence[RunFlops]) -> str:
-    """Returns all tables as Markdown, that of `runs` last and only if there are any."""
+    """Returns all tables as Markdown; those of `runs` are last."""
     parts = [
         _NOTE,
         f"## Small models (paper, Table 1); speed-up over {SMALL_REFERENCE}",
@@ -212,5 +212,5 @@ def _count(value: float) -> str:
 
 
 def _times(ratio: float) -> str:
-    """Returns three digits, or all before the point."""
+    """Formats a ratio with three significant digits, or all integer digits."""
     return f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:#.3g}x"

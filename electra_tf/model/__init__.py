@@ -1,4 +1,4 @@
-"""The encoder and its heads, layer by layer; random streams, kernels and metrics.
+"""Encoder, embeddings and heads; random streams, fused kernels and metrics.
 
-Imports `electra_tf.config` and what is below it.
+Imports `electra_tf.config` and the layers below.
 """

@@ -1,4 +1,4 @@
-"""Token, position and segment embeddings: an encoder's own, or apart from another's."""
+"""Token, position and segment embeddings, independent or gradient-disentangled."""
 
 import keras
 import tensorflow as tf
@@ -10,11 +10,12 @@ from electra_tf.model.layers import LayerNorm, initializer, norm_dropout
 class Embeddings(keras.layers.Layer):
     """Token, position and segment embeddings, summed and normalized.
 
-    One instance serves generator and discriminator where their embeddings are tied.
+    Generator and discriminator share one instance if their embeddings are tied.
 
     Args:
-        config: of the encoder.
-        word_embeddings: float32 [vocab, embedding], another instance's; None makes its own.
+        config: shape of the encoder.
+        word_embeddings: float32 [vocab, embedding] of another instance; None creates a new
+            table.
     """
 
     def __init__(
@@ -51,27 +52,26 @@ class Embeddings(keras.layers.Layer):
         Args:
             input_ids: int32 [batch, seq].
             segment_ids: int32 [batch, seq], 0 or 1.
-            dropout_key: uint32 [2]; None leaves dropout out.
+            dropout_key: uint32 [2]; None for inference.
         """
         return _embed(self, input_ids, segment_ids, dropout_key)
 
 
 class DisentangledEmbeddings(keras.layers.Layer):
-    """Another model's tables, to which this one adds its own differences.
+    """Gradient-disentangled embedding sharing (He et al. 2021, "DeBERTaV3", section 3.2.2).
 
-    Gradient-disentangled embedding sharing (He et al. 2021, "DeBERTaV3", section 3.2.2):
-    each table is stop_gradient(base table) + difference, and differences begin at zero. So
-    the other model alone moves what both share. The normalization is this model's own.
+    Each table is stop_gradient(base table) + difference; differences are initialized to
+    zero. So only the other model updates the shared tables. LayerNorm is not shared.
 
     Args:
-        config: of the encoder, with the base's embedding size.
-        base: the other model's embeddings.
+        config: shape of the encoder, with the embedding size of `base`.
+        base: embeddings of the other model.
     """
 
     def __init__(self, config: EncoderConfig, base: Embeddings, **kwargs) -> None:
         super().__init__(autocast=False, **kwargs)
         self.config = config
-        # A list of the variables would make them this layer's too.
+        # Behind a function, so Keras does not track the base as a sublayer.
         self._base = lambda: base
 
         def difference(name: str) -> keras.Variable:
@@ -89,7 +89,7 @@ class DisentangledEmbeddings(keras.layers.Layer):
 
     @property
     def base(self) -> Embeddings:
-        """The embeddings that this one differs from."""
+        """The embeddings of the other model."""
         return self._base()
 
     @property
@@ -110,7 +110,7 @@ class DisentangledEmbeddings(keras.layers.Layer):
     def call(
         self, input_ids: tf.Tensor, segment_ids: tf.Tensor, dropout_key: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Does what `Embeddings.call` does."""
+        """See `Embeddings.call`."""
         return _embed(self, input_ids, segment_ids, dropout_key)
 
     @staticmethod
@@ -127,7 +127,7 @@ def _embed(
     config, norm = embeddings.config, embeddings.norm
     words = tf.gather(tf.convert_to_tensor(embeddings.word_embeddings), input_ids)
     positions = embeddings.position_embeddings[: tf.shape(input_ids)[1]]
-    # A product with one-hot rows: the gradient of a gather from two rows is slow.
+    # A one-hot product, because the gradient of a gather from two rows is slow.
     segments = tf.one_hot(segment_ids, config.type_vocab_size)
     segments = tf.einsum("bls,se->ble", segments, embeddings.token_type_embeddings)
     x = norm_dropout(

@@ -1,4 +1,4 @@
-"""BERT's encoder as ELECTRA uses it: embeddings, projection, Transformer layers."""
+"""BERT's encoder as used by ELECTRA: embeddings, projection, Transformer layers."""
 
 import functools
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from electra_tf.model.embeddings import DisentangledEmbeddings, Embeddings
 from electra_tf.model.layers import Linear, TransformerLayer
 
 DROPOUTS_PER_LAYER = 3
-# What a position attends to: all others, those before it, or those after it; and itself.
+# A position attends to itself and to all others, to those before it, or to those after it.
 BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT = "bidirectional", "left_to_right", "right_to_left"
 
 
@@ -24,15 +24,14 @@ class EncoderOutput(NamedTuple):
 
 
 class Encoder(keras.layers.Layer):
-    """Embeddings (its own or shared ones), the projection to hidden size, and the layers.
+    """Embeddings, projection to the hidden size, and Transformer layers.
 
     Args:
         config: shape of the encoder.
-        embeddings: shared with another encoder; None makes its own.
-        rematerialize: keep only the inputs of each layer for the backward pass, which
-            computes the rest anew (Chen et al. 2016, "Training deep nets with sublinear
-            memory cost").
-        direction: `BIDIRECTIONAL`, or one of `LEFT_TO_RIGHT` and `RIGHT_TO_LEFT`.
+        embeddings: embeddings shared with another encoder; None creates new ones.
+        rematerialize: gradient checkpointing: recompute each layer in the backward pass from
+            its inputs (Chen et al. 2016, "Training deep nets with sublinear memory cost").
+        direction: `BIDIRECTIONAL`, `LEFT_TO_RIGHT` or `RIGHT_TO_LEFT`.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Encoder(keras.layers.Layer):
                     dtype=self.dtype_policy,
                     name="embeddings_project",
                 )
-            # One attribute each: a checkpoint does not follow a list of layers.
+            # One attribute per layer, which fixes the checkpoint keys.
             for i in range(config.num_hidden_layers):
                 layer = TransformerLayer(config, dtype=self.dtype_policy, name=f"layer_{i}")
                 setattr(self, f"layer_{i}", layer)
@@ -70,12 +69,12 @@ class Encoder(keras.layers.Layer):
 
     @property
     def encoder_layers(self) -> list[TransformerLayer]:
-        """The Transformer layers, bottom first."""
+        """Transformer layers, bottom first."""
         return [getattr(self, f"layer_{i}") for i in range(self.config.num_hidden_layers)]
 
     @property
     def linears(self) -> list[Linear]:
-        """All affine maps between embeddings and output."""
+        """All linear layers between embeddings and output."""
         project = [] if self.embeddings_project is None else [self.embeddings_project]
         return project + [linear for layer in self.encoder_layers for linear in layer.linears]
 
@@ -90,7 +89,7 @@ class Encoder(keras.layers.Layer):
 
         Args:
             input_ids, input_mask, segment_ids: int32 [batch, seq].
-            dropout_key: uint32 [2] from `random_bits.make_key`; None for inference.
+            dropout_key: uint32 [2] from `randomness.make_key`; None for inference.
 
         Returns:
             `EncoderOutput` in the compute dtype.
@@ -113,7 +112,7 @@ class Encoder(keras.layers.Layer):
 
 
 def _attention_mask(input_mask: tf.Tensor, direction: str) -> tf.Tensor:
-    """Returns float32 [batch, seq], or [batch, seq, seq] where it depends on the query."""
+    """Returns float32 [batch, seq], or [batch, seq, seq] if it depends on the query."""
     mask = tf.cast(input_mask, tf.float32)
     if direction == BIDIRECTIONAL:
         return mask

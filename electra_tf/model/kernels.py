@@ -1,11 +1,10 @@
-"""Element-wise work as one XLA kernel, matrix products left to TensorFlow.
+"""Kernel fusion: element-wise functions compiled by XLA, matrix products by TensorFlow.
 
-On CPU TensorFlow's matrix products (oneDNN) are fast and its element-wise
-operations are not: each is a pass over memory, and their gradients are several
-more. `fused` compiles a function of element-wise work into a single kernel, and
-its gradient into another that recomputes what it needs from the inputs, so the
-tape holds only inputs and outputs. Compiling the whole step with XLA instead
-gives up oneDNN's bfloat16 products.
+On CPU, TensorFlow's matrix products (oneDNN) are fast, but every element-wise operation is a
+pass over memory, and its gradient several more. `fused` compiles an element-wise function
+into a single kernel, and its gradient into another that recomputes intermediate values, so
+the tape holds only inputs and outputs. Compiling the whole step with XLA would lose oneDNN's
+bfloat16 products.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ _active: contextvars.ContextVar["CastKernels | None"] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def without_fusion() -> Iterator[None]:
-    """Traces fused functions as ordinary operations, for graphs that must not hold XLA."""
+    """Traces fused functions as ordinary operations, for graphs without XLA."""
     token = _enabled.set(False)
     try:
         yield
@@ -33,23 +32,23 @@ def without_fusion() -> Iterator[None]:
 
 
 def is_fusing() -> bool:
-    """Whether fused functions are traced as kernels, which `plain_operations` turns off."""
+    """Whether fused functions are compiled; False within `without_fusion`."""
     return _enabled.get()
 
 
 def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callable]:
-    """Decorator: compiles `function(*tensors, **static)` and its gradient.
+    """Decorator that compiles `function(*tensors, **static)` and its gradient with XLA.
+
+    The function takes tensors by position and returns a tensor or a tuple of tensors.
+    Integer tensors get no gradient.
 
     Args:
-        *static: names of the keyword arguments that are Python values; each
-            combination of them is compiled once.
-        sum_apart: for functions whose vectors (float tensors of rank 1) are added to or
-            multiplied with every row of the first tensor. Their gradients are sums over
-            rows, and XLA on CPU computes what it sums anew for each sum; with this the
-            terms are written out once and summed by a kernel of their own.
-
-    The function takes tensors by position and returns a tensor or a tuple of
-    them. Integer tensors get no gradient.
+        *static: names of the keyword arguments that are Python values; each combination is
+            compiled once.
+        sum_apart: for functions whose vectors (float tensors of rank 1) are broadcast over
+            the rows of the first tensor. Their gradients are sums over rows, whose terms XLA
+            on CPU would recompute for every sum; this materializes the terms once and sums
+            them in a separate kernel.
     """
 
     def decorate(function: Callable) -> Callable:
@@ -122,7 +121,7 @@ def sum_rows(x: tf.Tensor) -> tf.Tensor:
     """Returns the float32 sum [width] of `x` [..., width] over all axes but the last."""
     if x.dtype == tf.float32:
         return _sum_rows_in_float32(x)
-    # XLA on CPU sums narrow types element by element; a product is several times as fast.
+    # XLA on CPU sums narrow types element by element; a product is several times faster.
     flat = tf.reshape(tf.cast(x, tf.float32), [-1, x.shape[-1]])
     return tf.matmul(tf.ones([1, tf.shape(flat)[0]]), flat)[0]
 
@@ -133,11 +132,11 @@ def _sum_rows_in_float32(x: tf.Tensor) -> tf.Tensor:
 
 
 class CastKernels:
-    """Copies of layers' kernels; graphs traced inside of `with` read them.
+    """Low-precision copies of kernels, read by graphs traced within the `with` block.
 
     Args:
-        layers: have a float32 `kernel` and a `compute_dtype`; those that compute in
-            float32 are left alone.
+        layers: layers with a float32 `kernel` and a `compute_dtype`; those that compute in
+            float32 are skipped.
     """
 
     def __init__(self, layers: Iterable[keras.layers.Layer]) -> None:
@@ -149,7 +148,7 @@ class CastKernels:
         self._tokens: list[contextvars.Token] = []
 
     def refresh(self) -> None:
-        """Takes over the weights as they are now."""
+        """Copies the current weights."""
         for layer in self._layers:
             self._copies[id(layer)].assign(tf.cast(layer.kernel, layer.compute_dtype))
 
@@ -161,12 +160,12 @@ class CastKernels:
         _active.reset(self._tokens.pop())
 
     def find(self, layer: keras.layers.Layer) -> tf.Variable | None:
-        """Returns the copy of a layer's kernel, or None if it has none."""
+        """Returns the copy of a layer's kernel, or None."""
         return self._copies.get(id(layer))
 
 
 def cast_kernel(layer: keras.layers.Layer) -> tf.Tensor:
-    """Returns the kernel of a layer in its compute dtype, a copy of it where there is one."""
+    """Returns the kernel of a layer in its compute dtype, from `CastKernels` if active."""
     active = _active.get()
     copy = active.find(layer) if active is not None else None
     if copy is not None:

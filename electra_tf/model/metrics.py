@@ -1,7 +1,6 @@
-"""Metrics as sums that add up over steps and replicas, and their final values.
+"""Metrics as sums over tokens, which add up over steps and replicas, and their final values.
 
-A step returns `{name: sums}`; sums of several steps are added, and `finalize`
-turns them into numbers. So a loop on the device needs no metric variables.
+A step returns `{name: sums}`; `finalize` turns the sums of several steps into values.
 """
 
 from collections.abc import Mapping
@@ -19,30 +18,20 @@ from electra_tf.model.batch_types import (
 MetricSums = dict[str, tf.Tensor]
 
 
-# The authors' AUC (tf.metrics.auc): 200 thresholds, the outer two beyond [0, 1].
+# The authors' AUC (tf.metrics.auc): 200 thresholds, the outer two outside [0, 1].
 _AUC_THRESHOLDS = np.array(
     [-1e-7, *(np.arange(1, 199, dtype=np.float32) / np.float32(199)), 1 + 1e-7], np.float32
 )
-
-
 _AUC_EPSILON = 1e-6
-
-
-# Our AUC counts logits in bins of 1/16 between -16 and 16.
+# Our AUC: a histogram of logits with bins of 1/16 between -16 and 16.
 _LOGIT_LIMIT = 16.0
-
-
 _LOGIT_BINS = 512
-
-
 AUC = "disc_auc"
-
-
 AUC_WITH_PADDING = "disc_auc_with_padding"
 
 
 def mean_sums(values: tf.Tensor, weights: tf.Tensor | None = None) -> tf.Tensor:
-    """Returns float32 [2]: the weighted sum of `values`, and the sum of `weights` (1s)."""
+    """Returns float32 [2]: the weighted sum of `values`, and the sum of `weights`."""
     values = tf.cast(values, tf.float32)
     weights = tf.ones_like(values) if weights is None else tf.cast(weights, tf.float32)
     return tf.stack([tf.reduce_sum(values * weights), tf.reduce_sum(weights)])
@@ -56,9 +45,9 @@ def auc_sums(logits: tf.Tensor, labels: tf.Tensor, input_mask: tf.Tensor) -> Met
         labels, input_mask: int32 [batch, seq].
 
     Returns:
-        `disc_auc`: float32 [2, bins], of the real tokens' logits.
-        `disc_auc_with_padding`: float32 [2, 201], of the probabilities by the
-        authors' thresholds, where padding counts as negatives of probability 0.
+        `disc_auc`: float32 [2, bins], histogram of the logits of real tokens.
+        `disc_auc_with_padding`: float32 [2, 201], histogram of the probabilities at the
+        authors' thresholds; padding counts as negatives with probability 0.
     """
     real = tf.cast(input_mask, tf.float32)
     positive = tf.cast(labels, tf.float32) * real
@@ -89,12 +78,12 @@ def _histograms(
 
 
 def add_sums(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> dict:
-    """Returns the sums of two stretches of steps together."""
+    """Adds the sums of two sequences of steps."""
     return {name: first[name] + second[name] for name in first}
 
 
 def finalize(sums: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Turns sums into values; a mean over nothing is NaN."""
+    """Turns sums into values; an empty mean is NaN."""
     values = {}
     for name, value in sums.items():
         value = np.asarray(value, np.float64)
@@ -106,10 +95,10 @@ def finalize(sums: Mapping[str, np.ndarray]) -> dict[str, float]:
 
 
 def _auc(histograms: np.ndarray, *, smooth: bool) -> float:
-    """Returns the area under the ROC curve by trapezoids.
+    """Returns the area under the ROC curve by the trapezoidal rule.
 
     Args:
-        histograms: [2, bins] of positives and negatives, by rising score.
+        histograms: [2, bins] of positives and negatives, by increasing score.
         smooth: add the authors' epsilon to the true positive rate.
     """
     # Counts above each threshold, from none to all.
@@ -147,10 +136,10 @@ def sampling_sums(inputs: PretrainInputs, fake: FakeData) -> MetricSums:
 
 
 def discriminator_sums(fake: FakeData, disc: DiscriminatorOutput) -> MetricSums:
-    """Returns the discriminator's sums over the tokens that its loss is over.
+    """Returns the discriminator's sums over the tokens of its loss.
 
-    `disc_loss` is the mean over tokens, as trained; `disc_loss_per_example` and
-    `disc_auc_with_padding` are what the authors' code reports as `disc_loss` and `disc_auc`.
+    `disc_loss` is the mean over tokens, the training loss; `disc_loss_per_example` and
+    `disc_auc_with_padding` are `disc_loss` and `disc_auc` of the authors' code.
     """
     labels, weights = fake.is_fake_tokens, disc.weights
     correct = tf.equal(disc.preds, labels)

@@ -1,10 +1,9 @@
-"""Random bits as a pure function of (seed, step, purpose, counter).
+"""Counter-based random numbers: a pure function of (seed, step, purpose, counter).
 
-Every random choice of pre-training is drawn here, so that a resumed run repeats
-what the uninterrupted one would have done, and any number of replicas draws for
-an example what one device would have drawn. The generator is a counter-based
-hash: a few integer operations an element, which XLA fuses into the kernel that
-needs the bits (see `electra_tf.fused`), so that no noise goes through memory.
+Masking, sampling and dropout draw from these streams, so a resumed run equals an
+uninterrupted one, and the draws for an example do not depend on the number of replicas. The
+generator is a hash of a few integer operations per element, which XLA fuses into the kernel
+that consumes the bits (see `electra_tf.model.kernels`), so noise is never stored in memory.
 """
 
 import dataclasses
@@ -12,8 +11,8 @@ import zlib
 
 import tensorflow as tf
 
-# Multipliers of the lowbias32 finalizer and 2**32 / golden ratio (Knuth's
-# multiplicative hash).
+# Multipliers of the lowbias32 finalizer, and 2**32 / golden ratio (Knuth's multiplicative
+# hash).
 _MULTIPLIER_1 = 0x7FEB352D
 _MULTIPLIER_2 = 0x846CA68B
 _GOLDEN = 0x9E3779B9
@@ -24,7 +23,7 @@ def _uint32(value: int) -> tf.Tensor:
 
 
 def _mix(x: tf.Tensor) -> tf.Tensor:
-    """Permutes uint32 so that every input bit flips half of the output bits."""
+    """Permutes uint32 such that every input bit flips half of the output bits."""
     shift, xor = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
     x = xor(x, shift(x, _uint32(16))) * _uint32(_MULTIPLIER_1)
     x = xor(x, shift(x, _uint32(15))) * _uint32(_MULTIPLIER_2)
@@ -35,8 +34,8 @@ def make_key(seed: tf.Tensor | int, step: tf.Tensor | int, purpose: str) -> tf.T
     """Returns the key of one random stream.
 
     Args:
-        seed: integer, of the run.
-        step: integer scalar, of any integer dtype.
+        seed: random seed of the run.
+        step: global step, of any integer dtype.
         purpose: name of the stream, such as "dropout".
 
     Returns:
@@ -47,31 +46,30 @@ def make_key(seed: tf.Tensor | int, step: tf.Tensor | int, purpose: str) -> tf.T
 
 
 def fold_in(key: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
-    """Returns a key (uint32 [2]) that differs for every integer scalar `number`."""
+    """Derives a key, uint32 [2], for an integer scalar `number`."""
     number = _to_uint32(number) * _uint32(_GOLDEN) + _uint32(1)
     first = _mix(tf.bitwise.bitwise_xor(key[0], number))
     return tf.stack([first, _mix(key[1] + first)])
 
 
 def split(key: tf.Tensor, count: int) -> tf.Tensor:
-    """Returns `count` keys, uint32 [count, 2], made from one."""
+    """Derives `count` keys, uint32 [count, 2], from one."""
     numbers = counters([count]) * _uint32(_GOLDEN) + _uint32(1)
     first = _mix(tf.bitwise.bitwise_xor(key[0], numbers))
     return tf.stack([first, _mix(key[1] + first)], axis=1)
 
 
 def random_bits(key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
-    """Returns uint32 random bits, one word for each uint32 of `counter`, of its shape."""
+    """Returns 32 random bits for each element of `counter`, uint32 of the same shape."""
     return _mix(_mix(tf.bitwise.bitwise_xor(counter, key[0])) + key[1])
 
 
 def counters(shape: tf.Tensor | list[int], first_row: tf.Tensor | int = 0) -> tf.Tensor:
-    """Returns consecutive uint32 numbers, row-major in `shape`.
+    """Returns consecutive uint32 numbers of a shape, in row-major order, modulo 2**32.
 
     Args:
         shape: int32 vector.
-        first_row: number of rows (along axis 0) that come before, so that replicas
-            can count on from each other. Counting wraps at 2**32.
+        first_row: number of preceding rows (axis 0), on other replicas.
     """
     shape = tf.convert_to_tensor(shape, tf.int32)
     numbers = tf.bitcast(tf.reshape(tf.range(tf.reduce_prod(shape)), shape), tf.uint32)
@@ -80,10 +78,9 @@ def counters(shape: tf.Tensor | list[int], first_row: tf.Tensor | int = 0) -> tf
 
 
 def uniform(key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
-    """Returns float32 in (0, 1), of the shape of `counter`.
+    """Returns uniform noise in (0, 1), float32 of the shape of `counter`.
 
-    The values are the midpoints of 2**23 equal intervals, so neither logarithm of
-    the Gumbel transform is infinite.
+    The values are midpoints of 2**23 equal intervals, so the Gumbel transform is finite.
     """
     bits = tf.bitwise.right_shift(random_bits(key, counter), _uint32(9))
     bits = tf.cast(tf.bitcast(bits, tf.int32), tf.float32)
@@ -91,14 +88,14 @@ def uniform(key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
 
 
 def gumbel(key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
-    """Returns standard Gumbel noise, float32, of the shape of `counter`."""
+    """Returns standard Gumbel noise, float32 of the shape of `counter`."""
     return -tf.math.log(-tf.math.log(uniform(key, counter)))
 
 
 def dropout(x: tf.Tensor, rate: float, key: tf.Tensor) -> tf.Tensor:
     """Zeroes each element of `x` with probability `rate` and scales the rest.
 
-    Call it inside a fused function: its backward pass draws the same bits again.
+    Call it inside a fused function; the backward pass recomputes the same bits.
     """
     if not rate:
         return x
@@ -112,14 +109,13 @@ def _to_uint32(number: tf.Tensor | int) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Randomness:
-    """Where the random choices of one batch come from.
+    """Random streams of one batch.
 
     Attributes:
-        seed, step: integers; every choice is a function of them.
-        first_example: index of row 0 in the batch over all replicas.
-        dropout: whether the encoders drop; False at evaluation.
-        replica: index of this replica, or of its part of an accumulated batch; it enters
-            the dropout masks alone.
+        seed, step: random seed of the run, and global step.
+        first_example: index of row 0 within the global batch.
+        dropout: whether dropout is active; False in evaluation.
+        replica: index of the replica or micro-batch; it affects dropout only.
     """
 
     seed: tf.Tensor | int
@@ -133,5 +129,5 @@ class Randomness:
         return make_key(self.seed, self.step, purpose)
 
     def dropout_key(self, purpose: str) -> tf.Tensor | None:
-        """Returns a key for dropout, or None where there is none."""
+        """Returns the key of a dropout stream, or None if dropout is inactive."""
         return fold_in(self.key(purpose), self.replica) if self.dropout else None

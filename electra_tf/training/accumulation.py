@@ -1,4 +1,4 @@
-"""Sums over the parts of a batch, computed one after another so that one fits in memory."""
+"""Gradient accumulation: sums over micro-batches, computed one after another."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,15 +1,4 @@
-"""The authors' Adam, with warm-up, decay and layer-wise rates; LAMB; loss scaling.
-
-The authors' update of a variable with gradient g (already clipped) at learning rate lr:
-
-    m = 0.9 m + 0.1 g
-    v = 0.999 v + 0.001 g^2
-    variable -= lr * (m / (sqrt(v) + 1e-6) + weight_decay * variable)
-
-Unlike Keras's AdamW there is no bias correction, epsilon stands outside the root,
-and LayerNorm parameters and biases are not decayed (embeddings are). LAMB is Keras's,
-with the same exceptions and factors.
-"""
+"""Learning-rate schedules, and layer-wise learning rates of fine-tuning."""
 
 import re
 from collections.abc import Sequence
@@ -24,17 +13,17 @@ LAYER_PATTERN = re.compile(r"(?:^|/)layer_(\d+)(?:/|$)")
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up times polynomial decay to 0.
 
-    lr(t) = learning_rate * (1 - min(t, T) / T)^power * min(1, t / warmup), where
-    t counts updates from 1: the first update uses lr(1). `warmup` is the larger of
-    `warmup_steps` and `warmup_proportion * T`, not rounded.
+    lr(t) = learning_rate * (1 - min(t, T) / T)^power * min(1, t / warmup), where the first
+    update has t = `first_update`. `warmup` is the larger of `warmup_steps` and
+    `warmup_proportion * T`, not rounded.
 
     Args:
-        learning_rate: the rate that warm-up leads to.
+        learning_rate: peak learning rate.
         num_train_steps: T.
         warmup_steps, warmup_proportion: length of the warm-up.
-        power: of the decay; 1 is linear.
-        first_update: t of the first update. The authors' formula reads the counter
-            before it is incremented (0), their program after (1): see the reference data.
+        power: power of the decay; 1 is linear.
+        first_update: t of the first update. The authors' formula reads the step before it
+            is incremented (0); their program reads it afterwards (1).
     """
 
     def __init__(
@@ -54,7 +43,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.first_update = first_update
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
-        """Returns the float32 rate of the update after `step` finished ones."""
+        """Returns the float32 learning rate of the update after `step` updates."""
         t = tf.cast(step, tf.float32) + self.first_update
         total = float(self.num_train_steps)
         rate = self.learning_rate * tf.pow(1.0 - tf.minimum(t, total) / total, self.power)
@@ -74,17 +63,17 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class StagedSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Schedules one after another, each from its own first update on.
+    """Consecutive schedules, each starting at its own first update.
 
     Args:
-        schedules: each runs for its `num_train_steps`.
+        schedules: schedules of the stages; each lasts its `num_train_steps`.
     """
 
     def __init__(self, schedules: Sequence[WarmupPolynomialDecay]) -> None:
         self.schedules = list(schedules)
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
-        """Returns the float32 rate of the update after `step` finished ones of all stages."""
+        """Returns the float32 learning rate of the update after `step` updates in total."""
         step = tf.convert_to_tensor(step)
         rate, start = self.schedules[0](step), self.schedules[0].num_train_steps
         for schedule in self.schedules[1:]:
@@ -100,20 +89,20 @@ class StagedSchedule(keras.optimizers.schedules.LearningRateSchedule):
 def layer_factors(
     paths: list[str], layer_decay: float, num_layers: int, authors_exponents: bool = False
 ) -> dict[str, float]:
-    """Returns the factor of the learning rate of each variable, for fine-tuning.
+    """Returns the learning-rate factor of each variable, for fine-tuning.
 
-    The task's own layers get 1, the top encoder layer `layer_decay`, each layer
-    below it one factor more, and the embeddings `layer_decay ** (num_layers + 1)`.
+    Task-specific layers have factor 1, the top encoder layer `layer_decay`, each layer below
+    one factor more, and the embeddings `layer_decay ** (num_layers + 1)`.
 
     Args:
         paths: variable paths.
-        layer_decay: factor from one layer to the next.
-        num_layers: layers of the encoder.
-        authors_exponents: give encoder and embeddings one factor more, as the
-            authors' code does.
+        layer_decay: layer-wise decay factor.
+        num_layers: number of encoder layers.
+        authors_exponents: apply one more factor to encoder and embeddings, as the authors'
+            code does.
 
     Raises:
-        ValueError: for a path that is neither in the encoder nor task-specific.
+        ValueError: a path is neither in the encoder nor task-specific.
     """
     extra = 1 if authors_exponents else 0
     factors = {}
@@ -126,12 +115,12 @@ def layer_factors(
         elif "embeddings" in path:
             exponent = num_layers + 1 + extra
         else:
-            raise ValueError(f"No learning rate is known for the variable {path}")
+            raise ValueError(f"No learning-rate factor for the variable {path}")
         factors[path] = layer_decay**exponent
     return factors
 
 
 def last_learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
-    """Returns the learning rate of the newest update, for an optimizer with a schedule."""
+    """Returns the learning rate of the last update, for an optimizer with a schedule."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     return float(inner._learning_rate(max(0, int(tf.convert_to_tensor(inner.iterations)) - 1)))

@@ -1,14 +1,14 @@
-"""The authors' Adam, with warm-up, decay and layer-wise rates; LAMB; loss scaling.
+"""Optimizers: the authors' Adam and LAMB, gradient clipping and loss scaling.
 
-The authors' update of a variable with gradient g (already clipped) at learning rate lr:
+The authors' Adam updates a variable with gradient g (after clipping) at learning rate lr:
 
     m = 0.9 m + 0.1 g
     v = 0.999 v + 0.001 g^2
     variable -= lr * (m / (sqrt(v) + 1e-6) + weight_decay * variable)
 
-Unlike Keras's AdamW there is no bias correction, epsilon stands outside the root,
-and LayerNorm parameters and biases are not decayed (embeddings are). LAMB is Keras's,
-with the same exceptions and factors.
+Unlike Keras's AdamW, it has no bias correction, epsilon is outside the square root, and
+LayerNorm parameters and biases are not decayed (embeddings are). LAMB is Keras's, with the
+same exceptions from decay.
 """
 
 import functools
@@ -24,10 +24,10 @@ NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
 
 
 class ElectraAdam(keras.optimizers.Optimizer):
-    """Adam as the authors' code has it (see the module).
+    """The authors' Adam (see the module docstring).
 
-    Gradients come clipped: clipping needs their norm over all replicas, which the
-    training step computes. A variable without a gradient is left alone.
+    Gradients must be clipped beforehand: clipping needs the norm over all replicas, which
+    the training step computes. A variable without a gradient is not updated.
 
     Args:
         learning_rate: a number or a schedule.
@@ -62,7 +62,7 @@ class ElectraAdam(keras.optimizers.Optimizer):
         """Updates one variable and its moments."""
         index = self._get_variable_index(variable)
         m, v = self.adam_m[index], self.adam_v[index]
-        # Under a strategy Keras hands over the bare TensorFlow variable, which has no path.
+        # Under a strategy, Keras passes the bare TensorFlow variable, which has no path.
         path = self._trainable_variables[index].path
         decay = _decay_of(path, self.weight_decay_rate)
         learning_rate = _rate_of(path, learning_rate, self.layer_factors)
@@ -88,10 +88,10 @@ class ElectraAdam(keras.optimizers.Optimizer):
 
 
 class ElectraLamb(keras.optimizers.Lamb):
-    """Keras's LAMB (You et al. 2020), decayed and slowed by layer as `ElectraAdam` is.
+    """Keras's LAMB (You et al. 2020), with the weight decay and layer factors of `ElectraAdam`.
 
-    As with Keras's `weight_decay`, variable -= lr * weight_decay * variable comes first and
-    is no part of the update whose norm sets the trust ratio.
+    As with Keras's `weight_decay`, variable -= lr * weight_decay * variable is applied first
+    and is not part of the update that determines the trust ratio.
 
     Args:
         learning_rate: a number or a schedule.
@@ -162,11 +162,11 @@ def adam_update(
 def clip_by_global_norm(
     gradients: list[tf.Tensor], clip_norm: float
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Scales dense gradients down to a global norm of at most `clip_norm`.
+    """Clips dense gradients to a global norm of `clip_norm`.
 
     Returns:
-        The gradients, and the float32 norm before clipping. A non-finite norm
-        leaves non-finite gradients, for the training loop to notice.
+        The gradients, and the float32 norm before clipping. If it is not finite, neither are
+        the gradients; the training loop detects that.
     """
     norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(gradient)) for gradient in gradients]))
     scale = clip_norm / tf.maximum(norm, clip_norm)
@@ -181,14 +181,14 @@ def make_optimizer(
     factors: dict[str, float] | None = None,
     precision: str = "float32",
 ) -> keras.optimizers.Optimizer:
-    """Returns the optimizer that `--optimizer` names.
+    """Returns the optimizer selected by `--optimizer`.
 
     Args:
         name: "adam" or "lamb".
-        schedule: of the learning rate.
-        weight_decay_rate, factors: as `ElectraAdam` has them.
-        precision: with "mixed_float16" the optimizer scales the loss: its scale, from 2**15
-            on, is halved at each overflow and doubled after 2000 steps without one.
+        schedule: learning-rate schedule.
+        weight_decay_rate, factors: as in `ElectraAdam`.
+        precision: "mixed_float16" adds dynamic loss scaling: the scale starts at 2**15, is
+            halved on overflow and doubled after 2000 steps without one.
     """
     optimizer = {"adam": ElectraAdam, "lamb": ElectraLamb}[name](
         schedule, weight_decay_rate, factors
@@ -199,14 +199,14 @@ def make_optimizer(
 
 
 def reset_moments(optimizer: keras.optimizers.Optimizer) -> None:
-    """Sets the moments of all variables to zero; the step and a loss scale go on."""
+    """Sets the moments of all variables to zero; keeps the step and the loss scale."""
     for variable in optimizer.variables:
         if len(variable.shape):
             variable.assign(tf.zeros_like(variable))
 
 
 def reset_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
-    """Makes an optimizer with a schedule as if it had not updated anything yet."""
+    """Resets an optimizer with a schedule to its initial state."""
     for variable in optimizer.variables:
         variable.assign(tf.zeros_like(variable))
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):

@@ -145,7 +145,7 @@ def test_a_killed_worker_ends_the_others_in_a_state_to_go_on_from(tiny_data, tmp
     workers[1].kill()
     (status, _, error), _ = processes.finish(workers)
     assert status == WorkerLostError.exit_status
-    assert "Worker 0 of 2 stops: another worker has ended" in error
+    assert "Worker 0 of 2 stops: another worker has exited" in error
     assert "same command" in error
     assert str(tmp_path / "model") in error
     assert "Traceback" not in error

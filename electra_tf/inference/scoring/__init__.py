@@ -1,1 +1,1 @@
-"""Pseudo-log-likelihoods of texts, and the re-ranking of n-best lists by them."""
+"""Pseudo-log-likelihoods of texts, and re-ranking of n-best lists."""

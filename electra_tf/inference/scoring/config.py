@@ -1,4 +1,4 @@
-"""What to score and how; no TensorFlow is imported here."""
+"""Settings of scoring; no TensorFlow is imported here."""
 
 import dataclasses
 import pathlib
@@ -16,16 +16,16 @@ class ScoringConfig:
     """One run of `score_text.py`.
 
     Attributes:
-        model: the run whose newest checkpoint scores.
-        method: `AUTO` takes the one that the objective was trained for.
-        batch_size: sequences scored at once; the masked method scores one a token.
-        output_file: gets a line for each text, or for each n-best list.
-        text_file: one text a line; or None.
-        nbest_file: JSON lines, each a list of hypotheses; or None.
-        tune_nbest_file: such a file with references, on which the weight is chosen.
-        nbest_weight: of a hypothesis's pseudo-log-likelihood beside its own score.
-        nbest_metric: of error rates, where references are given.
-        truncate: cut texts that are too long for the model, instead of refusing them.
+        model: the run whose latest checkpoint is used.
+        method: scoring method; `AUTO` selects the one that the objective trains.
+        batch_size: sequences per batch; the masked method has one sequence per token.
+        output_file: output, with one line per text or n-best list.
+        text_file: one text per line; or None.
+        nbest_file: JSON lines, one list of hypotheses per line; or None.
+        tune_nbest_file: n-best lists with references, to tune the weight on.
+        nbest_weight: weight of the pseudo-log-likelihood, relative to a hypothesis's score.
+        nbest_metric: error rate to report if references are given.
+        truncate: truncate texts that are too long for the model, instead of failing.
         overwrite: replace `output_file`.
     """
 

@@ -1,4 +1,4 @@
-"""N-best lists of speech recognition or translation, and their re-ranking."""
+"""N-best lists of speech recognition or translation, and re-ranking."""
 
 import dataclasses
 import json
@@ -9,13 +9,13 @@ from typing import Any
 from electra_tf.inference.scoring.config import WORD_ERRORS
 from electra_tf.util.errors import UserError
 
-# Weights that are tried where references say which is best: 0 to 2.
+# Weights to try when tuning: 0 to 2.
 WEIGHTS = tuple(i / 20 for i in range(41))
 
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
-    """A text, and what the system that made it gave it (0 if it gave nothing)."""
+    """A text, and the score of the system that produced it (0 if there is none)."""
 
     text: str
     score: float = 0.0
@@ -23,7 +23,7 @@ class Hypothesis:
 
 @dataclasses.dataclass(frozen=True)
 class NBestList:
-    """The hypotheses for one input, best first, and what is right, if that is known."""
+    """The hypotheses for one input, best first, and the reference, if known."""
 
     name: str
     hypotheses: tuple[Hypothesis, ...]
@@ -31,13 +31,13 @@ class NBestList:
 
 
 def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
-    """Reads a JSON object a line: `hypotheses`, and maybe `id` and `reference`.
+    """Reads one JSON object per line: `hypotheses`, optionally `id` and `reference`.
 
-    Each of `hypotheses` is a text, or an object of `text` and maybe `score`, a
-    log-probability or anything else that is the larger the better.
+    Each hypothesis is a text, or an object with `text` and optionally `score`, such as a
+    log-probability; higher is better.
 
     Raises:
-        UserError: the file cannot be read, or a line is no such object.
+        UserError: the file cannot be read, or a line is malformed.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -58,7 +58,7 @@ def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
                 f"{error}"
             ) from error
     if not lists:
-        raise UserError(f"{flag}={path} holds no n-best list")
+        raise UserError(f"{flag}={path} contains no n-best list")
     return lists
 
 
@@ -78,24 +78,24 @@ def _parse(value: dict[str, Any], number: str) -> NBestList:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value
 
 
 def rank(nbest: NBestList, scores: Sequence[float], weight: float) -> list[int]:
-    """Returns the hypotheses' indices, the best first; ties keep their order.
+    """Returns the indices of the hypotheses, best first; ties keep their order.
 
     Args:
-        nbest: the list.
+        nbest: the n-best list.
         scores: pseudo-log-likelihood of each hypothesis.
-        weight: of them beside the hypotheses' own scores.
+        weight: weight of `scores`, relative to the hypotheses' own scores.
     """
     totals = [h.score + weight * s for h, s in zip(nbest.hypotheses, scores, strict=True)]
     return sorted(range(len(totals)), key=lambda i: -totals[i])
 
 
 def error_rate(references: Sequence[str], texts: Sequence[str], metric: str) -> float:
-    """Returns the word or character error rate of texts, by the package jiwer."""
+    """Returns the word or character error rate of texts, computed by jiwer."""
     import jiwer
 
     measure = jiwer.wer if metric == WORD_ERRORS else jiwer.cer
@@ -105,11 +105,11 @@ def error_rate(references: Sequence[str], texts: Sequence[str], metric: str) -> 
 def error_rates(
     lists: Sequence[NBestList], scores: Sequence[Sequence[float]], weight: float, metric: str
 ) -> dict[str, float]:
-    """Returns the error rates of the lists with a reference.
+    """Returns the error rates over the lists with a reference.
 
     Returns:
-        `first`: of the best by the hypotheses' own scores; `reranked`; `oracle`: of the
-        hypothesis of each list with the fewest errors.
+        `first`: of the hypotheses with the best own score; `reranked`; `oracle`: of the
+        hypotheses with the fewest errors.
     """
 
     def fewest_errors(nbest: NBestList) -> str:
@@ -137,12 +137,12 @@ def reranked_error_rate(
 def tune_weight(
     lists: Sequence[NBestList], scores: Sequence[Sequence[float]], metric: str
 ) -> float:
-    """Returns the weight of `WEIGHTS` with the lowest error rate; the smallest of equals.
+    """Returns the smallest of the `WEIGHTS` with the lowest error rate.
 
     Raises:
         UserError: no list has a reference.
     """
     if all(nbest.reference is None for nbest in lists):
-        raise UserError("--tune_nbest_file has no reference to tune the weight on")
+        raise UserError("--tune_nbest_file contains no reference to tune the weight on")
     rates = {w: reranked_error_rate(lists, scores, w, metric) for w in WEIGHTS}
     return min(WEIGHTS, key=lambda w: (rates[w], w))

@@ -1,13 +1,13 @@
 """Pseudo-log-likelihoods: the sum over tokens of log p(token | all others).
 
-Three ways to have the conditional probabilities:
+Three methods compute the conditional probabilities:
 
-- `mlm`: a masked language model, one pass for each token, which is masked (Salazar et al.
+- `mlm`: a masked language model, one pass per token, with that token masked (Salazar et al.
   2020, "Masked Language Model Scoring", eq. 1).
-- `two_tower`: the towers' softmax, one pass for all tokens.
-- `electric`: exp(-E(x)_t) of the energies, one pass for all tokens; they are not normalized,
-  but noise-contrastive estimation makes them nearly so (Clark et al. 2020, "Pre-Training
-  Transformers as Energy-Based Cloze Models", section 2.2).
+- `two_tower`: the softmax of the two towers, one pass for all tokens.
+- `electric`: exp(-E(x)_t) of the energies, one pass for all tokens; approximately normalized
+  by noise-contrastive estimation (Clark et al. 2020, "Pre-Training Transformers as
+  Energy-Based Cloze Models", section 2.2).
 """
 
 import abc
@@ -25,7 +25,7 @@ from electra_tf.pretrain_helpers import gather_positions, get_token_logits
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
-# Lengths are padded to a multiple of this, so that few graphs are traced.
+# Sequences are padded to a multiple of this, to limit the number of traced graphs.
 LENGTH_MULTIPLE = 16
 _NO_RANDOMNESS = Randomness(0, 0, dropout=False)
 
@@ -45,8 +45,8 @@ class Scorer(abc.ABC):
     """Scores sequences of ids with one model.
 
     Args:
-        model: pre-trained.
-        batch_size: rows of a pass.
+        model: pre-trained model.
+        batch_size: rows per pass.
     """
 
     def __init__(self, model: PretrainingModel, batch_size: int) -> None:
@@ -63,7 +63,7 @@ class Scorer(abc.ABC):
 
 
 class _OnePassScorer(Scorer):
-    """Has the probabilities of all tokens of a text at once."""
+    """Scores all tokens of a text in one pass."""
 
     def __init__(self, model: PretrainingModel, batch_size: int) -> None:
         super().__init__(model, batch_size)
@@ -87,7 +87,7 @@ class _OnePassScorer(Scorer):
 
 
 class ElectricScorer(_OnePassScorer):
-    """Minus the energies, which are the logits of the discriminator's head."""
+    """Scores by negative energies; the energies are the discriminator's logits."""
 
     def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
         sequence = self._model.electra(
@@ -97,7 +97,7 @@ class ElectricScorer(_OnePassScorer):
 
 
 class TwoTowerScorer(_OnePassScorer):
-    """The softmax of the two-tower generator."""
+    """Scores by the softmax of the two-tower generator."""
 
     def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
         logits = self._model.two_tower(
@@ -107,14 +107,14 @@ class TwoTowerScorer(_OnePassScorer):
 
 
 class MaskedScorer(Scorer):
-    """The masked language model: a generator, or the full-size one of `--objective=mlm`."""
+    """Scores by a masked language model: the generator, or that of `--objective=mlm`."""
 
     def __init__(self, model: PretrainingModel, batch_size: int) -> None:
         super().__init__(model, batch_size)
         self._at_mask = tf.function(self._score_masked, autograph=False)
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
-        """Returns the score of each text; every token is masked in a row of its own."""
+        """Returns the score of each text, from one row per masked token."""
         places = [(i, t) for i, ids in enumerate(texts) for t in range(1, len(ids) - 1)]
         places.sort(key=lambda place: len(texts[place[0]]))
         log_probs = [np.zeros(max(0, len(ids) - 2)) for ids in texts]
@@ -144,10 +144,10 @@ class MaskedScorer(Scorer):
 
 
 def create_scorer(model: PretrainingModel, method: str, batch_size: int) -> Scorer:
-    """Returns the scorer that `--method` names.
+    """Returns the scorer selected by `--method`.
 
     Raises:
-        UserError: the model has not what the method needs.
+        UserError: the model does not support the method.
     """
     if method == AUTO:
         method = _method_of(model)
@@ -159,9 +159,9 @@ def create_scorer(model: PretrainingModel, method: str, batch_size: int) -> Scor
     if not is_there[method]:
         usable = [name for name, there in is_there.items() if there]
         raise UserError(
-            f"--method={method} is not there for a model of --objective="
+            f"--method={method} is unavailable for a model of --objective="
             f"{model.config.objective} and --generator_type={model.config.generator_type}"
-            + (f": choose {' or '.join(usable)}" if usable else ", nor is any other")
+            + (f": choose {' or '.join(usable)}" if usable else ", and so are all others")
         )
     scorers = {MASKED: MaskedScorer, TWO_TOWER: TwoTowerScorer, ELECTRIC: ElectricScorer}
     return scorers[method](model, batch_size)
@@ -174,7 +174,7 @@ def _method_of(model: PretrainingModel) -> str:
 
 
 def _padded(rows: Sequence[Sequence[int]], batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns `input_ids` and `input_mask`, int32 [batch_size, longest row, rounded up]."""
+    """Returns `input_ids` and `input_mask`, int32 [batch_size, padded length]."""
     longest = max(len(row) for row in rows)
     shape = (batch_size, -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
     ids, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)

@@ -1,4 +1,4 @@
-"""Scores the texts or n-best lists of a file with a run's newest checkpoint."""
+"""Scores the texts or n-best lists of a file with the latest checkpoint of a run."""
 
 import json
 import math
@@ -28,14 +28,14 @@ HEADER = ("line", "pll", "tokens", "pll_per_token", "text")
 
 
 def run(config: ScoringConfig, say: Callable[[str], None] = print) -> None:
-    """Scores what the configuration names and writes `output_file`.
+    """Scores the input file and writes `output_file`.
 
     Raises:
-        UserError: for bad input, before anything is written.
+        UserError: the input is invalid; nothing has been written.
     """
     if config.output_file.exists() and not config.overwrite:
         raise UserError(
-            f"--output_file={config.output_file} exists: give another, or --overwrite"
+            f"--output_file={config.output_file} exists: pass another path, or --overwrite"
         )
     vocabulary = model_builder.load_checked_vocabulary(config.model)
     texts = _read_texts(config.text_file) if config.text_file else []
@@ -75,7 +75,7 @@ def run(config: ScoringConfig, say: Callable[[str], None] = print) -> None:
 
 
 class _TextEncoder:
-    """Turns texts into ids with [CLS] and [SEP], and refuses or cuts what is too long."""
+    """Converts texts to ids with [CLS] and [SEP]; rejects or truncates long texts."""
 
     def __init__(self, tokenizer: Tokenizer, max_seq_length: int, truncate: bool) -> None:
         self._tokenizer = tokenizer
@@ -92,8 +92,8 @@ class _TextEncoder:
         for i, (row, name) in enumerate(zip(rows, names, strict=True)):
             if len(row) > room and not self._truncate:
                 raise UserError(
-                    f"{name} has {len(row)} tokens, and the model takes {room}: split it, or "
-                    "cut such texts with --truncate_texts"
+                    f"{name} has {len(row)} tokens, but the model takes at most {room}: split "
+                    "it, or pass --truncate_texts"
                 )
             self.num_truncated += len(row) > room
             rows[i] = frame(vocabulary, row[:room]).input_ids.tolist()
@@ -101,7 +101,7 @@ class _TextEncoder:
 
 
 def _read_texts(path: pathlib.Path) -> list[tuple[int, str]]:
-    """Returns number and text of each line that has any."""
+    """Returns line number and text of each non-blank line."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
@@ -110,7 +110,7 @@ def _read_texts(path: pathlib.Path) -> list[tuple[int, str]]:
         raise UserError(f"--text_file={path} is not UTF-8: {error}") from error
     texts = [(n, line.strip()) for n, line in enumerate(lines, start=1) if line.strip()]
     if not texts:
-        raise UserError(f"--text_file={path} holds no text")
+        raise UserError(f"--text_file={path} contains no text")
     return texts
 
 
@@ -165,6 +165,6 @@ def _say_perplexity(scores: Sequence[TextScore], say: Callable[[str], None]) -> 
     total = sum(score.total for score in scores)
     if count:
         say(
-            f"{len(scores)} texts, {count} tokens: {total / count:.4f} a token, "
+            f"{len(scores)} texts, {count} tokens: {total / count:.4f} per token, "
             f"pseudo-perplexity {math.exp(-total / count):.2f}"
         )

@@ -1,1 +1,1 @@
-"""A web page over exported models: a sentence, and what the models say of its tokens."""
+"""A web page for exported models: replaced tokens, alternatives and task predictions."""

@@ -1,4 +1,4 @@
-"""The page's web application, and the server on this machine."""
+"""Flask application of the web demo, and its server."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,11 +11,11 @@ from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.models import ExportedModel, TaskModel, TokenInspector
 from electra_tf.util.errors import UserError
 
-# A character takes 6 bytes as a JSON escape, or 12 where it is a pair of surrogates.
+# A character takes 6 bytes as a JSON escape, or 12 as a surrogate pair.
 _BYTES_PER_CHARACTER = 12
 _BYTES_AROUND = 1000
 _TEXTS_PER_REQUEST = 2
-# All of the page is served from here, and nothing of it may be framed elsewhere.
+# All resources are served by this application, and other sites may not frame it.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -27,7 +27,7 @@ def create_app(config: DemoConfig) -> Flask:
     """Loads the models and returns the application.
 
     Raises:
-        UserError: a folder is not an export of the kind that its flag takes.
+        UserError: a folder is not an export of the expected kind.
     """
     inspector = None
     if config.discriminator:
@@ -69,7 +69,7 @@ def _create_app(
     @app.post("/api/tasks/<name>")
     def task(name: str) -> Response | tuple[Response, int]:
         if name not in tasks:
-            return jsonify(error=f"There is no task {name!r}"), 404
+            return jsonify(error=f"No such task: {name!r}"), 404
         names = tasks[name].input_names
         texts = _texts(names, config.max_characters)
         return jsonify(tasks[name].answer(**dict(zip(names, texts, strict=True))))
@@ -82,7 +82,7 @@ def _create_app(
     def describe(error: HTTPException) -> tuple[Response, int]:
         message = error.description
         if isinstance(error, RequestEntityTooLarge):
-            message = f"A text may have {config.max_characters} characters at most"
+            message = f"A text may have at most {config.max_characters} characters"
         return jsonify(error=message), error.code
 
     @app.after_request
@@ -94,7 +94,7 @@ def _create_app(
 
 
 def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
-    """Returns the texts of the request's JSON object, in the order of their names."""
+    """Returns the texts of the request's JSON object, in the order of `names`."""
     body: Any = request.get_json()
     texts = [body.get(name) if isinstance(body, dict) else None for name in names]
     for name, text in zip(names, texts, strict=True):
@@ -102,9 +102,9 @@ def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
             raise UserError(f"The request must be a JSON object with the text {name!r}")
         if len(text) > max_characters:
             raise UserError(
-                f"{name!r} has {len(text)} characters; {max_characters} are the limit"
+                f"{name!r} has {len(text)} characters; the limit is {max_characters}"
             )
-    # What JSON can spell and UTF-8 cannot: lone surrogates.
+    # JSON can represent lone surrogates; UTF-8 cannot.
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
@@ -114,10 +114,10 @@ def _say(message: str) -> None:
 
 
 def serve(config: DemoConfig, say: Callable[[str], None] = _say) -> None:
-    """Serves the page until it is interrupted.
+    """Serves the page until interrupted.
 
     Raises:
-        UserError: as `create_app`, or the port cannot be listened on.
+        UserError: as `create_app`, or the address is not available.
     """
     app = create_app(config)
     try:
@@ -127,8 +127,8 @@ def serve(config: DemoConfig, say: Callable[[str], None] = _say) -> None:
             f"--host={config.host} --port={config.port} cannot be listened on: {error}"
         ) from error
     if not config.is_local:
-        say("Other machines can reach this page: it has no passwords and no encryption.")
+        say("Other machines can reach this page, which has no authentication or encryption.")
     host = f"[{config.host}]" if ":" in config.host else config.host
-    say(f"Serving: http://{host}:{server.server_port}/ (Ctrl-C ends it)")
+    say(f"Serving: http://{host}:{server.server_port}/ (Ctrl-C to stop)")
     with server:
         server.serve_forever()

@@ -1,4 +1,4 @@
-"""What the page shows and where it is served; imports no TensorFlow."""
+"""Settings of the web demo; no TensorFlow is imported here."""
 
 import dataclasses
 import ipaddress
@@ -12,18 +12,18 @@ LOOPBACK = "127.0.0.1"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DemoConfig:
-    """One page.
+    """Models to show, and the address of the page.
 
     Attributes:
-        discriminator, generator: folders of exports (`EXPORT_DIR`, the newest version is
-            taken), or None.
-        tasks: folders of exported fine-tuned tasks, by name.
+        discriminator, generator: export directories, whose latest version is served; or
+            None.
+        tasks: export directories of fine-tuned tasks, by task name.
         host: address to listen on.
-        port: 0 for any free one.
-        max_characters: of each text of a request.
+        port: port to listen on; 0 picks a free one.
+        max_characters: maximum length of each text in a request.
 
     Raises:
-        UserError: for a value that cannot be.
+        UserError: a value is invalid.
     """
 
     discriminator: pathlib.Path | None = None
@@ -36,19 +36,19 @@ class DemoConfig:
     def __post_init__(self) -> None:
         if not (self.discriminator or self.tasks):
             raise UserError(
-                "Nothing to show: name an exported model with --discriminator or --tasks "
-                "(export_saved_model.py makes them)"
+                "Nothing to show: pass an exported model with --discriminator or --tasks (see "
+                "export_saved_model.py)"
             )
         if self.generator and not self.discriminator:
-            raise UserError("--generator adds to the tokens of --discriminator: name both")
+            raise UserError("--generator requires --discriminator")
         if not 0 <= self.port < 2**16:
-            raise UserError(f"--port must lie in [0, 65535], not {self.port}")
+            raise UserError(f"--port must be in [0, 65535], not {self.port}")
         if self.max_characters < 1:
             raise UserError(f"--max_characters must be positive, not {self.max_characters}")
 
     @property
     def is_local(self) -> bool:
-        """Whether nobody but this machine can reach the page."""
+        """Whether only this machine can reach the page."""
         if self.host == "localhost":
             return True
         try:

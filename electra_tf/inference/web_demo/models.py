@@ -1,4 +1,4 @@
-"""Exported models as the page asks them; needs nothing but their SavedModels."""
+"""Exported models behind the web demo; reads SavedModels only."""
 
 import pathlib
 from typing import Any
@@ -9,9 +9,9 @@ import tensorflow as tf
 from electra_tf.util.errors import UserError
 
 _NUM_ALTERNATIVES = 5
-# Rows of a batch in which one token each is masked.
+# Batch size of generator queries; each row masks one token.
 _MAX_MASKED_ROWS = 64
-# The kind of a task, by an output that no other kind has.
+# Kind of a task by an output that is unique to it.
 _KINDS = {
     "label": "classification",
     "predicted_labels": "multilabel",
@@ -22,22 +22,22 @@ _KINDS = {
 
 
 class ExportedModel:
-    """The newest version of an export.
+    """The latest version of an exported model.
 
     Args:
-        export_dir: holds a folder for each version.
-        flag: that errors name.
+        export_dir: directory with one subdirectory per version.
+        flag: flag to name in errors.
 
     Raises:
-        UserError: there is no version, or it is not one of `export_saved_model.py`.
+        UserError: there is no version, or it was not written by `export_saved_model.py`.
     """
 
     def __init__(self, export_dir: pathlib.Path, flag: str) -> None:
         versions = [int(path.name) for path in export_dir.glob("*") if path.name.isdigit()]
         if not versions:
             raise UserError(
-                f"{flag}={export_dir} holds no version (a folder named by a number): export "
-                "the model there with export_saved_model.py"
+                f"{flag}={export_dir} contains no version (a numbered folder): export a model "
+                "there with export_saved_model.py"
             )
         self.directory = export_dir / str(max(versions))
         try:
@@ -51,14 +51,14 @@ class ExportedModel:
             ) from error
 
     def answer(self, **texts: str) -> dict[str, np.ndarray]:
-        """Returns what the model says to one row of texts, without the batch axis."""
+        """Returns the outputs for one row of texts, without the batch axis."""
         outputs = self._signatures["serving_default"](
             **{name: tf.constant([text]) for name, text in texts.items()}
         )
         return {name: value.numpy()[0] for name, value in outputs.items()}
 
     def answer_ids(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns what the model says to rows of ids without padding, [rows, seq]."""
+        """Returns the outputs for rows of ids without padding, [rows, seq]."""
         ids = tf.constant(ids, tf.int32)
         outputs = self._signatures["tokens"](
             input_ids=ids, input_mask=tf.ones_like(ids), segment_ids=tf.zeros_like(ids)
@@ -66,11 +66,11 @@ class ExportedModel:
         return {name: value.numpy() for name, value in outputs.items()}
 
     def require(self, outputs: tuple[str, ...], flag: str) -> None:
-        """Raises UserError unless the model answers all of `outputs`."""
+        """Raises UserError unless the model has all of `outputs`."""
         if not set(outputs) <= set(self.output_names):
             raise UserError(
-                f"{flag}: {self.directory} answers {', '.join(self.output_names)}; expected "
-                f"{', '.join(outputs)}. Was another component exported there?"
+                f"{flag}: {self.directory} has the outputs {', '.join(self.output_names)}; "
+                f"expected {', '.join(outputs)}. Is it an export of another component?"
             )
 
     def _specs(self, signature: str) -> dict[str, tf.TensorSpec]:
@@ -78,11 +78,11 @@ class ExportedModel:
 
 
 class TokenInspector:
-    """Suspicion and alternatives, token by token.
+    """Probabilities of being replaced, and alternatives, token by token.
 
     Args:
-        discriminator: an export of it.
-        generator: an export of it, or None.
+        discriminator: exported discriminator.
+        generator: exported generator, or None.
     """
 
     def __init__(self, discriminator: ExportedModel, generator: ExportedModel | None) -> None:
@@ -98,8 +98,7 @@ class TokenInspector:
     def inspect(self, text: str) -> list[dict[str, Any]]:
         """Returns "token", "probability" of being replaced and "alternatives" of each token.
 
-        An alternative has "token" and "probability"; the generator sees the text with this
-        one token masked.
+        An alternative has "token" and "probability", predicted with only this token masked.
         """
         answer = self._discriminator.answer(text=text)
         inner = slice(1, int(answer["num_tokens"]) - 1)  # without [CLS] and [SEP]
@@ -116,14 +115,14 @@ class TokenInspector:
         return found
 
     def _alternatives(self, ids: np.ndarray) -> list[list[dict[str, Any]]]:
-        """Returns the likeliest tokens for each position of `[CLS] ids [SEP]`."""
+        """Returns the most likely tokens for each position of `[CLS] ids [SEP]`."""
         rows = np.repeat(ids[None], len(ids) - 2, axis=0)
         rows[np.arange(len(rows)), np.arange(1, len(ids) - 1)] = self._mask_id
         found = []
         for start in range(0, len(rows), _MAX_MASKED_ROWS):
             part = rows[start : start + _MAX_MASKED_ROWS]
             answer = self._generator.answer_ids(part)
-            # Where the text itself holds masks, the row's own one is the one that was put in.
+            # The text itself may contain masks; select the one inserted in this row.
             for i, positions in enumerate(answer["mask_positions"]):
                 slot = list(positions).index(start + i + 1)
                 pairs = zip(
@@ -136,11 +135,11 @@ class TokenInspector:
 
 
 class TaskModel:
-    """A fine-tuned task, whose answers become JSON.
+    """A fine-tuned task with JSON answers.
 
     Attributes:
-        kind: of the task, as in `finetune.custom.spec.KINDS`.
-        input_names: texts that it takes.
+        kind: kind of the task, such as "classification".
+        input_names: names of its input texts.
     """
 
     def __init__(self, model: ExportedModel, flag: str) -> None:
@@ -148,11 +147,11 @@ class TaskModel:
         self.input_names = model.input_names
         kinds = [kind for output, kind in _KINDS.items() if output in model.output_names]
         if not kinds:
-            raise UserError(f"{flag}: {model.directory} is no export of a fine-tuned task")
+            raise UserError(f"{flag}: {model.directory} is not an export of a fine-tuned task")
         self.kind = kinds[0]
 
     def answer(self, **texts: str) -> dict[str, Any]:
-        """Returns "kind", and the model's answer to one row of texts."""
+        """Returns "kind" and the outputs for one row of texts."""
         answer = {name: _to_json(value) for name, value in self._model.answer(**texts).items()}
         return {"kind": self.kind, **answer}
 

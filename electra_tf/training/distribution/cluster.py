@@ -1,6 +1,6 @@
-"""The worker processes of a run, as flags or TF_CONFIG name them.
+"""The workers of a run, from flags or TF_CONFIG.
 
-TF_CONFIG is TensorFlow's environment variable; cluster managers set it:
+TF_CONFIG is TensorFlow's environment variable, usually set by a cluster manager:
 
     {"cluster": {"worker": ["host1:2222", "host2:2222"]},
      "task": {"type": "worker", "index": 0}}
@@ -22,7 +22,7 @@ _JOBS = ("chief", "worker")
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The address (host:port) of each worker, the chief first, and which one this is."""
+    """Address (host:port) of each worker, chief first, and the index of this one."""
 
     workers: tuple[str, ...]
     task_index: int
@@ -31,16 +31,16 @@ class Cluster:
 def find_cluster(
     workers: Sequence[str] | None, task_index: int | None, environment: Mapping[str, str]
 ) -> Cluster:
-    """Returns the cluster that flags or TF_CONFIG describe.
+    """Returns the cluster described by flags or TF_CONFIG.
 
     Raises:
-        UserError: neither does, they differ, or TF_CONFIG is malformed.
+        UserError: both are missing, they differ, or TF_CONFIG is malformed.
     """
     named = cluster_of_environment(environment)
     if not workers:
         if named is None:
             raise UserError(
-                "--strategy=multi_worker needs to know the workers: pass --workers "
+                "--strategy=multi_worker needs the addresses of the workers: pass --workers "
                 f"host:port,host:port and --task_index, or set {VARIABLE}"
             )
         return named
@@ -54,12 +54,12 @@ def find_cluster(
 
 
 def cluster_of_environment(environment: Mapping[str, str]) -> Cluster | None:
-    """Returns the cluster of TF_CONFIG, or None where it names none.
+    """Returns the cluster of TF_CONFIG, or None if it has none.
 
-    A job "chief" of TF_CONFIG becomes worker 0.
+    The job "chief" becomes worker 0.
 
     Raises:
-        UserError: it is malformed.
+        UserError: TF_CONFIG is malformed.
     """
     text = environment.get(VARIABLE, "")
     if not text.strip():
@@ -74,18 +74,18 @@ def cluster_of_environment(environment: Mapping[str, str]) -> Cluster | None:
     if not jobs:
         return None
     if not isinstance(jobs, dict) or not all(isinstance(v, list) for v in jobs.values()):
-        raise UserError(f'{VARIABLE}: "cluster" must give a list of addresses for each job')
+        raise UserError(f'{VARIABLE}: "cluster" must map each job to a list of addresses')
     unknown = sorted(set(jobs) - set(_JOBS))
     if unknown:
         raise UserError(
-            f'{VARIABLE}: jobs {", ".join(unknown)} have no place here; "cluster" may name '
+            f'{VARIABLE}: unsupported jobs {", ".join(unknown)}; "cluster" may have '
             f"{' and '.join(_JOBS)}"
         )
     workers = tuple(address for job in _JOBS for address in jobs.get(job, []))
     for address in workers:
         check_address(address, VARIABLE)
     if len(set(workers)) < len(workers):
-        raise UserError(f"{VARIABLE} names an address twice: {', '.join(workers)}")
+        raise UserError(f"{VARIABLE} lists an address twice: {', '.join(workers)}")
     return Cluster(workers, _task_index(content.get("task"), jobs))
 
 

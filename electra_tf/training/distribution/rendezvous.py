@@ -1,8 +1,8 @@
-"""The workers meet before TensorFlow starts, for as long as they are told to wait.
+"""Rendezvous of the workers before TensorFlow starts, with a timeout.
 
-TensorFlow itself waits in native code, for an hour, without a word. So every worker first
-says "here I am" to the chief, at the address where the chief will serve TensorFlow, and
-goes on when the chief has heard all of them.
+TensorFlow itself waits silently in native code, for up to an hour. So every worker first
+reports to the chief, at the address where the chief will serve TensorFlow, and continues
+once the chief has heard from all of them.
 """
 
 import contextlib
@@ -27,16 +27,16 @@ def _print_error(message: str) -> None:
 def wait_for_workers(
     cluster: Cluster, timeout: float, say: Callable[[str], None] = _print_error
 ) -> None:
-    """Returns when all workers are there.
+    """Waits until all workers have started.
 
     Args:
-        cluster: the workers, and which one this is.
-        timeout: seconds to wait.
-        say: is told from time to time who is missing.
+        cluster: the workers, and the index of this one.
+        timeout: maximum wait, in seconds.
+        say: regularly prints which workers are missing.
 
     Raises:
-        UserError: the port of this worker is taken, or two have the same index.
-        WorkerLostError: not all workers came in time.
+        UserError: the port of this worker is taken, or two workers have the same index.
+        WorkerLostError: not all workers started in time.
     """
     patience = Deadline(cluster, timeout, say)
     with _listen(cluster) as server:
@@ -47,7 +47,7 @@ def wait_for_workers(
 
 
 class Deadline:
-    """Says who is awaited, and ends the wait."""
+    """Limits a wait, and regularly prints which workers are missing."""
 
     def __init__(self, cluster: Cluster, timeout: float, say: Callable[[str], None]) -> None:
         self._index, self._timeout, self._say = cluster.task_index, timeout, say
@@ -57,11 +57,11 @@ class Deadline:
         now = time.monotonic()
         if now - self._start > self._timeout:
             raise WorkerLostError(
-                f"Worker {self._index} waited {now - self._start:.0f} s for {missing}: look at "
-                "its output, at --workers and at the network, or raise --worker_timeout"
+                f"Worker {self._index} waited {now - self._start:.0f} s for {missing}: check "
+                "its output, --workers and the network, or increase --worker_timeout"
             )
         if now - self._last_message > _SECONDS_BETWEEN_MESSAGES:
-            self._say(f"Worker {self._index} waits for {missing} …")
+            self._say(f"Worker {self._index} is waiting for {missing} …")
             self._last_message = now
 
 
@@ -74,13 +74,13 @@ def _listen(cluster: Cluster) -> socket.socket:
         return socket.create_server(("", port))
     except OSError as error:
         raise UserError(
-            f"Worker {cluster.task_index} cannot serve at {address}: {error}. Another program, "
-            "or another worker with this --task_index, has the port"
+            f"Worker {cluster.task_index} cannot serve at {address}: {error}. The port is used "
+            "by another program, or by another worker with this --task_index"
         ) from error
 
 
 def _gather(server: socket.socket, cluster: Cluster, patience: Deadline) -> None:
-    """The chief's side: collects a greeting of every other worker, and lets them go."""
+    """The chief's side: waits for a greeting of every other worker, then releases them."""
     server.settimeout(_SECONDS_BETWEEN_TRIES)
     present: dict[int, socket.socket] = {}
     with contextlib.ExitStack() as stack:
@@ -98,26 +98,26 @@ def _gather(server: socket.socket, cluster: Cluster, patience: Deadline) -> None
                 continue
             index = _read_greeting(connection, cluster)
             if index is None:
-                continue  # not one of us, such as a health check
+                continue  # not a worker; perhaps a health check
             if index in present and not _has_closed(present[index]):
-                raise UserError(f"Two workers have --task_index={index}: give each its own")
+                raise UserError(f"Two workers have --task_index={index}: it must be unique")
             present[index] = connection
         for connection in present.values():
             connection.sendall(_GO)
 
 
 def _report(cluster: Cluster, patience: Deadline) -> None:
-    """The others' side: greets the chief until it answers."""
+    """The other workers' side: greets the chief until it answers."""
     while True:
         patience.check(f"worker 0 ({cluster.workers[0]})")
-        with contextlib.suppress(OSError):  # the chief is not there yet
+        with contextlib.suppress(OSError):  # the chief has not started yet
             if _greet(cluster, patience):
                 return
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def _greet(cluster: Cluster, patience: Deadline) -> bool:
-    """Returns whether the chief let this worker go on; False where the chief has ended."""
+    """Returns whether the chief released this worker; False if the chief has exited."""
     host, _, port = cluster.workers[0].rpartition(":")
     address = host.strip("[]"), int(port)
     with socket.create_connection(address, _ANSWER_SECONDS) as chief:
@@ -128,7 +128,7 @@ def _greet(cluster: Cluster, patience: Deadline) -> bool:
             try:
                 return chief.recv(len(_GO)) == _GO
             except TimeoutError:
-                patience.check("others, whom worker 0 names")
+                patience.check("the workers named by worker 0")
 
 
 def _read_greeting(connection: socket.socket, cluster: Cluster) -> int | None:
@@ -142,8 +142,8 @@ def _read_greeting(connection: socket.socket, cluster: Cluster) -> int | None:
         return None
     if words[2] != ",".join(cluster.workers):
         raise UserError(
-            f"Worker {words[0]} was started with other workers than the chief: {words[2]} "
-            f"there, {','.join(cluster.workers)} here. --workers has to be the same everywhere"
+            f"Worker {words[0]} was started with --workers={words[2]}, the chief with "
+            f"{','.join(cluster.workers)}: it must be the same for all workers"
         )
     return int(words[0])
 

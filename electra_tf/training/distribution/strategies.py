@@ -1,4 +1,4 @@
-"""The `tf.distribute` strategy that the flags name, and batches spread over its replicas."""
+"""The `tf.distribute` strategy of a run, and distributed datasets."""
 
 import functools
 import os
@@ -20,30 +20,30 @@ from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
-# A worker that lives but does not take part: longer than any compilation or evaluation.
+# Timeout for a worker that hangs: longer than any compilation or evaluation.
 _COLLECTIVE_TIMEOUT_SECONDS = 3600
 
 
 def create_strategy(
     config: DistributionConfig, environment: Mapping[str, str] = os.environ
 ) -> tf.distribute.Strategy:
-    """Returns the strategy of a configuration. Several workers wait for each other here.
+    """Returns the strategy of a configuration; workers wait for each other here.
 
-    Call it before TensorFlow has done anything: devices and collectives are set up then.
+    Call it before TensorFlow is initialized: it configures devices and collectives.
 
     Args:
-        config: says which strategy on which devices.
-        environment: holds TF_CONFIG.
+        config: strategy and devices.
+        environment: environment variables, for TF_CONFIG.
 
     Raises:
-        UserError: a device that is asked for is not there, or the workers are not said.
+        UserError: a requested device is missing, or the workers are not specified.
     """
     if config.strategy == MULTI_WORKER:
         return _multi_worker(config, environment)
     cluster = cluster_of_environment(environment)
     if cluster is not None and len(cluster.workers) > 1:
         raise UserError(
-            f"TF_CONFIG names {len(cluster.workers)} workers, but --strategy is "
+            f"TF_CONFIG lists {len(cluster.workers)} workers, but --strategy is "
             f"{config.strategy}: pass --strategy=multi_worker, or unset TF_CONFIG"
         )
     if config.strategy == TPU:
@@ -55,7 +55,7 @@ def create_strategy(
 
 
 def is_chief(config: DistributionConfig, environment: Mapping[str, str] = os.environ) -> bool:
-    """Returns whether this process is the worker that speaks and writes."""
+    """Returns whether this process is the chief, which prints and writes files."""
     if config.strategy != MULTI_WORKER:
         return True
     return find_cluster(config.workers, config.task_index, environment).task_index == 0
@@ -66,7 +66,7 @@ def distribute_batches(
     make_dataset: Callable[[DataShard], tf.data.Dataset],
     shard_by: str = BY_RECORD,
 ) -> Any:
-    """Returns a distributed dataset of what `make_dataset` reads for each worker's shard."""
+    """Returns a distributed dataset; `make_dataset` reads the shard of a worker."""
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
         workers = context.num_input_pipelines
@@ -84,15 +84,16 @@ def distribute_batches(
 
 @functools.cache
 def _mirrored(devices: tuple[str, ...]) -> tf.distribute.Strategy:
-    """Returns one strategy a process: a second would number its collectives like the first.
+    """Returns the strategy of this process, created once.
 
-    TensorFlow 2.21 then takes the operations of one for those of the other.
+    A second one would number its collectives like the first, and TensorFlow 2.21 would
+    confuse them.
     """
     return tf.distribute.MirroredStrategy(devices)
 
 
 def _local_devices(config: DistributionConfig) -> list[str]:
-    """Returns the names of the devices that this process is to use."""
+    """Returns the names of the devices to use."""
     gpus = _choose_gpus(config)
     if gpus:
         return [f"/GPU:{i}" for i in range(gpus)]
@@ -113,8 +114,8 @@ def _choose_gpus(config: DistributionConfig) -> int:
         asked = f"--num_gpus={config.num_gpus}" if config.num_gpus else "--device=gpu"
         raise UserError(
             f"{asked}, but TensorFlow finds {len(gpus)} GPUs on this machine. With an NVIDIA "
-            "GPU install pip install 'tensorflow[and-cuda]' and look at nvidia-smi and "
-            "CUDA_VISIBLE_DEVICES; without one pass --device=cpu"
+            "GPU, run pip install 'tensorflow[and-cuda]' and check nvidia-smi and "
+            "CUDA_VISIBLE_DEVICES; without one, pass --device=cpu"
         )
     chosen = gpus[: config.num_gpus]
     if len(chosen) < len(gpus):
@@ -129,8 +130,8 @@ def _set_visible_gpus(gpus: list) -> None:
         tf.config.set_visible_devices(gpus, "GPU")
     except RuntimeError as error:
         raise UserError(
-            "--device and --num_gpus choose devices before TensorFlow starts, and it has "
-            f"started already: {error}"
+            "--device and --num_gpus must be applied before TensorFlow is initialized, but it "
+            f"already is: {error}"
         ) from error
 
 
@@ -144,7 +145,7 @@ def _split_cpu(count: int) -> None:
         if len(tf.config.list_logical_devices("CPU")) == count:
             return
         raise UserError(
-            f"--num_virtual_cpus={count}: TensorFlow has started already, with "
+            f"--num_virtual_cpus={count}: TensorFlow is already initialized, with "
             f"{len(tf.config.list_logical_devices('CPU'))} CPU devices"
         ) from error
 
@@ -189,7 +190,7 @@ def _tpu(config: DistributionConfig) -> tf.distribute.Strategy:
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         raise UserError(
-            f"--strategy=tpu: no TPU answers at {where}: {str(error)[:300]}"
+            f"--strategy=tpu: cannot connect to a TPU at {where}: {str(error)[:300]}"
         ) from error
     strategy = tf.distribute.TPUStrategy(resolver)
     cores = strategy.num_replicas_in_sync

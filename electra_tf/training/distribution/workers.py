@@ -1,4 +1,4 @@
-"""What the processes of a run agree on, and who of them writes."""
+"""Coordination of the workers of a run: agreement, failures and preemption."""
 
 import contextlib
 import signal
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 
-# What TensorFlow raises where a collective operation fails for want of a peer.
+# Errors of a collective operation whose peer is gone.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -23,13 +23,13 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 
 class Workers:
-    """The processes that train together; a run on one host is a single one.
+    """The processes of a run; without multi_worker there is one.
 
-    Methods that agree on something are to be called by all workers.
+    Collective methods must be called by all workers.
 
     Attributes:
-        index, count: of this worker, and how many there are.
-        is_chief: this one writes logs, checkpoints and results.
+        index, count: index of this worker, and number of workers.
+        is_chief: whether this worker writes logs, checkpoints and results.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -49,7 +49,7 @@ class Workers:
         return bool(self._sum(tf.constant(float(flag))) > 0)
 
     def barrier(self) -> None:
-        """Returns when all workers have come here."""
+        """Waits until all workers have called it."""
         self.any_worker(False)
 
     def require_same(self, value: int, problem: str) -> None:
@@ -66,15 +66,15 @@ class Workers:
 
     @contextlib.contextmanager
     def explain_losses(self, how_to_resume: str) -> Iterator[None]:
-        """Turns TensorFlow's errors about lost workers into one that says what to do."""
+        """Turns TensorFlow's errors about lost workers into WorkerLostError."""
         try:
             yield
         except _LOST as error:
             if self.count == 1:
                 raise
             raise WorkerLostError(
-                f"Worker {self.index} of {self.count} stops: another worker has ended or "
-                f"cannot be reached. See the output of the others for the cause. "
+                f"Worker {self.index} of {self.count} stops: another worker has exited or is "
+                f"unreachable. See the output of the others for the cause. "
                 f"{how_to_resume}\nTensorFlow says: {_essence(error.message)}"
             ) from error
 
@@ -84,7 +84,7 @@ class Workers:
 
 
 def _essence(message: str) -> str:
-    """Returns the part of a message that names the peer, without the graph's trace."""
+    """Returns the part of a message that names the peer, without the graph trace."""
     marker = "Collective ops is aborted by: "
     start = message.find(marker)
     lines = message[start + len(marker) if start >= 0 else 0 :].splitlines()
@@ -92,10 +92,10 @@ def _essence(message: str) -> str:
 
 
 class Preemption:
-    """Notes the signals while `watch` is active; `requested` says it to all workers alike.
+    """Handles termination signals, so that all workers of a run stop together.
 
     Args:
-        workers: who stop together.
+        workers: the workers of the run.
     """
 
     def __init__(self, workers: Workers) -> None:
@@ -105,9 +105,9 @@ class Preemption:
 
     @contextlib.contextmanager
     def watch(self) -> Iterator["Preemption"]:
-        """Takes over the signals; outside of `deferred` they end the run at once."""
+        """Installs the signal handlers; outside `deferred`, a signal ends the run at once."""
         if threading.current_thread() is not threading.main_thread():
-            yield self  # only the main thread can take over signals
+            yield self  # only the main thread can install signal handlers
             return
         before = {number: signal.signal(number, self._receive) for number in SIGNALS}
         try:
@@ -118,7 +118,7 @@ class Preemption:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Lets a training loop come to a place where it can save; it asks `requested`."""
+        """Defers signals until the training loop can save; it polls `requested`."""
         self._deferring = True
         try:
             yield
@@ -126,16 +126,16 @@ class Preemption:
             self._deferring = False
 
     def requested(self) -> bool:
-        """Returns whether any worker was told to end; all workers have to ask."""
+        """Returns whether any worker has received a signal; a collective call."""
         return self._workers.any_worker(self._received is not None)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._received is not None:
-            return  # cluster managers repeat themselves
+            return  # cluster managers may repeat signals
         self._received = signal.Signals(number).name
         if not self._deferring:
             raise PreemptedError(
-                f"{self._received}: nothing to save. Run the same command again to go on."
+                f"{self._received}: nothing to save. Run the same command again to resume."
             )
         print(
             f"{self._received}: saving at the end of this loop (--iterations_per_loop) …",

@@ -40,7 +40,7 @@ def test_phases_end_where_a_stage_or_a_length_does(make_config):
     ("given", "message"),
     [
         ({"num_train_steps": 1}, "without a step"),
-        ({"pretrain_tfrecords": "data/*"}, r"write \{length\}"),
+        ({"pretrain_tfrecords": "data/*"}, r"put \{length\}"),
     ],
 )
 def test_a_curriculum_that_cannot_be_run_is_refused(make_config, given, message):

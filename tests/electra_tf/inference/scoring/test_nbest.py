@@ -45,7 +45,7 @@ def test_a_line_that_is_no_list_is_named(tmp_path, line):
     with pytest.raises(UserError, match=r"--nbest_file=.*lists.jsonl, line 2"):
         read_nbest_lists(path, "--nbest_file")
     path.write_text("\n")
-    with pytest.raises(UserError, match="holds no n-best list"):
+    with pytest.raises(UserError, match="contains no n-best list"):
         read_nbest_lists(path, "--nbest_file")
     with pytest.raises(UserError, match="No such file"):
         read_nbest_lists(tmp_path / "none", "--nbest_file")

@@ -53,10 +53,10 @@ def test_a_task_answers_with_its_labels(client):
     ("path", "body", "status", "message"),
     [
         ("/api/tokens", {"text": "x" * 101}, 400, "'text' has 101 characters; 100 are the"),
-        ("/api/tokens", {"text": "x" * 10_000}, 413, "100 characters at most"),
+        ("/api/tokens", {"text": "x" * 10_000}, 413, "at most 100 characters"),
         ("/api/tokens", {"txt": "x"}, 400, "a JSON object with the text 'text'"),
         ("/api/tokens", ["x"], 400, "a JSON object with the text 'text'"),
-        ("/api/tasks/other", {"text": "x"}, 404, "There is no task 'other'"),
+        ("/api/tasks/other", {"text": "x"}, 404, "No such task: 'other'"),
         ("/api/other", {"text": "x"}, 404, "not found"),
     ],
 )
@@ -76,9 +76,9 @@ def test_models_of_the_wrong_kind_are_refused(demo_config, tmp_path):
     swapped = DemoConfig(discriminator=demo_config.generator)
     with pytest.raises(UserError, match=r"--discriminator: .* expected .*replaced_probability"):
         create_app(swapped)
-    with pytest.raises(UserError, match="no export of a fine-tuned task"):
+    with pytest.raises(UserError, match="not an export of a fine-tuned task"):
         create_app(DemoConfig(tasks={"x": demo_config.generator}))
-    with pytest.raises(UserError, match="holds no version"):
+    with pytest.raises(UserError, match="contains no version"):
         create_app(DemoConfig(discriminator=tmp_path))
     (tmp_path / "1").mkdir()
     with pytest.raises(UserError, match="is not a SavedModel"):
@@ -89,11 +89,11 @@ def test_models_of_the_wrong_kind_are_refused(demo_config, tmp_path):
     ("given", "message"),
     [
         ({}, "Nothing to show"),
-        ({"tasks": {"a": pathlib.Path("a")}, "port": 70_000}, "--port must lie in"),
+        ({"tasks": {"a": pathlib.Path("a")}, "port": 70_000}, "--port must be in"),
         ({"tasks": {"a": pathlib.Path("a")}, "max_characters": 0}, "--max_characters"),
         (
             {"tasks": {"a": pathlib.Path("a")}, "generator": pathlib.Path("g")},
-            "name both",
+            "requires --discriminator",
         ),
     ],
 )

@@ -37,8 +37,8 @@ def test_who_is_missing_is_named_after_the_timeout():
     for error in (chief.exception(), other.exception()):
         assert isinstance(error, WorkerLostError)
         assert "--worker_timeout" in str(error)
-    assert f"s for worker 2 ({workers[2]}): look" in str(chief.exception())
-    assert f"s for worker 0 ({workers[0]}): look" in str(other.exception())
+    assert f"s for worker 2 ({workers[2]}): check" in str(chief.exception())
+    assert f"s for worker 0 ({workers[0]}): check" in str(other.exception())
 
 
 def test_strangers_at_the_door_are_passed_over():
