@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Pre-trains on a Cloud TPU, from the TPU's own virtual machine.
+# Pre-trains on a Cloud TPU, from the TPU VM.
 #
 # Command:  recipes/launch/cloud_tpu.sh --data-dir data --model-name electra_small \
 #             --flagfile recipes/small.flags --vocab_file recipes/vocab/bert_uncased_vocab.txt
-# Hardware: the VM of a TPU on one host, with libtpu and the tensorflow-tpu of version 2.21.
-#           Another machine's TPU: --tpu_name NAME --tpu_zone ZONE --gcp_project PROJECT.
-# Stopping: SIGTERM saves and exits with 42; the same command goes on from there.
+# Hardware: a single-host TPU VM with libtpu and tensorflow-tpu 2.21.
+#           For a remote TPU: --tpu_name NAME --tpu_zone ZONE --gcp_project PROJECT.
+# Stopping: SIGTERM saves and exits with 42; the same command resumes.
 #
-# Not measured: no TPU was at hand. The step compiles with XLA, its shapes are static and the
-# precision is bfloat16; what libtpu makes of it has not been seen.
+# Untested on a TPU: none was available. The step compiles with XLA, with static shapes and in
+# bfloat16.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
