@@ -1,5 +1,7 @@
 """ELECTRA on TensorFlow 2 and Keras 3: model, objectives, optimizer and training.
 
-Importing the package does not import TensorFlow: the command lines use `electra_tf.config`
-and `electra_tf.util` before flags are parsed.
+Imports nothing of the other packages, and loads no TensorFlow by itself: the command lines
+use `electra_tf.config` and `electra_tf.util` before flags are parsed.
 """
+
+__version__ = "0.1.0"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from absl import app, flags
 
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError, nearest_name_hint
+from flags.recipe_files import find_flagfiles
 
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
@@ -77,7 +78,7 @@ def parse(
         UserError: an unknown flag (the message suggests the nearest name), or an invalid or
             missing value.
     """
-    normalized = normalize_arguments(arguments[1:], aliases)
+    normalized = find_flagfiles(normalize_arguments(arguments[1:], aliases))
     normalized = [arguments[0], *_join_boolean_values(normalized, flag_values)]
     try:
         return flag_values(normalized)

@@ -6,6 +6,7 @@ import sys
 from absl import flags
 
 from electra_tf.interop.formats import ConversionConfig, format_names
+from flags.recipe_files import find_recipe
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
@@ -41,12 +42,13 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
 
 def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ConversionConfig:
     """Returns the configuration of the parsed flags."""
+    vocab_file = flag_values.vocab_file
     return ConversionConfig(
         source=os.path.expanduser(flag_values["from"].value),
         source_format=flag_values.from_format,
         target_format=flag_values.to_format,
         output_dir=os.path.expanduser(flag_values.output),
-        vocab_file=flag_values.vocab_file,
+        vocab_file=vocab_file and find_recipe(vocab_file),
         num_attention_heads=flag_values.num_attention_heads,
         overwrite=flag_values.overwrite,
     )

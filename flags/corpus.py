@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from absl import flags
 
+from flags.recipe_files import find_recipe
 from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
 
@@ -54,7 +55,7 @@ def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBu
     """Returns the configuration of the flags of `define_corpus_flags`."""
     return CorpusBuildConfig(
         corpus_dir=_path(flag_values.corpus_dir),
-        vocab_file=_path(flag_values.vocab_file),
+        vocab_file=_path(find_recipe(flag_values.vocab_file)),
         output_dir=_path(flag_values.output_dir),
         blanks_separate_docs=flag_values.blanks_separate_docs,
         **_common_settings(flag_values),

@@ -13,6 +13,7 @@ from electra_tf.flops.report import RunFlops, count_finetuning, count_pretrainin
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from flags import command_line, finetuning, hyperparameters, pretraining
+from flags.recipe_files import find_recipe
 
 # These locate a checkpoint; alone, they do not describe a run.
 _PLACE = ("data_dir", "model_name")
@@ -71,7 +72,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
 
 
 def _count_recipe(path: str, place: dict[str, str | None]) -> RunFlops:
-    arguments = _read_recipe(path)
+    arguments = _read_recipe(find_recipe(path))
     name = pathlib.Path(path).stem
     place = {**place, "model_name": place["model_name"] or name}
     try:

@@ -11,7 +11,10 @@ from typing import Any
 from absl import flags
 
 from electra_tf.util.errors import UserError, nearest_name_hint
+from flags.recipe_files import find_recipe
 
+# Hyperparameters that may be a file of `recipes/`.
+_RECIPE_FILES = ("task_spec", "vocab_file")
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 
 
@@ -85,6 +88,9 @@ def explicit_values(
         value = flag_values[name].value
         if value is not None:
             values[name] = _convert(field, value, f"--{name}")
+    for name in _RECIPE_FILES:
+        if values.get(name):
+            values[name] = find_recipe(values[name])
     return values
 
 

@@ -6,6 +6,7 @@ modules that need it are imported in the bodies; flag errors and `--help` do not
 """
 
 from electra_tf.flops.report import format_report, to_json
+from electra_tf.util.extras import import_extra
 from electra_tf.util.files import write_atomically
 from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.results.comparison import merge_tables
@@ -259,9 +260,10 @@ def serve_demo() -> None:
 
     Open http://127.0.0.1:8080/ and type a sentence: every token is shaded by its probability
     of being replaced, and pointing at one shows what the generator would put there. Needs
-    the dependencies of `pip install 'electra-tf[demo]'`.
+    the extra of `pip install 'electra-tf[demo]'`.
     """
     config = web_demo.demo_config()
+    import_extra("flask", "demo", "The page")
     import_tensorflow()
     from electra_tf.inference.web_demo.app import serve
 

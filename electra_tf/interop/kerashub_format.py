@@ -20,6 +20,7 @@ from electra_tf.interop.model_checkpoint import (
     vocabulary_setting,
 )
 from electra_tf.util.errors import UserError
+from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, write_atomically
 
 ENCODER = "electra/"
@@ -55,6 +56,7 @@ VOCAB_FILE = os.path.join("assets", "tokenizer", "vocabulary.txt")
 REGISTERED_NAME = "keras_hub>ElectraBackbone"
 # KerasHub's backbone fixes these.
 HIDDEN_ACT = "gelu_tanh"
+_KERASHUB = ("keras_hub", "kerashub", "A preset of KerasHub")
 LAYER_NORM_EPSILON = 1e-12
 
 
@@ -73,7 +75,7 @@ class KerasHubFormat(CheckpointFormat):
         Raises:
             UserError: the preset cannot be loaded by the installed KerasHub.
         """
-        import keras_hub
+        keras_hub = import_extra(*_KERASHUB)
 
         description = read_kerashub_description(path)
         try:
@@ -106,7 +108,7 @@ class KerasHubFormat(CheckpointFormat):
                 f"KerasHub's ElectraBackbone fixes the epsilon of layer normalization at "
                 f"{LAYER_NORM_EPSILON}, and this model has {encoder.layer_norm_epsilon}"
             )
-        import keras_hub
+        keras_hub = import_extra(*_KERASHUB)
 
         backbone = keras_hub.models.ElectraBackbone(**backbone_arguments(encoder))
         variables = {variable.path: variable for variable in backbone.weights}

@@ -43,3 +43,20 @@ def test_help_does_not_wait_for_tensorflow():
     assert helped.returncode == 0
     assert "--discriminator" in helped.stdout
     assert "| tensorflow" not in helped.stderr
+
+
+def test_without_flask_the_extra_is_named():
+    """The message comes before TensorFlow is loaded."""
+    code = """
+import sys
+sys.modules["flask"] = sys.modules["tensorflow"] = None
+sys.argv = ["serve_demo.py", "--tasks=exported/router"]
+from flags import programs
+programs.serve_demo()
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 1
+    message = "The page needs flask, which is not installed: pip install 'electra-tf[demo]'"
+    assert result.stderr == f"error: {message}\n"

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.inference.export.servable import Servable, trace_predict, write_description
-from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
 ONNX_FILE = "model.onnx"
@@ -24,15 +23,11 @@ def write_onnx(servable: Servable, directory: pathlib.Path) -> None:
     Args:
         servable: the model, in float32.
         directory: exists.
-
-    Raises:
-        UserError: tf2onnx is not installed.
     """
-    try:
-        import onnx
-        import tf2onnx
-    except ImportError as error:
-        raise UserError("--format=onnx needs tf2onnx: pip install -e '.[onnx]'") from error
+    # Imported here: an extra installs them.
+    import onnx
+    import tf2onnx
+
     concrete = trace_predict(servable)
     specs = list(concrete.structured_input_signature[1].values())
     function = tf.function(

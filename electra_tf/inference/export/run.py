@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
-from electra_tf.inference.export.config import LITERT, ONNX, ExportConfig
+from electra_tf.inference.export.config import LITERT, ONNX, SAVED_MODEL, ExportConfig
 from electra_tf.inference.export.litert import write_litert
 from electra_tf.inference.export.onnx import write_onnx
 from electra_tf.inference.export.pretrained import _load_pretrained
@@ -15,6 +15,11 @@ from electra_tf.inference.export.saved_model import write_saved_model
 from electra_tf.inference.export.servable import Servable
 from electra_tf.training.checkpoints import VOCAB_FILE
 from electra_tf.util.errors import UserError
+from electra_tf.util.extras import import_extra
+
+# What a format needs, and the extra that installs it; warm-up requests are of TensorFlow
+# Serving.
+_EXTRAS = {SAVED_MODEL: ("tensorflow_serving", "serving"), ONNX: ("tf2onnx", "onnx")}
 
 
 def run(config: ExportConfig, say: Callable[[str], None] = print) -> pathlib.Path:
@@ -26,6 +31,9 @@ def run(config: ExportConfig, say: Callable[[str], None] = print) -> pathlib.Pat
     Raises:
         UserError: for bad input, before anything is written.
     """
+    if config.format in _EXTRAS:
+        module, extra = _EXTRAS[config.format]
+        import_extra(module, extra, f"--format={config.format}")
     version = version_to_write(config.export_dir, config.version)
     servable = load_servable(config, say)
     with new_version(config.export_dir, version) as directory:

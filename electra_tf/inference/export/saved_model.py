@@ -86,7 +86,7 @@ def write_warmup_requests(directory: pathlib.Path, model_name: str, servable: Se
         model_name: under which the server offers it.
         servable: the model.
     """
-    # Imported here: it loads gRPC, which nothing else needs.
+    # Imported here: an extra installs it, and it loads gRPC, which nothing else needs.
     from tensorflow_serving.apis import prediction_log_pb2
 
     folder = directory / WARMUP_FOLDER

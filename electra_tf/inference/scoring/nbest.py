@@ -8,6 +8,7 @@ from typing import Any
 
 from electra_tf.inference.scoring.config import WORD_ERRORS
 from electra_tf.util.errors import UserError
+from electra_tf.util.extras import import_extra
 
 # Weights to try when tuning: 0 to 2.
 WEIGHTS = tuple(i / 20 for i in range(41))
@@ -95,9 +96,12 @@ def rank(nbest: NBestList, scores: Sequence[float], weight: float) -> list[int]:
 
 
 def error_rate(references: Sequence[str], texts: Sequence[str], metric: str) -> float:
-    """Returns the word or character error rate of texts, computed by jiwer."""
-    import jiwer
+    """Returns the word or character error rate of texts, computed by jiwer.
 
+    Raises:
+        UserError: jiwer is not installed.
+    """
+    jiwer = import_extra("jiwer", "scoring", "An error rate")
     measure = jiwer.wer if metric == WORD_ERRORS else jiwer.cer
     return float(measure(list(references), list(texts)))
 

@@ -21,6 +21,7 @@ from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
+from electra_tf.util.extras import import_extra
 from electra_tf.util.files import write_atomically
 
 _TOKENIZED_AT_ONCE = 1000
@@ -45,6 +46,8 @@ def run(config: ScoringConfig, say: Callable[[str], None] = print) -> None:
         if config.tune_nbest_file
         else []
     )
+    if any(nbest.reference is not None for nbest in [*lists, *tuning]):
+        import_extra("jiwer", "scoring", "The error rate of lists with references")
     model, step, checkpoint = model_builder.load_model(
         config.model, vocabulary, create_strategy(config.model)
     )

@@ -1,6 +1,7 @@
 """KerasHub presets: the same outputs, and the same weights and vocabulary there and back."""
 
 import dataclasses
+import sys
 
 import keras_hub
 import numpy as np
@@ -58,4 +59,15 @@ def test_another_epsilon_is_refused(tmp_path):
     checkpoint = read(HUGGINGFACE_DATA / "gelu_new", "huggingface")
     with pytest.raises(UserError, match="1e-12, and this model has 1e-05"):
         KERASHUB.write(checkpoint, str(tmp_path / "x"))
+    assert not (tmp_path / "x").exists()
+
+
+def test_without_kerashub_the_extra_is_named(monkeypatch, tmp_path):
+    checkpoint = read(HUGGINGFACE_DATA / "small", "huggingface")
+    KERASHUB.write(checkpoint, str(tmp_path / "preset"))
+    monkeypatch.setitem(sys.modules, "keras_hub", None)
+    with pytest.raises(UserError, match=r"needs keras_hub.*electra-tf\[kerashub\]"):
+        KERASHUB.write(checkpoint, str(tmp_path / "x"))
+    with pytest.raises(UserError, match=r"needs keras_hub.*electra-tf\[kerashub\]"):
+        KERASHUB.read(str(tmp_path / "preset"))
     assert not (tmp_path / "x").exists()

@@ -1,6 +1,7 @@
 """score_text.py's work from files to files, on a model that was trained a few steps."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -88,3 +89,18 @@ def test_texts_that_are_too_long_are_refused_or_cut(make_scoring):
     said = []
     run(make_scoring(text_file=text, truncate=True), said.append)
     assert "1 texts were cut at 16 tokens." in said
+
+
+def test_lists_with_references_need_jiwer(make_scoring, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    without = '{"hypotheses": ["w1 w2", "w3"]}\n'
+    with_one = '{"hypotheses": ["w1 w2", "w3"], "reference": "w3"}\n'
+    run(make_scoring(nbest_file=without), quiet)
+    said = []
+    for files in (
+        {"nbest_file": without + with_one},
+        {"nbest_file": without, "tune_nbest_file": with_one},
+    ):
+        with pytest.raises(UserError, match=r"needs jiwer.*electra-tf\[scoring\]"):
+            run(make_scoring(**files, overwrite=True), said.append)
+    assert said == []
