@@ -6,7 +6,8 @@ and its negative, in 2 L rows, and the second subtracts. The reverse exists only
 weights: other two-layer heads have no counterpart here.
 """
 
-from collections.abc import Mapping
+import abc
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +19,6 @@ ENCODER_CLASS = "ElectraModel"
 SEQUENCE_CLASS = "ElectraForSequenceClassification"
 TOKEN_CLASS = "ElectraForTokenClassification"
 ANSWER_CLASS = "ElectraForQuestionAnswering"
-PROBLEM_TYPES = {
-    "classification": "single_label_classification",
-    "multilabel": "multi_label_classification",
-    "regression": "regression",
-}
 _KERNEL, _BIAS = "dense/kernel", "dense/bias"
 _TWO_LAYERS = {
     "classifier.dense.weight",
@@ -49,6 +45,180 @@ class ConvertedHead(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class HeadConverter(abc.ABC):
+    """Converts the heads of one kind of task."""
+
+    @abc.abstractmethod
+    def to_huggingface(
+        self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
+    ) -> HuggingFaceHead:
+        """See `to_huggingface_head`."""
+
+    @abc.abstractmethod
+    def from_huggingface(
+        self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
+    ) -> ConvertedHead | None:
+        """Returns our head, or None for tensors of another kind of head.
+
+        Args:
+            kind: under which this stands in `HEADS`.
+            tensors, config: as `from_huggingface_head` has them.
+        """
+
+
+class SequenceHead(HeadConverter):
+    """One layer on [CLS], which is `ElectraForSequenceClassification` there.
+
+    Args:
+        problem_type: Hugging Face's name of the loss.
+    """
+
+    def __init__(self, problem_type: str) -> None:
+        self.problem_type = problem_type
+
+    def to_huggingface(
+        self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
+    ) -> HuggingFaceHead:
+        """Returns two layers; the bare encoder where they are too narrow for the outputs."""
+        units = arrays[_BIAS].shape[0]
+        config = self._config(task, units)
+        if 2 * units > hidden_size:
+            note = (
+                f"{TASK_SCOPE}{task.name}: {units} outputs are more than half of the hidden "
+                f"size {hidden_size}, so {SEQUENCE_CLASS} cannot compute the same"
+            )
+            return HuggingFaceHead(ENCODER_CLASS, {}, config, (note,))
+        config["problem_type"] = self.problem_type
+        tensors = _two_layers(arrays[_KERNEL], arrays[_BIAS], hidden_size)
+        return HuggingFaceHead(SEQUENCE_CLASS, tensors, config)
+
+    def from_huggingface(
+        self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
+    ) -> ConvertedHead | None:
+        """Returns one layer where their two are one."""
+        if set(tensors) != _TWO_LAYERS or kind != _sequence_kind(tensors, config):
+            return None
+        dense, dense_bias = tensors["classifier.dense.weight"], tensors["classifier.dense.bias"]
+        units, hidden = tensors["classifier.out_proj.weight"].shape
+        kernel, bias = transposed(dense[:units]), dense_bias[:units]
+        if 2 * units <= hidden:
+            embedded = _two_layers(kernel, bias, hidden)
+            if all(np.array_equal(tensors[name], value) for name, value in embedded.items()):
+                name = config.get("finetuning_task") or kind
+                task = TaskDescription(name, kind, self._labels(config))
+                return _scoped(task, {_KERNEL: kernel, _BIAS: bias})
+        note = (
+            "classifier.dense and classifier.out_proj: a two-layer head, where classification "
+            "here is one layer on [CLS]; the encoder is taken over, fine-tune a new head"
+        )
+        return ConvertedHead(None, {}, (note,))
+
+    def _config(self, task: TaskDescription, units: int) -> dict[str, Any]:
+        return {"finetuning_task": task.name, **_label_config(task, units)}
+
+    def _labels(self, config: Mapping[str, Any]) -> tuple[str, ...]:
+        return _labels(config)
+
+
+class RegressionHead(SequenceHead):
+    """A layer of one output, whose label is the task."""
+
+    def to_huggingface(
+        self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
+    ) -> HuggingFaceHead:
+        """Returns two layers; the range of the labels has no counterpart."""
+        head = super().to_huggingface(task, arrays, hidden_size)
+        note = (
+            f"{TASK_SCOPE}{task.name}: predictions are scaled to [0, 1], as in training here; "
+            "the range of the labels has no place in Hugging Face's configuration"
+        )
+        labels = {"id2label": {"0": task.name}, "label2id": {task.name: 0}}
+        return head._replace(config=head.config | labels, notes=(*head.notes, note))
+
+    def _config(self, task: TaskDescription, units: int) -> dict[str, Any]:
+        return {"finetuning_task": task.name}
+
+    def _labels(self, config: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
+
+class TokenHead(HeadConverter):
+    """One layer on every token, which is `ElectraForTokenClassification` there."""
+
+    def to_huggingface(
+        self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
+    ) -> HuggingFaceHead:
+        """Returns the same layer."""
+        tensors = {
+            "classifier.weight": transposed(arrays[_KERNEL]),
+            "classifier.bias": arrays[_BIAS],
+        }
+        labels = _label_config(task, arrays[_BIAS].shape[0])
+        return HuggingFaceHead(TOKEN_CLASS, tensors, {"finetuning_task": task.name, **labels})
+
+    def from_huggingface(
+        self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
+    ) -> ConvertedHead | None:
+        """Returns the same layer."""
+        if set(tensors) != {"classifier.weight", "classifier.bias"}:
+            return None
+        task = TaskDescription(config.get("finetuning_task") or kind, kind, _labels(config))
+        kernel = transposed(tensors["classifier.weight"])
+        return _scoped(task, {_KERNEL: kernel, _BIAS: tensors["classifier.bias"]})
+
+
+class AnswerHead(HeadConverter):
+    """Start and end of an answer, which are `ElectraForQuestionAnswering` there."""
+
+    def to_huggingface(
+        self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
+    ) -> HuggingFaceHead:
+        """Returns the layers of start and end; the bare encoder where the end needs more."""
+        scope, config = f"{TASK_SCOPE}{task.name}", {"finetuning_task": task.name}
+        unused = sorted({name.split("/")[0] for name in arrays} - {"dense", "dense_1"})
+        if "qa_hidden" in unused:
+            note = (
+                f"{scope}: the end of an answer is predicted given its start, which "
+                f"{ANSWER_CLASS} cannot; train with --joint_prediction=false for it. Only the "
+                "encoder is written"
+            )
+            return HuggingFaceHead(ENCODER_CLASS, {}, config, (note,))
+        notes = ()
+        if unused:
+            notes = (f"{scope}: {', '.join(unused)} (whether there is an answer)",)
+        tensors = {
+            "qa_outputs.weight": np.concatenate(
+                [arrays["dense/kernel"].T, arrays["dense_1/kernel"].T]
+            ),
+            "qa_outputs.bias": np.concatenate([arrays["dense/bias"], arrays["dense_1/bias"]]),
+        }
+        return HuggingFaceHead(ANSWER_CLASS, tensors, config, notes)
+
+    def from_huggingface(
+        self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
+    ) -> ConvertedHead | None:
+        """Returns a layer each for start and end."""
+        if set(tensors) != {"qa_outputs.weight", "qa_outputs.bias"}:
+            return None
+        task = TaskDescription(config.get("finetuning_task") or kind, kind)
+        weight, bias = tensors["qa_outputs.weight"], tensors["qa_outputs.bias"]
+        arrays = {}
+        for row, layer in enumerate(("dense", "dense_1")):
+            arrays[f"{layer}/kernel"] = transposed(weight[row : row + 1])
+            arrays[f"{layer}/bias"] = bias[row : row + 1]
+        return _scoped(task, arrays)
+
+
+# By the kind of task: the only place where kinds and this format meet.
+HEADS: dict[str, HeadConverter] = {
+    "classification": SequenceHead("single_label_classification"),
+    "multilabel": SequenceHead("multi_label_classification"),
+    "regression": RegressionHead("regression"),
+    "tagging": TokenHead(),
+    "qa": AnswerHead(),
+}
+
+
 def to_huggingface_head(
     task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
 ) -> HuggingFaceHead:
@@ -59,40 +229,50 @@ def to_huggingface_head(
         arrays: of the head, by names without `task_specific/<task>/`.
         hidden_size: of the encoder.
     """
-    if task.kind == "qa":
-        return _to_answers(task, arrays)
-    units = arrays[_BIAS].shape[0]
-    labels = list(task.labels) or [f"LABEL_{i}" for i in range(units)]
-    config: dict[str, Any] = {"finetuning_task": task.name}
-    if task.kind != "regression":
-        config["id2label"] = {str(i): label for i, label in enumerate(labels)}
-        config["label2id"] = {label: i for i, label in enumerate(labels)}
-    if task.kind == "tagging":
-        tensors = {
-            "classifier.weight": transposed(arrays[_KERNEL]),
-            "classifier.bias": arrays[_BIAS],
-        }
-        return HuggingFaceHead(TOKEN_CLASS, tensors, config)
-    if 2 * units > hidden_size:
-        return HuggingFaceHead(
-            ENCODER_CLASS,
-            {},
-            config,
-            (
-                f"{TASK_SCOPE}{task.name}: {units} outputs are more than half of the hidden "
-                f"size {hidden_size}, so {SEQUENCE_CLASS} cannot compute the same",
-            ),
-        )
-    config["problem_type"] = PROBLEM_TYPES[task.kind]
-    notes = ()
-    if task.kind == "regression":
-        config |= {"id2label": {"0": task.name}, "label2id": {task.name: 0}}
-        notes = (
-            f"{TASK_SCOPE}{task.name}: predictions are scaled to [0, 1], as in training here; "
-            "the range of the labels has no place in Hugging Face's configuration",
-        )
-    tensors = _two_layers(arrays[_KERNEL], arrays[_BIAS], hidden_size)
-    return HuggingFaceHead(SEQUENCE_CLASS, tensors, config, notes)
+    if task.kind in HEADS:
+        return HEADS[task.kind].to_huggingface(task, arrays, hidden_size)
+    note = f"{TASK_SCOPE}{task.name}: Hugging Face has no head for the kind {task.kind}"
+    return HuggingFaceHead(ENCODER_CLASS, {}, {"finetuning_task": task.name}, (note,))
+
+
+def from_huggingface_head(
+    tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
+) -> ConvertedHead:
+    """Returns our head of the tensors that belong to no encoder or head of pre-training.
+
+    Args:
+        tensors: by Hugging Face's names.
+        config: content of `config.json`.
+    """
+    if not tensors:
+        return ConvertedHead(None, {})
+    for kind, head in HEADS.items():
+        converted = head.from_huggingface(kind, tensors, config)
+        if converted is not None:
+            return converted
+    return ConvertedHead(None, {}, (f"no counterpart here: {', '.join(sorted(tensors))}",))
+
+
+def _sequence_kind(tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> str:
+    """Returns the kind that `problem_type` asks for, or else the number of outputs."""
+    for kind, head in HEADS.items():
+        if isinstance(head, SequenceHead) and head.problem_type == config.get("problem_type"):
+            return kind
+    units = tensors["classifier.out_proj.weight"].shape[0]
+    return "regression" if units == 1 else "classification"
+
+
+def _labels(config: Mapping[str, Any]) -> tuple[str, ...]:
+    id2label = config.get("id2label") or {}
+    return tuple(str(id2label[key]) for key in sorted(id2label, key=int))
+
+
+def _label_config(task: TaskDescription, units: int) -> dict[str, Any]:
+    labels: Sequence[str] = task.labels or [f"LABEL_{i}" for i in range(units)]
+    return {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
 
 
 def _two_layers(kernel: np.ndarray, bias: np.ndarray, hidden: int) -> dict[str, np.ndarray]:
@@ -110,81 +290,6 @@ def _two_layers(kernel: np.ndarray, bias: np.ndarray, hidden: int) -> dict[str, 
         "classifier.out_proj.weight": output,
         "classifier.out_proj.bias": np.zeros(units, np.float32),
     }
-
-
-def _to_answers(task: TaskDescription, arrays: Mapping[str, np.ndarray]) -> HuggingFaceHead:
-    scope, config = f"{TASK_SCOPE}{task.name}", {"finetuning_task": task.name}
-    unused = sorted({name.split("/")[0] for name in arrays} - {"dense", "dense_1"})
-    notes = []
-    if "qa_hidden" in unused:
-        notes.append(
-            f"{scope}: the end of an answer is predicted given its start, which "
-            f"{ANSWER_CLASS} cannot; train with --joint_prediction=false for it. Only the "
-            "encoder is written"
-        )
-        return HuggingFaceHead(ENCODER_CLASS, {}, config, tuple(notes))
-    if unused:
-        notes.append(f"{scope}: {', '.join(unused)} (whether there is an answer)")
-    tensors = {
-        "qa_outputs.weight": np.concatenate(
-            [arrays["dense/kernel"].T, arrays["dense_1/kernel"].T]
-        ),
-        "qa_outputs.bias": np.concatenate([arrays["dense/bias"], arrays["dense_1/bias"]]),
-    }
-    return HuggingFaceHead(ANSWER_CLASS, tensors, config, tuple(notes))
-
-
-def from_huggingface_head(
-    tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
-) -> ConvertedHead:
-    """Returns our head of the tensors that belong to no encoder or head of pre-training."""
-    if not tensors:
-        return ConvertedHead(None, {})
-    id2label = config.get("id2label") or {}
-    labels = tuple(str(id2label[key]) for key in sorted(id2label, key=int))
-    names = set(tensors)
-    if names == {"qa_outputs.weight", "qa_outputs.bias"}:
-        task = TaskDescription(config.get("finetuning_task") or "qa", "qa")
-        weight, bias = tensors["qa_outputs.weight"], tensors["qa_outputs.bias"]
-        layers = {"dense": 0, "dense_1": 1}
-        arrays = {}
-        for layer, row in layers.items():
-            arrays[f"{layer}/kernel"] = transposed(weight[row : row + 1])
-            arrays[f"{layer}/bias"] = bias[row : row + 1]
-        return _scoped(task, arrays)
-    if names == {"classifier.weight", "classifier.bias"}:
-        task = TaskDescription(config.get("finetuning_task") or "tagging", "tagging", labels)
-        bias = tensors["classifier.bias"]
-        kernel = transposed(tensors["classifier.weight"])
-        return _scoped(task, {_KERNEL: kernel, _BIAS: bias})
-    if names == _TWO_LAYERS:
-        return _from_two_layers(tensors, config, labels)
-    return ConvertedHead(None, {}, (f"no counterpart here: {', '.join(sorted(names))}",))
-
-
-def _from_two_layers(
-    tensors: Mapping[str, np.ndarray], config: Mapping[str, Any], labels: tuple[str, ...]
-) -> ConvertedHead:
-    dense, dense_bias = tensors["classifier.dense.weight"], tensors["classifier.dense.bias"]
-    units, hidden = tensors["classifier.out_proj.weight"].shape
-    kernel, bias = transposed(dense[:units]), dense_bias[:units]
-    if 2 * units <= hidden:
-        embedded = _two_layers(kernel, bias, hidden)
-        if all(np.array_equal(tensors[name], value) for name, value in embedded.items()):
-            kinds = {theirs: ours for ours, theirs in PROBLEM_TYPES.items()}
-            kind = kinds.get(config.get("problem_type"))
-            kind = kind or ("regression" if units == 1 else "classification")
-            name = config.get("finetuning_task") or kind
-            labels = () if kind == "regression" else labels
-            return _scoped(TaskDescription(name, kind, labels), {_KERNEL: kernel, _BIAS: bias})
-    return ConvertedHead(
-        None,
-        {},
-        (
-            "classifier.dense and classifier.out_proj: a two-layer head, where classification "
-            "here is one layer on [CLS]; the encoder is taken over, fine-tune a new head",
-        ),
-    )
 
 
 def _scoped(task: TaskDescription, arrays: Mapping[str, np.ndarray]) -> ConvertedHead:
