@@ -150,7 +150,7 @@ def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
         if precision == "float32":
             for name, write in ((LITERT, write_litert), (ONNX, write_onnx)):
                 (folder / name).mkdir()
-                write(servable, folder / name)
+                write(servable, folder / name, "benchmark")
 
 
 def _load_ids(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:

@@ -1,7 +1,9 @@
 """Fine-tuned models as they are exported: the serving function of each kind of task."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import tensorflow as tf
 
 from electra_tf.config.distribution import on_one_device
 from electra_tf.inference.export.config import (
@@ -11,13 +13,16 @@ from electra_tf.inference.export.config import (
     serving_length,
 )
 from electra_tf.inference.export.pretrained import EMBEDDINGS, EmbeddingsServable
-from electra_tf.inference.export.servable import Servable
+from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.distribution import context
+from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
+from finetune.model import FinetuningModel
+from finetune.tasks.base import Task
 from finetune.tasks.qa.serving import QAServable
 from finetune.tasks.qa.task import QATask
 from finetune.tasks.registry import restore_tasks
@@ -26,7 +31,6 @@ from finetune.tasks.tagging.task import TaggingTask
 from finetune.tasks.text.classification import ClassificationServable, ClassificationTask
 from finetune.tasks.text.multilabel import MultilabelServable, MultilabelTask
 from finetune.tasks.text.regression import RegressionServable, RegressionTask
-from finetune.trainer import Trainer
 
 SERVABLES = {
     ClassificationTask: ClassificationServable,
@@ -38,14 +42,14 @@ SERVABLES = {
 
 
 def load_finetuned(
-    config: ExportConfig, saved: Mapping[str, Any], say: Callable[[str], None]
+    config: ExportConfig, saved: Mapping[str, Any], print_fn: Callable[[str], None]
 ) -> Servable:
     """Returns a task of a fine-tuned model, or the embeddings of its encoder.
 
     Args:
         config: the export.
         saved: hyperparameters of the model's run, with the paths of its folder.
-        say: takes progress messages.
+        print_fn: takes progress messages.
 
     Raises:
         UserError: the model has no such task, or its folder is incomplete.
@@ -62,13 +66,26 @@ def load_finetuned(
     vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
     tokenizer = CachedTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     tasks = restore_tasks(run, tokenizer, saved[TASKS])
-    trainer = Trainer(run, tasks, context.create_context(run))
-    trainer.restore(config.model_dir)
-    say(f"Model:   {component} of {config.model_dir}, {run.precision}")
+    model = _restore_model(run, tasks, config.model_dir)
+    print_fn(f"Model:   {component} of {config.model_dir}, {run.precision}")
     length = serving_length(
         config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
     )
     if component == EMBEDDINGS:
-        return EmbeddingsServable(trainer.model.electra, tokenizer.tokenizer, length)
+        return EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
     (task,) = [task for task in tasks if task.name == component]
-    return SERVABLES[type(task)](trainer.model, task, length)
+    return SERVABLES[type(task)](model, task, length)
+
+
+def _restore_model(
+    run: FinetuningConfig, tasks: Sequence[Task], model_dir: str
+) -> FinetuningModel:
+    with create_strategy(run).scope():
+        model = FinetuningModel(run.encoder, tasks, run.precision)
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    if not CheckpointDirectory(model_dir, model, step).restore_latest():
+        raise UserError(f"--model_dir={model_dir} holds no checkpoint of a fine-tuned model")
+    return model
+
+
+FINETUNED = ServableLoader(describes=lambda saved: "task_names" in saved, load=load_finetuned)

@@ -39,7 +39,7 @@ class SavedTask:
 
     Args:
         name: of the task.
-        kind: of `finetune.custom.spec.KINDS`.
+        kind: of the task, such as "tagging".
         shapes: of the head's variables, by names such as "dense/kernel".
     """
 

@@ -246,9 +246,11 @@ def export_saved_model() -> None:
     """
     config = export.export_config()
     import_tensorflow()
-    from electra_tf.inference.export.run import run
+    from electra_tf.inference.export import run
+    from electra_tf.inference.export.pretrained import PRETRAINED
+    from finetune.export import FINETUNED
 
-    run(config)
+    run.export(config, loaders=(PRETRAINED, FINETUNED))
 
 
 @command_line.program(web_demo.define_flags)

@@ -10,15 +10,18 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.inference.export.config import ExportConfig
-from electra_tf.inference.export.run import load_servable, run
+from electra_tf.inference.export.pretrained import PRETRAINED
+from electra_tf.inference.export.run import export, load_servable
 from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.util.errors import UserError
+from finetune.export import FINETUNED
 from finetune.tasks.qa.examples import Context, QAExample
 from finetune.tasks.tagging.examples import TaggingExample
 from finetune.tasks.tagging.spans import bioes_labels
 from finetune.tasks.text.examples import InputExample
 from tests.finetune.exported_models import InProcess, write_finetuned
 
+LOADERS = (PRETRAINED, FINETUNED)
 TASKS = {
     "topic": {"kind": "classification", "has_pairs": False, "labels": ["a", "b", "ç"]},
     "pairs": {"kind": "multilabel", "has_pairs": True, "labels": ["a", "b", "c"]},
@@ -121,7 +124,7 @@ def answers(model_dir, tmp_path_factory) -> dict[str, dict]:
     asked = {}
     for name in TASKS:
         config = ExportConfig(model_dir=model_dir, export_dir=folder / name, component=name)
-        asked[name] = (str(run(config, lambda line: None)), inputs[name])
+        asked[name] = (str(export(config, LOADERS, lambda line: None)), inputs[name])
     result = subprocess.run(
         [sys.executable, "-c", FRESH_PROCESS],
         input=json.dumps(asked),
@@ -214,6 +217,7 @@ def test_ids_get_the_answers_of_their_texts(model_dir):
     """The signature "tokens" of a task whose text is one short row."""
     servable = load_servable(
         ExportConfig(model_dir=model_dir, export_dir=pathlib.Path("x"), component="unsure"),
+        LOADERS,
         lambda line: None,
     )
     tokenize = servable.tokenizer.tokenize
@@ -251,7 +255,7 @@ def test_a_question_must_leave_room(model_dir):
         max_seq_length=9,
     )
     with pytest.raises(UserError, match="no room for a context"):
-        load_servable(config, lambda line: None)
+        load_servable(config, LOADERS, lambda line: None)
 
 
 def test_a_model_that_does_not_describe_its_tasks_is_refused(model_dir, tmp_path):
@@ -260,4 +264,4 @@ def test_a_model_that_does_not_describe_its_tasks_is_refused(model_dir, tmp_path
     (tmp_path / "config.json").write_text(json.dumps(content))
     config = ExportConfig(model_dir=str(tmp_path), export_dir=tmp_path / "x")
     with pytest.raises(UserError, match="does not describe its tasks"):
-        load_servable(config)
+        load_servable(config, LOADERS)

@@ -7,7 +7,17 @@ from typing import Any
 
 from electra_tf.util.errors import UserError, nearest_name_hint
 
-SAVED_MODEL, LITERT, ONNX = FORMATS = ("saved_model", "litert", "onnx")
+SAVED_MODEL = "saved_model"
+# Each format, and the "module:function" (servable, directory, model_name) that writes it. A
+# new format is a file and a line here.
+FORMATS = {
+    SAVED_MODEL: "electra_tf.inference.export.saved_model:write_saved_model",
+    "litert": "electra_tf.inference.export.litert:write_litert",
+    "onnx": "electra_tf.inference.export.onnx:write_onnx",
+}
+# The package that a format needs, and the extra that installs it; SavedModels hold warm-up
+# requests of TensorFlow Serving.
+EXTRAS = {SAVED_MODEL: ("tensorflow_serving", "serving"), "onnx": ("tf2onnx", "onnx")}
 # The shortest row that holds [CLS], a pair of tokens and its [SEP]s.
 MIN_SEQ_LENGTH = 8
 

@@ -21,7 +21,7 @@ from electra_tf.util.tensorflow_import import suppress_native_stderr
 FLOAT32_FILE, INT8_FILE = "model_float32.tflite", "model_int8.tflite"
 
 
-def write_litert(servable: Servable, directory: pathlib.Path) -> None:
+def write_litert(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
     """Writes the model in float32, and with int8 weights.
 
     The latter is dynamic-range quantization: kernels are int8, a scale for each output
@@ -31,7 +31,9 @@ def write_litert(servable: Servable, directory: pathlib.Path) -> None:
     Args:
         servable: the model, in float32.
         directory: exists.
+        model_name: not needed; the file has no name of its own.
     """
+    del model_name
     function = trace_predict(servable)
     with tempfile.TemporaryDirectory() as folder, suppress_native_stderr():
         save_signatures({TEXT_SIGNATURE: function}, pathlib.Path(folder))

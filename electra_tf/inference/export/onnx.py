@@ -17,13 +17,15 @@ ONNX_FILE = "model.onnx"
 _OPSET = 18
 
 
-def write_onnx(servable: Servable, directory: pathlib.Path) -> None:
+def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
     """Writes the model in float32; inputs are int32 [batch, seq] of any size.
 
     Args:
         servable: the model, in float32.
         directory: exists.
+        model_name: not needed; the file has no name of its own.
     """
+    del model_name
     # Imported here: an extra installs them.
     import onnx
     import tf2onnx

@@ -14,7 +14,7 @@ from electra_tf.inference.export.config import (
     select_fields,
     serving_length,
 )
-from electra_tf.inference.export.servable import Servable, ServedOutputs
+from electra_tf.inference.export.servable import Servable, ServableLoader, ServedOutputs
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretrain_helpers import gather_positions, get_token_logits
 from electra_tf.pretraining_model import PretrainingModel
@@ -154,14 +154,15 @@ class EmbeddingsServable(_SingleText):
         }
 
 
-def _load_pretrained(
-    config: ExportConfig, saved: Mapping[str, Any], say: Callable[[str], None]
+def load_pretrained(
+    config: ExportConfig, saved: Mapping[str, Any], print_fn: Callable[[str], None]
 ) -> Servable:
+    """Returns a component of a pre-trained model; see `ServableLoader.load`."""
     component = choose_component(config.component, COMPONENTS, config.model_dir)
     run = on_one_device(PretrainingConfig(**select_fields(PretrainingConfig, saved)))
     vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
     model, step, _ = model_builder.load_model(run, vocabulary, create_strategy(run))
-    say(f"Model:   {component} of {config.model_dir}, step {step}, {run.precision}")
+    print_fn(f"Model:   {component} of {config.model_dir}, step {step}, {run.precision}")
     tokenizer = Tokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     length = serving_length(
         config.max_seq_length,
@@ -173,3 +174,8 @@ def _load_pretrained(
     if component == GENERATOR:
         return GeneratorServable(model, tokenizer, length, config.top_k)
     return EmbeddingsServable(model.electra, tokenizer, length)
+
+
+PRETRAINED = ServableLoader(
+    describes=lambda saved: "electra_objective" in saved, load=load_pretrained
+)

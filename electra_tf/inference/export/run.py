@@ -4,26 +4,28 @@ import contextlib
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from electra_tf.config import choices
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
-from electra_tf.inference.export.config import LITERT, ONNX, SAVED_MODEL, ExportConfig
-from electra_tf.inference.export.litert import write_litert
-from electra_tf.inference.export.onnx import write_onnx
-from electra_tf.inference.export.pretrained import _load_pretrained
-from electra_tf.inference.export.saved_model import write_saved_model
-from electra_tf.inference.export.servable import Servable
+from electra_tf.inference.export.config import EXTRAS, FORMATS, ExportConfig
+from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.training.checkpoints import VOCAB_FILE
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 
-# What a format needs, and the extra that installs it; warm-up requests are of TensorFlow
-# Serving.
-_EXTRAS = {SAVED_MODEL: ("tensorflow_serving", "serving"), ONNX: ("tf2onnx", "onnx")}
 
-
-def run(config: ExportConfig, say: Callable[[str], None] = print) -> pathlib.Path:
+def export(
+    config: ExportConfig,
+    loaders: Sequence[ServableLoader],
+    print_fn: Callable[[str], None] = print,
+) -> pathlib.Path:
     """Exports what the configuration asks for.
+
+    Args:
+        config: the export.
+        loaders: for the models that the folder may hold.
+        print_fn: takes progress messages.
 
     Returns:
         The folder of the new version.
@@ -31,23 +33,19 @@ def run(config: ExportConfig, say: Callable[[str], None] = print) -> pathlib.Pat
     Raises:
         UserError: for bad input, before anything is written.
     """
-    if config.format in _EXTRAS:
-        module, extra = _EXTRAS[config.format]
+    if config.format in EXTRAS:
+        module, extra = EXTRAS[config.format]
         import_extra(module, extra, f"--format={config.format}")
     version = version_to_write(config.export_dir, config.version)
-    servable = load_servable(config, say)
+    servable = load_servable(config, loaders, print_fn)
+    write = choices.load(FORMATS, config.format)
     with new_version(config.export_dir, version) as directory:
-        if config.format == LITERT:
-            write_litert(servable, directory)
-        elif config.format == ONNX:
-            write_onnx(servable, directory)
-        else:
-            write_saved_model(servable, directory, config.export_dir.name)
+        write(servable, directory, config.export_dir.name)
     exported = config.export_dir / str(version)
     for path in sorted(exported.rglob("*")):
         if path.is_file():
             size = path.stat().st_size / 1e6
-            say(f"Written: {path}, {size:.2f} MB")
+            print_fn(f"Written: {path}, {size:.2f} MB")
     return exported
 
 
@@ -101,8 +99,12 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def load_servable(config: ExportConfig, say: Callable[[str], None] = print) -> Servable:
-    """Returns what `config.component` of the model in `config.model_dir` is.
+def load_servable(
+    config: ExportConfig,
+    loaders: Sequence[ServableLoader],
+    print_fn: Callable[[str], None] = print,
+) -> Servable:
+    """Returns what `config.component` of the model in `config.model_dir` is; see `export`.
 
     Raises:
         UserError: there is no model, or it has no such component.
@@ -121,9 +123,9 @@ def load_servable(config: ExportConfig, say: Callable[[str], None] = print) -> S
     }
     if config.precision:
         saved["precision"] = config.precision
-    if "task_names" in saved:
-        # Imported here: fine-tuning builds on this package.
-        from finetune.export import load_finetuned
-
-        return load_finetuned(config, saved, say)
-    return _load_pretrained(config, saved, say)
+    for loader in loaders:
+        if loader.describes(saved):
+            return loader.load(config, saved, print_fn)
+    raise UserError(
+        f"--model_dir={config.model_dir}: {CONFIG_FILE} describes no model that can be exported"
+    )

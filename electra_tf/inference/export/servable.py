@@ -4,12 +4,13 @@ import abc
 import contextlib
 import json
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
+from electra_tf.inference.export.config import ExportConfig
 from electra_tf.model.kernels import CastKernels, without_fusion
 from electra_tf.text.text_inputs import EncoderInputs, token_strings
 from electra_tf.text.tokenizer import Tokenizer
@@ -84,6 +85,20 @@ class Servable(abc.ABC):
             "num_tokens": tf.reduce_sum(inputs.input_mask, axis=1),
             **outputs,
         }
+
+
+class ServableLoader(NamedTuple):
+    """How models of one make become servables.
+
+    Attributes:
+        describes: whether the hyperparameters of a `config.json` are of such a model.
+        load: returns what the export asks for, given these hyperparameters with the paths of
+            the model's folder, and a function that takes progress messages. It raises
+            UserError where the model has no such component.
+    """
+
+    describes: Callable[[Mapping[str, Any]], bool]
+    load: Callable[[ExportConfig, Mapping[str, Any], Callable[[str], None]], Servable]
 
 
 def trace_predict(servable: Servable) -> ConcreteFunction:

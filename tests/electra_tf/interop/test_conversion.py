@@ -1,22 +1,42 @@
 """The command's work: detection, vocabulary, refusals before anything is written."""
 
+import dataclasses
 import json
+import os
 import pathlib
 import shutil
+from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.numpy
 
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.interop import formats
 from electra_tf.interop.conversion import convert
 from electra_tf.interop.formats import (
     ConversionConfig,
     find_format,
+    format_names,
+    pretraining_config,
     resolve_checkpoint,
     saved_hyperparameters,
 )
+from electra_tf.interop.model_checkpoint import (
+    CheckpointFormat,
+    ModelCheckpoint,
+    ModelDescription,
+)
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, to_json, write_atomically
 from finetune.model_family import task_kind
-from tests.electra_tf.interop.models import FAMILIES, HUGGINGFACE_DATA, TF1_DATA, read
+from tests.electra_tf.interop.models import (
+    FAMILIES,
+    HUGGINGFACE_DATA,
+    TF1_DATA,
+    assert_same_arrays,
+    read,
+)
 
 SMALL = HUGGINGFACE_DATA / "small"
 
@@ -124,3 +144,54 @@ def test_settings_are_known_without_weights(tmp_path):
     settings = saved_hyperparameters(str(tmp_path / "kerashub"))
     assert settings["vocab_size"] == 48
     assert pathlib.Path(settings["vocab_file"]).name == "vocabulary.txt"
+
+
+class ArchiveFormat(CheckpointFormat):
+    """Stands for a format of its own: a NumPy archive that describes its encoder."""
+
+    name = "archive"
+
+    def recognizes(self, path: str) -> bool:
+        return os.path.exists(os.path.join(path, "arrays.npz"))
+
+    def read(self, path: str) -> ModelCheckpoint:
+        encoder = EncoderConfig(**read_json(os.path.join(path, "encoder.json")))
+        description = ModelDescription(encoder=encoder, do_lower_case=False)
+        return ModelCheckpoint(
+            description=description, arrays=dict(np.load(os.path.join(path, "arrays.npz")))
+        )
+
+    def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
+        os.makedirs(directory)
+        np.savez(os.path.join(directory, "arrays.npz"), **checkpoint.part("electra/"))
+        content = to_json(dataclasses.asdict(checkpoint.description.encoder))
+        write_atomically(os.path.join(directory, "encoder.json"), content)
+        return ["everything but the encoder"]
+
+    def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
+        return self.read(path).description.model_settings() if self.recognizes(path) else None
+
+
+def test_a_new_format_is_a_class_and_an_entry(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, ArchiveFormat))
+    assert format_names() == ("electra_tf", "huggingface", "kerashub", "tf1", "archive")
+    folder = tmp_path / "archive"
+    lines = run(SMALL, "archive", folder)
+    assert "No counterpart: everything but the encoder" in lines
+    # It is found by its files, describes itself, and is read.
+    assert find_format(str(folder), "--from").name == "archive"
+    assert saved_hyperparameters(str(folder))["embedding_size"] == 8
+    vocab_file = str(SMALL / "discriminator" / "vocab.txt")
+    lines = run(folder, "electra_tf", tmp_path / "ours", vocab_file=vocab_file)
+    assert lines[0] == f"From:   {folder} (archive)"
+    ours, before = read(tmp_path / "ours", "electra_tf"), read(SMALL, "huggingface")
+    assert_same_arrays(dict(ours.arrays), before.part("electra/"))
+    assert not ours.description.do_lower_case
+    config = pretraining_config(
+        data_dir=str(tmp_path),
+        model_name="m",
+        init_checkpoint=str(folder),
+        vocab_file=vocab_file,
+        max_seq_length=16,
+    )
+    assert config.model_hparam_overrides["hidden_size"] == 16

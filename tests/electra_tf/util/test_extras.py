@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from electra_tf.inference.export.config import ExportConfig
-from electra_tf.inference.export.run import run
+from electra_tf.inference.export.run import export
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 
@@ -40,5 +40,5 @@ def test_an_export_fails_before_anything_is_read_or_written(
     )
     message = rf"--format={format} needs {module}.*electra-tf\[{extra}\]"
     with pytest.raises(UserError, match=message):
-        run(config)
+        export(config, loaders=())
     assert list(tmp_path.iterdir()) == []

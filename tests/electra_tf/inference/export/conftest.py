@@ -5,8 +5,8 @@ import pathlib
 import pytest
 
 from electra_tf.inference.export.config import ExportConfig
-from electra_tf.inference.export.pretrained import COMPONENTS
-from electra_tf.inference.export.run import run
+from electra_tf.inference.export.pretrained import COMPONENTS, PRETRAINED
+from electra_tf.inference.export.run import export
 from tests.finetune.conftest import write_model
 
 
@@ -23,10 +23,11 @@ def exported(pretrained_dir, tmp_path_factory) -> dict[str, pathlib.Path]:
     """The SavedModels of its components, by their names."""
     folder = tmp_path_factory.mktemp("exported")
     return {
-        name: run(
+        name: export(
             ExportConfig(
                 model_dir=pretrained_dir, export_dir=folder / name, component=name, top_k=3
             ),
+            [PRETRAINED],
             lambda line: None,
         )
         for name in COMPONENTS

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.litert import FLOAT32_FILE, INT8_FILE
-from electra_tf.inference.export.run import load_servable, run
+from electra_tf.inference.export.pretrained import PRETRAINED
+from electra_tf.inference.export.run import export, load_servable
 from electra_tf.text.text_inputs import EncoderInputs
 
 
@@ -24,7 +25,8 @@ def exported_litert(tmp_path_factory, tiny_data):
     config = ExportConfig(
         model_dir=str(folder / "m"), export_dir=folder / "exported", format="litert"
     )
-    return run(config, quiet), load_servable(config, quiet), config
+    servable = load_servable(config, [PRETRAINED], quiet)
+    return export(config, [PRETRAINED], quiet), servable, config
 
 
 def quiet(message: str) -> None:
@@ -75,7 +77,7 @@ def test_onnx(exported_litert):
     pytest.importorskip("tf2onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
     _, servable, config = exported_litert
-    directory = run(dataclasses.replace(config, format="onnx"), quiet)
+    directory = export(dataclasses.replace(config, format="onnx"), [PRETRAINED], quiet)
     session = onnxruntime.InferenceSession(str(directory / "model.onnx"))
     for shape in ((1, 5), (3, 16)):
         inputs = example_inputs(shape)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.pretrained import PRETRAINED
 from electra_tf.inference.export.run import load_servable
 from electra_tf.text.text_inputs import single_text_inputs, tokenize_with_masks
 from tests.electra_tf.inference.export.requests import Server
@@ -25,7 +26,7 @@ def servers(exported) -> dict[str, Server]:
 def model(pretrained_dir, tmp_path_factory):
     """The model in this process, and the inputs of `TEXTS`."""
     config = ExportConfig(model_dir=pretrained_dir, export_dir=tmp_path_factory.mktemp("x"))
-    servable = load_servable(config, lambda line: None)
+    servable = load_servable(config, [PRETRAINED], lambda line: None)
     ids = servable.tokenizer.tokenize(tf.constant(TEXTS))
     inputs = single_text_inputs(servable.vocabulary, ids, servable.max_seq_length)
     return servable._model, servable, inputs

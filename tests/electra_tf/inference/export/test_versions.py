@@ -1,12 +1,19 @@
 """Versions are written whole, once."""
 
+import pathlib
 from collections.abc import Callable
 
 import pytest
+from absl import flags as absl_flags
 
-from electra_tf.inference.export.config import ExportConfig
-from electra_tf.inference.export.run import new_version, run, version_to_write
+from electra_tf.inference.export.config import FORMATS, ExportConfig
+from electra_tf.inference.export.pretrained import PRETRAINED
+from electra_tf.inference.export.run import export, new_version, version_to_write
+from electra_tf.inference.export.servable import Servable
 from electra_tf.util.errors import UserError
+from finetune.export import FINETUNED
+from flags import command_line
+from flags import export as flags_of_export
 
 
 def test_the_next_free_version_is_taken(tmp_path):
@@ -65,7 +72,7 @@ def test_bad_input_is_refused_before_anything_is_written(
 ):
     config = {"model_dir": pretrained_dir, "export_dir": tmp_path / "x", **given}
     with pytest.raises(UserError, match=message):
-        run(ExportConfig(**config), lambda line: None)
+        export(ExportConfig(**config), [PRETRAINED], lambda line: None)
     assert not (tmp_path / "x").exists()
 
 
@@ -81,3 +88,32 @@ def test_bad_input_is_refused_before_anything_is_written(
 def test_values_that_cannot_be(tmp_path, given, message):
     with pytest.raises(UserError, match=message):
         ExportConfig(model_dir="m", export_dir=tmp_path, **given)
+
+
+def write_size(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
+    """Stands for a format of its own."""
+    text = f"{model_name}: {servable.vocabulary.size} tokens"
+    (directory / "size.txt").write_text(text)
+
+
+def test_a_new_format_is_a_function_and_a_line(
+    pretrained_dir, tiny_data, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(FORMATS, "size", f"{__name__}:write_size")
+    flag_values = absl_flags.FlagValues()
+    flags_of_export.define_flags(flag_values)
+    folder = tmp_path / "served"
+    given = [f"--model_dir={pretrained_dir}", f"--export_dir={folder}", "--format=size"]
+    command_line.parse(["program", *given], flag_values=flag_values)
+    config = flags_of_export.export_config(flag_values)
+    lines: list[str] = []
+    assert export(config, [PRETRAINED], lines.append) == folder / "1"
+    count = len((tiny_data / "vocab.txt").read_text().splitlines())
+    assert (folder / "1" / "size.txt").read_text() == f"served: {count} tokens"
+    assert lines[-1].startswith(f"Written: {folder / '1' / 'size.txt'}")
+
+
+def test_a_model_that_no_loader_knows_is_refused(pretrained_dir, tmp_path):
+    config = ExportConfig(model_dir=pretrained_dir, export_dir=tmp_path / "x")
+    with pytest.raises(UserError, match="describes no model that can be exported"):
+        export(config, [FINETUNED], lambda line: None)

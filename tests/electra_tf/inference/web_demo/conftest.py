@@ -3,8 +3,10 @@
 import pytest
 
 from electra_tf.inference.export.config import ExportConfig
-from electra_tf.inference.export.run import run
+from electra_tf.inference.export.pretrained import PRETRAINED
+from electra_tf.inference.export.run import export
 from electra_tf.inference.web_demo.config import DemoConfig
+from finetune.export import FINETUNED
 from tests.finetune.conftest import write_model
 from tests.finetune.exported_models import write_finetuned
 
@@ -27,7 +29,7 @@ def demo_config(tmp_path_factory, tiny_data) -> DemoConfig:
         config = ExportConfig(
             model_dir=model_dir, export_dir=folder / name, component=name, top_k=3
         )
-        run(config, lambda line: None)
+        export(config, (PRETRAINED, FINETUNED), lambda line: None)
     return DemoConfig(
         discriminator=folder / "discriminator",
         generator=folder / "generator",
