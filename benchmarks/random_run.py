@@ -28,8 +28,7 @@ def create_run(config: PretrainingConfig) -> RandomRun:
     import tensorflow as tf
 
     from electra_tf.model.batch_types import SpecialTokenIds
-    from electra_tf.model_builder import create_optimizer
-    from electra_tf.pretraining_model import PretrainingModel
+    from electra_tf.model_builder import build_model, create_optimizer
     from electra_tf.training.distribution.strategies import create_strategy
     from electra_tf.training.step import TrainingSteps
 
@@ -37,7 +36,7 @@ def create_run(config: PretrainingConfig) -> RandomRun:
     strategy = create_strategy(config)
     with strategy.scope():
         special = [SPECIAL[name] for name in SpecialTokenIds._fields]
-        model = PretrainingModel(config, SpecialTokenIds(*special))
+        model = build_model(config, SpecialTokenIds(*special))
         optimizer = create_optimizer(config, model)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)

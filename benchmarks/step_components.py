@@ -94,7 +94,7 @@ def create_components(run: RandomRun, config: PretrainingConfig) -> dict[str, Ca
 
     encoder, generator = model.electra, model.generator
     functions = {
-        "masking": lambda: model.term_weights(features, randomness=randomness),
+        "masking": lambda: model.prepare(features, randomness=randomness),
         "generator forward": encode(generator, dropout=True),
         "generator gradient": _gradient(encode(generator, dropout=True), variables),
         "vocabulary forward": vocabulary_loss,

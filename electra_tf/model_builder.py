@@ -1,11 +1,9 @@
 """Pre-training from records to checkpoints, and the evaluation of a checkpoint."""
 
-from typing import TYPE_CHECKING
-
 import keras
 import tensorflow as tf
 
-from electra_tf.config.choices import UNIGRAM
+from electra_tf.config import choices
 from electra_tf.config.phases import records_of_length, training_phases
 from electra_tf.config.pretraining import TRAIN_FLAG, PretrainingConfig
 from electra_tf.masking.base import TokenStatistics, strategy_class
@@ -18,8 +16,28 @@ from electra_tf.training.optimizer import make_optimizer
 from electra_tf.util.errors import UserError
 from pretrain_data.records.token_counts import count_tokens
 
-if TYPE_CHECKING:
-    from electra_tf.pretraining_model import PretrainingModel
+
+def model_class(config: PretrainingConfig) -> type[PretrainingModel]:
+    """Returns the class that `--objective` names."""
+    return choices.load(choices.OBJECTIVES, config.objective)
+
+
+def build_model(
+    config: PretrainingConfig,
+    special: SpecialTokenIds,
+    tokens: TokenStatistics | None = None,
+) -> PretrainingModel:
+    """Returns a model of the configuration's objective with random weights.
+
+    Args:
+        config: of the run.
+        special: ids of the tokens that masking treats apart.
+        tokens: facts by token id; None serves a model that neither masks nor samples.
+
+    Raises:
+        UserError: the objective cannot be trained so.
+    """
+    return model_class(config)(config, special, tokens)
 
 
 def load_model(
@@ -27,7 +45,7 @@ def load_model(
 ) -> tuple[PretrainingModel, int, str]:
     """Returns the model of the newest checkpoint, its step and the checkpoint's path.
 
-    Its objective is in the stage that the step ended.
+    It is in the stage that the step ended.
     """
     with strategy.scope():
         model = create_model(config, vocabulary)
@@ -38,9 +56,9 @@ def load_model(
             f"There is no checkpoint in {config.model_dir}: train first, or change "
             "--model_name, --data_dir or --model_dir"
         )
-    for phase in training_phases(config, model.objective.stages()):
+    for phase in training_phases(config, model.stages()):
         if phase.first_step < int(step.numpy()):
-            model.objective.stage = phase.stage
+            model.stage = phase.stage
     return model, int(step.numpy()), checkpoints.latest
 
 
@@ -67,7 +85,8 @@ def create_model(config: PretrainingConfig, vocabulary: Vocabulary) -> Pretraini
         UserError: there are no records to count.
     """
     counts = None
-    if strategy_class(config).needs_counts or config.generator_type == UNIGRAM:
+    generator_class = model_class(config).generator_class(config)
+    if strategy_class(config).needs_counts or generator_class.needs_counts:
         counts = count_tokens(
             records_of_length(config, config.max_seq_length),
             vocab_size=config.vocab_size,
@@ -76,7 +95,7 @@ def create_model(config: PretrainingConfig, vocabulary: Vocabulary) -> Pretraini
             flag=TRAIN_FLAG,
         )
     facts = TokenStatistics.of(vocabulary.tokens, counts)
-    return PretrainingModel(config, special_token_ids(vocabulary), facts)
+    return build_model(config, special_token_ids(vocabulary), facts)
 
 
 def create_training_state(
@@ -92,7 +111,7 @@ def create_training_state(
 
 
 def create_optimizer(
-    config: PretrainingConfig, model: "PretrainingModel"
+    config: PretrainingConfig, model: PretrainingModel
 ) -> keras.optimizers.Optimizer:
     """Returns the optimizer of a pre-training model; the schedule begins anew in each stage."""
     schedules = [
@@ -102,11 +121,11 @@ def create_optimizer(
             warmup_steps=config.num_warmup_steps,
             power=config.lr_decay_power,
         )
-        for stage in model.objective.stages()
+        for stage in model.stages()
     ]
     factors = None
     if config.generator_learning_rate is not None:
-        own = model.generator_paths
+        own = generator_paths(model)
         if not own or not config.learning_rate:
             raise UserError(
                 f"--generator_learning_rate={config.generator_learning_rate} needs a generator "
@@ -124,3 +143,22 @@ def create_optimizer(
         factors=factors,
         precision=config.precision,
     )
+
+
+def generator_paths(model: PretrainingModel) -> set[str]:
+    """Returns the paths of the variables that the generator has for itself."""
+    if not model.has_generator or model.generator is model.electra:
+        return set()
+    layers = [
+        model.generator,
+        *model.generate.layers.values(),
+        # Those of the objective.
+        *(layer for name, layer in vars(model).items() if name.startswith("generator_")),
+    ]
+    own = {
+        variable.path
+        for layer in layers
+        if isinstance(layer, keras.layers.Layer)
+        for variable in layer.variables
+    }
+    return own - {variable.path for variable in model.electra.variables}

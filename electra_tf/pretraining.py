@@ -75,7 +75,7 @@ def _train(
     strategy, workers, preemption = run
     say = say if workers.is_chief else discard
     model, optimizer, step = create_training_state(config, vocabulary, strategy)
-    phases = training_phases(config, model.objective.stages())
+    phases = training_phases(config, model.stages())
     checkpoints = CheckpointDirectory(
         config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
     )
@@ -219,7 +219,7 @@ def describe_run(
         )
     if len(phases) > 1:
         for phase in phases:
-            stage = model.objective.stages()[phase.stage].name
+            stage = model.stages()[phase.stage].name
             say(
                 f"Phase:   {stage}, {phase.seq_length} tokens, steps {phase.first_step + 1} to "
                 f"{phase.end_step}"

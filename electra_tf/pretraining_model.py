@@ -1,49 +1,79 @@
-"""The pre-training model: encoders and heads, and what every objective shares."""
+"""ELECTRA: a generator replaces tokens, and a discriminator finds them.
+
+Clark et al. 2020, "ELECTRA: Pre-training Text Encoders as Discriminators Rather Than
+Generators", section 2, in its order: mask, predict, sample, discriminate, weigh the losses.
+The other objectives are subclasses, in `electra_tf.objectives`.
+"""
+
+from typing import ClassVar
 
 import keras
 import tensorflow as tf
 
 from electra_tf import pretrain_helpers
-from electra_tf.config.choices import MASKED_LM, TWO_TOWER, UNIFORM
+from electra_tf.config import choices
+from electra_tf.config.hyperparameters import NoHparams, parse_hparams
+from electra_tf.config.model_parts import ModelPart, discriminator_part
+from electra_tf.config.phases import Stage
 from electra_tf.config.pretraining import (
     PretrainingConfig,
     discriminator_config,
     generator_config,
     max_predictions,
 )
-from electra_tf.generators.sharing import DISCRIMINATOR, MODES, Shapes
-from electra_tf.generators.span_boundary import SpanBoundaryHead
-from electra_tf.generators.two_tower import TwoTowerGenerator, cloze_weights
+from electra_tf.generators.base import Generator
+from electra_tf.generators.sharing import DISCRIMINATOR, Encoders, Shapes
 from electra_tf.masking.base import TokenStatistics, create_masking
 from electra_tf.model.batch_types import (
-    ClozeOutput,
     DiscriminatorOutput,
     FakeData,
+    LossTerm,
     MaskedLMOutput,
     PretrainingOutput,
     PretrainInputs,
     SpecialTokenIds,
 )
-from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead, softmax_cross_entropy
+from electra_tf.model.heads import DiscriminatorHead
+from electra_tf.model.metrics import (
+    MetricSums,
+    discriminator_sums,
+    masked_lm_sums,
+    sampling_sums,
+)
 from electra_tf.model.randomness import Randomness
-from electra_tf.objective import objective_class
-from electra_tf.pretrain_helpers import WEIGHT_EPSILON, get_softmax_output, get_token_logits
+from electra_tf.pretrain_helpers import WEIGHT_EPSILON, num_masked_tokens
 from electra_tf.util.errors import UserError
 
 
 class PretrainingModel(keras.Model):
-    """Generator and discriminator as the configuration shares and sizes them.
+    """gen_weight * L_MLM + disc_weight * L_Disc (end of section 2.1); base of every objective.
 
-    Which of them exist, and how the losses come about, is the objective's business
-    (`electra_tf.objectives`); the methods with the authors' names are what objectives
-    are made of.
+    Make one with `electra_tf.model_builder.build_model`, which knows the class of each
+    objective. `forward` computes the losses of a batch that `prepare` has masked.
 
     Args:
         config: of the run.
         special: ids of the tokens that masking treats apart.
         tokens: facts by token id, which some ways of masking and the unigram generator
             need; None serves a model that neither masks nor samples.
+
+    Attributes:
+        Hparams: frozen dataclass of the objective's own hyperparameters, given by
+            `--objective_hparams`; `hparams` is the run's.
+        has_generator: replacements are made; where from, `generator_type` says. Without them
+            the full-size encoder is the masked language model.
+        has_discriminator: the full-size encoder tells real from replaced tokens.
+        generator_types: those that the objective can use; all if None.
+        stage: index of the stage that the run is in; a step is traced for one stage.
+        electra: the full-size encoder, which owns the tied embeddings, as in the paper.
+        generator: the generator's encoder, if it has one such.
+        generate: predicts the masked tokens, with `generator` or without.
     """
+
+    Hparams: ClassVar[type] = NoHparams
+    has_generator: ClassVar[bool] = True
+    has_discriminator: ClassVar[bool] = True
+    generator_types: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(
         self,
@@ -52,67 +82,88 @@ class PretrainingModel(keras.Model):
         tokens: TokenStatistics | None = None,
         **kwargs,
     ) -> None:
+        self.check(config)
         super().__init__(dtype=keras.DTypePolicy(config.precision), autocast=False, **kwargs)
         self.config = config
         self.special = special
-        self.tokens = tokens
-        self.objective = objective_class(config)(config, special)
+        self.hparams = self.parse_hparams(config)
         self.masking = create_masking(config, tokens)
+        self.stage = 0
+        # Initial weights and checkpoints depend on the order in which layers are made.
         self.encoder_config = discriminator_config(config)
-        dtype = self.dtype_policy
-
-        # The tied embeddings belong to the discriminator ("electra"), as in the paper.
-        shapes = Shapes(
-            self.encoder_config, generator_config(config), dtype, config.rematerialize
+        self.electra, self.generator = self._create_encoders()
+        self.two_tower = None
+        self.generate = self.generator_class(config)(
+            config, Encoders(self.electra, self.generator), special, tokens
         )
-        self.generator = self.two_tower = None
-        if not self.objective.has_generator:
-            self.electra = self.generator = shapes.encoder(DISCRIMINATOR)
-        elif config.generator_type == MASKED_LM:
-            self.electra, self.generator = MODES[config.embedding_sharing](shapes)
-        else:
-            self.electra = shapes.encoder(DISCRIMINATOR)
-            if config.generator_type == TWO_TOWER:
-                self.two_tower = TwoTowerGenerator(
-                    config, self.electra.embeddings, dtype=dtype, name="two_tower"
-                )
-        if self.generator is not None:
-            shape, width = (
-                self.generator.config,
-                self.generator.embeddings.config.embedding_size,
-            )
-            self.generator_predictions = MaskedLMHead(
-                shape, width, dtype=dtype, name="generator_predictions"
-            )
-            if config.span_boundary_weight:
-                self.generator_span_boundary = SpanBoundaryHead(
-                    shape, width, dtype=dtype, name="generator_span_boundary"
-                )
-        elif config.span_boundary_weight:
-            raise UserError(
-                "--span_boundary_weight is for a masked language model, which "
-                f"--generator_type={config.generator_type} is not"
-            )
-        if self.objective.has_discriminator:
-            self.discriminator_predictions = DiscriminatorHead(
-                self.encoder_config, dtype=dtype, name="discriminator_predictions"
-            )
-        for name, layer in self.objective.create_layers(self, dtype).items():
+        for name, layer in self.generate.layers.items():
             setattr(self, name, layer)
+        if self.has_discriminator:
+            self.discriminator_predictions = DiscriminatorHead(
+                self.encoder_config, dtype=self.dtype_policy, name="discriminator_predictions"
+            )
+        self.create_layers()
         self.built = True
 
-    @property
-    def generator_paths(self) -> set[str]:
-        """Paths of the variables that the generator has for itself."""
-        if not self.objective.has_generator or self.generator is self.electra:
-            return set()
-        layers = [layer for layer in (self.generator, self.two_tower) if layer is not None] + [
-            layer
-            for name, layer in vars(self).items()
-            if name.startswith("generator_") and isinstance(layer, keras.layers.Layer)
-        ]
-        own = {variable.path for layer in layers for variable in layer.variables}
-        return own - {variable.path for variable in self.electra.variables}
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        """Refuses hyperparameters that the objective cannot be trained with.
+
+        Raises:
+            UserError: naming the flag.
+            ValueError: the configuration is of another objective.
+        """
+        of_config = choices.OBJECTIVES[config.objective]
+        if of_config != f"{cls.__module__}:{cls.__qualname__}":
+            raise ValueError(
+                f"{cls.__qualname__} is not --objective={config.objective}, which is "
+                f"{of_config}: call electra_tf.model_builder.build_model"
+            )
+        cls.parse_hparams(config)
+        if cls.generator_types and config.generator_type not in cls.generator_types:
+            raise UserError(
+                f"--objective={config.objective} needs --generator_type="
+                f"{' or '.join(cls.generator_types)}, not {config.generator_type}"
+            )
+        cls.generator_class(config).check(config)
+
+    @classmethod
+    def parse_hparams(cls, config: PretrainingConfig) -> object:
+        """Returns the run's `Hparams`."""
+        return parse_hparams(cls.Hparams, config.objective_hparams, "--objective_hparams")
+
+    @classmethod
+    def generator_class(cls, config: PretrainingConfig) -> type[Generator]:
+        """Returns what `--generator_type` names."""
+        return choices.load(choices.GENERATORS, config.generator_type)
+
+    @classmethod
+    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
+        """Returns what a step runs, for counting its FLOPs."""
+        return [*cls.generator_class(config).parts(config), discriminator_part(config)]
+
+    def stages(self) -> list[Stage]:
+        """Returns the stages of the run; the optimizer starts anew in each."""
+        return [Stage(self.config.objective, self.config.num_train_steps)]
+
+    def start_stage(self) -> None:
+        """Moves weights where the stage that begins starts from others; called once."""
+
+    def create_layers(self) -> None:
+        """Adds the layers that this objective alone has."""
+
+    def _create_encoders(self) -> Encoders:
+        config = self.config
+        shapes = Shapes(
+            self.encoder_config,
+            generator_config(config),
+            self.dtype_policy,
+            config.rematerialize,
+        )
+        if not self.generator_class(config).has_encoder:
+            return Encoders(shapes.encoder(DISCRIMINATOR), None)
+        sharing = config.embedding_sharing if self.has_generator else choices.SHARE_ALL
+        return choices.load(choices.EMBEDDING_SHARING, sharing)(shapes)
 
     def call(
         self,
@@ -122,31 +173,29 @@ class PretrainingModel(keras.Model):
         masked_inputs: PretrainInputs | None = None,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
-        """Runs the objective on one batch.
+        """Masks a batch and computes its losses.
 
         Args:
-            features: `input_ids`, `input_mask`, `segment_ids`, int32 [batch, seq].
+            features: as `prepare` takes them.
             randomness: of masking, sampling and dropout.
             masked_inputs: used in place of masking `features` anew.
             sampled_token_ids: int32 [batch, n], used in place of the generator's samples.
         """
         inputs = masked_inputs
         if inputs is None:
-            inputs = self._mask(features, randomness)
-        return self.objective.forward(self, inputs, randomness, sampled_token_ids)
+            inputs = self.prepare(features, randomness=randomness)
+        return self.forward(inputs, randomness=randomness, sampled_token_ids=sampled_token_ids)
 
-    def term_weights(
+    def prepare(
         self, features: dict[str, tf.Tensor], *, randomness: Randomness
-    ) -> dict[str, tf.Tensor]:
-        """Returns the number of tokens behind each loss term; only masking is run."""
-        return self.objective.term_weights(self._mask(features, randomness))
+    ) -> PretrainInputs:
+        """Masks a batch (section 2.1): once a step, before it is split into parts.
 
-    def metric_sums(self, output: PretrainingOutput) -> dict[str, tf.Tensor]:
-        """Returns the sums behind the objective's metrics; see `electra_tf.metrics`."""
-        return self.objective.metric_sums(output)
-
-    def _mask(self, features: dict[str, tf.Tensor], randomness: Randomness) -> PretrainInputs:
-        config = self.config
+        Args:
+            features: `input_ids`, `input_mask`, `segment_ids`, int32 [batch, seq].
+            randomness: of masking; where it is without dropout, `mask_prob` is masked at
+                whatever step.
+        """
         return pretrain_helpers.mask(
             PretrainInputs(
                 features["input_ids"], features["input_mask"], features["segment_ids"]
@@ -154,90 +203,48 @@ class PretrainingModel(keras.Model):
             self.special,
             randomness.key("masking"),
             mask_prob=self._mask_prob(randomness),
-            max_predictions_per_seq=max_predictions(config, features["input_ids"].shape[1]),
+            max_predictions_per_seq=max_predictions(
+                self.config, features["input_ids"].shape[1]
+            ),
             strategy=self.masking,
-            with_replacement=config.masking_with_replacement,
+            with_replacement=self.config.masking_with_replacement,
             first_example=randomness.first_example,
         )
 
     def _mask_prob(self, randomness: Randomness) -> tf.Tensor | float:
-        """Returns the share of the step; evaluation always masks `mask_prob`."""
         start, end = self.config.mask_prob, self.config.mask_prob_end
         if end is None or not randomness.dropout:
             return start
         done = tf.cast(randomness.step, tf.float32) / self.config.num_train_steps
         return start + (end - start) * tf.minimum(done, 1.0)
 
-    def get_generator_output(
-        self, inputs: PretrainInputs, randomness: Randomness
-    ) -> MaskedLMOutput:
-        """Returns the predictions at the masked positions by whatever the generator is.
-
-        Uniform and unigram generators predict the same for every position, and their loss
-        is a constant.
-        """
-        if self.two_tower is not None:
-            return self._get_cloze_output(inputs, randomness)
-        return self._get_masked_lm_output(inputs, randomness)
+    def forward(
+        self,
+        inputs: PretrainInputs,
+        *,
+        randomness: Randomness,
+        sampled_token_ids: tf.Tensor | None = None,
+    ) -> PretrainingOutput:
+        """Computes the losses of a masked batch; no gradient flows through the samples."""
+        masked_lm = self._get_masked_lm_output(inputs, randomness)
+        fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        weights = self.discriminator_weights(inputs)
+        discriminator = self._get_discriminator_output(
+            fake.inputs, fake.is_fake_tokens, randomness, weights
+        )
+        terms = {
+            **self.generator_terms(inputs, masked_lm),
+            "disc": LossTerm(
+                discriminator.loss, self.config.disc_weight, tf.reduce_sum(weights)
+            ),
+        }
+        return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
 
     def _get_masked_lm_output(
         self, inputs: PretrainInputs, randomness: Randomness
     ) -> MaskedLMOutput:
-        """Runs the generator and predicts the masked tokens (paper, eq. 1)."""
-        if self.generator is None:
-            return get_softmax_output(
-                self._constant_logits(inputs), inputs.masked_lm_ids, inputs.masked_lm_weights
-            )
-        sequence = self.generator(
-            inputs.input_ids,
-            inputs.input_mask,
-            inputs.segment_ids,
-            randomness.dropout_key("generator_dropout"),
-        ).sequence_output
-        states = pretrain_helpers.gather_positions(sequence, inputs.masked_lm_positions)
-        table = self.generator.embeddings.word_embeddings
-        logits = get_token_logits(states, table, self.generator_predictions)
-        output = get_softmax_output(logits, inputs.masked_lm_ids, inputs.masked_lm_weights)
-        output = output._replace(states=states)
-        if self.config.span_boundary_weight:
-            boundary = self.generator_span_boundary(sequence, inputs, table)
-            boundary = get_softmax_output(
-                boundary, inputs.masked_lm_ids, inputs.masked_lm_weights
-            )
-            output = output._replace(span_boundary_loss=boundary.loss)
-        return output
-
-    def _constant_logits(self, inputs: PretrainInputs) -> tf.Tensor:
-        shape = tf.concat([tf.shape(inputs.masked_lm_ids), [self.config.vocab_size]], axis=0)
-        if self.config.generator_type == UNIFORM:
-            return tf.ensure_shape(tf.zeros(shape), [None, None, self.config.vocab_size])
-        logits = self.tokens.log_frequencies()
-        logits[list(self.special)] -= pretrain_helpers.DISALLOWED_LOGIT
-        return tf.broadcast_to(tf.constant(logits), shape)
-
-    def _get_cloze_output(
-        self, inputs: PretrainInputs, randomness: Randomness
-    ) -> MaskedLMOutput:
-        """Runs the two-tower generator on the text before it was masked."""
-        original = pretrain_helpers.unmask(inputs)
-        cloze = self.two_tower(
-            original.input_ids,
-            original.input_mask,
-            original.segment_ids,
-            randomness=randomness,
-        )
-        at_masked = get_softmax_output(
-            pretrain_helpers.gather_positions(cloze.logits, inputs.masked_lm_positions),
-            inputs.masked_lm_ids,
-            inputs.masked_lm_weights,
-        )
-        weights = cloze_weights(inputs, self.special)
-        whole = get_softmax_output(cloze.logits, original.input_ids, weights)
-        return at_masked._replace(
-            cloze=ClozeOutput(
-                cloze.logits, whole.per_example_loss, whole.preds, weights, whole.loss
-            )
-        )
+        """Predicts the masked tokens by whatever the generator is (eq. 1)."""
+        return self.generate(inputs, randomness)
 
     def _get_fake_data(
         self,
@@ -246,7 +253,7 @@ class PretrainingModel(keras.Model):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> FakeData:
-        """Replaces the masked tokens by samples of the generator (paper, section 2.1).
+        """Replaces the masked tokens by samples of the generator (section 2.1).
 
         A sample that equals the original token is labelled real.
         """
@@ -265,17 +272,6 @@ class PretrainingModel(keras.Model):
         labels = written * tf.cast(corrupted != inputs.input_ids, tf.int32)
         corrupted_inputs = inputs._replace(input_ids=corrupted)
         return FakeData(corrupted_inputs, labels, sampled_token_ids, written)
-
-    def sampling_logits(self, inputs: PretrainInputs, logits: tf.Tensor) -> tf.Tensor:
-        """Returns float32 logits [batch, n, vocab] of what the replacements are drawn from.
-
-        Args:
-            inputs: masked.
-            logits: [batch, n, vocab], the generator's at the masked positions.
-        """
-        return pretrain_helpers.sampling_logits(
-            logits, self.config.temperature, self._disallowed(inputs)
-        )
 
     def _disallowed(self, inputs: PretrainInputs) -> tf.Tensor | None:
         return inputs.masked_lm_ids if self.config.disallow_correct else None
@@ -297,7 +293,7 @@ class PretrainingModel(keras.Model):
         weights: tf.Tensor | None = None,
         logit_offset: tf.Tensor | None = None,
     ) -> DiscriminatorOutput:
-        """Tells for every real token whether it was replaced (paper, eq. 2).
+        """Tells for every real token whether it was replaced (eq. 2).
 
         Args:
             inputs: corrupted.
@@ -334,21 +330,46 @@ class PretrainingModel(keras.Model):
             logits, tf.sigmoid(logits), preds, per_example_loss, loss, weights
         )
 
-    def predict_tokens(
-        self, x: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor
-    ) -> MaskedLMOutput:
-        """Predicts words from the full-size encoder's output, beside a generator.
+    def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:
+        """Returns float32 [batch, seq], 1 on the tokens of the discriminator's loss."""
+        return tf.cast(inputs.input_mask, tf.float32)
 
-        Args:
-            x: [batch, n, hidden].
-            targets: int32 [batch, n].
-            weights: float32 [batch, n].
+    def generator_terms(
+        self, inputs: PretrainInputs, masked_lm: MaskedLMOutput
+    ) -> dict[str, LossTerm]:
+        """Returns the terms that train the generator."""
+        weights = self.generator_weights(inputs)
+        # A two-tower generator learns from all tokens at once.
+        loss = masked_lm.loss if masked_lm.cloze is None else masked_lm.cloze.loss
+        terms = {"gen": LossTerm(loss, self.config.gen_weight, weights["gen"])}
+        if masked_lm.span_boundary_loss is not None:
+            terms["span_boundary"] = LossTerm(
+                masked_lm.span_boundary_loss,
+                self.config.span_boundary_weight,
+                weights["span_boundary"],
+            )
+        return terms
+
+    def generator_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the weights of `generator_terms`."""
+        weights = {"gen": self.generate.num_predicted(inputs)}
+        if self.config.span_boundary_weight:
+            weights["span_boundary"] = num_masked_tokens(inputs)
+        return weights
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the weight of each loss term of a masked batch: the tokens it is over.
+
+        It follows from the data and the masks alone: a batch that is computed in parts
+        needs the weights of the whole before the first part.
         """
-        table = self.electra.embeddings.word_embeddings
-        logits = get_token_logits(x, table, self.full_size_predictions)
-        return get_softmax_output(logits, targets, weights)
+        disc = tf.reduce_sum(self.discriminator_weights(inputs))
+        return {**self.generator_weights(inputs), "disc": disc}
 
-    @staticmethod
-    def token_losses(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-        """Returns -log softmax(logits)[target], float32 [batch, n]."""
-        return softmax_cross_entropy(logits, targets)
+    def metric_sums(self, output: PretrainingOutput) -> MetricSums:
+        """Returns the sums behind the metrics (see `electra_tf.model.metrics`)."""
+        return {
+            **masked_lm_sums(output.inputs, output.masked_lm),
+            **sampling_sums(output.inputs, output.fake_data),
+            **discriminator_sums(output.fake_data, output.discriminator),
+        }

@@ -160,7 +160,13 @@ class FinetuningModel(keras.Model):
         """Returns the head of a task."""
         return getattr(self, _attribute(task_name))
 
-    def call(
+    def prepare(
+        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
+    ) -> Mapping[str, tf.Tensor]:
+        """Returns the batch as it is: nothing is masked in fine-tuning."""
+        return features
+
+    def forward(
         self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
     ) -> FinetuningOutput:
         """Runs all heads on a training batch.
@@ -189,9 +195,7 @@ class FinetuningModel(keras.Model):
         )
         return FinetuningOutput({"mean": term}, losses, heads, features[TASK_ID])
 
-    def term_weights(
-        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
-    ) -> dict[str, tf.Tensor]:
+    def term_weights(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the number of rows, by which the loss is weighted."""
         return {"mean": _num_rows(features)}
 

@@ -2,7 +2,7 @@
 
 import itertools
 
-from electra_tf.config.choices import EMBEDDING_SHARING, GENERATOR_TYPES, MASKING, OBJECTIVES
+from electra_tf.config.choices import EMBEDDING_SHARING, GENERATORS, MASKING, OBJECTIVES
 from electra_tf.config.distribution import check_accumulation
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
@@ -67,7 +67,7 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         ("optimizer", OPTIMIZERS),
         ("objective", OBJECTIVES),
         ("masking", MASKING),
-        ("generator_type", GENERATOR_TYPES),
+        ("generator_type", GENERATORS),
         ("embedding_sharing", EMBEDDING_SHARING),
     ):
         if getattr(config, name) not in choices:

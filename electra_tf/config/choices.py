@@ -18,11 +18,12 @@ SHARE_NONE, SHARE_TOKEN, SHARE_EMBEDDINGS = "none", "token", "embeddings"
 SHARE_ALL, SHARE_GDES = "all", "gdes"
 
 # Value of the flag to the "module:name" that implements it, imported by `load`. To add an
-# objective or a masking strategy, write its file and add a line here.
+# objective, a masking strategy, a generator or a sharing mode, write its class or function
+# and add a line here.
 OBJECTIVES = {
     "adversarial": "electra_tf.objectives.adversarial:Adversarial",
     "all_tokens_mlm": "electra_tf.objectives.all_tokens_mlm:AllTokensMLM",
-    "electra": "electra_tf.objectives.electra:ReplacedTokenDetection",
+    "electra": "electra_tf.pretraining_model:PretrainingModel",
     "electra_15": "electra_tf.objectives.electra_15:MaskedTokensDetection",
     "electric": "electra_tf.objectives.electric:NoiseContrastiveCloze",
     "mlm": "electra_tf.objectives.mlm:MaskedLanguageModel",
@@ -36,8 +37,19 @@ MASKING = {
     "token": "electra_tf.masking.token:TokenMasking",
     "whole_word": "electra_tf.masking.whole_word:WholeWordMasking",
 }
-GENERATOR_TYPES = (MASKED_LM, TWO_TOWER, UNIFORM, UNIGRAM)
-EMBEDDING_SHARING = (SHARE_NONE, SHARE_TOKEN, SHARE_EMBEDDINGS, SHARE_ALL, SHARE_GDES)
+GENERATORS = {
+    "masked_lm": "electra_tf.generators.masked_lm:MaskedLMGenerator",
+    "two_tower": "electra_tf.generators.two_tower:TwoTowerGenerator",
+    "uniform": "electra_tf.generators.constant:UniformGenerator",
+    "unigram": "electra_tf.generators.constant:UnigramGenerator",
+}
+EMBEDDING_SHARING = {
+    "none": "electra_tf.generators.sharing:share_nothing",
+    "token": "electra_tf.generators.sharing:share_token_embeddings",
+    "embeddings": "electra_tf.generators.sharing:share_embeddings",
+    "all": "electra_tf.generators.sharing:share_all",
+    "gdes": "electra_tf.generators.sharing:share_disentangled",
+}
 
 
 def load(table: Mapping[str, str], name: str) -> Any:

@@ -2,13 +2,8 @@
 
 import dataclasses
 
-from electra_tf.config.choices import MASKED_LM, TWO_TOWER
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.config.pretraining import (
-    PretrainingConfig,
-    discriminator_config,
-    generator_config,
-)
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,26 +29,6 @@ class ModelPart:
     is_trained: bool = True
     share_of_steps: float = 1.0
     samples: int = 0
-
-
-def generator_parts(config: PretrainingConfig) -> list[ModelPart]:
-    """Returns the encoders of a trained generator; none for a constant one."""
-    shape = generator_config(config)
-    if config.generator_type == TWO_TOWER:
-        return [
-            ModelPart("left-to-right tower", shape),
-            ModelPart(
-                "right-to-left tower",
-                shape,
-                vocabulary_positions=config.max_seq_length,
-                vocabulary_inputs=2 * shape.hidden_size,
-            ),
-        ]
-    if config.generator_type == MASKED_LM:
-        return [
-            ModelPart("generator", shape, vocabulary_positions=config.max_predictions_per_seq)
-        ]
-    return []
 
 
 def discriminator_part(config: PretrainingConfig) -> ModelPart:

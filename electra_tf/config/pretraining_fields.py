@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.choices import EMBEDDING_SHARING, GENERATOR_TYPES, MASKING, OBJECTIVES
+from electra_tf.config.choices import EMBEDDING_SHARING, GENERATORS, MASKING, OBJECTIVES
 from electra_tf.config.distribution import DistributionConfig
 from electra_tf.config.encoder import MODEL_SIZES
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, hyperparameter
@@ -119,7 +119,7 @@ class PretrainingFields(DistributionConfig):
         None,
         "Generator of the replacement tokens. If unset, masked_lm, or the one that "
         "--uniform_generator and --two_tower_generator select.",
-        GENERATOR_TYPES,
+        tuple(GENERATORS),
     )
     uniform_generator: bool = hyperparameter(False, "The same as --generator_type=uniform.")
     two_tower_generator: bool = hyperparameter(False, "The same as --generator_type=two_tower.")
@@ -127,7 +127,7 @@ class PretrainingFields(DistributionConfig):
         None,
         "Weights shared by generator and discriminator. If unset, embeddings, or what "
         "--untied_generator and --untied_generator_embeddings select.",
-        EMBEDDING_SHARING,
+        tuple(EMBEDDING_SHARING),
     )
     untied_generator: bool = hyperparameter(
         True, "False ties all weights of generator and discriminator."

@@ -11,6 +11,7 @@ only in T5. `model_flops_per_step` counts the matrix products of the hardware in
 import dataclasses
 import sys
 
+from electra_tf.config import choices
 from electra_tf.config.encoder import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.phases import configs_by_length
@@ -253,6 +254,4 @@ def model_parts(config: PretrainingConfig) -> list[ModelPart]:
     # Here, so that what counts the FLOPs of published models starts fast; and quietly.
     if "tensorflow" not in sys.modules:
         import_tensorflow()
-    from electra_tf.objective import objective_class
-
-    return objective_class(config).parts(config)
+    return choices.load(choices.OBJECTIVES, config.objective).parts(config)

@@ -1,15 +1,13 @@
 """What generator and discriminator share (paper, section 3.2), one function for each mode.
 
-A mode takes the shapes of both encoders and returns them. To add one, add its name to
-`pretraining_choices.EMBEDDING_SHARING` and its function to `MODES`.
+A mode takes the shapes of both encoders and returns them. To add one, write its function
+and name it in `electra_tf.config.choices.EMBEDDING_SHARING`.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import keras
 
-from electra_tf.config import choices
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model.embeddings import DisentangledEmbeddings, Embeddings
 from electra_tf.model.encoder import Encoder
@@ -18,10 +16,13 @@ DISCRIMINATOR, GENERATOR, EMBEDDINGS = "electra", "generator", "embeddings"
 
 
 class Encoders(NamedTuple):
-    """The two encoders of a model; one and the same where all weights are shared."""
+    """The two encoders of a model; one and the same where all weights are shared.
+
+    A generator that has no encoder like the discriminator's leaves its place empty.
+    """
 
     discriminator: Encoder
-    generator: Encoder
+    generator: Encoder | None
 
 
 class Shapes(NamedTuple):
@@ -78,7 +79,7 @@ def share_all(shapes: Shapes) -> Encoders:
 def share_disentangled(shapes: Shapes) -> Encoders:
     """Returns a generator, and a discriminator that adds to its embeddings.
 
-    See `electra_tf.encoder.DisentangledEmbeddings`.
+    See `electra_tf.model.embeddings.DisentangledEmbeddings`.
     """
     generator = shapes.encoder(GENERATOR)
     with keras.name_scope(DISCRIMINATOR):
@@ -86,12 +87,3 @@ def share_disentangled(shapes: Shapes) -> Encoders:
             shapes.discriminator, generator.embeddings, dtype=shapes.dtype, name=EMBEDDINGS
         )
     return Encoders(shapes.encoder(DISCRIMINATOR, embeddings), generator)
-
-
-MODES: dict[str, Callable[[Shapes], Encoders]] = {
-    choices.SHARE_NONE: share_nothing,
-    choices.SHARE_TOKEN: share_token_embeddings,
-    choices.SHARE_EMBEDDINGS: share_embeddings,
-    choices.SHARE_ALL: share_all,
-    choices.SHARE_GDES: share_disentangled,
-}

@@ -12,8 +12,12 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.choices import SHARE_NONE
+from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
+from electra_tf.generators.base import Generator
 from electra_tf.model.batch_types import (
+    ClozeOutput,
+    MaskedLMOutput,
     PretrainInputs,
     SpecialTokenIds,
 )
@@ -21,7 +25,12 @@ from electra_tf.model.embeddings import Embeddings
 from electra_tf.model.encoder import LEFT_TO_RIGHT, RIGHT_TO_LEFT, Encoder
 from electra_tf.model.heads import MaskedLMHead
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import candidates_mask, unmask
+from electra_tf.pretrain_helpers import (
+    candidates_mask,
+    gather_positions,
+    get_softmax_output,
+    unmask,
+)
 
 
 class TwoTowerOutput(NamedTuple):
@@ -32,7 +41,7 @@ class TwoTowerOutput(NamedTuple):
     logits: tf.Tensor
 
 
-class TwoTowerGenerator(keras.layers.Layer):
+class TwoTowers(keras.layers.Layer):
     """Predicts every token of unmasked text from all others.
 
     Args:
@@ -95,6 +104,63 @@ class TwoTowerGenerator(keras.layers.Layer):
         ).sequence_output
         both = tf.concat([tf.roll(ltr, 1, axis=1), tf.roll(rtl, -1, axis=1)], axis=-1)
         return TwoTowerOutput(ltr, rtl, self.head(both, self.word_embeddings))
+
+
+class TwoTowerGenerator(Generator):
+    """Reads the text before it was masked, and learns from all of its tokens at once."""
+
+    def create_layers(self) -> dict[str, keras.layers.Layer]:
+        """Returns the towers."""
+        electra = self.encoders.discriminator
+        towers = TwoTowers(
+            self.config, electra.embeddings, dtype=electra.dtype_policy, name="two_tower"
+        )
+        return {"two_tower": towers}
+
+    def __call__(self, inputs: PretrainInputs, randomness: Randomness) -> MaskedLMOutput:
+        """Predicts all tokens, those at the masked positions among them."""
+        return self._get_cloze_output(inputs, randomness)
+
+    def _get_cloze_output(
+        self, inputs: PretrainInputs, randomness: Randomness
+    ) -> MaskedLMOutput:
+        original = unmask(inputs)
+        cloze = self.layers["two_tower"](
+            original.input_ids,
+            original.input_mask,
+            original.segment_ids,
+            randomness=randomness,
+        )
+        at_masked = get_softmax_output(
+            gather_positions(cloze.logits, inputs.masked_lm_positions),
+            inputs.masked_lm_ids,
+            inputs.masked_lm_weights,
+        )
+        weights = cloze_weights(inputs, self.special)
+        whole = get_softmax_output(cloze.logits, original.input_ids, weights)
+        return at_masked._replace(
+            cloze=ClozeOutput(
+                cloze.logits, whole.per_example_loss, whole.preds, weights, whole.loss
+            )
+        )
+
+    def num_predicted(self, inputs: PretrainInputs) -> tf.Tensor:
+        """Returns the number of real tokens that are not special."""
+        return tf.reduce_sum(cloze_weights(inputs, self.special))
+
+    @classmethod
+    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
+        """Returns both towers; the head is on their outputs side by side."""
+        shape = generator_config(config)
+        return [
+            ModelPart("left-to-right tower", shape),
+            ModelPart(
+                "right-to-left tower",
+                shape,
+                vocabulary_positions=config.max_seq_length,
+                vocabulary_inputs=2 * shape.hidden_size,
+            ),
+        ]
 
 
 def cloze_weights(inputs: PretrainInputs, special: SpecialTokenIds) -> tf.Tensor:

@@ -9,7 +9,6 @@ import tensorflow as tf
 from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.randomness import Randomness
-from electra_tf.objective import objective_class
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.text_inputs import single_text_inputs
 from electra_tf.text.tokenizer import Tokenizer
@@ -47,7 +46,7 @@ def show(
     Raises:
         UserError: where there is no checkpoint, or a discriminator is not part of it.
     """
-    if not objective_class(config).has_discriminator:
+    if not model_builder.model_class(config).has_discriminator:
         raise UserError(f"--objective={config.objective}: such a model has no discriminator")
     vocabulary = model_builder.load_checked_vocabulary(config)
     strategy = create_strategy(config)

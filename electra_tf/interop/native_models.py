@@ -39,7 +39,7 @@ from electra_tf.interop.variable_names import (
 )
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.model_builder import build_model
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.learning_rate import WarmupPolynomialDecay
 from electra_tf.training.optimizer import ElectraAdam
@@ -218,7 +218,7 @@ class PretrainingFamily(NativeFamily):
             }
         )
         # Which tokens are special decides on masks, and not on weights.
-        model = PretrainingModel(config, SpecialTokenIds(cls=0, sep=0, mask=0))
+        model = build_model(config, SpecialTokenIds(cls=0, sep=0, mask=0))
         has_generator = model.two_tower is not None or (
             model.generator is not None and model.generator is not model.electra
         )

@@ -100,7 +100,7 @@ def named_variables(model: PretrainingModel | Encoder) -> list[NamedVariable]:
         mapping += encoder_variables(model.two_tower.ltr, f"{GENERATOR_SCOPE}_ltr")
         mapping += encoder_variables(model.two_tower.rtl, f"{GENERATOR_SCOPE}_rtl")
         mapping += _masked_lm_head(model.two_tower.head, "cloze_predictions")
-    if model.objective.has_discriminator:
+    if model.has_discriminator:
         mapping += _discriminator_head(
             model.discriminator_predictions, "discriminator_predictions"
         )

@@ -1,5 +1,7 @@
-"""The pre-training objectives, one module each; its name is that of the objective.
+"""The pre-training objectives beside ELECTRA, one module each, named after its objective.
 
-An objective says which parts the model needs, composes the model's steps into losses, and
-names its metrics. To add one, write its module: a subclass of `electra_tf.objective.Objective`.
+An objective is a subclass of `electra_tf.pretraining_model.PretrainingModel`: it says which
+encoders and heads there are, how the losses come about, and what the metrics are. To add one,
+write its module and name it in `electra_tf.config.choices.OBJECTIVES`. Imports
+`electra_tf.pretraining_model` and what lies below.
 """

@@ -4,23 +4,24 @@ Sampling cannot be differentiated, so the generator learns by policy gradient (W
 """
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-import keras
 import tensorflow as tf
 
 from electra_tf.config.choices import MASKED_LM
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.heads import softmax_cross_entropy
 from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
-from electra_tf.objectives import electra
-from electra_tf.pretrain_helpers import gather_positions, num_masked_tokens, num_real_tokens
+from electra_tf.pretrain_helpers import (
+    gather_positions,
+    num_masked_tokens,
+    num_real_tokens,
+    sampling_logits,
+)
+from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
-
-if TYPE_CHECKING:
-    from electra_tf.pretraining_model import PretrainingModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class AdversarialHparams:
     masked_lm_weight: float = 0.0
 
 
-class Adversarial(electra.ReplacedTokenDetection):
+class Adversarial(PretrainingModel):
     """The reward of a sample is the discriminator's loss on it.
 
     For each masked position t with sample s, reward R = -log D(what s is) and baseline
@@ -44,40 +45,39 @@ class Adversarial(electra.ReplacedTokenDetection):
     temperature or leaving out the correct token changes. The baseline learns R by the
     cross-entropy between exp(-R), what the discriminator gives the right answer, and
     sigmoid(w . h_t).
-
-    Raises:
-        UserError: the span-boundary objective is asked for, which needs the likelihood.
     """
 
     Hparams = AdversarialHparams
     generator_types = (MASKED_LM,)
 
-    def __init__(self, config: PretrainingConfig, *args) -> None:
-        super().__init__(config, *args)
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        """Refuses the span-boundary objective, which needs the likelihood."""
+        super().check(config)
         if config.span_boundary_weight:
             raise UserError(
                 "--span_boundary_weight goes with a masked language model's loss, which "
                 "--objective=adversarial replaces"
             )
 
-    def create_layers(
-        self, model: "PretrainingModel", dtype: keras.DTypePolicy
-    ) -> dict[str, keras.layers.Layer]:
-        """Returns the baseline's weights."""
+    def create_layers(self) -> None:
+        """Adds the baseline's weights."""
         shape = generator_config(self.config)
-        baseline = Linear(shape.hidden_size, 1, shape, dtype=dtype, name="generator_baseline")
-        return {"generator_baseline": baseline}
+        self.generator_baseline = Linear(
+            shape.hidden_size, 1, shape, dtype=self.dtype_policy, name="generator_baseline"
+        )
 
     def forward(
         self,
-        model: "PretrainingModel",
         inputs: PretrainInputs,
+        *,
         randomness: Randomness,
-        sampled_token_ids: tf.Tensor | None,
+        sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
         """Returns the losses of discriminator, policy and baseline."""
-        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
-        discriminator = model._get_discriminator_output(
+        masked_lm = self._get_masked_lm_output(inputs, randomness)
+        fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        discriminator = self._get_discriminator_output(
             fake.inputs, fake.is_fake_tokens, randomness
         )
         positions, weights = inputs.masked_lm_positions, inputs.masked_lm_weights
@@ -87,10 +87,11 @@ class Adversarial(electra.ReplacedTokenDetection):
         )
         # The encoder learns from the policy alone, as it would without a baseline.
         states = tf.stop_gradient(masked_lm.states)
-        baseline = tf.cast(model.generator_baseline(states), tf.float32)[..., 0]
-        sample_losses = model.token_losses(
-            model.sampling_logits(inputs, masked_lm.logits), fake.sampled_token_ids
+        baseline = tf.cast(self.generator_baseline(states), tf.float32)[..., 0]
+        drawn_from = sampling_logits(
+            masked_lm.logits, self.config.temperature, self._disallowed(inputs)
         )
+        sample_losses = softmax_cross_entropy(drawn_from, fake.sampled_token_ids)
         policy, baseline_losses = policy_losses(rewards, baseline, sample_losses)
         count = num_masked_tokens(inputs)
 

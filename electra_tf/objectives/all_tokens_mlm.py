@@ -1,54 +1,51 @@
 """All-Tokens MLM: Replace MLM over every token, with a copy mechanism (section 3.5)."""
 
-from typing import TYPE_CHECKING
-
-import keras
 import tensorflow as tf
 
-from electra_tf.config.model_parts import ModelPart, generator_parts
+from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.heads import DiscriminatorHead
 from electra_tf.model.metrics import masked_lm_sums, sampling_sums
 from electra_tf.model.randomness import Randomness
-from electra_tf.objectives import replace_mlm
+from electra_tf.objectives.replace_mlm import ReplaceMLM
 from electra_tf.pretrain_helpers import masked_positions, num_real_tokens, unmask
 
-if TYPE_CHECKING:
-    from electra_tf.pretraining_model import PretrainingModel
 
-
-class AllTokensMLM(replace_mlm.ReplaceMLM):
+class AllTokensMLM(ReplaceMLM):
     """The full-size model predicts the original of every token, real or sampled.
 
     Its distribution of a position's original is D on the token that stands there, plus
     (1 - D) times the softmax over the vocabulary; D is a sigmoid of its own (section 3.5).
     """
 
-    def create_layers(
-        self, model: "PretrainingModel", dtype: keras.DTypePolicy
-    ) -> dict[str, keras.layers.Layer]:
-        """Returns the head over the vocabulary, and the one that says what to copy."""
-        copy = DiscriminatorHead(model.encoder_config, dtype=dtype, name="copy_predictions")
-        return {**super().create_layers(model, dtype), "copy_predictions": copy}
+    def create_layers(self) -> None:
+        """Adds the head over the vocabulary, and the one that says what to copy."""
+        # Made first and kept last: the initial weights and the checkpoints follow that order.
+        copy = DiscriminatorHead(
+            self.encoder_config, dtype=self.dtype_policy, name="copy_predictions"
+        )
+        super().create_layers()
+        self.copy_predictions = copy
 
     def forward(
         self,
-        model: "PretrainingModel",
         inputs: PretrainInputs,
+        *,
         randomness: Randomness,
-        sampled_token_ids: tf.Tensor | None,
+        sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
         """Returns both losses; that of the full-size model is over all real tokens."""
-        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
-        sequence = model.encode(fake.inputs, randomness)
+        masked_lm = self._get_masked_lm_output(inputs, randomness)
+        fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        sequence = self.encode(fake.inputs, randomness)
         original = unmask(inputs).input_ids
         weights = tf.cast(inputs.input_mask, tf.float32)
-        full_size = model.predict_tokens(sequence, original, weights)
+        full_size = self.predict_tokens(sequence, original, weights)
         losses = copy_loss(
             full_size.per_example_loss,
-            model.copy_predictions(sequence),
+            self.copy_predictions(sequence),
             tf.equal(fake.inputs.input_ids, original),
         )
         total = tf.reduce_sum(weights)
@@ -92,7 +89,7 @@ class AllTokensMLM(replace_mlm.ReplaceMLM):
             binary_positions=config.max_seq_length,
             samples=config.max_predictions_per_seq,
         )
-        return [*generator_parts(config), full_size]
+        return [*cls.generator_class(config).parts(config), full_size]
 
 
 def copy_loss(

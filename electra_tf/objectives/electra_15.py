@@ -3,11 +3,11 @@
 import tensorflow as tf
 
 from electra_tf.model.batch_types import PretrainInputs
-from electra_tf.objectives import electra
 from electra_tf.pretrain_helpers import masked_positions
+from electra_tf.pretraining_model import PretrainingModel
 
 
-class MaskedTokensDetection(electra.ReplacedTokenDetection):
+class MaskedTokensDetection(PretrainingModel):
     """Sees the same text as ELECTRA, and learns from as many tokens as BERT."""
 
     def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:

@@ -11,7 +11,6 @@ with k the share of positions that get noise, `mask_prob`.
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -19,28 +18,24 @@ from electra_tf.config.choices import TWO_TOWER
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.randomness import Randomness
-from electra_tf.objectives import electra
 from electra_tf.pretrain_helpers import sampling_logits
+from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
-if TYPE_CHECKING:
-    from electra_tf.pretraining_model import PretrainingModel
 
-
-class NoiseContrastiveCloze(electra.ReplacedTokenDetection):
+class NoiseContrastiveCloze(PretrainingModel):
     """gen_weight * (loss of q) + disc_weight * (loss of the energies).
 
     The energies are the logits of the discriminator's head. A token that was written counts
     as noise even if it is the original one. The noise is q at `temperature`.
-
-    Raises:
-        UserError: the noise is to leave out the correct tokens.
     """
 
     generator_types = (TWO_TOWER,)
 
-    def __init__(self, config: PretrainingConfig, *args) -> None:
-        super().__init__(config, *args)
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        """Refuses noise that leaves out the correct tokens."""
+        super().check(config)
         if config.disallow_correct:
             raise UserError(
                 "--disallow_correct leaves the text's own tokens out of the noise, which "
@@ -49,18 +44,19 @@ class NoiseContrastiveCloze(electra.ReplacedTokenDetection):
 
     def forward(
         self,
-        model: "PretrainingModel",
         inputs: PretrainInputs,
+        *,
         randomness: Randomness,
-        sampled_token_ids: tf.Tensor | None,
+        sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
         """Returns both losses; q is a constant to the energies."""
-        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
+        masked_lm = self._get_masked_lm_output(inputs, randomness)
+        fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         fake = fake._replace(is_fake_tokens=fake.written)
         noise = sampling_logits(masked_lm.cloze.logits, self.config.temperature)
         log_probs = tf.stop_gradient(token_log_probs(noise, fake.inputs.input_ids))
         share = self.config.mask_prob
-        discriminator = model._get_discriminator_output(
+        discriminator = self._get_discriminator_output(
             fake.inputs,
             fake.is_fake_tokens,
             randomness,

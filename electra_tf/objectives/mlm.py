@@ -1,7 +1,5 @@
 """Plain masked language modelling with the full-size encoder (`electra_objective=false`)."""
 
-from typing import TYPE_CHECKING
-
 import tensorflow as tf
 
 from electra_tf.config.model_parts import ModelPart
@@ -10,13 +8,10 @@ from electra_tf.model import metrics
 from electra_tf.model.batch_types import PretrainingOutput, PretrainInputs
 from electra_tf.model.metrics import masked_lm_sums
 from electra_tf.model.randomness import Randomness
-from electra_tf.objective import Objective
-
-if TYPE_CHECKING:
-    from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretraining_model import PretrainingModel
 
 
-class MaskedLanguageModel(Objective):
+class MaskedLanguageModel(PretrainingModel):
     """BERT's objective without next-sentence prediction (Devlin et al. 2019)."""
 
     has_generator = False
@@ -24,13 +19,13 @@ class MaskedLanguageModel(Objective):
 
     def forward(
         self,
-        model: "PretrainingModel",
         inputs: PretrainInputs,
+        *,
         randomness: Randomness,
-        sampled_token_ids: tf.Tensor | None,
+        sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
         """Returns gen_weight * (masked LM loss); nothing is sampled."""
-        masked_lm = model.get_generator_output(inputs, randomness)
+        masked_lm = self._get_masked_lm_output(inputs, randomness)
         return PretrainingOutput(self.generator_terms(inputs, masked_lm), inputs, masked_lm)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:

@@ -1,23 +1,28 @@
 """Replace MLM: words are predicted from text with samples in place of [MASK] (section 3.5)."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-import keras
 import tensorflow as tf
 
-from electra_tf.config.model_parts import ModelPart, generator_parts
+from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.model import metrics
-from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.batch_types import (
+    LossTerm,
+    MaskedLMOutput,
+    PretrainingOutput,
+    PretrainInputs,
+)
 from electra_tf.model.heads import MaskedLMHead
 from electra_tf.model.metrics import masked_lm_sums, sampling_sums
 from electra_tf.model.randomness import Randomness
-from electra_tf.objective import Objective
-from electra_tf.pretrain_helpers import gather_positions, num_masked_tokens
-
-if TYPE_CHECKING:
-    from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretrain_helpers import (
+    gather_positions,
+    get_softmax_output,
+    get_token_logits,
+    num_masked_tokens,
+)
+from electra_tf.pretraining_model import PretrainingModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +32,7 @@ class ReplaceMLMHparams:
     replace_weight: float = 1.0
 
 
-class ReplaceMLM(Objective):
+class ReplaceMLM(PretrainingModel):
     """gen_weight * L_MLM of the generator + replace_weight * L_MLM of the full-size model.
 
     The full-size model never sees [MASK], as in fine-tuning: it predicts the original tokens
@@ -37,23 +42,27 @@ class ReplaceMLM(Objective):
     Hparams = ReplaceMLMHparams
     has_discriminator = False
 
-    def create_layers(
-        self, model: "PretrainingModel", dtype: keras.DTypePolicy
-    ) -> dict[str, keras.layers.Layer]:
-        """Returns the head over the vocabulary on the full-size encoder."""
-        return {"full_size_predictions": full_size_head(model, dtype)}
+    def create_layers(self) -> None:
+        """Adds the head over the vocabulary on the full-size encoder."""
+        self.full_size_predictions = MaskedLMHead(
+            self.encoder_config,
+            self.electra.embeddings.config.embedding_size,
+            dtype=self.dtype_policy,
+            name="full_size_predictions",
+        )
 
     def forward(
         self,
-        model: "PretrainingModel",
         inputs: PretrainInputs,
+        *,
         randomness: Randomness,
-        sampled_token_ids: tf.Tensor | None,
+        sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
         """Returns both losses."""
-        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
-        sequence = model.encode(fake.inputs, randomness)
-        full_size = model.predict_tokens(
+        masked_lm = self._get_masked_lm_output(inputs, randomness)
+        fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        sequence = self.encode(fake.inputs, randomness)
+        full_size = self.predict_tokens(
             gather_positions(sequence, inputs.masked_lm_positions),
             inputs.masked_lm_ids,
             inputs.masked_lm_weights,
@@ -64,6 +73,20 @@ class ReplaceMLM(Objective):
             "replace": LossTerm(full_size.loss, self.hparams.replace_weight, weight),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, full_size_lm=full_size)
+
+    def predict_tokens(
+        self, x: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor
+    ) -> MaskedLMOutput:
+        """Predicts words from the full-size encoder's output.
+
+        Args:
+            x: [batch, n, hidden].
+            targets: int32 [batch, n].
+            weights: float32 [batch, n].
+        """
+        table = self.electra.embeddings.word_embeddings
+        logits = get_token_logits(x, table, self.full_size_predictions)
+        return get_softmax_output(logits, targets, weights)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of masked tokens, for both terms."""
@@ -87,14 +110,4 @@ class ReplaceMLM(Objective):
             vocabulary_positions=config.max_predictions_per_seq,
             samples=config.max_predictions_per_seq,
         )
-        return [*generator_parts(config), full_size]
-
-
-def full_size_head(model: "PretrainingModel", dtype: keras.DTypePolicy) -> MaskedLMHead:
-    """Returns a head over the vocabulary on the full-size encoder."""
-    return MaskedLMHead(
-        model.encoder_config,
-        model.electra.embeddings.config.embedding_size,
-        dtype=dtype,
-        name="full_size_predictions",
-    )
+        return [*cls.generator_class(config).parts(config), full_size]

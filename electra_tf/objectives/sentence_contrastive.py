@@ -1,9 +1,7 @@
 """ELECTRA with a sentence-level objective: was this input corrupted at all? (appendix H)."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-import keras
 import tensorflow as tf
 
 from electra_tf.model import metrics
@@ -11,11 +9,8 @@ from electra_tf.model import randomness as model_randomness
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
-from electra_tf.objectives import electra
 from electra_tf.pretrain_helpers import num_real_tokens, unmask
-
-if TYPE_CHECKING:
-    from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretraining_model import PretrainingModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +21,7 @@ class SentenceContrastiveHparams:
     sentence_weight: float = 1.0
 
 
-class SentenceContrastive(electra.ReplacedTokenDetection):
+class SentenceContrastive(PretrainingModel):
     """Replaced-token detection beside the question whether the whole input was corrupted.
 
     Paper, appendix H: 20 % of the inputs stay unchanged, and a head on
@@ -36,23 +31,23 @@ class SentenceContrastive(electra.ReplacedTokenDetection):
 
     Hparams = SentenceContrastiveHparams
 
-    def create_layers(
-        self, model: "PretrainingModel", dtype: keras.DTypePolicy
-    ) -> dict[str, keras.layers.Layer]:
-        """Returns the head on [CLS]."""
-        shape = model.encoder_config
-        head = Linear(shape.hidden_size, 1, shape, dtype=dtype, name="sentence_predictions")
-        return {"sentence_predictions": head}
+    def create_layers(self) -> None:
+        """Adds the head on [CLS]."""
+        shape = self.encoder_config
+        self.sentence_predictions = Linear(
+            shape.hidden_size, 1, shape, dtype=self.dtype_policy, name="sentence_predictions"
+        )
 
     def forward(
         self,
-        model: "PretrainingModel",
         inputs: PretrainInputs,
+        *,
         randomness: Randomness,
-        sampled_token_ids: tf.Tensor | None,
+        sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
         """Returns the two losses of ELECTRA and that of the sentences."""
-        masked_lm, fake = self.corrupt(model, inputs, randomness, sampled_token_ids)
+        masked_lm = self._get_masked_lm_output(inputs, randomness)
+        fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         rows = tf.shape(inputs.input_ids)[:1]
         draws = model_randomness.uniform(
             randomness.key("unchanged_sentences"),
@@ -66,11 +61,11 @@ class SentenceContrastive(electra.ReplacedTokenDetection):
             ),
             is_fake_tokens=tf.where(unchanged, 0, fake.is_fake_tokens),
         )
-        sequence = model.encode(fake.inputs, randomness)
-        discriminator = model.discriminate(
+        sequence = self.encode(fake.inputs, randomness)
+        discriminator = self.discriminate(
             sequence, fake.is_fake_tokens, tf.cast(inputs.input_mask, tf.float32)
         )
-        logits = tf.cast(model.sentence_predictions(sequence[:, 0]), tf.float32)[:, 0]
+        logits = tf.cast(self.sentence_predictions(sequence[:, 0]), tf.float32)[:, 0]
         labels = tf.cast(tf.reduce_max(fake.is_fake_tokens, axis=-1), tf.float32)
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
         weights = real_rows(inputs)

@@ -5,13 +5,11 @@ generator's weights and is trained while the generator stays as it is.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from electra_tf.config.choices import MASKED_LM, SHARE_NONE
-from electra_tf.config.hyperparameters import parse_hparams
-from electra_tf.config.model_parts import ModelPart, discriminator_part, generator_parts
+from electra_tf.config.model_parts import ModelPart, discriminator_part
 from electra_tf.config.phases import Stage
 from electra_tf.config.pretraining import (
     PretrainingConfig,
@@ -22,12 +20,9 @@ from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.metrics import masked_lm_sums
 from electra_tf.model.randomness import Randomness
-from electra_tf.objectives import electra
 from electra_tf.pretrain_helpers import num_real_tokens
+from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
-
-if TYPE_CHECKING:
-    from electra_tf.pretraining_model import PretrainingModel
 
 GENERATOR_STAGE, DISCRIMINATOR_STAGE = 0, 1
 
@@ -39,21 +34,20 @@ class TwoStageHparams:
     generator_share: float = 0.5
 
 
-class TwoStage(electra.ReplacedTokenDetection):
+class TwoStage(PretrainingModel):
     """L_MLM for the first steps, then L_Disc with the generator frozen.
 
     The discriminator can start from the generator only if both have one shape, and the
     generator stays as it is only if they share nothing.
-
-    Raises:
-        UserError: the shapes differ, weights are shared, or a stage has no step.
     """
 
     Hparams = TwoStageHparams
     generator_types = (MASKED_LM,)
 
-    def __init__(self, config: PretrainingConfig, *args) -> None:
-        super().__init__(config, *args)
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        """Refuses shapes that differ, shared weights, and a stage without a step."""
+        super().check(config)
         if config.embedding_sharing != SHARE_NONE:
             raise UserError(
                 "--objective=two_stage freezes the generator while the discriminator is "
@@ -74,9 +68,10 @@ class TwoStage(electra.ReplacedTokenDetection):
                 "--generator_layers=1, and an --embedding_size that is the hidden size. "
                 + "; ".join(differing)
             )
-        if not all(stage.num_steps > 0 for stage in self.stages()):
+        share = cls.parse_hparams(config).generator_share
+        if not 0 < round(config.num_train_steps * share) < config.num_train_steps:
             raise UserError(
-                f"generator_share={self.hparams.generator_share} in --objective_hparams leaves "
+                f"generator_share={share} in --objective_hparams leaves "
                 f"one of the two stages without a step of --num_train_steps="
                 f"{config.num_train_steps}"
             )
@@ -89,30 +84,30 @@ class TwoStage(electra.ReplacedTokenDetection):
             Stage("discriminator", self.config.num_train_steps - first),
         ]
 
-    def start_stage(self, model: "PretrainingModel") -> None:
+    def start_stage(self) -> None:
         """Copies the generator's weights into the discriminator before the second stage."""
         if self.stage == DISCRIMINATOR_STAGE:
-            pairs = zip(model.electra.variables, model.generator.variables, strict=True)
+            pairs = zip(self.electra.variables, self.generator.variables, strict=True)
             for ours, theirs in pairs:
                 ours.assign(theirs)
 
     def forward(
         self,
-        model: "PretrainingModel",
         inputs: PretrainInputs,
+        *,
         randomness: Randomness,
-        sampled_token_ids: tf.Tensor | None,
+        sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
         """Returns the loss of the stage's model."""
         if self.stage == GENERATOR_STAGE:
-            masked_lm = model.get_generator_output(inputs, randomness)
+            masked_lm = self._get_masked_lm_output(inputs, randomness)
             return PretrainingOutput(self.generator_terms(inputs, masked_lm), inputs, masked_lm)
         # Frozen, it predicts without dropout.
-        masked_lm = model.get_generator_output(
+        masked_lm = self._get_masked_lm_output(
             inputs, dataclasses.replace(randomness, dropout=False)
         )
-        fake = model._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
-        discriminator = model._get_discriminator_output(
+        fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
+        discriminator = self._get_discriminator_output(
             fake.inputs, fake.is_fake_tokens, randomness
         )
         weight = num_real_tokens(inputs)
@@ -134,9 +129,8 @@ class TwoStage(electra.ReplacedTokenDetection):
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
         """Returns the generator in training, the frozen one, and the discriminator."""
-        hparams = parse_hparams(cls.Hparams, config.objective_hparams, "--objective_hparams")
-        share = hparams.generator_share
-        (generator,) = generator_parts(config)
+        share = cls.parse_hparams(config).generator_share
+        (generator,) = cls.generator_class(config).parts(config)
         frozen = dataclasses.replace(generator, name="frozen generator", is_trained=False)
         return [
             dataclasses.replace(generator, share_of_steps=share),

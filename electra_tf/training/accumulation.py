@@ -1,6 +1,6 @@
 """Gradient accumulation: sums over micro-batches, computed one after another."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -9,8 +9,8 @@ from electra_tf.util.errors import UserError
 
 
 def sum_over_parts(
-    function: Callable[[Mapping[str, tf.Tensor], tf.Tensor], Any],
-    features: Mapping[str, tf.Tensor],
+    function: Callable[[Any, tf.Tensor], Any],
+    batch: Any,
     num_parts: int,
 ) -> Any:
     """Returns the sum of `function(part, index)` over equal parts of a batch.
@@ -20,20 +20,21 @@ def sum_over_parts(
     of a `tf.function`.
 
     Args:
-        function: takes features [batch / num_parts, ...] and the int32 number of the part;
-            returns a nested structure of tensors, of the same shapes for each part.
-        features: tensors [batch, ...].
+        function: takes a part, a nest like `batch` of tensors [batch / num_parts, ...], and
+            the int32 number of the part; returns a nest of tensors, of the same shapes for
+            each part.
+        batch: a nest of tensors [batch, ...].
         num_parts: 1 calls the function on the whole batch, without a loop.
 
     Raises:
         UserError: the batch cannot be split so, and that is known while tracing.
     """
     if num_parts == 1:
-        return function(features, tf.constant(0))
-    parts = {name: _split(x, num_parts) for name, x in features.items()}
+        return function(batch, tf.constant(0))
+    parts = tf.nest.map_structure(lambda x: _split(x, num_parts), batch)
 
     def compute(index: tf.Tensor) -> Any:
-        return function({name: x[index] for name, x in parts.items()}, index)
+        return function(tf.nest.map_structure(lambda x: x[index], parts), index)
 
     # Traced once, here: the loop must know the structure of its sums before its body.
     traced = tf.function(compute, autograph=False).get_concrete_function(

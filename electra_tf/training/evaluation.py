@@ -10,7 +10,7 @@ import tensorflow as tf
 from electra_tf.model import metrics
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.step import TrainableModel
 from electra_tf.util.files import write_atomically
 
 # Another stream than training's, so that evaluation masks alike at every step.
@@ -21,7 +21,7 @@ _TERM = "term/"
 class HeldOutEvaluator:
     """Runs the objective without dropout over batches, with the same masks every time."""
 
-    def __init__(self, model: PretrainingModel, strategy: tf.distribute.Strategy) -> None:
+    def __init__(self, model: TrainableModel, strategy: tf.distribute.Strategy) -> None:
         self._model = model
         self._strategy = strategy
         self._sums = MetricAccumulator()
@@ -62,7 +62,8 @@ class HeldOutEvaluator:
             first_example=replica * tf.shape(features["input_ids"])[0],
             dropout=False,
         )
-        output = self._model(features, randomness=randomness)
+        batch = self._model.prepare(features, randomness=randomness)
+        output = self._model.forward(batch, randomness=randomness)
         sums = self._model.metric_sums(output)
         for name, term in output.terms.items():
             self._coefficients[name] = term.coefficient

@@ -71,7 +71,7 @@ class TrainingLoop:
                 continue
             if phase.stage != stage:
                 stage = phase.stage
-                self._model.objective.stage = stage
+                self._model.stage = stage
                 if phase.starts_stage and current == phase.first_step:
                     self._start_stage(stage)
                 # A step is traced for one stage.
@@ -81,7 +81,7 @@ class TrainingLoop:
         return values
 
     def _start_stage(self, stage: int) -> None:
-        self._model.objective.start_stage(self._model)
+        self._model.start_stage()
         if stage:
             reset_moments(self._optimizer)
 

@@ -1,7 +1,7 @@
 """The compiled training step: forward, backward, clip, update, several steps a call."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
@@ -22,21 +22,25 @@ class TermsOutput(Protocol):
 
 
 class TrainableModel(Protocol):
-    """What the training step asks of a model (pre-training and fine-tuning models)."""
+    """What the training step asks of a model (pre-training and fine-tuning models).
+
+    A prepared batch is a nest of tensors [batch, ...], of which every part of the rows is a
+    batch too.
+    """
 
     trainable_variables: list
 
-    def __call__(
-        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
-    ) -> TermsOutput: ...
+    def prepare(self, features: Mapping[str, tf.Tensor], *, randomness: Randomness) -> Any:
+        """Returns the batch that the losses are of, such as the masked one; no gradient."""
 
-    def term_weights(
-        self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
-    ) -> dict[str, tf.Tensor]:
+    def term_weights(self, batch: Any) -> dict[str, tf.Tensor]:
         """Returns the `weight` of each loss term of a batch, without running any encoder."""
 
+    def forward(self, batch: Any, *, randomness: Randomness) -> TermsOutput:
+        """Returns the loss terms of a batch."""
+
     def metric_sums(self, output: TermsOutput) -> dict[str, tf.Tensor]:
-        """Returns the sums behind the metrics of a batch; see `electra_tf.metrics`."""
+        """Returns the sums behind the metrics of a batch; see `electra_tf.model.metrics`."""
 
 
 class PartialStep(NamedTuple):
@@ -177,10 +181,14 @@ class TrainingSteps:
         replica = context.replica_id_in_sync_group
         num_examples = tf.shape(features["input_ids"])[0]
         first_example = replica * num_examples
-        totals = self._total_weights(features, first_example, context)
+        # Once for all parts: random choices are numbered by the rows of the whole batch.
+        batch = self._model.prepare(
+            features, randomness=Randomness(self._seed, self._step, first_example)
+        )
+        totals = self._total_weights(batch, context)
         variables = self._model.trainable_variables
 
-        def contribution(part: Mapping[str, tf.Tensor], index: tf.Tensor) -> PartialStep:
+        def contribution(part: Any, index: tf.Tensor) -> PartialStep:
             randomness = Randomness(
                 seed=self._seed,
                 step=self._step,
@@ -188,7 +196,7 @@ class TrainingSteps:
                 replica=replica * parts + index,
             )
             with tf.GradientTape() as tape:
-                output = self._model(part, randomness=randomness)
+                output = self._model.forward(part, randomness=randomness)
                 shares = {
                     name: weight_fraction(term.weight, totals, name)
                     for name, term in output.terms.items()
@@ -209,20 +217,16 @@ class TrainingSteps:
                 self._model.metric_sums(output),
             )
 
-        return sum_over_parts(contribution, features, parts)
+        return sum_over_parts(contribution, batch, parts)
 
     def _total_weights(
-        self,
-        features: dict[str, tf.Tensor],
-        first_example: tf.Tensor,
-        context: tf.distribute.ReplicaContext,
+        self, batch: Any, context: tf.distribute.ReplicaContext
     ) -> dict[str, tf.Tensor] | None:
         """Returns the terms' weights over all replicas and parts; None if there is but one."""
         replicas = context.num_replicas_in_sync
         if replicas * self._accumulation_steps == 1:
             return None
-        randomness = Randomness(self._seed, self._step, first_example)
-        weights = self._model.term_weights(features, randomness=randomness)
+        weights = self._model.term_weights(batch)
         if replicas == 1:
             return weights
         return context.all_reduce(tf.distribute.ReduceOp.SUM, weights)

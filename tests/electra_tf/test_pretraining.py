@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import pretraining
-from electra_tf.objective import objective_class
+from electra_tf.model_builder import model_class
 from electra_tf.training.checkpoints import lock_model_dir
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
@@ -235,7 +235,7 @@ def test_every_mode_trains(make_config, overrides):
     config = make_config(num_train_steps=2, **overrides)
     values = pretraining.train(config, quiet)
     assert np.isfinite(values["loss"])
-    has_discriminator = objective_class(config).has_discriminator
+    has_discriminator = model_class(config).has_discriminator
     assert ("disc_loss" in values) == has_discriminator
     checkpoint = pretraining.evaluate(dataclasses.replace(config, do_train=False), quiet)
     assert np.isfinite(checkpoint["loss"])

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.randomness import Randomness
+from electra_tf.model_builder import build_model
 from electra_tf.pretraining_model import PretrainingModel
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
@@ -17,7 +18,7 @@ EMBEDDING_NAMES = ("word_embeddings", "position_embeddings", "token_type_embeddi
 def make_model(make_config):
     def make(**overrides) -> PretrainingModel:
         keras.utils.set_random_seed(0)
-        return PretrainingModel(make_config(**overrides), SPECIAL)
+        return build_model(make_config(**overrides), SPECIAL)
 
     return make
 

@@ -68,7 +68,7 @@ def write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path, **changes) -> 
 
     from electra_tf.config.pretraining import PretrainingConfig
     from electra_tf.model.batch_types import SpecialTokenIds
-    from electra_tf.pretraining_model import PretrainingModel
+    from electra_tf.model_builder import build_model
     from electra_tf.training.checkpoints import CheckpointDirectory
 
     settings = tiny_settings(tiny_data, model_dir.parent)
@@ -76,7 +76,7 @@ def write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path, **changes) -> 
     settings |= {"model_dir": str(model_dir), "model_hparam_overrides": shape, **changes}
     config = PretrainingConfig.create(**settings)
     keras.utils.set_random_seed(1)
-    model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
+    model = build_model(config, SpecialTokenIds(2, 3, 4))
     step = tf.Variable(7, dtype=tf.int64, trainable=False)
     checkpoints = CheckpointDirectory(str(model_dir), model, step)
     checkpoints.write_description(dataclasses.asdict(config), tiny_data / "vocab.txt")

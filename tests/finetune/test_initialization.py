@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.batch_types import SpecialTokenIds
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.model_builder import build_model
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
@@ -17,7 +17,7 @@ from finetune.trainer import find_checkpoint
 def pretrained(make_config, tmp_path):
     """A checkpoint of a pre-training run in `models/m`, and its model."""
     config = make_config(model_dir=str(tmp_path / "models" / "m"))
-    model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
+    model = build_model(config, SpecialTokenIds(2, 3, 4))
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
     checkpoints = CheckpointDirectory(config.model_dir, model, step)
     checkpoints.write_description({**vars(config)}, f"{config.data_dir}/vocab.txt")

@@ -137,7 +137,7 @@ def test_a_batch_trains_alike_whatever_it_is_padded_to(make_finetuning_config):
     gradients = []
     for length in (10, 16):
         with tf.GradientTape() as tape:
-            output = trainer.model(
+            output = trainer.model.forward(
                 table.gather(np.arange(8), length),
                 randomness=Randomness(seed=0, step=0, dropout=False),
             )

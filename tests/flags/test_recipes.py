@@ -5,15 +5,14 @@ import pathlib
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.config.choices import EMBEDDING_SHARING, GENERATOR_TYPES, MASKING, OBJECTIVES
+from electra_tf.config.choices import EMBEDDING_SHARING, GENERATORS, MASKING, OBJECTIVES
 from electra_tf.config.pretraining import (
     PretrainingConfig,
     discriminator_config,
     generator_config,
 )
 from electra_tf.model.batch_types import SpecialTokenIds
-from electra_tf.objective import objective_class
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.model_builder import build_model, model_class
 from flags import command_line, finetuning, pretraining
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -47,8 +46,8 @@ def read(program, *recipes: pathlib.Path):
 @pytest.mark.parametrize("recipe", MODES, ids=lambda path: path.stem)
 def test_every_mode_is_a_recipe_that_goes_with_a_size(recipe):
     config = read(pretraining, ROOT / "recipes/small.flags", recipe)
-    objective_class(config).parts(config)
-    PretrainingModel(config, SpecialTokenIds(101, 102, 103))
+    model_class(config).parts(config)
+    build_model(config, SpecialTokenIds(101, 102, 103))
     assert f"--flagfile recipes/modes/{recipe.name}" in recipe.read_text()
 
 
@@ -56,7 +55,7 @@ def test_every_choice_has_a_recipe():
     configs = [read(pretraining, path) for path in MODES]
     assert {config.objective for config in configs} == set(OBJECTIVES)
     assert {config.masking for config in configs} == set(MASKING)
-    assert {config.generator_type for config in configs} == set(GENERATOR_TYPES)
+    assert {config.generator_type for config in configs} == set(GENERATORS)
     assert {config.embedding_sharing for config in configs} == set(EMBEDDING_SHARING)
 
 

@@ -22,8 +22,8 @@ from electra_tf.model.batch_types import (
     SpecialTokenIds,
 )
 from electra_tf.model.randomness import Randomness
+from electra_tf.model_builder import build_model
 from electra_tf.pretrain_helpers import candidates_mask, unmask
-from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 from tests.reference.compare_outputs import (
     TOLERANCE,
@@ -60,7 +60,7 @@ class Variant:
         )
         self.recorded = self.arrays[""]
         self.config = make_config(self.recorded_config["config"])
-        self.model = PretrainingModel(self.config, self.special)
+        self.model = build_model(self.config, self.special)
         checkpoint = reference_dir / self.recorded_config["checkpoint"]
         self.load_report = load_tf1_checkpoint(checkpoint, self.model)
 

@@ -49,7 +49,7 @@ class DiscriminatorServable(_SingleText):
     def __init__(
         self, model: PretrainingModel, tokenizer: Tokenizer, max_seq_length: int
     ) -> None:
-        if not model.objective.has_discriminator:
+        if not model.has_discriminator:
             raise UserError(
                 f"This model was pre-trained with --objective={model.config.objective} and has "
                 f"no discriminator: export --component={GENERATOR} or {EMBEDDINGS}"

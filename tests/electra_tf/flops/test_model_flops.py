@@ -11,7 +11,7 @@ from electra_tf.flops.counting import (
     model_flops_per_step,
 )
 from electra_tf.model.batch_types import SpecialTokenIds
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.model_builder import build_model
 
 TINY = {
     "model_hparam_overrides": {
@@ -51,7 +51,7 @@ def kernels(layers) -> int:
 )
 def test_every_kernel_of_the_model_is_multiplied_once_forward_and_twice_backward(given):
     config = create(**given)
-    model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
+    model = build_model(config, SpecialTokenIds(2, 3, 4))
     length, positions = config.max_seq_length, config.max_predictions_per_seq
     products = 0
     encoders = []

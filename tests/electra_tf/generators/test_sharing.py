@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from electra_tf.interop.variable_names import assign_arrays, named_variables, variable_arrays
 from electra_tf.model.randomness import Randomness
+from electra_tf.model_builder import build_model
 from electra_tf.pretraining_model import PretrainingModel
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 
@@ -17,7 +18,7 @@ TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
 def make_model(make_config):
     def make(**overrides) -> PretrainingModel:
         keras.utils.set_random_seed(0)
-        return PretrainingModel(make_config(**overrides), SPECIAL)
+        return build_model(make_config(**overrides), SPECIAL)
 
     return make
 

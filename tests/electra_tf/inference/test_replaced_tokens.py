@@ -8,8 +8,7 @@ import tensorflow as tf
 from electra_tf import pretraining
 from electra_tf.inference import replaced_tokens
 from electra_tf.inference.replaced_tokens import InspectedToken
-from electra_tf.model_builder import special_token_ids
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.model_builder import build_model, special_token_ids
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
@@ -43,7 +42,7 @@ def test_sentences_are_padded_masked_and_read_back(make_config, tiny_data):
     np.testing.assert_array_equal(np.sum(encoded["input_mask"], axis=1), [10, 16, 2])
     assert encoded["input_ids"].dtype == tf.int32
     keras.utils.set_random_seed(0)
-    model = PretrainingModel(config, special_token_ids(vocabulary))
+    model = build_model(config, special_token_ids(vocabulary))
     shown = replaced_tokens.inspect_sentences(model, vocabulary, tokenizer, sentences, 0)
     assert [item.original for item in shown[0]] == sentences[0].split()
     assert [len(tokens) for tokens in shown] == [8, 14, 0]

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.model.batch_types import SpecialTokenIds
-from electra_tf.model_builder import create_optimizer
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.model_builder import build_model, create_optimizer
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.huggingface.test_format import finetuned
@@ -30,7 +29,7 @@ def test_training_goes_on_from_what_is_written(make_config, tmp_path):
     OURS.write(checkpoint, config.model_dir)
     assert_same_arrays(dict(read(config.model_dir, "electra_tf").arrays), checkpoint.arrays)
 
-    model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
+    model = build_model(config, SpecialTokenIds(2, 3, 4))
     optimizer = create_optimizer(config, model)
     optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype=tf.int64, trainable=False)

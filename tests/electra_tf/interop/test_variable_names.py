@@ -13,6 +13,7 @@ from electra_tf.interop.initialization import load_tf1_checkpoint, load_tf1_vari
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
+from electra_tf.model_builder import build_model
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
@@ -28,7 +29,7 @@ def make_config(**changes) -> PretrainingConfig:
 
 
 def make_model(**changes) -> PretrainingModel:
-    return PretrainingModel(make_config(**changes), SpecialTokenIds(cls=2, sep=3, mask=4))
+    return build_model(make_config(**changes), SpecialTokenIds(cls=2, sep=3, mask=4))
 
 
 @pytest.fixture(scope="module")

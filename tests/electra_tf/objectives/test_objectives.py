@@ -12,7 +12,7 @@ from electra_tf.config.choices import OBJECTIVES
 from electra_tf.generators.span_boundary import run_boundaries
 from electra_tf.masking.base import TokenStatistics
 from electra_tf.model.randomness import Randomness
-from electra_tf.model_builder import create_optimizer
+from electra_tf.model_builder import build_model, create_optimizer
 from electra_tf.objectives.adversarial import policy_losses
 from electra_tf.objectives.all_tokens_mlm import copy_loss
 from electra_tf.pretraining_model import PretrainingModel
@@ -41,7 +41,7 @@ TWO_STAGE = {
 def make_model(make_config):
     def make(**overrides) -> PretrainingModel:
         keras.utils.set_random_seed(0)
-        return PretrainingModel(make_config(**overrides), SPECIAL, FACTS)
+        return build_model(make_config(**overrides), SPECIAL, FACTS)
 
     return make
 
@@ -89,10 +89,10 @@ def masked_mask(inputs) -> np.ndarray:
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_weights_of_terms_are_known_before_the_forward_pass(make_model, objective):
     model = make_model(**options(objective))
-    for stage in range(len(model.objective.stages())):
-        model.objective.stage = stage
+    for stage in range(len(model.stages())):
+        model.stage = stage
         output = model(features(), randomness=Randomness(0, 0))
-        weights = model.term_weights(features(), randomness=Randomness(0, 0))
+        weights = model.term_weights(model.prepare(features(), randomness=Randomness(0, 0)))
         assert set(weights) == set(output.terms)
         for name, term in output.terms.items():
             assert float(weights[name]) == float(term.weight) > 0
@@ -300,8 +300,8 @@ def test_two_stage_trains_one_model_at_a_time(make_model):
         is_zero(gradient) == path.startswith(("electra", "discriminator"))
         for path, gradient in of_generator.items()
     )
-    model.objective.stage = 1
-    model.objective.start_stage(model)
+    model.stage = 1
+    model.start_stage()
     for ours, theirs in zip(model.electra.variables, model.generator.variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     of_discriminator = gradients(model, "disc")
@@ -366,7 +366,7 @@ def test_a_mask_percentage_schedule_follows_the_step(make_model):
     )
 
     def masked(step: int, **more) -> float:
-        inputs = model._mask(features(), Randomness(0, step, **more))
+        inputs = model.prepare(features(), randomness=Randomness(0, step, **more))
         return float(tf.reduce_sum(inputs.masked_lm_weights[1:], axis=-1)[0])
 
     assert [masked(step) for step in (0, 50, 100, 200)] == [2, 5, 7, 7]
@@ -394,4 +394,4 @@ def test_unknown_hyperparameters_are_refused(make_config, objective):
         make_config(**options(objective)), objective_hparams={"colour": 1}
     )
     with pytest.raises(UserError, match=r"'colour' in --objective_hparams"):
-        PretrainingModel(config, SPECIAL, FACTS)
+        build_model(config, SPECIAL, FACTS)

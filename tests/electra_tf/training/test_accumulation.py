@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.training.accumulation import sum_over_parts
 from electra_tf.util.errors import UserError
 
@@ -29,6 +30,23 @@ def test_parts_are_consecutive_rows_and_are_added_up(rows):
     np.testing.assert_array_equal(sums["sum"], x.sum(axis=0))
     assert [int(n) for n in sums["index"]] == [0 + 1 + 2, 2 + 2 + 2]
     assert float(weighted) == x[:2].sum() + 10 * x[2:4].sum() + 100 * x[4:].sum()
+
+
+def test_any_nest_of_tensors_is_split():
+    @tf.function(autograph=False)
+    def run(inputs):
+        return sum_over_parts(
+            lambda part, _: [tf.reduce_sum(part[0].input_ids), tf.shape(part[0].input_mask)],
+            (inputs,),
+            3,
+        )
+
+    ids = tf.reshape(tf.range(24), [6, 4])
+    masked = tf.ones([6, 2], tf.int32)
+    inputs = PretrainInputs(ids, ids, ids, masked, masked, tf.ones([6, 2]))
+    total, shapes = run(inputs)
+    assert int(total) == sum(range(24))
+    np.testing.assert_array_equal(shapes, [3 * 2, 3 * 4])
 
 
 def test_one_part_is_the_batch_itself():

@@ -11,7 +11,7 @@ import tensorflow as tf
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.kernels import without_fusion
-from electra_tf.model_builder import create_optimizer
+from electra_tf.model_builder import build_model, create_optimizer
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.step import TrainingSteps
@@ -68,7 +68,7 @@ def start(make_config):
             **overrides,
         )
         keras.utils.set_random_seed(0)
-        model = PretrainingModel(config, SpecialTokenIds(2, 3, 4))
+        model = build_model(config, SpecialTokenIds(2, 3, 4))
         optimizer = create_optimizer(config, model)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)

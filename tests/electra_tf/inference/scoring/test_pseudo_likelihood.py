@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from electra_tf.inference.scoring.pseudo_likelihood import create_scorer
 from electra_tf.model.randomness import Randomness
+from electra_tf.model_builder import build_model
 from electra_tf.pretrain_helpers import get_token_logits
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
@@ -20,7 +21,7 @@ TEXTS = [[2, 7, 8, 9, 3], [2, 3], [2, 30, 3], [2, 11, 12, 13, 14, 15, 16, 17, 3]
 def make_model(make_config):
     def make(**overrides) -> PretrainingModel:
         keras.utils.set_random_seed(0)
-        return PretrainingModel(make_config(**overrides), SPECIAL)
+        return build_model(make_config(**overrides), SPECIAL)
 
     return make
 
@@ -69,7 +70,7 @@ def test_electric_scores_by_its_energies(make_model):
 def test_electrics_energies_learn_what_the_towers_do_not_know(make_config):
     """The towers see all words alike, and the energies text of two sentences."""
     keras.utils.set_random_seed(0)
-    model = PretrainingModel(make_config(objective="electric"), SPECIAL)
+    model = build_model(make_config(objective="electric"), SPECIAL)
     words = np.random.default_rng(0).integers(5, 40, (64, 6))
     noise = [[2, *row, 3] for row in words.tolist()]
     text = [[2, 5, 15, 7, 17, 9, 19, 3], [2, 6, 16, 8, 18, 10, 20, 3]]

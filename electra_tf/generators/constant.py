@@ -1,0 +1,37 @@
+"""Generators without weights: they predict the same at every position."""
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.generators.base import Generator
+from electra_tf.model.batch_types import MaskedLMOutput, PretrainInputs
+from electra_tf.model.randomness import Randomness
+from electra_tf.pretrain_helpers import DISALLOWED_LOGIT, get_softmax_output
+
+
+class UniformGenerator(Generator):
+    """Every token is as likely as any other (the authors' `uniform_generator`)."""
+
+    def token_logits(self) -> np.ndarray:
+        """Returns float32 [vocab], the logits at every position."""
+        return np.zeros(self.config.vocab_size, np.float32)
+
+    def __call__(self, inputs: PretrainInputs, randomness: Randomness) -> MaskedLMOutput:
+        """Predicts without looking; the loss is a constant."""
+        vocab_size = self.config.vocab_size
+        shape = tf.concat([tf.shape(inputs.masked_lm_ids), [vocab_size]], axis=0)
+        logits = tf.broadcast_to(tf.constant(self.token_logits()), shape)
+        logits = tf.ensure_shape(logits, [None, None, vocab_size])
+        return get_softmax_output(logits, inputs.masked_lm_ids, inputs.masked_lm_weights)
+
+
+class UnigramGenerator(UniformGenerator):
+    """Tokens are as likely as they are frequent in the records; special ones never come."""
+
+    needs_counts = True
+
+    def token_logits(self) -> np.ndarray:
+        """Returns float32 [vocab], log frequencies."""
+        logits = self.tokens.log_frequencies()
+        logits[list(self.special)] -= DISALLOWED_LOGIT
+        return logits

@@ -1,0 +1,70 @@
+"""The paper's generator: an encoder that predicts the masked tokens."""
+
+import keras
+
+from electra_tf.config.model_parts import ModelPart
+from electra_tf.config.pretraining import PretrainingConfig, generator_config
+from electra_tf.generators.base import Generator
+from electra_tf.generators.span_boundary import SpanBoundaryHead
+from electra_tf.model.batch_types import MaskedLMOutput, PretrainInputs
+from electra_tf.model.heads import MaskedLMHead
+from electra_tf.model.randomness import Randomness
+from electra_tf.pretrain_helpers import gather_positions, get_softmax_output, get_token_logits
+
+
+class MaskedLMGenerator(Generator):
+    """A masked language model whose output layer is tied to its word embeddings (eq. 1).
+
+    Beside the discriminator it is small; `--objective=mlm` trains the full-size encoder so.
+    """
+
+    has_encoder = True
+
+    def create_layers(self) -> dict[str, keras.layers.Layer]:
+        """Returns the head, and that of the span-boundary objective if it is trained."""
+        encoder = self.encoders.generator
+        shape, width = encoder.config, encoder.embeddings.config.embedding_size
+        heads = {"generator_predictions": MaskedLMHead}
+        if self.config.span_boundary_weight:
+            heads["generator_span_boundary"] = SpanBoundaryHead
+        return {
+            name: head(shape, width, dtype=encoder.dtype_policy, name=name)
+            for name, head in heads.items()
+        }
+
+    def __call__(self, inputs: PretrainInputs, randomness: Randomness) -> MaskedLMOutput:
+        """Runs the encoder on the masked text."""
+        encoder = self.encoders.generator
+        sequence = encoder(
+            inputs.input_ids,
+            inputs.input_mask,
+            inputs.segment_ids,
+            randomness.dropout_key("generator_dropout"),
+        ).sequence_output
+        states = gather_positions(sequence, inputs.masked_lm_positions)
+        table = encoder.embeddings.word_embeddings
+        logits = get_token_logits(states, table, self.layers["generator_predictions"])
+        output = get_softmax_output(logits, inputs.masked_lm_ids, inputs.masked_lm_weights)
+        output = output._replace(states=states)
+        if self.config.span_boundary_weight:
+            logits = self.layers["generator_span_boundary"](sequence, inputs, table)
+            boundary = get_softmax_output(
+                logits, inputs.masked_lm_ids, inputs.masked_lm_weights
+            )
+            output = output._replace(span_boundary_loss=boundary.loss)
+        return output
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        """Accepts `--span_boundary_weight`."""
+
+    @classmethod
+    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
+        """Returns the encoder with its head over the vocabulary."""
+        return [
+            ModelPart(
+                "generator",
+                generator_config(config),
+                vocabulary_positions=config.max_predictions_per_seq,
+            )
+        ]
