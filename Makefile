@@ -1,6 +1,10 @@
 # `make demo` and `make test` do all the set-up they need.
 
-PYTHON ?= python3.11
+# The newest Python that TensorFlow has wheels for, can be run and can make an environment;
+# `make PYTHON=python3.12` takes another.
+PYTHONS := python3.13 python3.12 python3.11
+PYTHON ?= $(shell for python in $(PYTHONS); do \
+  $$python -c 'import venv, ensurepip' > /dev/null 2>&1 && echo $$python && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -16,8 +20,20 @@ STUDY ?=
 
 .PHONY: demo test study lint clean
 
-$(READY): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+# An environment of another Python than the one that is named is made anew.
+ifneq ($(wildcard $(READY)),)
+ifneq ($(origin PYTHON),file)
+ifneq ($(shell $(PYTHON) -V 2>&1),$(shell $(BIN)/python -V 2>&1))
+.PHONY: $(READY)
+endif
+endif
+endif
+
+$(READY): pyproject.toml setup.py
+	$(if $(PYTHON),,$(error None of $(PYTHONS) runs here and has venv and ensurepip: \
+	  install one, or name one with PYTHON=))
+	@test "$$($(BIN)/python -V 2>&1)" = "$$($(PYTHON) -V 2>&1)" || \
+	  $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
 	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check \
 	  --editable '.[dev]'
