@@ -8,7 +8,7 @@ One setting at a time departs from ELECTRA-small at `--batch_size`, `--length` a
 `--base_layers`: the batch, the length, the layers of both models, the vocabulary. Every point
 is a process of its own, so that its peak memory is its own; it compiles and warms up, and the
 fastest of its turns counts, since noise only ever adds. The dashed line is what the model
-FLOPs (`electra_tf/model_flops.py`) would cost at the rate of the first point.
+FLOPs (`electra_tf/flops/counting.py`) would cost at the rate of the first point.
 
 Then the program itself trains the same global batch in one process on all cores, in one on
 half of them, and with `--strategy=multi_worker` in two on half each, which talk over loopback.

@@ -10,9 +10,10 @@ Ours is the step of `run_pretraining.py --precision=mixed_bfloat16 --jit_compile
 theirs is compiled by `torch.compile` and runs under bfloat16 autocast. See
 `benchmarks.training_step` for what the step does. Every variant is a process of its own and
 has the GPU to itself: it compiles and warms up, then runs its turns. What the table calls
-utilization is model FLOPs (`electra_tf/model_flops.py`), the same for both, over the time and
-the GPU's bfloat16 peak; the peak is looked up by the GPU's name (`benchmarks/gpu_peaks.py`)
-unless `--peak_tflops` gives it. Memory is the most that was allocated on the GPU.
+utilization is model FLOPs (`electra_tf/flops/counting.py`), the same for both, over the time
+and the GPU's bfloat16 peak; the peak is looked up by the GPU's name
+(`benchmarks/gpu_peaks.py`) unless `--peak_tflops` gives it. Memory is the peak
+allocation on the GPU.
 
 `--device cpu` tries the program out where there is no GPU:
 

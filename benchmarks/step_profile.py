@@ -10,7 +10,7 @@ and range over the rounds), milliseconds of CPU time over all cores, and the sha
 whole step. Components overlap where one contains another (they are indented), and outside
 of the step their inputs are not in the cache: the shares need not add up to 100 %. Matrix
 products alone, measured in the same rounds, are the ceiling that the step's model FLOPs
-(`electra_tf/model_flops.py`) are compared with.
+(`electra_tf/flops/counting.py`) are compared with.
 Compiling takes a few minutes. On a GPU the CPU time is the host's.
 """
 

@@ -1,8 +1,8 @@
-r"""The twelve programs: what each does once its flags are parsed.
+r"""The twelve programs.
 
-A function here is a command: it defines its flags, parses the command line, runs its body
-and exits. Its docstring is the command's `--help`. TensorFlow takes seconds to load, so our
-modules that need it are imported in the bodies; flag errors and `--help` do not wait for it.
+Each function is a command: it defines its flags, parses the command line, runs its body and
+exits. Its docstring is the `--help` of the command. TensorFlow takes seconds to load, so
+modules that need it are imported in the bodies; `--help` and flag errors do not wait for it.
 """
 
 from electra_tf.flops.report import format_report, to_json
@@ -34,13 +34,13 @@ def build_vocabulary() -> None:
         python build_vocabulary.py --corpus-dir demo/corpus --vocab-size 4096 \
             --output-file demo/output/vocab.txt
 
-    Korean, whose syllables would be taken apart if accents were dropped:
+    For Korean, keep accents; stripping them decomposes the syllables:
 
         python build_vocabulary.py --corpus-dir corpus --vocab-size 8192 \
             --output-file data/vocab.txt --no-strip-accents
 
-    The vocabulary has exactly as many entries as asked for, [PAD], [UNK], [CLS], [SEP] and
-    [MASK] first. Give build_pretraining_dataset.py the same flags for case and accents.
+    The vocabulary has exactly --vocab-size entries; the first are [PAD], [UNK], [CLS], [SEP]
+    and [MASK]. Pass the same flags for case and accents to build_pretraining_dataset.py.
     """
     config = vocabulary.vocabulary_build_config()
     import_tensorflow()
@@ -57,14 +57,14 @@ def build_pretraining_dataset() -> None:
             --vocab-file demo/vocab.txt --output-dir demo/output/pretrain_tfrecords \
             --max-seq-length 128
 
-    On all cores, with the case and the accents of the text kept:
+    With 16 processes, keeping case and accents:
 
         python build_pretraining_dataset.py --corpus-dir corpus --vocab-file vocab.txt \
             --output-dir data/pretrain_tfrecords --max-seq-length 512 --num-processes 16 \
             --no-lower-case --no-strip-accents
 
-    A line is a sentence or paragraph, a blank line ends a document. The output directory
-    gets TFRecords in the format of the ELECTRA authors and a manifest, pretrain_data.json.
+    Each line is a sentence or paragraph; a blank line ends a document. The output is TFRecords
+    in the authors' format and a manifest, pretrain_data.json.
     """
     build_pretraining_data(corpus.corpus_build_config(), command_line.print_line)
 
@@ -76,9 +76,9 @@ def build_openwebtext_pretraining_dataset() -> None:
         python build_openwebtext_pretraining_dataset.py --data-dir data \
             --max-seq-length 128 --num-processes 5
 
-    The data directory holds openwebtext/ with the .xz archives as they were downloaded, and
-    the vocabulary, vocab.txt. The archives are read as they are: nothing is unpacked to disk.
-    The TFRecords and their manifest, pretrain_data.json, go to pretrain_tfrecords/ beside them.
+    The data directory must contain openwebtext/ with the downloaded .xz archives, and the
+    vocabulary, vocab.txt. The archives are not extracted to disk. The TFRecords and their
+    manifest, pretrain_data.json, are written to pretrain_tfrecords/ in the data directory.
     """
     build_pretraining_data(corpus.openwebtext_build_config(), command_line.print_line)
 
@@ -90,20 +90,20 @@ def run_pretraining() -> None:
         python run_pretraining.py --data-dir demo/output --model-name quickstart \
             --flagfile recipes/quickstart.flags
 
-    The authors' way of giving hyperparameters works too, inline or as a .json file:
+    Hyperparameters can also be given as in the authors' code, inline or as a .json file:
 
         python run_pretraining.py --data-dir data --model-name electra_small \
             --hparams '{"model_size": "small", "num_train_steps": 1000000}'
 
-    Running a command again goes on from its newest checkpoint. On all GPUs of this host, or
-    on two hosts (the second one with --task_index=1); recipes/launch has more:
+    Running the same command again resumes from the latest checkpoint. On all GPUs of this
+    host, or on two hosts (--task_index=1 on the second); see recipes/launch:
 
         python run_pretraining.py --data-dir data --model-name electra_small \
             --strategy=mirrored
         python run_pretraining.py --data-dir data --model-name electra_small \
             --strategy=multi_worker --workers=host1:2222,host2:2222 --task_index=0
 
-    Evaluation, of the same run:
+    Evaluate the same run:
 
         python run_pretraining.py --data-dir data --model-name electra_small \
             --do_train=false --do_eval --eval_tfrecords 'data/eval_tfrecords/*.tfrecord*'
@@ -132,12 +132,12 @@ def run_finetuning() -> None:
         python run_finetuning.py --data-dir demo/output --model-name quickstart \
             --task_spec recipes/tasks/router.json --task_names router
 
-    The authors' way of giving hyperparameters works too, inline or as a .json file:
+    Hyperparameters can also be given as in the authors' code, inline or as a .json file:
 
         python run_finetuning.py --data-dir data --model-name electra_small \
             --hparams '{"model_size": "small", "task_names": ["cola"], "num_trials": 5}'
 
-    Running a command again takes up what is finished and goes on from there.
+    Running the same command again resumes, reusing finished trials.
     """
     config = finetuning.config_from_flags()
     import_tensorflow()
@@ -148,12 +148,12 @@ def run_finetuning() -> None:
 
 @command_line.program(comparison.define_flags)
 def compare_results() -> None:
-    r"""Puts the results of several fine-tuning runs into one Markdown table.
+    r"""Compares the results of several fine-tuning runs in one Markdown table.
 
         python compare_results.py --results models/small/results \
             --results models/base/results
 
-    Two runs of one model, under names of your own, written to a file as well:
+    Two runs of one model, with custom names, also written to a file:
 
         python compare_results.py \
             --results first/nsmc_results.json,second/nsmc_results.json \
@@ -169,12 +169,12 @@ def compare_results() -> None:
 
 @command_line.program(replaced_tokens.define_flags)
 def show_replaced_tokens() -> None:
-    r"""Shows which tokens of a few sentences the discriminator believes were replaced.
+    r"""Corrupts sentences with the generator and shows what the discriminator detects.
 
         python show_replaced_tokens.py --data-dir demo/output --model-name quickstart \
             --flagfile recipes/quickstart.flags --text_file demo/sentences.txt
 
-    The file has a sentence a line. The newest checkpoint of the run is asked.
+    The file has one sentence per line. The latest checkpoint of the run is used.
     """
     config = replaced_tokens.config_from_flags()
     import_tensorflow()
@@ -186,7 +186,7 @@ def show_replaced_tokens() -> None:
 
 @command_line.program(scoring.define_flags)
 def score_text() -> None:
-    r"""Scores texts by their pseudo-log-likelihood, and re-ranks n-best lists by it.
+    r"""Scores texts by pseudo-log-likelihood, and re-ranks n-best lists.
 
         python score_text.py --data-dir demo/output --model-name quickstart \
             --flagfile recipes/quickstart.flags --text_file demo/sentences.txt \
@@ -197,7 +197,7 @@ def score_text() -> None:
             --nbest_file lists.jsonl --tune_nbest_file tune.jsonl \
             --output_file reranked.jsonl
 
-    A text file has a text a line, an n-best file a JSON object a line:
+    A text file has one text per line, an n-best file one JSON object per line:
     {"hypotheses": [{"text": "good day", "score": -3.2}], "reference": "good day"}.
     """
     config = scoring.config_from_flags()
@@ -217,8 +217,8 @@ def convert_checkpoint() -> None:
         python convert_checkpoint.py --from electra_small --to_format electra_tf \
             --output DATA/models/small
 
-    The format of --from is found by its files: a folder, or the prefix of a TensorFlow
-    checkpoint. What the target cannot represent is named, line by line.
+    --from is a folder, or the prefix of a TensorFlow checkpoint; its format is detected.
+    Whatever the target format cannot represent is reported.
     """
     config = conversion.config_from_flags()
     import_tensorflow()
@@ -240,9 +240,9 @@ def export_saved_model() -> None:
         python export_saved_model.py --export_dir demo/output/exported/router \
             --model_dir demo/output/models/quickstart/finetuning_models/router_model_1_fold1
 
-    The signature "serving_default" takes texts and tokenizes them as training did, "tokens"
-    takes ids; `saved_model_cli show --dir EXPORT_DIR/1 --all` lists what they answer. An
-    existing version is never overwritten.
+    The signature "serving_default" takes texts and tokenizes them as in training; "tokens"
+    takes ids. `saved_model_cli show --dir EXPORT_DIR/1 --all` lists inputs and outputs.
+    Existing versions are never overwritten.
     """
     config = export.export_config()
     import_tensorflow()
@@ -255,7 +255,7 @@ def export_saved_model() -> None:
 
 @command_line.program(web_demo.define_flags)
 def serve_demo() -> None:
-    r"""Serves a web page over exported models, on this machine.
+    r"""Serves a web page for exported models.
 
         python serve_demo.py --discriminator demo/output/exported/discriminator \
             --generator demo/output/exported/generator --tasks demo/output/exported/router

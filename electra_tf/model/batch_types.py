@@ -1,4 +1,4 @@
-"""What the parts of a model hand to each other."""
+"""Inputs and outputs of the parts of a model."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 class SpecialTokenIds(NamedTuple):
-    """Ids of the tokens that masking treats apart."""
+    """Ids of the special tokens used in masking."""
 
     cls: int
     sep: int
@@ -15,11 +15,11 @@ class SpecialTokenIds(NamedTuple):
 
 
 class PretrainInputs(NamedTuple):
-    """One batch with its masked positions; everything but the weights is int32.
+    """One batch with its masked positions; int32 except for the weights.
 
-    `input_ids`, `input_mask` and `segment_ids` are [batch, seq]; `masked_lm_positions`,
-    `masked_lm_ids` (the original tokens) and `masked_lm_weights` (float32, 1 on slots
-    in use, whose unused rest holds position 0 and id 0) are [batch, max_predictions].
+    `input_ids`, `input_mask` and `segment_ids` are [batch, seq]. `masked_lm_positions`,
+    `masked_lm_ids` (the original tokens) and `masked_lm_weights` (float32, 1 for used slots)
+    are [batch, max_predictions]; unused slots have position 0 and id 0.
     """
 
     input_ids: tf.Tensor
@@ -31,11 +31,11 @@ class PretrainInputs(NamedTuple):
 
 
 class ClozeOutput(NamedTuple):
-    """A two-tower generator's predictions of all tokens.
+    """Predictions of all tokens by a two-tower generator.
 
-    `logits` [batch, seq, vocab] in the compute dtype, `per_token_loss` float32, `preds`
-    int32 and `weights` float32 [batch, seq] (1 on what is predicted), `loss` float32
-    scalar, the weighted mean.
+    `logits` [batch, seq, vocab] in the compute dtype; `per_token_loss` float32, `preds` int32
+    and `weights` float32 (1 for predicted tokens) [batch, seq]; `loss` float32 scalar, the
+    weighted mean.
     """
 
     logits: tf.Tensor
@@ -48,9 +48,9 @@ class ClozeOutput(NamedTuple):
 class MaskedLMOutput(NamedTuple):
     """Predictions at the masked positions.
 
-    `logits` [batch, n, vocab] in the compute dtype, `per_example_loss` float32 and
-    `preds` int32 [batch, n], `loss` float32 scalar, the weighted mean. A generator adds
-    `states` [batch, n, hidden], what it predicted from; a two-tower one `cloze`; the
+    `logits` [batch, n, vocab] in the compute dtype; `per_example_loss` float32 and `preds`
+    int32 [batch, n]; `loss` float32 scalar, the weighted mean. Generators with an encoder add
+    `states` [batch, n, hidden], the input of the head; two-tower ones `cloze`; the
     span-boundary objective `span_boundary_loss`, a float32 scalar.
     """
 
@@ -64,10 +64,10 @@ class MaskedLMOutput(NamedTuple):
 
 
 class FakeData(NamedTuple):
-    """`inputs` with sampled tokens in place of the masked ones; everything is int32.
+    """`inputs` with masked tokens replaced by samples; all int32.
 
-    `is_fake_tokens` [batch, seq] is 1 where the token changed, `written` where a sample was
-    put, and `sampled_token_ids` [batch, n] are the samples.
+    `is_fake_tokens` [batch, seq] is 1 where the token changed, `written` [batch, seq] where a
+    sample was inserted, and `sampled_token_ids` [batch, n] are the samples.
     """
 
     inputs: PretrainInputs
@@ -93,9 +93,9 @@ class DiscriminatorOutput(NamedTuple):
 class LossTerm(NamedTuple):
     """One term of the objective: `coefficient * loss`.
 
-    `loss` is the float32 mean over the batch's tokens that count, and `weight` their
-    number, so that replicas and parts of a batch are averaged by tokens. A term that is
-    `summed` enters the objective as the sum over all tokens, not as their mean.
+    `loss` is the float32 mean over the tokens of the term, and `weight` their number, by
+    which replicas and micro-batches are averaged. A `summed` term enters the objective as the
+    sum over tokens instead of the mean.
     """
 
     loss: tf.Tensor
@@ -105,10 +105,10 @@ class LossTerm(NamedTuple):
 
 
 class PretrainingOutput(NamedTuple):
-    """What an objective returns: its loss terms by name, and what led to them.
+    """Output of an objective: its loss terms by name, and intermediate results.
 
-    `full_size_lm` are the predictions of words by the full-size encoder beside a generator,
-    and `extra` what an objective keeps for its own metrics.
+    `full_size_lm` is the output of a full-size masked language model next to a generator;
+    `extra` has tensors for the objective's own metrics.
     """
 
     terms: dict[str, LossTerm]
@@ -121,7 +121,7 @@ class PretrainingOutput(NamedTuple):
 
     @property
     def losses(self) -> dict[str, tf.Tensor]:
-        """The terms' losses without their coefficients, and "total" with them."""
+        """Losses of the terms without coefficients, and "total", their weighted sum."""
         losses = {name: term.loss for name, term in self.terms.items()}
         total = tf.add_n([term.coefficient * term.loss for term in self.terms.values()])
         return {"total": total, **losses}

@@ -1,4 +1,4 @@
-"""The two prediction heads of pre-training: tokens of the vocabulary, and real or replaced."""
+"""The two prediction heads of pre-training: masked language model and discriminator."""
 
 import keras
 import tensorflow as tf
@@ -15,7 +15,7 @@ from electra_tf.model.layers import (
 
 
 class MaskedLMHead(keras.layers.Layer):
-    """Dense, activation, LayerNorm, then the word embeddings as the output layer."""
+    """Dense, activation, LayerNorm, and an output layer tied to the token embeddings."""
 
     def __init__(self, config: EncoderConfig, embedding_size: int, **kwargs) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -39,7 +39,7 @@ class MaskedLMHead(keras.layers.Layer):
 
         Args:
             x: [batch, positions, hidden], gathered from the encoder's output.
-            embedding_table: float32 [vocab, embedding], that of the encoder.
+            embedding_table: float32 [vocab, embedding], token embeddings of the encoder.
         """
         hidden = activation_norm(
             self.dense.product(x),
@@ -57,7 +57,7 @@ class MaskedLMHead(keras.layers.Layer):
 
 
 class DiscriminatorHead(keras.layers.Layer):
-    """Dense, activation, and one logit a token: positive means "replaced"."""
+    """Dense, activation, and one logit per token; positive means "replaced"."""
 
     def __init__(self, config: EncoderConfig, **kwargs) -> None:
         super().__init__(autocast=False, **kwargs)

@@ -1,7 +1,7 @@
-"""The parts of an encoder: affine maps, layer normalization and attention.
+"""Layers of an encoder: linear layers, layer normalization and attention.
 
-Matrix products are TensorFlow's; everything between two of them is one fused
-kernel (see `electra_tf.fused`). Weights are float32; products run in the layer's
+Everything between two matrix products is one fused kernel
+(see `electra_tf.model.kernels`). Weights are float32; products run in the layer's
 compute dtype, and normalization, softmax and GELU always in float32.
 """
 
@@ -14,17 +14,17 @@ from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model import randomness
 from electra_tf.model.kernels import cast_kernel, fused, is_fusing, sum_rows
 
-# Added to the scores of padding keys, as in BERT: large enough that exp() of it is 0.
+# Added to the scores of padding keys, as in BERT; exp() of it is 0.
 MASKED_SCORE = -10_000.0
 
 
 def initializer(config: EncoderConfig) -> keras.initializers.Initializer:
-    """Returns BERT's truncated normal, unseeded: callers set Keras's seed."""
+    """Returns BERT's truncated normal initializer; callers set Keras's seed."""
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
 class Linear(keras.layers.Layer):
-    """A kernel [in, out] and a bias [out], float32, whose bias is added by fused kernels."""
+    """Float32 kernel [in, out] and bias [out]; fused kernels add the bias."""
 
     def __init__(self, input_size: int, units: int, config: EncoderConfig, **kwargs) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -52,7 +52,7 @@ class Linear(keras.layers.Layer):
 
 
 class LayerNorm(keras.layers.Layer):
-    """Scale `gamma` and offset `beta` [width], float32, of a layer normalization."""
+    """Float32 scale `gamma` and offset `beta` [width] of a layer normalization."""
 
     def __init__(self, width: int, config: EncoderConfig, **kwargs) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -88,7 +88,7 @@ class TransformerLayer(keras.layers.Layer):
 
     @property
     def linears(self) -> list[Linear]:
-        """The affine maps of the layer."""
+        """Linear layers of this layer."""
         return [self.qkv, self.attention_output, self.intermediate, self.output_projection]
 
     def call(
@@ -98,8 +98,8 @@ class TransformerLayer(keras.layers.Layer):
 
         Args:
             x: [batch, seq, hidden] in the compute dtype.
-            input_mask: float32 [batch, seq] or [batch, seq, seq], 1 on what is attended to.
-            dropout_keys: uint32 [3, 2], one key for each dropout; None leaves it out.
+            input_mask: float32 [batch, seq] or [batch, seq, seq], 1 for visible positions.
+            dropout_keys: uint32 [3, 2], one key per dropout; None for inference.
         """
         config = self.config
         attention_key, output_key, intermediate_key = _keys(dropout_keys, 3)
@@ -157,7 +157,7 @@ def _float32(x: tf.Tensor) -> tf.Tensor:
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Returns `x + bias` in the dtype of `x`."""
 
-    # XLA would copy the gradient of `x`, and sum that of the bias slowly.
+    # XLA would copy the gradient of `x`, and compute that of the bias slowly.
     @tf.custom_gradient
     def add(x: tf.Tensor, bias: tf.Tensor):
         return _add_bias(x, bias), lambda upstream: (upstream, sum_rows(upstream))
@@ -188,7 +188,7 @@ def split_heads(
     def split(qkv: tf.Tensor, bias: tf.Tensor):
         outputs = _split_heads(qkv, bias, num_heads=num_heads, query_scale=scale)
 
-        # XLA would pad each part to the whole and add them up.
+        # XLA would pad each part to the full size and add them.
         def gradient(d_query: tf.Tensor, d_key: tf.Tensor, d_value: tf.Tensor):
             parts = [scaled(merge_heads(d_query), factor=scale)]
             parts += [merge_heads(d_key), merge_heads(d_value)]
@@ -220,7 +220,7 @@ def scaled(x: tf.Tensor, *, factor: float) -> tf.Tensor:
 
 @fused()
 def merge_heads(context: tf.Tensor) -> tf.Tensor:
-    """Turns [batch, heads, seq, head_size] into [batch, seq, heads * head_size]."""
+    """Converts [batch, heads, seq, head_size] to [batch, seq, heads * head_size]."""
     _, heads, _, head_size = context.shape
     batch, length = tf.shape(context)[0], tf.shape(context)[2]
     x = tf.transpose(context, [0, 2, 1, 3])
@@ -235,12 +235,12 @@ def attention_softmax(
 
     Args:
         scores: [batch, heads, seq, seq].
-        input_mask: float32 [batch, seq], 0 on keys to leave out; or [batch, seq, seq], 0 on
-            keys (last axis) that a query leaves out.
-        key: uint32 [2], of the dropout.
-        rate: probability of dropping one attention probability.
+        input_mask: float32 [batch, seq], 0 for masked keys; or [batch, seq, seq], 0 for keys
+            (last axis) masked from a query.
+        key: uint32 [2], key of the dropout.
+        rate: dropout rate.
     """
-    # Two new axes in one slice are more than LiteRT knows.
+    # LiteRT does not support two new axes in one slice.
     by_query = input_mask if input_mask.shape.rank == 3 else input_mask[:, None]
     bias = tf.expand_dims((1.0 - by_query) * MASKED_SCORE, axis=1)
     probs = tf.nn.softmax(_float32(scores) + bias)
@@ -249,7 +249,7 @@ def attention_softmax(
 
 @fused("activation", sum_apart=True)
 def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor:
-    """Returns `activation(x + bias)`; "gelu" is the exact one, with erf."""
+    """Returns `activation(x + bias)`; "gelu" is the exact GELU, with erf."""
     x32 = _float32(x) + bias
     if activation == "relu":
         y = tf.nn.relu(x32)

@@ -1,4 +1,4 @@
-"""Examples as filed, readers of files, features, batches and folds.
+"""Raw examples, file readers, features, batches and folds.
 
 Imports `finetune.config`.
 """

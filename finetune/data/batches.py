@@ -1,9 +1,9 @@
-"""Batches of features, each padded to the shortest of a few lengths that holds it.
+"""Batches of features with dynamic padding: each is padded to the shortest fitting bucket.
 
 Training shuffles the examples of every epoch, sorts them by length within windows of
-`WINDOW_BATCHES` batches, and shuffles the batches of a window. Batch size and the set of
-lengths are fixed, so that kernels are compiled once for each length. Everything follows
-from the seed, and any step can be started at.
+`WINDOW_BATCHES` batches, and shuffles the batches of each window. Batch size and buckets are
+fixed, so kernels are compiled once per bucket. The order is a function of the seed, and can
+be resumed at any step.
 """
 
 import dataclasses
@@ -22,20 +22,20 @@ from finetune.data.features import (
     row_length,
 )
 
-# Longer windows sort better and mix less. At 32 examples a batch, 50 batches leave
-# neighbours of nearly the same length while an epoch still has many windows.
+# Longer windows sort better but mix less. With 32 examples per batch, 50 batches group examples
+# of nearly the same length, while an epoch still has many windows.
 WINDOW_BATCHES = 50
 _DTYPES = {"int32": np.int32, "float32": np.float32}
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchPlan:
-    """Which rows make up each batch, and how long the batch is.
+    """Rows and padded length of each batch.
 
     Attributes:
-        rows: int32 [batches, batch_size], indices into the table.
-        lengths: int32 [batches], the length each is padded to.
-        counts: int32 [batches], rows that count; those after them fill the batch up.
+        rows: int32 [batches, batch_size], indices into the feature table.
+        lengths: int32 [batches], padded lengths.
+        counts: int32 [batches], number of real rows; the rest are padding.
     """
 
     rows: np.ndarray
@@ -47,11 +47,11 @@ class BatchPlan:
 
 
 class FeatureTable:
-    """The features of all rows by column, ready to be gathered into batches.
+    """Columnar features of all rows, for gathering batches.
 
     Args:
-        rows: the rows of each task, in the order of the tasks' ids.
-        specs: the features of each task beyond the shared ones.
+        rows: rows of each task, in the order of task ids.
+        specs: features of each task in addition to the shared ones.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ def plan_training_batches(
     buckets: Sequence[int],
     seed: int,
 ) -> BatchPlan:
-    """Returns the batches of a whole training run; each epoch holds every row once.
+    """Plans the batches of a training run; every epoch contains each row once.
 
     Args:
-        row_lengths: int [rows], tokens of each row.
-        batch_size: rows of a batch.
-        num_steps: batches.
-        buckets: rising lengths; a single one pads everything to it.
-        seed: of the order.
+        row_lengths: int [rows], number of tokens of each row.
+        batch_size: global batch size.
+        num_steps: number of batches.
+        buckets: increasing lengths; a single one disables dynamic padding.
+        seed: random seed of the order.
     """
     rows = _epochs(len(row_lengths), batch_size * num_steps, seed)
     generator = np.random.default_rng([seed, 1])
@@ -130,7 +130,7 @@ def plan_training_batches(
 def plan_evaluation(
     row_lengths: np.ndarray, *, batch_size: int, buckets: Sequence[int]
 ) -> BatchPlan:
-    """Returns batches that hold every row once, by length; the last is filled up."""
+    """Plans batches with every row once, sorted by length; the last one is padded."""
     order = np.arange(len(row_lengths), dtype=np.int32)
     if len(buckets) > 1:
         order = np.argsort(row_lengths, kind="stable").astype(np.int32)
@@ -144,20 +144,20 @@ def plan_evaluation(
 def make_dataset(
     table: FeatureTable, plan: BatchPlan, start_step: int = 0, shard: DataShard = UNSHARDED
 ) -> tf.data.Dataset:
-    """Returns the batches of a plan from `start_step` on.
+    """Returns the batches of a plan, starting at `start_step`.
 
     Args:
-        table: the features of all rows.
-        plan: batches over all replicas.
-        start_step: batches to pass over.
-        shard: the part of a worker; its replicas take the batches in turn.
+        table: features of all rows.
+        plan: global batches.
+        start_step: number of batches to skip.
+        shard: share of the worker; its replicas take the batches in turn.
 
     Returns:
-        A dataset of features, each [rows of a replica, ...].
+        A dataset of features, each [rows per replica, ...].
     """
     rows = shard.split(plan.rows[start_step:])
     lengths = np.repeat(plan.lengths[start_step:], shard.replicas)
-    # A single length becomes a part of the shapes, which TPUs need.
+    # A single length is part of the static shape, as TPUs need.
     common = int(lengths[0]) if len(set(lengths.tolist())) == 1 else None
     dataset = tf.data.Dataset.from_tensor_slices((rows, lengths)).map(
         lambda rows, length: table.gather(rows, common or length),
@@ -168,7 +168,7 @@ def make_dataset(
 
 
 def padding_share(plan: BatchPlan, row_lengths: np.ndarray) -> float:
-    """Returns the share of a plan's tokens that is padding."""
+    """Returns the fraction of padding among the tokens of a plan."""
     total = plan.rows.shape[1] * int(plan.lengths.sum(dtype=np.int64))
     return 1 - int(row_lengths[plan.rows].sum(dtype=np.int64)) / total
 

@@ -1,4 +1,4 @@
-"""Features of examples: what a task hands to the batching, and the batching to the model."""
+"""Features of examples, and reports of dropped data."""
 
 import collections
 import dataclasses
@@ -10,7 +10,7 @@ import numpy as np
 
 from electra_tf.util.files import write_atomically
 
-# One row of features: a number, or a vector with one entry a token (unpadded).
+# One row of features: a number, or an unpadded vector with one entry per token.
 Row = dict[str, int | float | np.ndarray]
 
 
@@ -30,11 +30,11 @@ class FeatureSpec(NamedTuple):
     """A feature of a task.
 
     Attributes:
-        name: under the authors' names, such as `cola_label_ids`.
+        name: the authors' name, such as `cola_label_ids`.
         dtype: "int32" or "float32".
-        per_token: whether a row holds a vector, which is padded with zeros to the
-            length of its batch, as `input_ids` is; else it holds a number.
-        size: length of a vector that is never padded (a multilabel target), or None.
+        per_token: whether it is a vector with one entry per token, padded with zeros like
+            `input_ids`; otherwise it is a number.
+        size: length of a fixed-size vector (a multilabel target), or None.
     """
 
     name: str
@@ -43,7 +43,7 @@ class FeatureSpec(NamedTuple):
     size: int | None = None
 
 
-# Every task has these. `input_mask` follows from the length of `input_ids`.
+# Features of every task. `input_mask` is derived from the length of `input_ids`.
 SHARED_SPECS = (
     FeatureSpec(INPUT_IDS, per_token=True),
     FeatureSpec(SEGMENT_IDS, per_token=True),
@@ -58,10 +58,10 @@ def row_length(row: Mapping[str, object]) -> int:
 
 @dataclasses.dataclass
 class DataReport:
-    """Counts problems of one task and split by kind, and remembers where they were.
+    """Problems in the data of one task and split, by kind, with their locations.
 
-    Nothing is dropped silently: what a loader or featurizer leaves out or cuts is added
-    here, printed as counts and listed in a JSON file.
+    Nothing is dropped silently: whatever a reader or featurizer drops or truncates is added
+    here, counted in the output and listed in a JSON file.
     """
 
     task_name: str
@@ -75,7 +75,7 @@ class DataReport:
         self.problems[problem].append(where)
 
     def lines(self) -> list[str]:
-        """Returns one line for each kind of problem."""
+        """Returns one line per kind of problem."""
         return [
             f"{self.task_name} {self.split}: {len(cases):,} x {problem}"
             for problem, cases in self.problems.items()

@@ -1,7 +1,7 @@
-"""Files of examples: tsv, csv, jsonl and conll, plain or `.gz`, to records.
+"""Reads files of examples: tsv, csv, jsonl and conll, uncompressed or `.gz`.
 
-Every error names the file and the line, counted from 1 as editors do. A record of several
-lines (a quoted csv cell, a conll sentence) goes by its first line.
+Every error names the file and the line, counted from 1. A record of several lines (a quoted
+csv cell, a conll sentence) is located by its first line.
 """
 
 import csv
@@ -33,17 +33,17 @@ def read_records(
     """Reads all records of a file.
 
     Args:
-        path: of the file; one that ends in `.gz` is unpacked.
-        file_format: "tsv" (cells are split at tabs alone, quotes mean nothing, as in the
-            authors' code), "csv" (quoting, line breaks within quotes), "jsonl" (an object
-            a line) or "conll" (a word a line, a blank line between sentences).
-        columns: name, or index, of the column of each role. For jsonl it is a key.
-        optional: roles that are left out of the records where the file lacks the column.
-        header: whether the first line of a tsv or csv file names the columns.
+        path: path of the file; `.gz` is decompressed.
+        file_format: "tsv" (split at tabs, no quoting, as in the authors' code), "csv"
+            (quoting, line breaks within quotes), "jsonl" (one object per line) or "conll"
+            (one word per line, a blank line between sentences).
+        columns: column of each role, by name or index; for jsonl, a key.
+        optional: roles whose column may be missing.
+        header: whether the first line of a tsv or csv file has the column names.
 
     Raises:
-        UserError: for a file that is missing, empty or not UTF-8, lacks a column, has
-            lines of different numbers of columns, or holds invalid JSON or quoting.
+        UserError: the file is missing, empty or not UTF-8, lacks a column, has lines of
+            different lengths, or contains invalid JSON or quoting.
     """
     text = read_text(path)
     if file_format == "jsonl":
@@ -54,23 +54,23 @@ def read_records(
         rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(text)
         records = list(_read_table(path, rows, columns, optional, header))
     if not records:
-        raise UserError(f"{path} holds no examples{', only a header' if header else ''}")
+        raise UserError(f"{path} contains no examples{', only a header' if header else ''}")
     return records
 
 
 def read_text(path: str) -> str:
-    """Returns the text of a UTF-8 file, without byte order mark; `.gz` is unpacked.
+    """Returns the text of a UTF-8 file, without byte order mark; `.gz` is decompressed.
 
     Raises:
-        UserError: for a file that is missing, empty, not UTF-8 or a broken `.gz`.
+        UserError: the file is missing, empty, not UTF-8 or a damaged `.gz`.
     """
     if not os.path.isfile(path):
-        raise UserError(f"There is no file {path}")
+        raise UserError(f"No such file: {path}")
     try:
         with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
             content = file.read()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is not a whole .gz file: {error}") from error
+        raise UserError(f"{path} is not a complete .gz file: {error}") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     if content.startswith(_BYTE_ORDER_MARKS_16):
@@ -78,7 +78,7 @@ def read_text(path: str) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # `error.object` is what remains behind a byte order mark.
+        # `error.object` excludes the byte order mark.
         line = error.object[: error.start].count(b"\n") + 1
         byte = error.object[error.start]
         raise UserError(
@@ -126,7 +126,7 @@ def _read_table(
             blank_line = blank_line or line
             continue
         if blank_line:
-            # Blank lines are fine at the end alone: elsewhere a record has gone.
+            # Blank lines are allowed at the end only; elsewhere a record may be missing.
             raise UserError(f"{path}: line {blank_line} is blank")
         if indices is None:
             width = len(cells)
@@ -137,7 +137,7 @@ def _read_table(
         if len(cells) != width:
             counted = "the header" if header else "the first line"
             raise UserError(
-                f"{path}: line {line} has {_count(len(cells), 'column')}, and {counted} has "
+                f"{path}: line {line} has {_count(len(cells), 'column')}, but {counted} has "
                 f"{width}{_stray_separator_hint(cells, width)}"
             )
         yield RawExample(path, line, {role: cells[i] for role, i in indices.items()})
@@ -202,7 +202,7 @@ def parse_json_line(path: str, line: int, content: str) -> dict[str, Any]:
     """Returns the JSON object of a line.
 
     Raises:
-        UserError: for invalid JSON or anything but an object.
+        UserError: the line is not valid JSON, or not an object.
     """
     try:
         value = json.loads(content)
@@ -220,12 +220,12 @@ def _read_conll(
         if not isinstance(column, int):
             raise UserError(
                 f'{path}: "columns" of a conll file must be indices (0, 1, ... or -1 for '
-                f"the last), and {role} is {column!r}"
+                f"the last), but {role} is {column!r}"
             )
     indices: dict[str, int] | None = None
     width, first_line = 0, 0
     sentence: dict[str, list[str]] = {}
-    # The blank line behind the last sentence may be missing.
+    # The blank line after the last sentence may be missing.
     for line, content in enumerate((*_lines(text), ""), start=1):
         if not content.strip() or content.startswith(DOCUMENT_START):
             if sentence:
@@ -238,7 +238,7 @@ def _read_conll(
             indices = _column_indices(path, columns, optional, None, width)
         if len(cells) != width:
             raise UserError(
-                f"{path}: line {line} has {_count(len(cells), 'column')}, and the first line "
+                f"{path}: line {line} has {_count(len(cells), 'column')}, but the first line "
                 f"has {width}"
             )
         if not sentence:
@@ -248,7 +248,7 @@ def _read_conll(
 
 
 def _lines(text: str) -> list[str]:
-    """Returns the lines; characters such as U+2028, which `splitlines` splits at, stay."""
+    """Splits at line breaks, but not at characters such as U+2028, as `splitlines` does."""
     return re.split(r"\r?\n", text)
 
 

@@ -1,4 +1,4 @@
-"""Which examples train and which are held out: folds of cross-validation, or one share."""
+"""Training and held-out examples: folds of cross-validation, or a single split."""
 
 import collections
 from collections.abc import Sequence
@@ -13,23 +13,22 @@ from electra_tf.util.errors import UserError
 def fold_indices(
     labels: Sequence[str | None], num_folds: int, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Splits examples into folds of about equal size, each the held-out one once.
+    """Splits examples into folds of about equal size, stratified by label.
 
     Args:
-        labels: of the examples; each fold gets about the same share of each. If any is
-            None, the folds are drawn without regard to labels.
+        labels: labels of the examples; if any is None, the folds are not stratified.
         num_folds: at least 2.
-        seed: of the shuffling.
+        seed: random seed of the shuffling.
 
     Returns:
-        For each fold, the indices that train and those held out, int64, ascending.
+        For each fold, the indices of training and held-out examples, int64, ascending.
 
     Raises:
-        UserError: if there are fewer examples, or fewer of one label, than folds.
+        UserError: there are fewer examples, or fewer of one label, than folds.
     """
     if len(labels) < num_folds:
         raise UserError(
-            f"--num_folds={num_folds} needs at least as many examples, and the train split "
+            f"--num_folds={num_folds} needs at least as many examples, but the train split "
             f"has {len(labels)}"
         )
     if None in labels:
@@ -39,8 +38,8 @@ def fold_indices(
     rare = [f"{label!r} ({count})" for label, count in counts.items() if count < num_folds]
     if rare:
         raise UserError(
-            f"--num_folds={num_folds} is more than the train split has examples of "
-            f"{', '.join(sorted(rare))}; lower it, or merge or drop these labels"
+            f"--num_folds={num_folds} exceeds the number of train examples of "
+            f"{', '.join(sorted(rare))}; reduce it, or merge or drop these labels"
         )
     splitter = StratifiedKFold(num_folds, shuffle=True, random_state=seed)
     return list(splitter.split(np.zeros(len(labels)), np.array(labels, dtype=object)))
@@ -49,31 +48,31 @@ def fold_indices(
 def hold_out(
     labels: Sequence[str | None], fraction: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Holds out a share of the examples, and about the same share of each label.
+    """Holds out a fraction of the examples, stratified by label.
 
-    At least one example is held out, and of each label one is kept. None counts as a label.
+    At least one example is held out, and one of each label is kept. None counts as a label.
 
     Args:
-        labels: of the examples.
-        fraction: share to hold out, in (0, 1).
-        seed: of the choice.
+        labels: labels of the examples.
+        fraction: fraction to hold out, in (0, 1).
+        seed: random seed.
 
     Returns:
-        The indices that train and those held out, int64, ascending.
+        The indices of training and held-out examples, int64, ascending.
 
     Raises:
-        UserError: if no label has two examples.
+        UserError: no label has two examples.
     """
     members = collections.defaultdict(list)
     for index, label in enumerate(labels):
         members[label].append(index)
     spare = sum(len(indices) - 1 for indices in members.values())
     if not spare:
-        raise UserError("there are too few examples to hold out any of them as dev")
+        raise UserError("there are too few examples to hold out a dev set")
     total = min(max(1, round(fraction * len(labels))), spare)
     shares = {label: fraction * len(indices) for label, indices in members.items()}
     taken = {label: min(int(share), len(members[label]) - 1) for label, share in shares.items()}
-    # What is left goes to the labels that are furthest below their share.
+    # The rest is assigned to the labels furthest below their quota.
     while sum(taken.values()) < total:
         open_labels = [label for label in taken if taken[label] < len(members[label]) - 1]
         taken[max(open_labels, key=lambda label: shares[label] - taken[label])] += 1
@@ -85,10 +84,10 @@ def hold_out(
 
 
 def stratification_labels(examples: Sequence[Any]) -> list[str | None]:
-    """Returns the label of each example, or None where it is not a single name.
+    """Returns the label of each example to stratify by, or None.
 
-    Only classification examples have one: numbers, label sets, tag sequences and answers
-    do not.
+    Only classification examples have a single label; numbers, label sets, tag sequences and
+    answers are not used.
     """
     labels = (getattr(example, "label", None) for example in examples)
     return [label if isinstance(label, str) else None for label in labels]

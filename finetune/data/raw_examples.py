@@ -1,4 +1,4 @@
-"""One example as it stands in a file, and its values as texts, labels or numbers."""
+"""One example of a file, and conversion of its values to texts, labels or numbers."""
 
 import json
 from typing import Any, NamedTuple
@@ -7,13 +7,13 @@ from electra_tf.util.errors import UserError
 
 
 class RawExample(NamedTuple):
-    """One example as it stands in a file.
+    """One example of a file.
 
     Attributes:
-        path: of the file.
-        line: where the record begins.
-        values: what the columns hold, by role: strings in tsv and csv, JSON values in
-            jsonl, lists of strings in conll.
+        path: path of the file.
+        line: first line of the record.
+        values: values by role: strings for tsv and csv, JSON values for jsonl, lists of
+            strings for conll.
     """
 
     path: str
@@ -22,14 +22,14 @@ class RawExample(NamedTuple):
 
     @property
     def where(self) -> str:
-        """How errors call the place."""
+        """The location, for errors."""
         return f"{self.path}: line {self.line}"
 
     def text(self, role: str) -> str:
         """Returns a text.
 
         Raises:
-            UserError: if it is not a string, or nothing but blanks.
+            UserError: it is not a string, or blank.
         """
         value = self.values[role]
         if not isinstance(value, str):
@@ -39,10 +39,10 @@ class RawExample(NamedTuple):
         return value
 
     def words(self, role: str) -> list[str]:
-        """Returns a list of words or tags; those of a string are separated by blanks.
+        """Returns a list of words or tags; a string is split at whitespace.
 
         Raises:
-            UserError: if it is empty, or holds anything but words without blanks in them.
+            UserError: it is empty, or has anything but words without whitespace.
         """
         value = self.values[role]
         words = value.split() if isinstance(value, str) else value
@@ -54,22 +54,22 @@ class RawExample(NamedTuple):
             raise UserError(f"{self.where}: {role} is empty; fill it in or remove the line")
         for word in words:
             if not word.strip():
-                raise UserError(f"{self.where}: {role} holds an empty string")
+                raise UserError(f"{self.where}: {role} contains an empty string")
         return words
 
     def label(self, role: str) -> str:
-        """Returns a label: a string, a whole number or a truth value.
+        """Returns a label: a string, an integer or a boolean.
 
         Raises:
-            UserError: for an empty one, or any other JSON value.
+            UserError: it is empty, or another JSON value.
         """
         return self._label_text(role, self.values[role])
 
     def labels(self, role: str, separator: str) -> list[str]:
-        """Returns any number of labels, without repetitions; none for an empty cell.
+        """Returns the distinct labels of a cell; none if it is empty.
 
         Raises:
-            UserError: for a value that is no label.
+            UserError: a value is not a label.
         """
         value = self.values[role]
         if isinstance(value, str):
@@ -84,7 +84,7 @@ class RawExample(NamedTuple):
         """Returns a finite number.
 
         Raises:
-            UserError: for anything else.
+            UserError: it is anything else.
         """
         value = self.values[role]
         try:
@@ -96,7 +96,7 @@ class RawExample(NamedTuple):
         return number
 
     def name(self, role: str) -> str | None:
-        """Returns a string or number as a string, or None where there is no such column."""
+        """Returns a string or number as a string, or None if there is no such column."""
         value = self.values.get(role)
         return None if value is None else str(value)
 
@@ -111,6 +111,6 @@ class RawExample(NamedTuple):
 
 
 def brief(value: Any, limit: int = 60) -> str:
-    """Returns a JSON value as errors show it."""
+    """Formats a JSON value for an error message."""
     shown = json.dumps(value, ensure_ascii=False)
     return shown if len(shown) <= limit else f"{shown[:limit]}..."

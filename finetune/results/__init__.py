@@ -1,4 +1,4 @@
-"""Summaries of trials, result files, comparisons and figures.
+"""Summaries of trials, result files, comparisons and plots.
 
 Imports `finetune.config`.
 """

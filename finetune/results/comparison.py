@@ -1,4 +1,4 @@
-"""One table of several runs: models in rows, tasks in columns."""
+"""Comparison table of several runs: models in rows, tasks in columns."""
 
 import os
 from collections.abc import Sequence
@@ -14,21 +14,21 @@ def merge_tables(
 ) -> str:
     """Returns a Markdown table of the main metrics of several `*_results.json` files.
 
-    A cell is "median ± standard deviation (number of trials)", or the mean over folds.
-    Lines below the table name runs with degenerate or unfinished trials.
+    A cell is "median ± standard deviation (number of trials)", or the mean over folds. Notes
+    below the table list runs with degenerate or unfinished trials.
 
     Args:
-        json_paths: one for each run of a model on one or more tasks.
-        names: of the rows, one for each path; the models' names if left out. Runs of
-            the same name share a row.
+        json_paths: one path per run of a model on one or more tasks.
+        names: row names, one per path; None uses the model names. Runs of the same name share
+            a row.
 
     Raises:
-        UserError: a file that cannot be read, as many names as do not fit, or two runs
-            for one cell.
+        UserError: a file cannot be read, the number of names is wrong, or two runs have the
+            same cell.
     """
     if names is not None and len(names) != len(json_paths):
         raise UserError(
-            f"--names gives {len(names)} names for the {len(json_paths)} files of --results"
+            f"--names has {len(names)} names for the {len(json_paths)} files of --results"
         )
     cells: dict[tuple[str, str], str] = {}
     origins: dict[tuple[str, str], str | os.PathLike] = {}
@@ -42,8 +42,8 @@ def merge_tables(
             cell = (name, f"{task_split} ({split.main})")
             if cell in cells:
                 raise UserError(
-                    f"{origins[cell]} and {path} both give {cell[1]} of {name!r}: tell them "
-                    "apart with --names, one name for each file"
+                    f"{origins[cell]} and {path} both have {cell[1]} of {name!r}: distinguish "
+                    "them with --names, one name per file"
                 )
             origins[cell] = path
             cells[cell] = _cell(summary, task_split)
@@ -76,7 +76,7 @@ def _notes(run: str, summary: Summary) -> list[str]:
     notes = []
     if summary.degenerate:
         notes.append(
-            f"{run}: {len(summary.degenerate)} of {summary.num_trials} {unit} learnt nothing "
+            f"{run}: {len(summary.degenerate)} of {summary.num_trials} {unit} learned nothing "
             "(counted)"
         )
     if summary.unfinished:

@@ -1,8 +1,4 @@
-"""Pictures of results: confusion matrices and learning curves, as PNG files.
-
-matplotlib is imported when the first picture is drawn. The same input gives the same
-bytes. Figures are made without pyplot, so that no state is shared and no display needed.
-"""
+"""Confusion matrices as PNG files; see `finetune.results.drawing`."""
 
 import math
 import os
@@ -25,15 +21,15 @@ _MAX_MATRIX_INCHES = 16.0
 def plot_confusion(
     path: str | os.PathLike, confusion: np.ndarray, labels: Sequence[str], title: str
 ) -> None:
-    """Draws a confusion matrix; colours show shares of the gold label, cells say counts.
+    """Draws a confusion matrix of counts; colors are fractions of the gold label.
 
-    Above 30 labels the cells carry no text, above 60 only some labels are named.
+    With more than 30 labels the counts are omitted, with more than 60 some label names, too.
 
     Args:
         path: PNG file to write.
         confusion: counts [gold, predicted].
         labels: names of the rows and columns.
-        title: stands above the matrix.
+        title: title of the figure.
     """
     confusion = np.asarray(confusion)
     n = len(labels)
@@ -53,7 +49,7 @@ def plot_confusion(
         axes = figure.add_subplot()
         image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
         bar = figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, aspect=30)
-        bar.set_label("share of the gold label")
+        bar.set_label("fraction of the gold label")
         bar.outline.set_visible(False)
         axes.set_title(printable(title), parse_math=False, pad=10)
         axes.set_xlabel("predicted")

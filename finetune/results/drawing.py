@@ -1,7 +1,7 @@
-"""Pictures of results: confusion matrices and learning curves, as PNG files.
+"""Fonts and saving of the plots.
 
-matplotlib is imported when the first picture is drawn. The same input gives the same
-bytes. Figures are made without pyplot, so that no state is shared and no display needed.
+matplotlib is imported when the first figure is drawn. The same input gives the same bytes.
+Figures do not use pyplot, so there is no shared state, and no display is needed.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_TICK_LABELS = 60
 MAX_LABEL_LENGTH = 24
 DPI = 120
-# Fonts with Korean letters, by the systems that bring them.
+# Fonts with Korean letters, of common systems.
 _KOREAN_FONTS = (
     "Noto Sans CJK KR",
     "Noto Sans KR",
@@ -35,7 +35,7 @@ _DEFAULT_FONT = "DejaVu Sans"
 
 
 def printable(text: str) -> str:
-    r"""Returns `text` with each character that no font at hand can draw as `\uXXXX`."""
+    r"""Returns `text` with every character missing in the fonts replaced by `\uXXXX`."""
     glyphs = _glyphs()
     return "".join(
         c if c.isprintable() and ord(c) in glyphs else c.encode("unicode_escape").decode()
@@ -45,7 +45,7 @@ def printable(text: str) -> str:
 
 @contextlib.contextmanager
 def drawing() -> Iterator[None]:
-    """Draws with the defaults of matplotlib, whatever the user's matplotlibrc says."""
+    """Draws with matplotlib's defaults, ignoring the user's matplotlibrc."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -56,7 +56,7 @@ def drawing() -> Iterator[None]:
 
 @functools.cache
 def _font_files() -> dict[str, str]:
-    """Returns the fonts to draw with by name: the default, then those with Korean letters."""
+    """Returns the font files by name: the default, then those with Korean letters."""
     from matplotlib import font_manager
 
     files = {font.name: font.fname for font in font_manager.fontManager.ttflist}
@@ -80,7 +80,7 @@ def shorten(label: str) -> str:
 
 def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
     buffer = io.BytesIO()
-    # The version of matplotlib would be written into the file otherwise.
+    # Without this, the file contains the version of matplotlib.
     figure.savefig(
         buffer,
         format="png",

@@ -1,8 +1,4 @@
-"""Pictures of results: confusion matrices and learning curves, as PNG files.
-
-matplotlib is imported when the first picture is drawn. The same input gives the same
-bytes. Figures are made without pyplot, so that no state is shared and no display needed.
-"""
+"""Learning curves as PNG files; see `finetune.results.drawing`."""
 
 import math
 import os
@@ -17,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Keys of log records that are no metric of a dev set.
+# Keys of log records that are not dev metrics.
 _NO_METRICS = frozenset(
     {
         "step",
@@ -46,17 +42,17 @@ def plot_learning_curves(
     *,
     metrics: Sequence[str] | None = None,
 ) -> None:
-    """Draws the training loss and the dev metrics against the step, a line for each trial.
+    """Draws the training loss and the dev metrics against the step, one line per trial.
 
-    A dev loss, where there is one, is dashed beside the training loss. A dot marks the best
-    evaluation by the first metric; the higher, the better, and the first of equals.
+    The dev loss, if any, is dashed. A dot marks the first evaluation with the highest value
+    of the first metric.
 
     Args:
         path: PNG file to write.
-        records: of the log, with "step", "kind" ("train" or "eval"), "loss" and metrics;
-            "trial" and "fold" tell runs apart. None and NaN leave a gap.
-        title: stands above the panels.
-        metrics: keys to draw; all metrics of the "eval" records if left out.
+        records: log records with "step", "kind" ("train" or "eval"), "loss" and metrics;
+            "trial" and "fold" identify runs. None and NaN leave a gap.
+        title: title of the figure.
+        metrics: metrics to draw; None draws all metrics of the "eval" records.
     """
     if metrics is None:
         metrics = _metric_names(records)
@@ -126,7 +122,7 @@ def _metric_names(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _runs(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Returns the records by run, such as "trial 1, fold 2", sorted by step."""
+    """Groups the records by run, such as "trial 1, fold 2", sorted by step."""
     runs: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for record in sorted(records, key=lambda record: record["step"]):
         key = (record.get("trial") or 1, record.get("fold") or 0)
@@ -146,14 +142,14 @@ def _runs(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
 def _series(
     run: Sequence[Mapping[str, Any]], kind: str, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns steps and values [n] of the records that have `name`; None becomes NaN."""
+    """Returns steps and values [n] of the records with `name`; None becomes NaN."""
     points = [(r["step"], r[name]) for r in run if r["kind"] == kind and name in r]
     values = [math.nan if value is None else float(value) for _, value in points]
     return np.array([step for step, _ in points]), np.array(values, dtype=float)
 
 
 def _dots(steps: np.ndarray) -> dict[str, Any]:
-    """Returns markers for short lines: a single point has no line to be seen by."""
+    """Returns markers for short lines, because a single point has no visible line."""
     return {"marker": ".", "markersize": 5} if len(steps) <= 12 else {}
 
 
@@ -173,7 +169,7 @@ def _add_legends(
     *,
     has_dev_loss: bool,
 ) -> None:
-    """Names runs by colour at the right of the figure, and kinds of line inside the panels."""
+    """Adds legends: runs by color right of the figure, line styles inside the panels."""
     from matplotlib.lines import Line2D
 
     def add(

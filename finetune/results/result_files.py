@@ -1,7 +1,7 @@
-"""Results of fine-tuning on the disk: text, JSON, Markdown and the authors' pickle.
+"""Result files of fine-tuning: text, JSON, Markdown and the authors' pickle.
 
-No TensorFlow is imported here. All file names contain the names of the tasks, so that
-runs of other tasks with the same model stand beside each other.
+No TensorFlow is imported here. File names contain the task names, so runs of one model on
+different tasks can share a folder.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ UNDEFINED = "-"
 
 
 class ResultFiles(NamedTuple):
-    """Paths of what `write_results` wrote."""
+    """Paths of the files written by `write_results`."""
 
     txt: str
     json: str
@@ -40,7 +40,7 @@ class ResultFiles(NamedTuple):
 
 
 class RunResults(NamedTuple):
-    """What a `*_results.json` says."""
+    """Contents of a `*_results.json` file."""
 
     model_name: str
     tasks: str
@@ -56,15 +56,15 @@ def write_results(
     results_txt: str | None = None,
     results_pkl: str | None = None,
 ) -> ResultFiles:
-    """Writes the results of all trials so far, each file in one step.
+    """Writes the results of all trials so far, each file atomically.
 
     Args:
-        trials: finished or not, in their order.
-        model_name: stands in the title, and for the run in comparisons.
-        tasks_label: the tasks as they stand in file names, separated by commas.
-        results_dir: gets `<tasks>_results.{txt,json,pkl,md}`.
-        results_txt: path of the text file, if another.
-        results_pkl: path of the pickle, if another.
+        trials: finished and unfinished trials, in order.
+        model_name: name of the model, used in the title and in comparisons.
+        tasks_label: comma-separated task names, used in file names.
+        results_dir: folder of `<tasks>_results.{txt,json,pkl,md}`.
+        results_txt: alternative path of the text file.
+        results_pkl: alternative path of the pickle.
     """
     stem = os.path.join(results_dir, f"{tasks_label}_results")
     files = ResultFiles(
@@ -84,7 +84,7 @@ def read_results(path: str | os.PathLike) -> RunResults:
     """Reads a `*_results.json`.
 
     Raises:
-        UserError: a file that is missing, or that `write_results` did not write.
+        UserError: the file is missing, or was not written by `write_results`.
     """
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
@@ -105,15 +105,15 @@ def read_results(path: str | os.PathLike) -> RunResults:
         raise UserError(f"{path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is no {JSON_SUFFIX} file of run_finetuning.py: {error!r}"
+            f"{path} is not a {JSON_SUFFIX} file of run_finetuning.py: {error!r}"
         ) from error
 
 
 def format_text(trials: Sequence[TrialResult]) -> str:
     """Returns the results as text.
 
-    A line for each trial says how it went. Under it is one line for each task in the
-    authors' style, "task: metric: value - metric: value". The summary follows.
+    Each trial has a line with its status, followed by one line per task in the authors' format,
+    "task: metric: value - metric: value". The summary follows.
     """
     names = _authors_names(trials)
     lines = []
@@ -129,7 +129,7 @@ def format_text(trials: Sequence[TrialResult]) -> str:
 
 
 def format_summary(trials: Sequence[TrialResult]) -> list[str]:
-    """Returns lines that say what the trials add up to."""
+    """Returns the lines of the summary of all trials."""
     summary = summarize(trials)
     unit, center = ("folds", "mean") if summary.by_fold else ("trials", "median")
     finished = summary.num_trials - len(summary.unfinished)
@@ -148,7 +148,7 @@ def format_summary(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def format_markdown(trials: Sequence[TrialResult], title: str) -> str:
-    """Returns a table of the main metrics by trial, and one of the statistics of all."""
+    """Returns tables of the main metrics by trial and of the statistics of all metrics."""
     summary = summarize(trials)
     keys = list(summary.splits)
     columns = [f"{key} ({summary.splits[key].main})" for key in keys]
@@ -245,7 +245,7 @@ def _authors_names(trials: Sequence[TrialResult]) -> dict[str, str]:
 def _authors_results(trials: Sequence[TrialResult]) -> list[dict[str, dict[str, float]]]:
     """Returns a list over trials of {task: {metric: value}}, as the authors pickle it.
 
-    It holds plain Python objects, and an empty dict in the place of an unfinished trial.
+    It has plain Python objects only; an unfinished trial is an empty dict.
     """
     names = _authors_names(trials)
     return [
@@ -277,7 +277,7 @@ def _format_json(trials: Sequence[TrialResult], model_name: str, tasks_label: st
 
 
 def _trial_to_json(trial: TrialResult) -> dict[str, Any]:
-    # JSON has no NaN: an undefined metric is null. float() also takes NumPy's numbers.
+    # JSON has no NaN, so an undefined metric is null. float() also converts NumPy numbers.
     metrics = {
         key: {n: float(v) if math.isfinite(v) else None for n, v in values.items()}
         for key, values in trial.metrics.items()

@@ -1,4 +1,4 @@
-"""What the trials of a run add up to: medians and spreads, and which seeds went wrong.
+"""Summary of the trials of a run: statistics of the metrics, and failed seeds.
 
 No TensorFlow is imported here.
 """
@@ -13,26 +13,26 @@ DEGENERATE = "degenerate"
 DIVERGED = "diverged"
 FAILED = "failed"
 STATUSES = (OK, DEGENERATE, DIVERGED, FAILED)
-# Runs that reached their end. A degenerate one learnt nothing, but its score is what a
-# user with this seed would have got: leaving it out would flatter the method.
+# Finished runs. A degenerate one learned nothing, but its score is what a user would get with
+# this seed; excluding it would bias the summary.
 FINISHED = (OK, DEGENERATE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialResult:
-    """What came out of one trial, or of one fold of a trial.
+    """Result of one trial, or of one fold of a trial.
 
     Attributes:
-        trial: number, from 1.
-        seed: of this trial.
-        status: "ok", "degenerate" (learnt nothing), "diverged" or "failed".
+        trial: index of the trial, from 1.
+        seed: random seed.
+        status: "ok", "degenerate" (learned nothing), "diverged" or "failed".
         reason: why the status is not "ok".
-        fold: number, from 1, under cross-validation.
-        steps: training steps done.
-        best_step: step whose weights were kept, where a best one was chosen.
+        fold: index of the fold, from 1; None without cross-validation.
+        steps: number of training steps.
+        best_step: step of the selected weights, with `keep_best`.
         seconds: wall time.
-        metrics: "task/split" to metrics by name, NaN where one is undefined.
-        main: "task/split" to the name of its main metric.
+        metrics: metrics by "task/split" and name; NaN if undefined.
+        main: name of the main metric by "task/split".
     """
 
     trial: int
@@ -50,28 +50,28 @@ class TrialResult:
         if self.status not in STATUSES:
             raise ValueError(f"status is {self.status!r}, not one of {', '.join(STATUSES)}")
         if nameless := self.metrics.keys() - self.main.keys():
-            raise ValueError(f"no main metric is named for {', '.join(sorted(nameless))}")
+            raise ValueError(f"no main metric for {', '.join(sorted(nameless))}")
 
     @property
     def finished(self) -> bool:
-        """Whether the metrics count."""
+        """Whether the trial finished, so that its metrics count."""
         return self.status in FINISHED
 
     @property
     def label(self) -> str:
-        """Such as "2", or "2, fold 3" under cross-validation."""
+        """The trial index, such as "2", or "2, fold 3" with cross-validation."""
         return f"{self.trial}" if self.fold is None else f"{self.trial}, fold {self.fold}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """One metric over trials; None where there is nothing to compute it from.
+    """Statistics of one metric over trials; None if there are no values.
 
     Attributes:
-        median, mean, min, max: over the trials where the metric is defined.
-        std: of the sample (divisor n - 1), None for a single trial.
-        n: trials where the metric is defined.
-        undefined: finished trials that lack it or where it is NaN.
+        median, mean, min, max: over the trials with a defined value.
+        std: sample standard deviation (divisor n - 1); None for a single trial.
+        n: number of trials with a defined value.
+        undefined: number of finished trials without one.
     """
 
     median: float | None
@@ -93,15 +93,14 @@ class SplitSummary:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What the trials of a run add up to.
+    """Summary of the trials of a run.
 
     Attributes:
-        splits: by "task/split", over all trials that finished, degenerate ones included.
-        ok_splits: the same over the trials with status "ok" alone; None where no trial
-            is degenerate, since it would repeat `splits`.
-        by_fold: whether the trials are folds, whose mean is then the result.
-        num_trials: all of them, finished or not.
-        degenerate, unfinished: the trials that something is to be said about.
+        splits: metrics by "task/split", over all finished trials, including degenerate ones.
+        ok_splits: the same over trials with status "ok"; None if no trial is degenerate.
+        by_fold: whether the trials are folds, whose mean is the result.
+        num_trials: number of trials, finished or not.
+        degenerate, unfinished: trials with these outcomes.
     """
 
     splits: dict[str, SplitSummary]
@@ -113,7 +112,7 @@ class Summary:
 
 
 def summarize(trials: Sequence[TrialResult]) -> Summary:
-    """Returns the statistics of each metric, task and split over trials."""
+    """Summarizes the metrics of each task and split over trials."""
     finished = [trial for trial in trials if trial.finished]
     degenerate = tuple(trial for trial in trials if trial.status == DEGENERATE)
     ok = [trial for trial in trials if trial.status == OK]
@@ -128,7 +127,7 @@ def summarize(trials: Sequence[TrialResult]) -> Summary:
 
 
 def task_splits(trials: Sequence[TrialResult]) -> list[str]:
-    """Returns all "task/split" of the finished trials, in the order of their appearance."""
+    """Returns all "task/split" of the finished trials, in order of appearance."""
     return list(
         dict.fromkeys(key for trial in trials if trial.finished for key in trial.metrics)
     )

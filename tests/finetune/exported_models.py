@@ -32,7 +32,7 @@ WORDS = (
 
 
 class NoData:
-    """Stands for `finetune.data.TaskData`, of which only fingerprints are asked."""
+    """Stands for `finetune.task_data.TaskData`, of which only fingerprints are asked."""
 
     fingerprints: ClassVar[dict[str, str]] = {}
 

@@ -87,10 +87,10 @@ def test_missing_optional_columns_are_left_out(tmp_path):
     [
         ("a.tsv", "", r"a\.tsv is empty"),
         ("a.tsv", "\ufeff\n", "is empty"),
-        ("a.tsv", "text\tlabel\n", "holds no examples, only a header"),
+        ("a.tsv", "text\tlabel\n", "contains no examples, only a header"),
         ("a.tsv", "Text\tlabel\nx\t1\n", r"no column 'text' \(text_a\).* Text, label\. Did"),
         ("a.tsv", "text\tlabel\ttext\nx\t1\ty\n", "more than one column 'text'"),
-        ("a.tsv", "text\tlabel\nx\t1\nx\n", "line 3 has 1 column, and the header has 2$"),
+        ("a.tsv", "text\tlabel\nx\t1\nx\n", "line 3 has 1 column, but the header has 2$"),
         ("a.tsv", "text\tlabel\na\tb\t1\n", "line 2 has 3 columns, .* must be quoted"),
         ("a.tsv", "text\tlabel\n\nx\t1\n", "line 2 is blank"),
         ("a.csv", "text,label\nx,1\ny\n", "line 3 has 1 column"),
@@ -112,19 +112,19 @@ def test_broken_files_are_named_with_line(tmp_path, name, content, message):
 
 
 def test_missing_and_broken_compressed_files_are_named(tmp_path):
-    with pytest.raises(UserError, match=r"There is no file .*none\.tsv"):
+    with pytest.raises(UserError, match=r"No such file: .*none\.tsv"):
         read_records(str(tmp_path / "none.tsv"), file_format="tsv", columns=TEXT_LABEL)
     whole = gzip.compress(b"text\tlabel\nx\t1\n")
     for broken in (b"text", whole[:-4]):
         path = tmp_path / "a.tsv.gz"
         path.write_bytes(broken)
-        with pytest.raises(UserError, match=r"a\.tsv\.gz is not a whole \.gz file"):
+        with pytest.raises(UserError, match=r"a\.tsv\.gz is not a complete \.gz file"):
             read_records(str(path), file_format="tsv", columns=TEXT_LABEL)
 
 
 def test_conll_errors(tmp_path):
     path = write(tmp_path, "a.conll", "a DT O\nb O\n")
-    with pytest.raises(UserError, match="line 2 has 2 columns, and the first line has 3"):
+    with pytest.raises(UserError, match="line 2 has 2 columns, but the first line has 3"):
         read_records(path, file_format="conll", columns={"words": 0, "tags": -1})
     with pytest.raises(UserError, match=r"no column 3 \(tags\): line 1 has 3 columns"):
         read_records(path, file_format="conll", columns={"words": 0, "tags": 3})
@@ -167,7 +167,7 @@ def test_labels_of_all_spellings():
         ("number", None, "x must be a number, not null"),
         ("words", "", "x is empty"),
         ("words", ["a", 1], r'x must be a list of strings, not \["a", 1\]'),
-        ("words", ["a", " "], "x holds an empty string"),
+        ("words", ["a", " "], "x contains an empty string"),
     ],
 )
 def test_bad_values_are_named_with_line(method, value, message):

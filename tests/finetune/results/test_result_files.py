@@ -211,7 +211,7 @@ def test_numbers_of_numpy_become_plain_ones(tmp_path):
 def test_a_trial_names_its_status_and_main_metrics():
     with pytest.raises(ValueError, match="status is 'done'"):
         TrialResult(trial=1, seed=1, status="done")
-    with pytest.raises(ValueError, match="no main metric is named for a/dev"):
+    with pytest.raises(ValueError, match="no main metric for a/dev"):
         TrialResult(trial=1, seed=1, metrics={"a/dev": {"f1": 1.0}})
 
 
@@ -223,7 +223,7 @@ def test_refuses_other_files(tmp_path, content):
     with pytest.raises(UserError, match="No such file"):
         read_results(path)
     path.write_text(content)
-    with pytest.raises(UserError, match=r"is no _results\.json file"):
+    with pytest.raises(UserError, match=r"is not a _results\.json file"):
         read_results(path)
 
 
@@ -247,7 +247,7 @@ def test_merged_table(tmp_path):
         "| base | 50.00 (1) | - |\n"
         "\n"
         "Cells: median ± standard deviation (trials), or mean ± standard deviation (folds).\n"
-        "- small, cola: 1 of 3 trials learnt nothing (counted)\n"
+        "- small, cola: 1 of 3 trials learned nothing (counted)\n"
         "- small, cola: 1 of 3 trials did not finish (not counted): "
         "trial 3, seed 44, diverged\n"
     )
@@ -258,9 +258,9 @@ def test_merged_table(tmp_path):
 
 def test_merging_refuses_two_results_for_one_cell(tmp_path):
     paths = [write_run(tmp_path / d, "m", "cola", [trial(1, 1.0)]) for d in ("a", "b")]
-    with pytest.raises(UserError, match=r"both give cola/dev \(mcc\) of 'm'.*--names"):
+    with pytest.raises(UserError, match=r"both have cola/dev \(mcc\) of 'm'.*--names"):
         merge_tables(paths)
-    with pytest.raises(UserError, match="--names gives 1 names for the 2 files of --results"):
+    with pytest.raises(UserError, match="--names has 1 names for the 2 files of --results"):
         merge_tables(paths, ["x"])
 
 

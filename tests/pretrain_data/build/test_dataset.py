@@ -203,7 +203,7 @@ def test_an_error_in_a_process_names_the_file_and_leaves_nothing(corpus_dir, tmp
     arguments += ["--output-dir", tmp_path / "records", "--num-processes", 2]
     result = run_program(*arguments)
     assert result.returncode == 1
-    assert "z.txt.gz (--corpus-dir) is not a whole gzip file" in result.stderr
+    assert "z.txt.gz (--corpus-dir) is not a complete gzip file" in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "records").exists()
 

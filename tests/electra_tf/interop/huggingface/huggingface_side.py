@@ -1,10 +1,11 @@
-"""What needs PyTorch and transformers, for a Python of its own; nothing of this repository.
+r"""What needs PyTorch and transformers, for a Python of its own; nothing of this repository.
 
-    python tests/electra_tf/interop/huggingface_side.py make tests/data/huggingface
+    python tests/electra_tf/interop/huggingface/huggingface_side.py make tests/data/huggingface
 
 makes the small random models whose outputs the tests compare with, and
 
-    python tests/electra_tf/interop/huggingface_side.py run FOLDER INPUTS.npz OUTPUTS.npz
+    python tests/electra_tf/interop/huggingface/huggingface_side.py \
+        run FOLDER INPUTS.npz OUTPUTS.npz
 
 loads a folder and writes what the model puts out, for `test_transformers.py`.
 """
