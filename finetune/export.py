@@ -1,5 +1,6 @@
 """Fine-tuned models as they are exported: the serving function of each kind of task."""
 
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,22 +24,7 @@ from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.model import FinetuningModel
 from finetune.tasks.base import Task
-from finetune.tasks.qa.serving import QAServable
-from finetune.tasks.qa.task import QATask
 from finetune.tasks.registry import restore_tasks
-from finetune.tasks.tagging.serving import TaggingServable
-from finetune.tasks.tagging.task import TaggingTask
-from finetune.tasks.text.classification import ClassificationServable, ClassificationTask
-from finetune.tasks.text.multilabel import MultilabelServable, MultilabelTask
-from finetune.tasks.text.regression import RegressionServable, RegressionTask
-
-SERVABLES = {
-    ClassificationTask: ClassificationServable,
-    MultilabelTask: MultilabelServable,
-    RegressionTask: RegressionServable,
-    TaggingTask: TaggingServable,
-    QATask: QAServable,
-}
 
 
 def load_finetuned(
@@ -74,7 +60,7 @@ def load_finetuned(
     if component == EMBEDDINGS:
         return EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
     (task,) = [task for task in tasks if task.name == component]
-    return SERVABLES[type(task)](model, task, length)
+    return pkgutil.resolve_name(task.kind.servable)(model, task, length)
 
 
 def _restore_model(

@@ -16,22 +16,9 @@ from electra_tf.interop.model_checkpoint import (
 )
 from electra_tf.interop.native_models import NativeFamily, RebuiltModel, saved_encoder
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
-from finetune.config.defaults import QA_TASKS
+from finetune.config.task_kinds import kind_of_task
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
-from finetune.tasks.qa.head import QAHead
-from finetune.tasks.tagging.head import TaggingHead
-from finetune.tasks.tagging.task import TAGGING_TASKS
-from finetune.tasks.text.classification import ClassificationHead
-from finetune.tasks.text.multilabel import MultilabelHead
-from finetune.tasks.text.regression import RegressionHead
-
-_HEADS = {
-    "classification": ClassificationHead,
-    "multilabel": MultilabelHead,
-    "regression": RegressionHead,
-    "tagging": TaggingHead,
-}
-_REGRESSION_TASKS = ("sts",)
+from finetune.tasks.registry import task_class
 
 
 class SavedTask:
@@ -39,7 +26,7 @@ class SavedTask:
 
     Args:
         name: of the task.
-        kind: of the task, such as "tagging".
+        kind: of `finetune.config.task_kinds.KINDS`.
         shapes: of the head's variables, by names such as "dense/kernel".
     """
 
@@ -50,16 +37,8 @@ class SavedTask:
 
     def build_head(self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy) -> TaskHead:
         """Returns a new head, named `name`, with variables of the given shapes."""
-        if self.kind != "qa":
-            units = self._shapes["dense/bias"][0]
-            return _HEADS[self.kind](encoder_config.hidden_size, units, dtype, self.name)
-        return QAHead(
-            encoder_config.hidden_size,
-            joint_prediction="qa_hidden/kernel" in self._shapes,
-            answerable_classifier="dense_2/kernel" in self._shapes,
-            answerable_uses_start_logits="dense_3/kernel" in self._shapes,
-            dtype=dtype,
-            name=self.name,
+        return task_class(self.kind).saved_head(
+            self.name, encoder_config.hidden_size, self._shapes, dtype
         )
 
 
@@ -78,19 +57,10 @@ def saved_tasks(description: SavedConfig) -> list[SavedTask]:
         return (
             described.get(name, {}).get("kind")
             or values.get("own_task_kind")
-            or task_kind(name)
+            or kind_of_task(name)
         )
 
     return [SavedTask(name, kind(name), shapes[name]) for name in shapes]
-
-
-def task_kind(name: str) -> str:
-    """Returns the kind of one of the authors' tasks; of others, classification."""
-    if name in QA_TASKS:
-        return "qa"
-    if name in TAGGING_TASKS:
-        return "tagging"
-    return "regression" if name in _REGRESSION_TASKS else "classification"
 
 
 def finetuned_variables(model: FinetuningModel) -> list[NamedVariable]:

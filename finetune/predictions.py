@@ -4,15 +4,12 @@ import csv
 import io
 import json
 import os
-import pickle
 from collections.abc import Sequence
 
 from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.task_data import TaskData
-from finetune.tasks.base import PREDICT, Outputs, SplitData, Task
-from finetune.tasks.qa.task import QATask, write_squad_outputs
-from finetune.tasks.text.glue import glue_submission
+from finetune.tasks.base import PREDICT, Task, json_lines
 from finetune.trainer import Trainer
 
 
@@ -25,10 +22,6 @@ def write_test_outputs(
 ) -> list[str]:
     """Predicts the test splits of all tasks; returns the paths that the chief has written.
 
-    For GLUE's tasks the submission file and the authors' pickle (example number to logits,
-    or to the predicted number); for question answering SQuAD's JSON files; for every task
-    the predictions as JSON lines.
-
     Raises:
         UserError: a test file is missing or bad.
     """
@@ -38,42 +31,9 @@ def write_test_outputs(
         for split in task.test_splits:
             part = data.get(task, split, labeled=False)
             outputs = trainer.predict(task, part, config.predict_batch_size)
-            if not trainer.is_chief:
-                continue
-            predictions = task.predictions(part, outputs)
-            stem = os.path.join(folder, f"{task.name}_{split}_{trial}_predictions")
-            write_atomically(f"{stem}.jsonl", _json_lines(predictions))
-            paths.append(f"{stem}.jsonl")
-            submission = glue_submission(task.name, split, predictions)
-            if submission is not None:
-                path = os.path.join(folder, f"glue_{trial}", submission.file_name)
-                write_atomically(path, submission.text)
-                write_atomically(f"{stem}.pkl", pickle.dumps(_authors_content(part, outputs)))
-                paths += [path, f"{stem}.pkl"]
-            if isinstance(task, QATask):
-                paths += write_squad_outputs(
-                    os.path.join(folder, f"squad_{split}_{trial}"), task.name, predictions
-                )
+            if trainer.is_chief:
+                paths += task.write_test_outputs(folder, part, outputs, trial)
     return paths
-
-
-def write_dev_answers(
-    config: FinetuningConfig,
-    task: Task,
-    data: SplitData,
-    outputs: Sequence[Outputs],
-    run_name: str,
-) -> list[str]:
-    """Writes the answers to a dev set, for SQuAD's official evaluation and for reading.
-
-    Returns:
-        The paths; none for tasks that are not question answering.
-    """
-    if not isinstance(task, QATask):
-        return []
-    folder = os.path.join(config.results_dir, f"{config.tasks_label}_qa")
-    predictions = task.predictions(data, outputs)
-    return write_squad_outputs(folder, f"{task.name}_{data.split}_{run_name}", predictions)
 
 
 def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: TaskData) -> str:
@@ -84,7 +44,7 @@ def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: T
     if not trainer.is_chief:
         return path
     predictions = task.predictions(part, outputs)
-    text = _json_lines(predictions) if path.endswith(".jsonl") else _tsv(predictions)
+    text = json_lines(predictions) if path.endswith(".jsonl") else _tsv(predictions)
     write_atomically(path, text)
     return path
 
@@ -94,17 +54,6 @@ def predictions_path(config: FinetuningConfig, task: Task) -> str:
     return config.predict_output or os.path.join(
         config.results_dir, f"{task.name}_predictions.jsonl"
     )
-
-
-def _authors_content(data: SplitData, outputs: Sequence[Outputs]) -> dict:
-    return {
-        example.eid: output["logits"] if "logits" in output else output["predictions"]
-        for example, output in zip(data.examples, outputs, strict=True)
-    }
-
-
-def _json_lines(predictions: Sequence[dict]) -> str:
-    return "".join(json.dumps(p, ensure_ascii=False) + "\n" for p in predictions)
 
 
 def _tsv(predictions: Sequence[dict]) -> str:

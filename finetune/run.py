@@ -23,7 +23,7 @@ from electra_tf.training.distribution.context import (
 from electra_tf.training.log import LOG_FILE
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.predictions import predict_file, write_dev_answers, write_test_outputs
+from finetune.predictions import predict_file, write_test_outputs
 from finetune.results.confusion import plot_confusion
 from finetune.results.learning_curves import plot_learning_curves
 from finetune.results.result_files import format_summary, write_results
@@ -240,7 +240,9 @@ class TrialSession:
                 if not self._trainer.is_chief:
                     continue
                 self._plot_confusion(task, split, scores)
-                write_dev_answers(self._config, task, split, outputs, self._run.file_label)
+                task.write_dev_answers(
+                    self._config.results_dir, split, outputs, self._run.file_label
+                )
         return dataclasses.replace(
             result,
             status=DEGENERATE if problems else OK,

@@ -224,9 +224,10 @@ def convert_checkpoint() -> None:
     import_tensorflow()
     from electra_tf.interop.conversion import convert
     from electra_tf.interop.native_models import PRETRAINING
-    from finetune.model_family import FINETUNING, task_kind
+    from finetune.config.task_kinds import kind_of_task
+    from finetune.model_family import FINETUNING
 
-    convert(config, families=(PRETRAINING, FINETUNING), kind_of_task=task_kind)
+    convert(config, families=(PRETRAINING, FINETUNING), kind_of_task=kind_of_task)
 
 
 @command_line.program(export.define_flags)

@@ -1,16 +1,12 @@
 """Which values of fine-tuning's hyperparameters cannot be."""
 
-from typing import TYPE_CHECKING
-
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
 from electra_tf.util.errors import UserError
-
-if TYPE_CHECKING:
-    from finetune.config.finetuning import FinetuningConfig
+from finetune.config.finetuning_fields import FinetuningFields
 
 
-def check_finetuning(config: "FinetuningConfig") -> None:
+def check_finetuning(config: FinetuningFields) -> None:
     """Raises UserError for values that cannot be, naming the flag."""
     if not config.task_names:
         raise UserError("--task_names is empty: name at least one task")

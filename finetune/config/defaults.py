@@ -6,22 +6,26 @@ from typing import Any
 
 from electra_tf.config.encoder import EncoderConfig, encoder_settings
 from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
+from finetune.config.task_kinds import built_in_kinds, kinds_by_name
+from finetune.config.task_spec_parser import load_specs
 
 RANDOM_INIT = "random"
 # The authors' defaults by size (their configure_finetuning.py).
 LARGE_DEFAULTS = {"learning_rate": 5e-5, "layerwise_lr_decay": 0.9}
-QA_TASKS = ("squad", "squadv1", "newsqa", "naturalqs", "triviaqa", "searchqa")
+# Those of single tasks that differ from their kind's.
+_TASK_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "rte": {"num_train_epochs": 10.0},
+    "sts": {"num_train_epochs": 10.0},
+    "chunk": {"max_seq_length": 256},
+}
 # Lengths that batches are padded to, each about 1.5 times or less the one before.
 LENGTH_BUCKETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def own_kinds(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
     """Returns the kinds of the user's own tasks, by name."""
-    # Imported here: a specification's errors name tasks, which are configured by this.
-    from finetune.config.task_spec_parser import load_specs
-
     specs = load_specs(given["task_spec"]) if given.get("task_spec") else []
-    kinds = {spec.name: spec.kind for spec in specs}
+    kinds = {spec.name: spec.kind.name for spec in specs}
     if given.get("own_task_kind") and len(tasks) == 1:
         kinds[tasks[0]] = given["own_task_kind"]
     return kinds
@@ -32,13 +36,8 @@ def task_defaults(tasks: Sequence[str], own_kinds: Mapping[str, str]) -> dict[st
     if len(tasks) != 1:
         return {}
     (task,) = tasks
-    if task in ("rte", "sts"):
-        return {"num_train_epochs": 10.0}
-    if task in QA_TASKS or own_kinds.get(task) == "qa":
-        return {"num_train_epochs": 2.0, "max_seq_length": 512}
-    if task == "chunk":
-        return {"max_seq_length": 256}
-    return {}
+    kind = built_in_kinds().get(task) or kinds_by_name().get(own_kinds.get(task))
+    return {**(kind.defaults if kind else {}), **_TASK_DEFAULTS.get(task, {})}
 
 
 def debug_defaults() -> dict[str, Any]:

@@ -5,15 +5,8 @@ import os
 from collections.abc import Mapping
 
 from electra_tf.util.errors import UserError
+from finetune.config.task_kinds import SPAN, TaskKind
 
-KINDS = ("classification", "multilabel", "regression", "tagging", "qa")
-TEXT_KINDS = ("classification", "multilabel", "regression")
-FORMATS = {
-    **dict.fromkeys(TEXT_KINDS, ("tsv", "csv", "jsonl")),
-    "tagging": ("tsv", "csv", "jsonl", "conll"),
-    "qa": ("squad", "mrqa", "tsv", "csv", "jsonl"),
-}
-LEVELS = ("span", "token")
 DEV_FRACTION = 0.1
 
 _EXTENSIONS = {
@@ -33,7 +26,7 @@ class TaskSpec:
 
     Attributes:
         name: under which `--task_names`, results and variables know it.
-        kind: one of `KINDS`.
+        kind: decides what the files hold and what is learned from them.
         files: path of each split; "train" must be there. "dev" selects checkpoints,
             "test" and "test_..." are predicted without a look at their labels, and any
             other split ("heldout") is evaluated after dev.
@@ -45,7 +38,7 @@ class TaskSpec:
         label_separator: between the labels of one cell of a multilabel task.
         min_label: the regression label that the head learns as 0; the smallest if None.
         max_label: the regression label that the head learns as 1; the largest if None.
-        metric: main metric, one of `known_metrics`.
+        metric: main metric, one of `kind.main_metrics(level)`.
         dev_fraction: share of train that is held out as dev if no dev file is named.
         dev_seed: which share; `--seed` has no say in it, so that a model is never
             evaluated on what another run trained it on.
@@ -56,7 +49,7 @@ class TaskSpec:
     """
 
     name: str
-    kind: str
+    kind: TaskKind
     files: Mapping[str, str]
     format: str | None = None
     header: bool = True
@@ -68,7 +61,7 @@ class TaskSpec:
     metric: str = ""
     dev_fraction: float | None = None
     dev_seed: int = 0
-    level: str = "span"
+    level: str = SPAN
     unanswerable: bool | None = None
     spec_file: str | None = None
     source: str = "--task_spec"
@@ -115,17 +108,17 @@ class TaskSpec:
         Raises:
             UserError: for an extension that says nothing, or one of another kind of task.
         """
-        known = FORMATS[self.kind]
         found = self.format
         if found is None:
             stem = path.lower().removesuffix(".gz")
             found = _EXTENSIONS.get(os.path.splitext(stem)[1])
-        if self.kind == "qa" and found == "jsonl" and not self.columns:
-            found = "mrqa"
-        if found not in known:
+        if not self.columns:
+            found = self.kind.formats_without_columns.get(found, found)
+        if found not in self.kind.file_formats:
             raise UserError(
-                f"{path}: the extension does not tell the format of a {self.kind} file; set "
-                f'"format" of task {self.name!r} ({self.source}) to one of {", ".join(known)}'
+                f"{path}: the extension does not tell the format of a {self.kind.name} file; "
+                f'set "format" of task {self.name!r} ({self.source}) to one of '
+                f"{', '.join(self.kind.file_formats)}"
             )
         return found
 
@@ -133,18 +126,5 @@ class TaskSpec:
         """Returns the column of a role; the one of that name where none is given."""
         if role in self.columns:
             return self.columns[role]
-        return "text" if role == "text_a" else role
-
-
-def known_metrics(kind: str, level: str = "span") -> tuple[str, ...]:
-    """Returns the metrics that can be a task's main one, the default first."""
-    # Imported here: scikit-learn takes a second that most commands have no use for.
-    from finetune.tasks.text import scorers
-
-    return {
-        "classification": scorers.CLASSIFICATION_METRICS,
-        "multilabel": scorers.MULTILABEL_METRICS,
-        "regression": scorers.REGRESSION_METRICS[:2],
-        "tagging": ("f1", "accuracy") if level == "span" else ("accuracy",),
-        "qa": ("f1", "exact_match"),
-    }[kind]
+        synonyms = {role: word for word, role in self.kind.column_synonyms.items()}
+        return synonyms.get(role, role)

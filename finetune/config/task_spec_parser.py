@@ -6,38 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.util.errors import UserError, nearest_name_hint
-from finetune.config.finetuning import FinetuningConfig
-from finetune.config.task_spec import (
-    FORMATS,
-    KINDS,
-    LEVELS,
-    TEXT_KINDS,
-    TaskSpec,
-    known_metrics,
-)
+from finetune.config.task_kinds import LEVELS, TABLES, TaskKind, kinds_by_name
+from finetune.config.task_spec import TaskSpec
 
 OWN_TASK_PREFIX = "own_task_"
 _RESERVED_SPLIT = "predict"
-
-# What a column can be to a task; "text" is another word for "text_a".
-_REQUIRED_COLUMNS = {
-    **dict.fromkeys(TEXT_KINDS, ("text_a", "label")),
-    "tagging": ("words", "tags"),
-    "qa": ("question", "context", "answers"),
-}
-_OPTIONAL_COLUMNS = {
-    **dict.fromkeys(TEXT_KINDS, ("text_b", "id")),
-    "tagging": ("id",),
-    "qa": ("answer_start", "id"),
-}
-_KINDS_OF_KEY = {
-    "labels": ("classification", "multilabel", "tagging"),
-    "label_separator": ("multilabel",),
-    "min_label": ("regression",),
-    "max_label": ("regression",),
-    "level": ("tagging",),
-    "unanswerable": ("qa",),
-}
 
 
 def load_specs(task_spec: str) -> list[TaskSpec]:
@@ -76,21 +49,21 @@ def load_specs(task_spec: str) -> list[TaskSpec]:
     return specs
 
 
-def spec_from_flags(config: FinetuningConfig, name: str) -> TaskSpec | None:
+def spec_from_flags(values: Mapping[str, Any], name: str) -> TaskSpec | None:
     """Returns the task that the `--own_task_...` flags describe, or None if none is given.
 
     `--own_task_files` and `--own_task_columns` are written `key=value,key=value`; a column
     that is a whole number is an index.
 
     Args:
-        config: hyperparameters.
+        values: hyperparameters by name; those that begin with `own_task_` are looked at.
         name: of the task.
 
     Raises:
         UserError: as `load_specs`, naming the flag.
     """
     given = {
-        key: getattr(config, f"{OWN_TASK_PREFIX}{key}", None)
+        key: values.get(f"{OWN_TASK_PREFIX}{key}")
         for key in _KEYS
         if key not in ("name", "dev_seed")
     }
@@ -142,14 +115,15 @@ def parse_spec(
     for key, value in values.items():
         if not _KEYS[key].is_valid(value):
             raise UserError(f'{where}: "{key}" must be {_KEYS[key].expected}, not {value!r}')
-    kind = values["kind"]
-    for key, kinds in _KINDS_OF_KEY.items():
-        if key in values and kind not in kinds:
+    kind = values["kind"] = kinds_by_name()[values["kind"]]
+    for key in _KEYS:
+        kinds = [each.name for each in kinds_by_name().values() if key in each.spec_keys]
+        if key in values and kinds and kind.name not in kinds:
             raise UserError(
-                f'{where}: "{key}" is for {" and ".join(kinds)}, and this task is {kind}'
+                f'{where}: "{key}" is for {" and ".join(kinds)}, and this task is {kind.name}'
             )
-    _choice(where, "format", values.get("format"), FORMATS[kind], kind)
-    metrics = known_metrics(kind, values.get("level", "span"))
+    _choice(where, "format", values.get("format"), kind.file_formats, kind)
+    metrics = kind.main_metrics(values.get("level"))
     _choice(where, "metric", values.get("metric"), metrics, kind)
     if "train" not in values["files"]:
         raise UserError(f'{where}: "files" lacks the split "train"')
@@ -164,7 +138,8 @@ def parse_spec(
         )
     columns = _parse_columns(where, kind, values.get("columns", {}))
     by_index = bool(columns) and all(isinstance(c, int) for c in columns.values())
-    if values.get("header") is False and kind in TEXT_KINDS and not by_index:
+    has_only_tables = set(kind.file_formats) <= set(TABLES)
+    if values.get("header") is False and has_only_tables and not by_index:
         raise UserError(f'{where}: without a header "columns" must be indices (0, 1, ...)')
     values["columns"] = columns
     values.setdefault("metric", metrics[0])
@@ -199,7 +174,10 @@ def _is_column(value: Any) -> bool:
 
 _KEYS = {
     "name": _Key("letters, digits, - and _", _is_name),
-    "kind": _Key(f"one of {', '.join(KINDS)}", lambda v: v in KINDS),
+    "kind": _Key(
+        f"one of {', '.join(kinds_by_name())}",
+        lambda v: isinstance(v, str) and v in kinds_by_name(),
+    ),
     "files": _Key(
         "an object of paths by split",
         lambda v: (
@@ -228,37 +206,39 @@ _KEYS = {
 }
 
 
-def _choice(where: str, key: str, value: str | None, known: Iterable[str], kind: str) -> None:
+def _choice(
+    where: str, key: str, value: str | None, known: Iterable[str], kind: TaskKind
+) -> None:
     if value is not None and value not in known:
         raise UserError(
-            f'{where}: "{key}" of a {kind} task must be one of {", ".join(known)}, not '
+            f'{where}: "{key}" of a {kind.name} task must be one of {", ".join(known)}, not '
             f"{value!r}"
         )
 
 
 def _parse_columns(
-    where: str, kind: str, given: Mapping[str, str | int]
+    where: str, kind: TaskKind, given: Mapping[str, str | int]
 ) -> dict[str, str | int]:
-    """Returns the columns by role, with "text" as "text_a"."""
-    known = (*_REQUIRED_COLUMNS[kind], *_OPTIONAL_COLUMNS[kind])
-    spoken = ("text", *known) if kind in TEXT_KINDS else known
+    """Returns the columns by role, each under the kind's own word for it."""
+    spoken = (*kind.column_synonyms, *kind.required_columns, *kind.optional_columns)
     columns: dict[str, str | int] = {}
     for role, column in given.items():
         if role not in spoken:
             raise UserError(
                 f'{where}: "columns" has the unknown role {role!r}.'
-                f"{nearest_name_hint(role, spoken)} Those of a {kind} task are "
+                f"{nearest_name_hint(role, spoken)} Those of a {kind.name} task are "
                 f"{', '.join(spoken)}"
             )
-        role = "text_a" if role == "text" else role
-        if role in columns:
-            raise UserError(f'{where}: "columns" gives both "text" and "text_a"')
-        columns[role] = column
-    missing = [role for role in _REQUIRED_COLUMNS[kind] if role not in columns]
+        meant = kind.column_synonyms.get(role, role)
+        if meant in columns:
+            (word,) = [w for w, other in kind.column_synonyms.items() if other == meant]
+            raise UserError(f'{where}: "columns" gives both "{word}" and "{meant}"')
+        columns[meant] = column
+    missing = [role for role in kind.required_columns if role not in columns]
     if columns and missing:
         raise UserError(
-            f'{where}: "columns" lacks {", ".join(missing)}; a {kind} task reads '
-            f"{', '.join(_REQUIRED_COLUMNS[kind])}"
+            f'{where}: "columns" lacks {", ".join(missing)}; a {kind.name} task reads '
+            f"{', '.join(kind.required_columns)}"
         )
     return columns
 

@@ -2,26 +2,27 @@
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.inference.export.servable import Servable, ServedOutputs
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.text_inputs import EncoderInputs
+from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import TaskKind
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import FinetuningModel, TaskHead
 
-if TYPE_CHECKING:
-    from electra_tf.config.encoder import EncoderConfig
-
 # Name of the split that --predict_file is.
 PREDICT = "predict"
-
 
 # What the model puts out for one row, by name, such as {"logits": [num_labels]}. Outputs
 # with an entry a token are as long as the row's batch was padded to.
@@ -77,20 +78,74 @@ class Task(abc.ABC):
         tokenizer: of the pre-trained model.
 
     Attributes:
-        kind: of `finetune.custom.spec.KINDS`.
+        kind: one of `finetune.config.task_kinds.KINDS`.
     """
 
-    kind: str
+    kind: ClassVar[TaskKind]
 
     def __init__(self, config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> None:
         self.config = config
         self.name = name
         self.tokenizer = tokenizer
 
+    @classmethod
+    @abc.abstractmethod
+    def restore(
+        cls,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        description: Mapping[str, Any],
+    ) -> "Task":
+        """Returns the task of a fine-tuned model to predict with; it has no splits.
+
+        Args:
+            config: hyperparameters of the model's run.
+            name: of the task.
+            tokenizer: of the model.
+            description: what `Task.description` was.
+        """
+
+    @classmethod
+    @abc.abstractmethod
+    def saved_head(
+        cls,
+        name: str,
+        hidden_size: int,
+        shapes: Mapping[str, Sequence[int]],
+        dtype: keras.DTypePolicy,
+    ) -> TaskHead:
+        """Returns a new head for saved variables.
+
+        Args:
+            name: of the task.
+            hidden_size: of the encoder.
+            shapes: of the head's variables, by names such as "dense/kernel".
+            dtype: policy of the model.
+        """
+
+    @classmethod
+    @abc.abstractmethod
+    def describe_arrays(
+        cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
+    ) -> dict[str, Any]:
+        """Returns `description`, as far as the weights of a converted model tell it.
+
+        Args:
+            arrays: of the head, by names such as "dense/kernel".
+            labels: of the task; empty if unknown.
+        """
+
+    @classmethod
+    def head_hyperparameters(cls, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Returns the hyperparameters that a head of these weights was built with."""
+        del arrays
+        return {}
+
     @property
     @abc.abstractmethod
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
-        """Features beyond `finetune.features.SHARED_SPECS`."""
+        """Features beyond `finetune.data.features.SHARED_SPECS`."""
 
     @property
     def dev_splits(self) -> tuple[str, ...]:
@@ -99,7 +154,7 @@ class Task(abc.ABC):
 
     @property
     def test_splits(self) -> tuple[str, ...]:
-        """Splits that `write_test_outputs` predicts."""
+        """Splits to predict."""
         return ("test",)
 
     @property
@@ -108,7 +163,7 @@ class Task(abc.ABC):
         """What predictions need besides weights and hyperparameters, JSON-serializable.
 
         It holds "kind", and stands in the `config.json` of a fine-tuned model, so that the
-        model can be used without the data (`finetune.task_builder.restore_tasks`).
+        model can be used without the data (`restore`).
         """
 
     @abc.abstractmethod
@@ -137,7 +192,7 @@ class Task(abc.ABC):
         """Returns the features of examples, at most `config.max_seq_length` tokens each."""
 
     @abc.abstractmethod
-    def build_head(self, encoder_config: "EncoderConfig", dtype: keras.DTypePolicy) -> TaskHead:
+    def build_head(self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy) -> TaskHead:
         """Returns a new head, named `name`."""
 
     @abc.abstractmethod
@@ -148,9 +203,45 @@ class Task(abc.ABC):
     def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:
         """Returns one JSON-serializable prediction for each example, in their order."""
 
+    def write_test_outputs(
+        self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int
+    ) -> list[str]:
+        """Writes the predictions of a test split as JSON lines, and returns the paths.
+
+        Tasks with a format of their own, for a server or an official script, write it too.
+
+        Args:
+            folder: gets `<task>_<split>_<trial>_predictions.jsonl`.
+            data: the split.
+            outputs: one entry for each row.
+            trial: number, from 1.
+        """
+        path = os.path.join(folder, f"{self.name}_{data.split}_{trial}_predictions.jsonl")
+        write_atomically(path, json_lines(self.predictions(data, outputs)))
+        return [path]
+
+    def write_dev_answers(
+        self, folder: str, data: SplitData, outputs: Sequence[Outputs], run_name: str
+    ) -> list[str]:
+        """Writes what official scripts score of a dev split, and returns the paths.
+
+        Args:
+            folder: of the results.
+            data: the split.
+            outputs: one entry for each row.
+            run_name: such as "1" or "1_fold2", for file names.
+        """
+        del folder, data, outputs, run_name
+        return []
+
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         """Says what is wrong with a run that learnt nothing ("predicts one label"), or None."""
         return None
+
+
+def json_lines(predictions: Iterable[Mapping[str, Any]]) -> str:
+    """Returns one JSON object a line."""
+    return "".join(json.dumps(p, ensure_ascii=False) + "\n" for p in predictions)
 
 
 TaskT = TypeVar("TaskT", bound=Task)

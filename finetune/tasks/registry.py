@@ -1,27 +1,17 @@
 """The tasks of a run, by name: the authors' own and those that users describe."""
 
+import dataclasses
+import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.util.errors import UserError, nearest_name_hint
-from finetune.config.defaults import QA_TASKS
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec import TaskSpec
 from finetune.config.task_spec_parser import OWN_TASK_PREFIX, load_specs, spec_from_flags
 from finetune.tasks.base import Task
-from finetune.tasks.qa.custom import CustomQATask
-from finetune.tasks.qa.task import QATask, make_qa_task
-from finetune.tasks.sources import NoSource
-from finetune.tasks.tagging.custom import CustomTaggingSource
-from finetune.tasks.tagging.task import TAGGING_TASKS, TaggingTask, make_tagging_task
-from finetune.tasks.text.classification import ClassificationTask
-from finetune.tasks.text.custom import TextSource
-from finetune.tasks.text.glue import GLUE_TASKS, make_glue_task
-from finetune.tasks.text.multilabel import MultilabelTask
-from finetune.tasks.text.regression import RegressionTask
-
-BUILT_IN_TASKS = (*GLUE_TASKS, *TAGGING_TASKS, *QA_TASKS)
 
 
 def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Task]:
@@ -39,7 +29,12 @@ def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Ta
             built-in task or is not used.
     """
     specs = own_specs(config)
-    return [_build_task(config, name, tokenizer, specs.get(name)) for name in config.task_names]
+    return [
+        make_custom_task(config, specs[name], tokenizer)
+        if name in specs
+        else make_built_in_task(config, name, tokenizer)
+        for name in config.task_names
+    ]
 
 
 def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
@@ -49,11 +44,12 @@ def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
         UserError: as `build_tasks`.
     """
     listed = ", ".join(config.task_names)
+    built_in = tuple(built_in_kinds())
     specs = (
         {spec.name: spec for spec in load_specs(config.task_spec)} if config.task_spec else {}
     )
     for name, spec in specs.items():
-        if name in BUILT_IN_TASKS:
+        if name in built_in:
             raise UserError(
                 f"{spec.source}: {name!r} is the name of a built-in task; choose another one "
                 "for yours, here and in --task_names"
@@ -64,8 +60,8 @@ def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
                 f"it there, or remove the description."
                 f"{nearest_name_hint(name, config.task_names)}"
             )
-    unknown = [n for n in config.task_names if n not in BUILT_IN_TASKS and n not in specs]
-    flagged = spec_from_flags(config, unknown[0] if unknown else "task")
+    unknown = [n for n in config.task_names if n not in built_in and n not in specs]
+    flagged = spec_from_flags(dataclasses.asdict(config), unknown[0] if unknown else "task")
     if flagged and len(unknown) != 1:
         raise UserError(
             f"The --{OWN_TASK_PREFIX}... flags describe one task, and of --task_names "
@@ -77,56 +73,17 @@ def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
     for name in unknown:
         raise UserError(
             f"Unknown task {name!r} in --task_names."
-            f"{nearest_name_hint(name, BUILT_IN_TASKS)} Built-in tasks: "
-            f"{', '.join(BUILT_IN_TASKS)}. Describe a task of your own with --task_spec or "
+            f"{nearest_name_hint(name, built_in)} Built-in tasks: "
+            f"{', '.join(built_in)}. Describe a task of your own with --task_spec or "
             f"--{OWN_TASK_PREFIX}kind and --{OWN_TASK_PREFIX}files"
         )
     return specs
 
 
-def _build_task(
-    config: FinetuningConfig, name: str, tokenizer: CachedTokenizer, spec: TaskSpec | None
-) -> Task:
-    if spec is not None:
-        return make_custom_task(config, spec, tokenizer)
-    if name in GLUE_TASKS:
-        return make_glue_task(config, name, tokenizer)
-    if name in TAGGING_TASKS:
-        return make_tagging_task(config, name, tokenizer)
-    return make_qa_task(config, name, tokenizer)
-
-
-def restore_tasks(
-    config: FinetuningConfig,
-    tokenizer: CachedTokenizer,
-    descriptions: Mapping[str, Mapping[str, Any]],
-) -> list[Task]:
-    """Returns the tasks of a fine-tuned model to predict with; no data are needed.
-
-    Args:
-        config: hyperparameters of the model.
-        tokenizer: of the model.
-        descriptions: `Task.description` of each of `config.task_names`.
-    """
-    return [
-        _restore_task(config, name, tokenizer, descriptions[name]) for name in config.task_names
-    ]
-
-
-def _restore_task(
-    config: FinetuningConfig, name: str, tokenizer: CachedTokenizer, description: Mapping
-) -> Task:
-    settings = dict(description)
-    kind = settings.pop("kind")
-    given = (config, name, tokenizer)
-    if kind == "qa":
-        return QATask(*given, **settings, files={})
-    if kind == "tagging":
-        return TaggingTask(*given, NoSource(), **settings)
-    source = NoSource(settings.pop("has_pairs"))
-    task_classes = (ClassificationTask, MultilabelTask, RegressionTask)
-    (task_class,) = [each for each in task_classes if kind == each.kind]
-    return task_class(*given, source, **settings)
+def make_built_in_task(config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> Task:
+    """Returns one of the authors' tasks."""
+    kind = built_in_kinds()[name]
+    return pkgutil.resolve_name(kind.make_built_in)(config, name, tokenizer)
 
 
 def make_custom_task(
@@ -145,7 +102,7 @@ def make_custom_task(
         UserError: for a train file that is missing or broken, or if an evaluation is asked
             for and there is nothing to evaluate on.
     """
-    task = _make(config, spec, tokenizer)
+    task = pkgutil.resolve_name(spec.kind.make_custom)(config, spec, tokenizer)
     evaluates = config.do_eval or config.keep_best or config.eval_steps
     if evaluates and not task.dev_splits and not config.num_folds:
         raise UserError(
@@ -155,27 +112,26 @@ def make_custom_task(
     return task
 
 
-def _make(config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer) -> Task:
-    if spec.kind == "qa":
-        return CustomQATask(config, spec, tokenizer)
-    given = (config, spec.name, tokenizer)
-    if spec.kind == "tagging":
-        source = CustomTaggingSource(spec, config)
-        return TaggingTask(
-            *given, source, labels=source.labels, level=spec.level, main_metric=spec.metric
+def restore_tasks(
+    config: FinetuningConfig,
+    tokenizer: CachedTokenizer,
+    descriptions: Mapping[str, Mapping[str, Any]],
+) -> list[Task]:
+    """Returns the tasks of a fine-tuned model to predict with; no data are needed.
+
+    Args:
+        config: hyperparameters of the model.
+        tokenizer: of the model.
+        descriptions: `Task.description` of each of `config.task_names`.
+    """
+    return [
+        task_class(descriptions[name]["kind"]).restore(
+            config, name, tokenizer, descriptions[name]
         )
-    source = TextSource(spec, config)
-    if spec.kind == "regression":
-        low, high = source.label_range
-        return RegressionTask(
-            *given, source, min_label=low, max_label=high, main_metric=spec.metric
-        )
-    if spec.kind == "multilabel":
-        return MultilabelTask(*given, source, labels=source.labels, main_metric=spec.metric)
-    return ClassificationTask(
-        *given,
-        source,
-        labels=source.labels,
-        metrics=ClassificationTask.METRICS,
-        main_metric=spec.metric,
-    )
+        for name in config.task_names
+    ]
+
+
+def task_class(kind: str) -> type[Task]:
+    """Returns the class of the tasks of a kind."""
+    return pkgutil.resolve_name(kinds_by_name()[kind].task)

@@ -7,7 +7,8 @@ import numpy as np
 
 from electra_tf.interop.formats import make_format
 from electra_tf.interop.native_models import load_model
-from finetune.model_family import FINETUNING, task_kind
+from finetune.config.task_kinds import kind_of_task
+from finetune.model_family import FINETUNING
 from finetune.run import run
 
 
@@ -29,5 +30,5 @@ def test_a_trained_model_is_rebuilt_without_its_data(make_finetuning_config, tmp
 
 
 def test_kinds_of_the_authors_tasks():
-    kinds = [task_kind(name) for name in ("mnli", "sts", "chunk", "squad", "newsqa")]
+    kinds = [kind_of_task(name) for name in ("mnli", "sts", "chunk", "squad", "newsqa")]
     assert kinds == ["classification", "regression", "tagging", "qa", "qa"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from finetune.config.defaults import QA_TASKS
+from finetune.config.task_kinds import QA
 from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, DataReport
 from finetune.tasks.qa.examples import ExampleBuilder, QAExample
 from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer, Window
@@ -25,7 +25,7 @@ def check_qa_features(
     groups: dict[tuple, list[dict]] = {}
     with open(reference_dir / "features.jsonl", encoding="utf-8") as file:
         for record in map(json.loads, file):
-            if record["task"] in QA_TASKS:
+            if record["task"] in QA.built_in:
                 key = (record["task"], record["split"], json.dumps(record["config"]))
                 groups.setdefault(key, []).append(record)
     for (task_name, split, _), records in groups.items():

@@ -14,7 +14,7 @@ from electra_tf.config.encoder import default_embedding_size, encoder_config
 from electra_tf.interop.initialization import load_tf1_variables
 from electra_tf.interop.variable_names import encoder_variables
 from electra_tf.model.encoder import Encoder
-from finetune.config.defaults import QA_TASKS
+from finetune.config.task_kinds import QA
 from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from finetune.model import TASK_SCOPE, HeadOutput
 from finetune.tasks.qa.head import tf1_variables
@@ -40,7 +40,7 @@ def check_qa_heads(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
     for path in sorted((reference_dir / "heads").glob("*/config.json")):
         recorded = json.loads(path.read_text())
         for name in recorded["config"]["task_names"]:
-            if name in QA_TASKS:
+            if name in QA.built_in:
                 yield from guarded(
                     f"head {path.parent.name} {name}",
                     functools.partial(_check_head, path.parent, recorded, name),

@@ -1,17 +1,17 @@
 """Question answering as a task: data, features, head, scores and predictions."""
 
-import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import keras
+import numpy as np
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.util.errors import UserError, nearest_name_hint
-from electra_tf.util.files import write_atomically
-from finetune.config.defaults import QA_TASKS
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import QA
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.tasks.base import PREDICT, Outputs, Scores, SplitData, Task
 from finetune.tasks.qa.examples import ExampleBuilder, QAExample
@@ -19,10 +19,8 @@ from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer
 from finetune.tasks.qa.head import QAHead
 from finetune.tasks.qa.nbest import DecodedAnswer, NBestDecoder
 from finetune.tasks.qa.readers import MRQA_SUFFIXES, read_questions
+from finetune.tasks.qa.squad_files import write_squad_outputs
 from finetune.tasks.qa.squad_metrics import squad_v1_metrics, squad_v2_metrics
-
-if TYPE_CHECKING:
-    from electra_tf.config.encoder import EncoderConfig
 
 TRAIN = "train"
 SPLITS = ("train", "dev", "test")
@@ -41,10 +39,10 @@ class QATask(Task):
         tokenizer: of the pre-trained model.
         v2: whether questions may have no answer, as in SQuAD 2.0. Without it the
             classifier for that is trained too (as in the authors' code), but not asked.
-        files: path of each split's file; see `finetune.qa.readers` for the layouts.
+        files: path of each split's file; see `finetune.tasks.qa.readers` for the layouts.
     """
 
-    kind = "qa"
+    kind = QA
 
     def __init__(
         self,
@@ -61,6 +59,40 @@ class QATask(Task):
         self._featurizer = QAFeaturizer(config, name, tokenizer)
         self._decoded: tuple[SplitData, Sequence[Outputs], list[DecodedAnswer]] | None = None
 
+    @classmethod
+    def restore(
+        cls,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        description: Mapping[str, Any],
+    ) -> "QATask":
+        """Returns the task of a fine-tuned model to predict with."""
+        return QATask(config, name, tokenizer, v2=description["v2"], files={})
+
+    @classmethod
+    def saved_head(
+        cls,
+        name: str,
+        hidden_size: int,
+        shapes: Mapping[str, Sequence[int]],
+        dtype: keras.DTypePolicy,
+    ) -> QAHead:
+        """Returns a new head with the layers of the saved one."""
+        return QAHead(hidden_size, **_head_settings(shapes), dtype=dtype, name=name)
+
+    @classmethod
+    def describe_arrays(
+        cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
+    ) -> dict[str, Any]:
+        """Returns the description; a classifier says that there may be no answer."""
+        return {"kind": cls.kind.name, "v2": _head_settings(arrays)["answerable_classifier"]}
+
+    @classmethod
+    def head_hyperparameters(cls, arrays: Mapping[str, np.ndarray]) -> dict[str, bool]:
+        """Returns the hyperparameters that the head's layers follow from."""
+        return _head_settings(arrays)
+
     @property
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
         return self._featurizer.feature_specs
@@ -68,7 +100,7 @@ class QATask(Task):
     @property
     def description(self) -> dict[str, Any]:
         """ "kind" and "v2", whether questions may have no answer."""
-        return {"kind": "qa", "v2": self.v2}
+        return {"kind": self.kind.name, "v2": self.v2}
 
     def split_files(self, split: str) -> list[str]:
         if split not in self._files:
@@ -82,7 +114,7 @@ class QATask(Task):
             report,
             v2=self.v2,
             is_training=split == TRAIN,
-            authors_answer_check=getattr(self.config, "authors_qa_answer_check", False),
+            authors_answer_check=self.config.authors_qa_answer_check,
         )
         for path in self.split_files(split):
             read_questions(path, builder)
@@ -95,7 +127,7 @@ class QATask(Task):
         del is_training
         return self._featurizer.rows(examples, report)
 
-    def build_head(self, encoder_config: "EncoderConfig", dtype: keras.DTypePolicy) -> QAHead:
+    def build_head(self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy) -> QAHead:
         config = self.config
         return QAHead(
             encoder_config.hidden_size,
@@ -166,6 +198,27 @@ class QATask(Task):
             for example, decoded in zip(data.examples, self.decode(data, outputs), strict=True)
         ]
 
+    def write_test_outputs(
+        self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int
+    ) -> list[str]:
+        """Writes JSON lines, and SQuAD's files in `squad_<split>_<trial>/`."""
+        paths = super().write_test_outputs(folder, data, outputs, trial)
+        return paths + write_squad_outputs(
+            os.path.join(folder, f"squad_{data.split}_{trial}"),
+            self.name,
+            self.predictions(data, outputs),
+        )
+
+    def write_dev_answers(
+        self, folder: str, data: SplitData, outputs: Sequence[Outputs], run_name: str
+    ) -> list[str]:
+        """Writes SQuAD's files, for its official evaluation and for reading."""
+        return write_squad_outputs(
+            os.path.join(folder, f"{self.config.tasks_label}_qa"),
+            f"{self.name}_{data.split}_{run_name}",
+            self.predictions(data, outputs),
+        )
+
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         answers = {self._answer(decoded) for decoded in self.decode(data, outputs)}
         if len(data.examples) < 2 or len(answers) > 1:
@@ -177,42 +230,18 @@ class QATask(Task):
         return "" if is_null else decoded.text
 
 
-def write_squad_outputs(
-    directory: str, task_name: str, predictions: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """Writes predictions as the tools around SQuAD read them, and returns the paths.
-
-    - `<task>_preds.json`: id to the best answer that is not empty. With the null odds this
-      is what the official evaluation of SQuAD 2.0 takes (`--na-prob-file`).
-    - `<task>_nbest.json`: id to the list of text, probability, start_logit, end_logit.
-    - where questions may have no answer, `<task>_null_odds.json`: id to the null odds, and
-      `<task>_submission.json`: id to the answer, empty above the threshold.
-
-    Args:
-        directory: exists.
-        task_name: first part of the file names.
-        predictions: what `QATask.predictions` returned.
-    """
-
-    def best(prediction: Mapping[str, Any]) -> str:
-        return next((entry["text"] for entry in prediction["nbest"] if entry["text"]), "")
-
-    contents = {
-        "preds": {p["id"]: best(p) for p in predictions},
-        "nbest": {p["id"]: p["nbest"] for p in predictions},
+def _head_settings(layers: Iterable[str]) -> dict[str, bool]:
+    """Returns the settings of a head by its variables' names, such as "dense/kernel"."""
+    names = {name.split("/")[0] for name in layers}
+    return {
+        "joint_prediction": "qa_hidden" in names,
+        "answerable_classifier": "dense_2" in names,
+        "answerable_uses_start_logits": "dense_3" in names,
     }
-    if any(p["null_odds"] is not None for p in predictions):
-        contents["null_odds"] = {p["id"]: p["null_odds"] for p in predictions}
-        contents["submission"] = {p["id"]: p["answer"] for p in predictions}
-    paths = []
-    for kind, content in contents.items():
-        paths.append(os.path.join(directory, f"{task_name}_{kind}.json"))
-        write_atomically(paths[-1], json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    return paths
 
 
 def make_qa_task(config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> QATask:
-    """Returns one of `finetune.config_defaults.QA_TASKS`.
+    """Returns one of the authors' tasks.
 
     The files of squad and squadv1 are RAW/<task>/<split>.json, those of the other tasks
     RAW/<task>/<split>.jsonl or .jsonl.gz, where RAW is `config.raw_data_dir`.
@@ -220,10 +249,10 @@ def make_qa_task(config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
     Raises:
         UserError: if there is no such task.
     """
-    if name not in QA_TASKS:
+    if name not in QA.built_in:
         raise UserError(
-            f"There is no question answering task {name!r}, only {', '.join(QA_TASKS)}."
-            + nearest_name_hint(name, QA_TASKS)
+            f"There is no question answering task {name!r}, only {', '.join(QA.built_in)}."
+            + nearest_name_hint(name, QA.built_in)
         )
     suffixes = (".json",) if name in SQUAD_TASKS else MRQA_SUFFIXES
     folder = os.path.join(config.raw_data_dir, name)

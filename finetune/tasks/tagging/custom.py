@@ -3,12 +3,17 @@
 import functools
 from collections.abc import Iterable, Sequence
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import SPAN
+from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.raw_examples import RawExample
 from finetune.tasks.custom_files import TRAIN, CustomSource, Labels, refuse_single_label
-from finetune.tasks.tagging.examples import SPAN, TaggingExample, label_tags
+from finetune.tasks.tagging.examples import TaggingExample, label_tags
 from finetune.tasks.tagging.spans import OUTSIDE, bioes_labels, is_tag
+from finetune.tasks.tagging.task import TaggingTask
 
 
 class CustomTaggingSource(CustomSource):
@@ -27,7 +32,7 @@ class CustomTaggingSource(CustomSource):
     def load_file(
         self, path: str, *, labeled: bool, report: DataReport
     ) -> list[TaggingExample]:
-        """Reads any file that is laid out as the task's; see `OwnSource`."""
+        """Reads any file that is laid out as the task's; see `CustomSource`."""
         del report
         examples = self._read(path, labeled=labeled)
         for example in examples if labeled else ():
@@ -87,3 +92,19 @@ def _example(eid: int, record: RawExample, labeled: bool) -> TaggingExample:
             f"{record.where}: {len(words)} words and {len(tags)} tags; each word needs a tag"
         )
     return TaggingExample(eid, tuple(words), tuple(tags), record.where, record.name("id"))
+
+
+def make_custom_tagging_task(
+    config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
+) -> TaggingTask:
+    """Returns a task with the labels of the specification, or of the train file."""
+    source = CustomTaggingSource(spec, config)
+    return TaggingTask(
+        config,
+        spec.name,
+        tokenizer,
+        source,
+        labels=source.labels,
+        level=spec.level,
+        main_metric=spec.metric,
+    )

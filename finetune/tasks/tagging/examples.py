@@ -5,13 +5,13 @@ import os
 from collections.abc import Mapping
 
 from electra_tf.util.errors import UserError
+from finetune.config.task_kinds import TOKEN
 from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
 from finetune.data.raw_examples import RawExample
 from finetune.tasks.tagging.spans import BIOES, is_tag, span_tags, tag_spans
 
 TRAIN = "train"
-LEVELS = SPAN, TOKEN = ("span", "token")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ConllSource:
     """Files as those of the CoNLL tasks: a word a line, a blank line between sentences.
 
     Columns are separated by blanks, or by tabs; lines that begin with -DOCSTART- separate
-    sentences too. See `finetune.source_task.ExampleSource`.
+    sentences too. See `finetune.tasks.sources.ExampleSource`.
 
     Args:
         files: path by split.

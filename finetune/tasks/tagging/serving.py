@@ -7,9 +7,9 @@ import tensorflow as tf
 from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.text_inputs import EncoderInputs, frame_rows
+from finetune.config.task_kinds import SPAN
 from finetune.model import FinetuningModel
 from finetune.tasks.base import TaskServable
-from finetune.tasks.tagging.examples import SPAN
 from finetune.tasks.tagging.spans import BIO, OUTSIDE, span_tags, tag_spans
 from finetune.tasks.tagging.task import TaggingTask
 
@@ -106,7 +106,7 @@ def _bio_tags(labels: tuple[str, ...]) -> list[list[str]]:
     """Returns the BIO tag of a word, by the label of the word before it and its own.
 
     The last row is that of first words. Whether a tag begins a span depends on no other
-    word (see `finetune.tagging.spans.tag_spans`).
+    word (see `finetune.tasks.tagging.spans.tag_spans`).
     """
     return [
         [span_tags(tag_spans([before, label]), 2, BIO)[1] for label in labels]

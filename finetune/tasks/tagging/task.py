@@ -6,7 +6,7 @@ same: their spans stay in the gold ones and are missed, their tags count as wron
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -16,13 +16,11 @@ from electra_tf.config.encoder import EncoderConfig
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import LEVELS, SPAN, TAGGING, TOKEN
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.tasks.base import Outputs, Scores, SplitData
-from finetune.tasks.sources import ExampleSource, SourceTask
+from finetune.tasks.sources import ExampleSource, NoSource, SourceTask
 from finetune.tasks.tagging.examples import (
-    LEVELS,
-    SPAN,
-    TOKEN,
     ConllSource,
     TaggingExample,
     collect_labels,
@@ -39,9 +37,6 @@ from finetune.tasks.tagging.spans import (
     token_accuracy,
 )
 
-# Main metrics by level, the default first.
-METRICS = {"span": ("f1", "accuracy"), "token": ("accuracy",)}
-
 
 class TaggingTask(SourceTask):
     """A tag for each word, or spans of words.
@@ -52,12 +47,12 @@ class TaggingTask(SourceTask):
         tokenizer: of the pre-trained model.
         source: of the sentences.
         labels: in the order of their ids: the tags, or, at the level "span", BIOES tags
-            (`finetune.tagging.spans.bioes_labels` makes them of types).
+            (`finetune.tasks.tagging.spans.bioes_labels` makes them of types).
         level: what is scored, "span" or "token".
-        main_metric: of `METRICS[level]`; the first one if None.
+        main_metric: of `kind.main_metrics(level)`; the first one if None.
     """
 
-    kind = "tagging"
+    kind = TAGGING
 
     def __init__(
         self,
@@ -73,15 +68,47 @@ class TaggingTask(SourceTask):
         super().__init__(config, name, tokenizer, source)
         if level not in LEVELS:
             raise UserError(f"The level of task {name!r} must be span or token, not {level!r}")
-        self.main_metric = main_metric or METRICS[level][0]
-        if self.main_metric not in METRICS[level]:
+        metrics = self.kind.main_metrics(level)
+        self.main_metric = main_metric or metrics[0]
+        if self.main_metric not in metrics:
             raise UserError(
                 f"The metric of task {name!r}, which is of the level {level}, must be "
-                f"{' or '.join(METRICS[level])}, not {self.main_metric!r}"
+                f"{' or '.join(metrics)}, not {self.main_metric!r}"
             )
         self.level = level
         self.labels = tuple(labels)
         self._ids = {label: i for i, label in enumerate(self.labels)}
+
+    @classmethod
+    def restore(
+        cls,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        description: Mapping[str, Any],
+    ) -> "TaggingTask":
+        """Returns the task of a fine-tuned model to predict with."""
+        settings = {k: v for k, v in description.items() if k != "kind"}
+        return cls(config, name, tokenizer, NoSource(), **settings)
+
+    @classmethod
+    def saved_head(
+        cls,
+        name: str,
+        hidden_size: int,
+        shapes: Mapping[str, Sequence[int]],
+        dtype: keras.DTypePolicy,
+    ) -> TaggingHead:
+        """Returns a new head for as many tags as the saved one."""
+        return TaggingHead(hidden_size, shapes["dense/bias"][0], dtype, name)
+
+    @classmethod
+    def describe_arrays(
+        cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
+    ) -> dict[str, Any]:
+        """Returns the description; labels such as "B-PER" are those of spans."""
+        level = SPAN if any(label.startswith("B-") for label in labels) else TOKEN
+        return {"kind": cls.kind.name, "labels": list(labels), "level": level}
 
     @property
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
@@ -96,7 +123,7 @@ class TaggingTask(SourceTask):
     @property
     def description(self) -> dict[str, Any]:
         """ "kind", "labels" and "level"."""
-        return {"kind": "tagging", "labels": list(self.labels), "level": self.level}
+        return {"kind": self.kind.name, "labels": list(self.labels), "level": self.level}
 
     def label_ids(self, example: TaggingExample) -> list[int]:
         """Returns the label id of each word, 0 where the example has no tags.
@@ -230,13 +257,10 @@ _TASKS = {
 }
 
 
-TAGGING_TASKS = tuple(_TASKS)
-
-
 def make_tagging_task(
     config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
 ) -> TaggingTask:
-    """Returns a task of `TAGGING_TASKS`; its labels are those of all its files.
+    """Returns one of the authors' tasks; its labels are those of all its files.
 
     Raises:
         UserError: for files that are missing or broken.

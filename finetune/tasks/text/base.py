@@ -1,6 +1,8 @@
 """What the kinds of text tasks share: task, head and servable."""
 
 import abc
+import os
+import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -8,18 +10,21 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.model import randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.text_inputs import EncoderInputs, pair_inputs, single_text_inputs
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import Dense, TaskHead
 from finetune.tasks.base import Outputs, SplitData, TaskServable
-from finetune.tasks.sources import ExampleSource, SourceTask
+from finetune.tasks.sources import ExampleSource, NoSource, SourceTask
 from finetune.tasks.text.examples import InputExample, text_rows
+from finetune.tasks.text.submissions import glue_submission
 
 # The authors' rate, whatever the encoder's.
 DROPOUT_RATE = 0.1
@@ -58,18 +63,20 @@ class TextHead(TaskHead):
 
 
 class TextTask(SourceTask, abc.ABC):
-    """What the three kinds share.
+    """What the kinds of text tasks share.
 
     Args:
         config: hyperparameters.
         name: of the task.
         tokenizer: of the pre-trained model.
         source: of the examples.
-        main_metric: of `METRICS`; the kind's first one if None.
+        main_metric: of `kind.main_metrics()`; the first one if None.
+
+    Attributes:
+        head_class: of the head.
     """
 
-    kind: ClassVar[str]
-    METRICS: ClassVar[tuple[str, ...]]
+    head_class: ClassVar[type[TextHead]]
 
     def __init__(
         self,
@@ -81,12 +88,43 @@ class TextTask(SourceTask, abc.ABC):
         main_metric: str | None = None,
     ) -> None:
         super().__init__(config, name, tokenizer, source)
-        self.main_metric = main_metric or self.METRICS[0]
-        if self.main_metric not in self.METRICS:
+        metrics = self.kind.main_metrics()
+        self.main_metric = main_metric or metrics[0]
+        if self.main_metric not in metrics:
             raise UserError(
-                f"The metric of task {name!r} must be one of {', '.join(self.METRICS)}, not "
+                f"The metric of task {name!r} must be one of {', '.join(metrics)}, not "
                 f"{self.main_metric!r}"
             )
+
+    @classmethod
+    def restore(
+        cls,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        description: Mapping[str, Any],
+    ) -> "TextTask":
+        """Returns the task of a fine-tuned model to predict with."""
+        settings = {k: v for k, v in description.items() if k not in ("kind", "has_pairs")}
+        return cls(config, name, tokenizer, NoSource(description["has_pairs"]), **settings)
+
+    @classmethod
+    def saved_head(
+        cls,
+        name: str,
+        hidden_size: int,
+        shapes: Mapping[str, Sequence[int]],
+        dtype: keras.DTypePolicy,
+    ) -> TextHead:
+        """Returns a new head with as many outputs as the saved one."""
+        return cls.head_class(hidden_size, shapes["dense/bias"][0], dtype, name)
+
+    @classmethod
+    def describe_arrays(
+        cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
+    ) -> dict[str, Any]:
+        """Returns a task of single texts: weights do not tell whether there are pairs."""
+        return {"kind": cls.kind.name, "has_pairs": False, "labels": list(labels)}
 
     @property
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
@@ -96,7 +134,16 @@ class TextTask(SourceTask, abc.ABC):
     @property
     def description(self) -> dict[str, Any]:
         """ "kind" and "has_pairs"."""
-        return {"kind": self.kind, "has_pairs": self.source.has_pairs}
+        return {"kind": self.kind.name, "has_pairs": self.source.has_pairs}
+
+    @property
+    @abc.abstractmethod
+    def num_outputs(self) -> int:
+        """Outputs of the head."""
+
+    def build_head(self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy) -> TextHead:
+        """Returns a new head with `num_outputs` outputs."""
+        return self.head_class(encoder_config.hidden_size, self.num_outputs, dtype, self.name)
 
     @property
     @abc.abstractmethod
@@ -131,11 +178,33 @@ class TextTask(SourceTask, abc.ABC):
     def prediction(self, output: Outputs) -> dict[str, Any]:
         """Returns the prediction for one example, JSON-serializable."""
 
+    def write_test_outputs(
+        self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int
+    ) -> list[str]:
+        """Writes JSON lines and, for GLUE's tasks, the submission and the authors' pickle.
+
+        The pickle maps example numbers to logits, or to the predicted number.
+        """
+        paths = super().write_test_outputs(folder, data, outputs, trial)
+        predictions = self.predictions(data, outputs)
+        submission = glue_submission(self.name, data.split, predictions)
+        if submission is not None:
+            path = os.path.join(folder, f"glue_{trial}", submission.file_name)
+            write_atomically(path, submission.text)
+            pickle_path = paths[0].removesuffix(".jsonl") + ".pkl"
+            by_number = {
+                example.eid: output.get("logits", output["predictions"])
+                for example, output in zip(data.examples, outputs, strict=True)
+            }
+            write_atomically(pickle_path, pickle.dumps(by_number))
+            paths += [path, pickle_path]
+        return paths
+
     def _targets(self, data: SplitData) -> np.ndarray:
         return np.array([row[self.target_spec.name] for row in data.rows])
 
 
-def _checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, ...]:
+def checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, ...]:
     if len(labels) < least or len(set(labels)) < len(labels):
         raise UserError(
             f"Task {name!r} needs at least {least} labels, each once; it has: "
@@ -144,20 +213,15 @@ def _checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, 
     return tuple(labels)
 
 
-def _predicted(outputs: Sequence[Outputs]) -> np.ndarray:
+def predicted_values(outputs: Sequence[Outputs]) -> np.ndarray:
     return np.array([output["predictions"] for output in outputs])
 
 
-def _mean_loss(outputs: Sequence[Outputs]) -> float:
+def mean_loss(outputs: Sequence[Outputs]) -> float:
     return float(np.mean([output["loss"] for output in outputs], dtype=np.float64))
 
 
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = np.exp(np.asarray(logits, np.float64) - np.max(logits))
-    return shifted / shifted.sum()
-
-
-class _TextServable(TaskServable[TextTask]):
+class TextServable(TaskServable[TextTask]):
     """Takes `text`, or `text_a` and `text_b` where the task is one of pairs."""
 
     @property
@@ -173,10 +237,10 @@ class _TextServable(TaskServable[TextTask]):
         return self.predict(inputs)
 
 
-class _LabelServable(_TextServable):
+class LabelServable(TextServable):
     """Answers `labels` string [batch, classes] beside their scores: names for the columns."""
 
-    def _with_labels(self, outputs: ServedOutputs) -> ServedOutputs:
+    def with_labels(self, outputs: ServedOutputs) -> ServedOutputs:
         scores = outputs["scores"]
         labels = tf.broadcast_to(tf.constant(self.task.labels), tf.shape(scores))
         return {"labels": labels, **outputs}

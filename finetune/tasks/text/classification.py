@@ -3,28 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
+import scipy.special
 import tensorflow as tf
 
-from electra_tf.config.encoder import EncoderConfig
 from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.text_inputs import EncoderInputs
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import CLASSIFICATION
 from finetune.data.features import FeatureSpec
 from finetune.model import HeadOutput
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
 from finetune.tasks.text import scorers
 from finetune.tasks.text.base import (
+    LabelServable,
     TextHead,
     TextTask,
-    _checked_labels,
-    _LabelServable,
-    _mean_loss,
-    _predicted,
-    _softmax,
+    checked_labels,
+    mean_loss,
+    predicted_values,
 )
 from finetune.tasks.text.examples import InputExample
 
@@ -55,12 +54,12 @@ class ClassificationTask(TextTask):
 
     Args:
         labels: in the order of their ids, at least two.
-        metrics: to report, of `METRICS`; accuracy if None. `main_metric` is added, and it
-            is the first of them if not given.
+        metrics: to report, of `kind.main_metrics()`; accuracy if None. `main_metric` is
+            added, and it is the first of them if not given.
     """
 
-    kind = "classification"
-    METRICS = scorers.CLASSIFICATION_METRICS
+    kind = CLASSIFICATION
+    head_class = ClassificationHead
 
     def __init__(
         self,
@@ -75,8 +74,8 @@ class ClassificationTask(TextTask):
     ) -> None:
         main_metric = main_metric or (metrics[0] if metrics else None)
         super().__init__(config, name, tokenizer, source, main_metric=main_metric)
-        self.labels = _checked_labels(name, labels, 2)
-        reported = metrics if metrics is not None else (self.METRICS[0],)
+        self.labels = checked_labels(name, labels, 2)
+        reported = metrics if metrics is not None else (self.kind.main_metrics()[0],)
         self.metrics = tuple(dict.fromkeys((self.main_metric, *reported)))
         self._ids = {label: i for i, label in enumerate(self.labels)}
 
@@ -84,6 +83,11 @@ class ClassificationTask(TextTask):
     def description(self) -> dict[str, Any]:
         """ "kind", "has_pairs" and "labels"."""
         return {**super().description, "labels": list(self.labels)}
+
+    @property
+    def num_outputs(self) -> int:
+        """One for each label."""
+        return len(self.labels)
 
     @property
     def target_spec(self) -> FeatureSpec:
@@ -94,21 +98,13 @@ class ClassificationTask(TextTask):
         """Returns the index of the example's label in `labels`."""
         return self._ids[example.label]
 
-    def build_head(
-        self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy
-    ) -> ClassificationHead:
-        """Returns a new head with `len(labels)` outputs."""
-        return ClassificationHead(
-            encoder_config.hidden_size, len(self.labels), dtype, self.name
-        )
-
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns `metrics`, the loss and the confusion matrix."""
-        gold, predicted = self._targets(data), _predicted(outputs)
+        gold, predicted = self._targets(data), predicted_values(outputs)
         count = len(self.labels)
         metrics = scorers.classification_metrics(gold, predicted, count, self.metrics)
         return Scores(
-            metrics={**metrics, "loss": _mean_loss(outputs)},
+            metrics={**metrics, "loss": mean_loss(outputs)},
             main=self.main_metric,
             confusion=scorers.confusion(gold, predicted, count),
             labels=self.labels,
@@ -116,7 +112,7 @@ class ClassificationTask(TextTask):
 
     def prediction(self, output: Outputs) -> dict[str, Any]:
         """Returns "prediction" (the label) and "probabilities" by label."""
-        probabilities = _softmax(output["logits"])
+        probabilities = scipy.special.softmax(np.asarray(output["logits"], np.float64))
         return {
             "prediction": self.labels[int(output["predictions"])],
             "probabilities": dict(zip(self.labels, probabilities.tolist(), strict=True)),
@@ -124,13 +120,13 @@ class ClassificationTask(TextTask):
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         """Tells of one label for everything, where there are several."""
-        predicted = np.unique(_predicted(outputs))
+        predicted = np.unique(predicted_values(outputs))
         if len(predicted) > 1 or len(np.unique(self._targets(data))) < 2:
             return None
         return f"predicts one label only ({self.labels[int(predicted[0])]})"
 
 
-class ClassificationServable(_LabelServable):
+class ClassificationServable(LabelServable):
     """Answers `label` string [batch], and `labels` and `scores` (softmax) [batch, classes]."""
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
@@ -141,5 +137,5 @@ class ClassificationServable(_LabelServable):
         best = tf.argmax(outputs["scores"], axis=-1)
         return {
             "label": tf.gather(tf.constant(self.task.labels), best),
-            **self._with_labels(outputs),
+            **self.with_labels(outputs),
         }

@@ -1,30 +1,142 @@
 """Texts and pairs with a label, several labels or a number, from a user's files."""
 
+import abc
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.raw_examples import RawExample
 from finetune.tasks.custom_files import TRAIN, CustomSource, Labels, refuse_single_label
+from finetune.tasks.text.classification import ClassificationTask
 from finetune.tasks.text.examples import InputExample, Label
+from finetune.tasks.text.multilabel import MultilabelTask
+from finetune.tasks.text.regression import RegressionTask
 
 
-class TextSource(CustomSource):
-    """Reads the examples of a classification, multilabel or regression task."""
+class LabelColumn(abc.ABC):
+    """What the cells of the label column mean.
+
+    Args:
+        spec: of the task.
+        train_path: returns the path of the train file.
+        read_train: returns its records; called where the labels are to be found in them.
+    """
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        train_path: Callable[[], str],
+        read_train: Callable[[], Sequence[RawExample]],
+    ) -> None:
+        self._spec = spec
+        self._train_path = train_path
+        self._read_train = read_train
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    @abc.abstractmethod
+    def placeholder(self) -> Label:
+        """The label of an unlabeled example."""
+
+    @abc.abstractmethod
+    def read(self, record: RawExample) -> Label:
+        """Returns the label of a record.
+
+        Raises:
+            UserError: for a label that the task does not have, naming file and line.
+        """
+
+    @abc.abstractmethod
+    def check_train(self, labels: Sequence[Label], path: str) -> None:
+        """Raises UserError if there is nothing to learn from the labels of train."""
+
+    def strata(self, labels: Sequence[Label]) -> list[str | None]:
+        """Returns what train and a held-out dev have equal shares of; None for nothing."""
+        return [None] * len(labels)
+
+
+class ClassLabels(LabelColumn):
+    """One of several labels."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
         """Labels in the order of their ids; see `TaskSpec.labels`.
 
         Raises:
             UserError: if they are to be found in train, and it is missing or broken.
         """
-        return self._labels.names
+        return self._known.names
+
+    @property
+    def placeholder(self) -> str:
+        """The first label."""
+        return self.names[0]
+
+    def read(self, record: RawExample) -> str:
+        """Returns the label."""
+        return self._known.check(record.label("label"), record.where)
+
+    def check_train(self, labels: Sequence[Label], path: str) -> None:
+        """Refuses a single label."""
+        refuse_single_label(labels, path)
+
+    def strata(self, labels: Sequence[Label]) -> list[str | None]:
+        """Returns the labels."""
+        return list(labels)
 
     @functools.cached_property
-    def label_range(self) -> tuple[float, float]:
-        """Labels that regression learns as 0 and 1.
+    def _known(self) -> Labels:
+        if self._spec.labels:
+            return Labels(self._spec, self._spec.labels)
+        found = [record.label("label") for record in self._read_train()]
+        refuse_single_label(found, self._train_path())
+        return Labels(self._spec, found, self._train_path())
+
+
+class LabelSets(LabelColumn):
+    """Any number of labels, none included."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Labels in the order of their ids; see `ClassLabels.names`."""
+        return self._known.names
+
+    @property
+    def placeholder(self) -> tuple[str, ...]:
+        """No label."""
+        return ()
+
+    def read(self, record: RawExample) -> tuple[str, ...]:
+        """Returns the labels, without repetitions."""
+        return tuple(self._known.check(x, record.where) for x in self._given(record))
+
+    def check_train(self, labels: Sequence[Label], path: str) -> None:
+        """Refuses nothing: an empty set is a label too."""
+
+    @functools.cached_property
+    def _known(self) -> Labels:
+        if self._spec.labels:
+            return Labels(self._spec, self._spec.labels)
+        found = [label for record in self._read_train() for label in self._given(record)]
+        path = self._train_path()
+        if not found:
+            raise UserError(f"{path}: no example has a label, so there is nothing to learn")
+        return Labels(self._spec, found, path)
+
+    def _given(self, record: RawExample) -> list[str]:
+        return record.labels("label", self._spec.label_separator)
+
+
+class NumberLabels(LabelColumn):
+    """A number, in the range of the specification where it gives one."""
+
+    @functools.cached_property
+    def range(self) -> tuple[float, float]:
+        """Labels that the head learns as 0 and 1.
 
         Raises:
             UserError: if all labels of train are equal.
@@ -32,73 +144,20 @@ class TextSource(CustomSource):
         spec = self._spec
         if spec.min_label is not None and spec.max_label is not None:
             return float(spec.min_label), float(spec.max_label)
-        found = [self._number(record) for record in self._train_records]
+        found = [self.read(record) for record in self._read_train()]
         low = min(found) if spec.min_label is None else float(spec.min_label)
         high = max(found) if spec.max_label is None else float(spec.max_label)
         if not low < high:
-            self._refuse_range(min(found), max(found))
+            raise _single_number(found, self._train_path())
         return low, high
 
-    def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[InputExample]:
-        """Reads any file that is laid out as the task's; see `OwnSource`."""
-        del report
-        records = self._records(path, labeled=labeled)
-        return [
-            InputExample(
-                eid=eid,
-                text_a=record.text("text_a"),
-                text_b=record.text("text_b") if self.has_pairs else None,
-                label=self._label(record) if labeled else self._dummy_label(),
-                guid=record.name("id"),
-            )
-            for eid, record in enumerate(records)
-        ]
+    @property
+    def placeholder(self) -> float:
+        """The lower end of the range."""
+        return self.range[0]
 
-    def _check_train(self, examples: Sequence[InputExample], path: str) -> None:
-        labels = [example.label for example in examples]
-        if self._spec.kind == "classification":
-            refuse_single_label(labels, path)
-        elif self._spec.kind == "regression" and min(labels) == max(labels):
-            self._refuse_range(min(labels), max(labels))
-
-    def _strata(self, examples: Sequence[InputExample]) -> list[str | None]:
-        is_single = self._spec.kind == "classification"
-        return [example.label if is_single else None for example in examples]
-
-    def _records(self, path: str, *, labeled: bool) -> list[RawExample]:
-        roles = ["text_a", "label"] if labeled else ["text_a"]
-        if self.has_pairs:
-            roles.append("text_b")
-        return self._files.records(path, roles, optional=("id",))
-
-    @functools.cached_property
-    def _train_records(self) -> list[RawExample]:
-        return self._records(self._files.path(TRAIN), labeled=True)
-
-    @functools.cached_property
-    def _labels(self) -> Labels:
-        if self._spec.labels:
-            return Labels(self._spec, self._spec.labels)
-        found = [label for r in self._train_records for label in self._given_labels(r)]
-        path = self._files.path(TRAIN)
-        if self._spec.kind == "classification":
-            refuse_single_label(found, path)
-        elif not found:
-            raise UserError(f"{path}: no example has a label, so there is nothing to learn")
-        return Labels(self._spec, found, path)
-
-    def _given_labels(self, record: RawExample) -> Iterable[str]:
-        if self._spec.kind == "multilabel":
-            return record.labels("label", self._spec.label_separator)
-        return (record.label("label"),)
-
-    def _label(self, record: RawExample) -> Label:
-        if self._spec.kind == "regression":
-            return self._number(record)
-        labels = [self._labels.check(x, record.where) for x in self._given_labels(record)]
-        return tuple(labels) if self._spec.kind == "multilabel" else labels[0]
-
-    def _number(self, record: RawExample) -> float:
+    def read(self, record: RawExample) -> float:
+        """Returns the number."""
         number = record.number("label")
         low, high = self._spec.min_label, self._spec.max_label
         if (low is not None and number < low) or (high is not None and number > high):
@@ -108,13 +167,116 @@ class TextSource(CustomSource):
             )
         return number
 
-    def _dummy_label(self) -> Label:
-        if self._spec.kind == "regression":
-            return self.label_range[0]
-        return () if self._spec.kind == "multilabel" else self.labels[0]
+    def check_train(self, labels: Sequence[Label], path: str) -> None:
+        """Refuses a single number."""
+        if min(labels) == max(labels):
+            raise _single_number(labels, path)
 
-    def _refuse_range(self, low: float, high: float) -> None:
-        raise UserError(
-            f"{self._files.path(TRAIN)}: labels are from {low} to {high}, so there is nothing "
-            'to learn; is the right column named in "columns"?'
-        )
+
+def _single_number(numbers: Sequence[float], path: str) -> UserError:
+    return UserError(
+        f"{path}: labels are from {min(numbers)} to {max(numbers)}, so there is nothing to "
+        'learn; is the right column named in "columns"?'
+    )
+
+
+LabelColumnT = TypeVar("LabelColumnT", bound=LabelColumn)
+
+
+class TextSource(CustomSource, Generic[LabelColumnT]):
+    """Reads texts or pairs with their labels.
+
+    Args:
+        spec: of the task.
+        config: hyperparameters.
+        label_column: says what labels are.
+
+    Attributes:
+        labels: the label column.
+    """
+
+    def __init__(
+        self, spec: TaskSpec, config: FinetuningConfig, label_column: type[LabelColumnT]
+    ) -> None:
+        super().__init__(spec, config)
+        self.labels = label_column(spec, self._train_path, self._read_train)
+
+    def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[InputExample]:
+        """Reads any file in the format of the task's; see `CustomSource`."""
+        del report
+        return [
+            InputExample(
+                eid=eid,
+                text_a=record.text("text_a"),
+                text_b=record.text("text_b") if self.has_pairs else None,
+                label=self.labels.read(record) if labeled else self.labels.placeholder,
+                guid=record.name("id"),
+            )
+            for eid, record in enumerate(self._records(path, labeled=labeled))
+        ]
+
+    def _check_train(self, examples: Sequence[InputExample], path: str) -> None:
+        self.labels.check_train([example.label for example in examples], path)
+
+    def _strata(self, examples: Sequence[InputExample]) -> list[str | None]:
+        return self.labels.strata([example.label for example in examples])
+
+    def _records(self, path: str, *, labeled: bool) -> list[RawExample]:
+        roles = ["text_a", "label"] if labeled else ["text_a"]
+        if self.has_pairs:
+            roles.append("text_b")
+        return self._files.records(path, roles, optional=("id",))
+
+    def _train_path(self) -> str:
+        return self._files.path(TRAIN)
+
+    def _read_train(self) -> list[RawExample]:
+        return self._records(self._train_path(), labeled=True)
+
+
+def make_classification_task(
+    config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
+) -> ClassificationTask:
+    """Returns a task that reports all metrics of its kind."""
+    source = TextSource(spec, config, ClassLabels)
+    return ClassificationTask(
+        config,
+        spec.name,
+        tokenizer,
+        source,
+        labels=source.labels.names,
+        metrics=spec.kind.main_metrics(),
+        main_metric=spec.metric,
+    )
+
+
+def make_multilabel_task(
+    config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
+) -> MultilabelTask:
+    """Returns a task with the labels of the specification, or of the train file."""
+    source = TextSource(spec, config, LabelSets)
+    return MultilabelTask(
+        config,
+        spec.name,
+        tokenizer,
+        source,
+        labels=source.labels.names,
+        main_metric=spec.metric,
+    )
+
+
+def make_regression_task(
+    config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
+) -> RegressionTask:
+    """Returns a task with the range of the specification, or of the train file."""
+    source = TextSource(spec, config, NumberLabels)
+    low, high = source.labels.range
+    return RegressionTask(
+        config,
+        spec.name,
+        tokenizer,
+        source,
+        min_label=low,
+        max_label=high,
+        main_metric=spec.metric,
+    )

@@ -5,24 +5,17 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from finetune.config.finetuning import FinetuningConfig
 from finetune.tasks.text.classification import ClassificationTask
 from finetune.tasks.text.examples import class_label, number_label
 from finetune.tasks.text.regression import RegressionTask
+from finetune.tasks.text.submissions import STS_RANGE
 from finetune.tasks.text.tsv import TRAIN, TsvLayout, TsvSource
 
 BINARY = ("0", "1")
-
-
 ENTAILMENT = ("entailment", "not_entailment")
-
-
-# Similarity of two sentences in STS-B.
-STS_RANGE = (0.0, 5.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,17 +43,9 @@ def _layouts(labeled: TsvLayout, test: TsvLayout) -> dict[str, TsvLayout]:
 
 
 _MNLI = TsvLayout(text_a=8, text_b=9, label=-1)
-
-
 _MNLI_TEST = TsvLayout(text_a=8, text_b=9)
-
-
 _PAIR = TsvLayout(text_a=1, text_b=2, label=3)
-
-
 _PAIR_TEST = TsvLayout(text_a=1, text_b=2)
-
-
 _TASKS = {
     "cola": GlueTask(
         BINARY,
@@ -110,13 +95,10 @@ _TASKS = {
 }
 
 
-GLUE_TASKS = tuple(_TASKS)
-
-
 def make_glue_task(
     config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
 ) -> ClassificationTask | RegressionTask:
-    """Returns a task of `GLUE_TASKS`."""
+    """Returns one of GLUE's tasks."""
     task = _TASKS[name]
     directory = os.path.join(config.raw_data_dir, name)
     files = {split: os.path.join(directory, f"{split}.tsv") for split in task.layouts}
@@ -135,48 +117,3 @@ def make_glue_task(
         )
     low, high = STS_RANGE
     return RegressionTask(config, name, tokenizer, source, min_label=low, max_label=high)
-
-
-_FILES = {
-    ("cola", "test"): "CoLA.tsv",
-    ("sst", "test"): "SST-2.tsv",
-    ("mrpc", "test"): "MRPC.tsv",
-    ("sts", "test"): "STS-B.tsv",
-    ("qqp", "test"): "QQP.tsv",
-    ("mnli", "test_matched"): "MNLI-m.tsv",
-    ("mnli", "test_mismatched"): "MNLI-mm.tsv",
-    ("mnli", "diagnostic"): "AX.tsv",
-    ("qnli", "test"): "QNLI.tsv",
-    ("rte", "test"): "RTE.tsv",
-    ("wnli", "test"): "WNLI.tsv",
-}
-
-
-class Submission(NamedTuple):
-    """One file for the server: `file_name`, and its whole content `text`."""
-
-    file_name: str
-    text: str
-
-
-def glue_submission(
-    task_name: str, split: str, predictions: Sequence[Mapping[str, Any]]
-) -> Submission | None:
-    """Returns the file of a test split, or None for what the server does not take.
-
-    Args:
-        task_name, split: such as "mnli", "test_matched".
-        predictions: what the task's `predictions` returned, one for each line of the
-            test file, in its order: the server's index counts them from 0.
-    """
-    file_name = _FILES.get((task_name, split))
-    if file_name is None:
-        return None
-    lines = ["index\tprediction"]
-    for index, prediction in enumerate(predictions):
-        value = prediction["prediction"]
-        if isinstance(value, float):
-            # The server takes scores of the labels' range alone.
-            value = f"{min(max(value, STS_RANGE[0]), STS_RANGE[1]):.3f}"
-        lines.append(f"{index}\t{value}")
-    return Submission(file_name, "\n".join(lines) + "\n")

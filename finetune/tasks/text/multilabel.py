@@ -3,27 +3,26 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.encoder import EncoderConfig
 from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.text_inputs import EncoderInputs
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import MULTILABEL
 from finetune.data.features import FeatureSpec
 from finetune.model import HeadOutput
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
 from finetune.tasks.text import scorers
 from finetune.tasks.text.base import (
+    LabelServable,
     TextHead,
     TextTask,
-    _checked_labels,
-    _LabelServable,
-    _mean_loss,
-    _predicted,
+    checked_labels,
+    mean_loss,
+    predicted_values,
 )
 from finetune.tasks.text.examples import InputExample
 
@@ -58,8 +57,8 @@ class MultilabelTask(TextTask):
         labels: in the order of their ids.
     """
 
-    kind = "multilabel"
-    METRICS = scorers.MULTILABEL_METRICS
+    kind = MULTILABEL
+    head_class = MultilabelHead
 
     def __init__(
         self,
@@ -72,13 +71,18 @@ class MultilabelTask(TextTask):
         main_metric: str | None = None,
     ) -> None:
         super().__init__(config, name, tokenizer, source, main_metric=main_metric)
-        self.labels = _checked_labels(name, labels, 1)
+        self.labels = checked_labels(name, labels, 1)
         self._ids = {label: i for i, label in enumerate(self.labels)}
 
     @property
     def description(self) -> dict[str, Any]:
         """ "kind", "has_pairs" and "labels"."""
         return {**super().description, "labels": list(self.labels)}
+
+    @property
+    def num_outputs(self) -> int:
+        """One for each label."""
+        return len(self.labels)
 
     @property
     def target_spec(self) -> FeatureSpec:
@@ -91,16 +95,10 @@ class MultilabelTask(TextTask):
         target[[self._ids[label] for label in example.label]] = 1
         return target
 
-    def build_head(
-        self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy
-    ) -> MultilabelHead:
-        """Returns a new head with `len(labels)` outputs."""
-        return MultilabelHead(encoder_config.hidden_size, len(self.labels), dtype, self.name)
-
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns micro and macro F1, subset accuracy and the loss."""
-        metrics = scorers.multilabel_metrics(self._targets(data), _predicted(outputs))
-        return Scores(metrics={**metrics, "loss": _mean_loss(outputs)}, main=self.main_metric)
+        metrics = scorers.multilabel_metrics(self._targets(data), predicted_values(outputs))
+        return Scores(metrics={**metrics, "loss": mean_loss(outputs)}, main=self.main_metric)
 
     def prediction(self, output: Outputs) -> dict[str, Any]:
         """Returns "prediction" (a list of labels) and "probabilities" by label."""
@@ -117,14 +115,14 @@ class MultilabelTask(TextTask):
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         """Tells of the same labels for everything, where there are several sets."""
-        predicted, gold = _predicted(outputs), self._targets(data)
+        predicted, gold = predicted_values(outputs), self._targets(data)
         if len(np.unique(predicted, axis=0)) > 1 or len(np.unique(gold, axis=0)) < 2:
             return None
         chosen = [label for label, one in zip(self.labels, predicted[0], strict=True) if one]
         return f"predicts one set of labels only ({', '.join(chosen) or 'none'})"
 
 
-class MultilabelServable(_LabelServable):
+class MultilabelServable(LabelServable):
     """Answers `labels` and `scores` (sigmoid) [batch, classes], and the chosen ones.
 
     `predicted_labels` string [batch, classes] holds the labels whose score is above 0.5,
@@ -135,7 +133,7 @@ class MultilabelServable(_LabelServable):
         return {"scores": tf.sigmoid(self._head_outputs(inputs)["logits"])}
 
     def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
-        outputs = self._with_labels(self.predict(inputs))
+        outputs = self.with_labels(self.predict(inputs))
         chosen = tf.ragged.boolean_mask(outputs["labels"], outputs["scores"] > 0.5)
         return {
             "predicted_labels": chosen.to_tensor("", shape=[None, len(self.task.labels)]),

@@ -3,22 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.encoder import EncoderConfig
 from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import REGRESSION
 from finetune.data.features import FeatureSpec
 from finetune.model import HeadOutput
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
 from finetune.tasks.text import scorers
-from finetune.tasks.text.base import TextHead, TextTask, _mean_loss, _predicted, _TextServable
+from finetune.tasks.text.base import (
+    TextHead,
+    TextServable,
+    TextTask,
+    mean_loss,
+    predicted_values,
+)
 from finetune.tasks.text.examples import InputExample
 
 
@@ -49,8 +54,8 @@ class RegressionTask(TextTask):
         min_label, max_label: the range of the labels.
     """
 
-    kind = "regression"
-    METRICS = scorers.REGRESSION_METRICS[:2]
+    kind = REGRESSION
+    head_class = RegressionHead
 
     def __init__(
         self,
@@ -72,6 +77,13 @@ class RegressionTask(TextTask):
         self.min_label = min_label
         self.max_label = max_label
 
+    @classmethod
+    def describe_arrays(
+        cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
+    ) -> dict[str, Any]:
+        """Returns a task of single texts whose labels go from 0 to 1, as the head's do."""
+        return {"kind": cls.kind.name, "has_pairs": False, "min_label": 0.0, "max_label": 1.0}
+
     @property
     def description(self) -> dict[str, Any]:
         """ "kind", "has_pairs" and the range of the labels."""
@@ -82,6 +94,11 @@ class RegressionTask(TextTask):
         }
 
     @property
+    def num_outputs(self) -> int:
+        """One: the number."""
+        return 1
+
+    @property
     def target_spec(self) -> FeatureSpec:
         """`<task>_targets`, float32 in [0, 1]."""
         return FeatureSpec(f"{self.name}_targets", "float32")
@@ -90,16 +107,10 @@ class RegressionTask(TextTask):
         """Returns the label, scaled to [0, 1]."""
         return (float(example.label) - self.min_label) / (self.max_label - self.min_label)
 
-    def build_head(
-        self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy
-    ) -> RegressionHead:
-        """Returns a new head with one output."""
-        return RegressionHead(encoder_config.hidden_size, 1, dtype, self.name)
-
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns correlations, and, of scaled labels, "mse" and "loss"."""
-        metrics = scorers.regression_metrics(self._targets(data), _predicted(outputs))
-        return Scores(metrics={**metrics, "loss": _mean_loss(outputs)}, main=self.main_metric)
+        metrics = scorers.regression_metrics(self._targets(data), predicted_values(outputs))
+        return Scores(metrics={**metrics, "loss": mean_loss(outputs)}, main=self.main_metric)
 
     def prediction(self, output: Outputs) -> dict[str, Any]:
         """Returns "prediction", a number on the scale of the labels, not clipped to it."""
@@ -108,12 +119,12 @@ class RegressionTask(TextTask):
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         """Tells of one number for everything, where there are several."""
-        if np.ptp(_predicted(outputs)) > 0 or np.ptp(self._targets(data)) == 0:
+        if np.ptp(predicted_values(outputs)) > 0 or np.ptp(self._targets(data)) == 0:
             return None
         return "predicts one number only"
 
 
-class RegressionServable(_TextServable):
+class RegressionServable(TextServable):
     """Answers `score` float32 [batch], on the scale of the labels, not clipped to it."""
 
     task: RegressionTask

@@ -11,23 +11,21 @@ import numpy as np
 import scipy.stats
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
 
-CLASSIFICATION_METRICS = ("accuracy", "mcc", "f1", "macro_f1")
-REGRESSION_METRICS = ("spearman", "pearson", "mse")
-MULTILABEL_METRICS = ("micro_f1", "macro_f1", "subset_accuracy")
+from finetune.config.task_kinds import CLASSIFICATION
 
 
 def classification_metrics(
     label_ids: np.ndarray,
     predictions: np.ndarray,
     num_labels: int,
-    names: Sequence[str] = CLASSIFICATION_METRICS,
+    names: Sequence[str] = CLASSIFICATION.main_metrics(),
 ) -> dict[str, float]:
     """Returns the named metrics of classes.
 
     Args:
         label_ids, predictions: int [n], n > 0, below `num_labels`.
         num_labels: number of classes.
-        names: of `CLASSIFICATION_METRICS`.
+        names: of the kind's main metrics.
     """
     functions = {
         "accuracy": lambda: accuracy_score(label_ids, predictions),

@@ -29,7 +29,7 @@ from electra_tf.interop.model_checkpoint import (
 )
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
-from finetune.model_family import task_kind
+from finetune.config.task_kinds import kind_of_task
 from tests.electra_tf.interop.models import (
     FAMILIES,
     HUGGINGFACE_DATA,
@@ -46,7 +46,7 @@ def run(source: pathlib.Path | str, target: str, output: pathlib.Path, **more) -
     config = ConversionConfig(
         source=str(source), target_format=target, output_dir=str(output), **more
     )
-    convert(config, FAMILIES, task_kind, lines.append)
+    convert(config, FAMILIES, kind_of_task, lines.append)
     return lines
 
 

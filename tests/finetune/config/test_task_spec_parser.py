@@ -1,7 +1,6 @@
 """Tests of the descriptions of users' own tasks."""
 
 import json
-import types
 
 import pytest
 
@@ -162,7 +161,7 @@ def test_bad_json_is_refused(text, message):
 
 
 def flags(**own):
-    return types.SimpleNamespace(**{f"own_task_{key}": value for key, value in own.items()})
+    return {f"own_task_{key}": value for key, value in own.items()}
 
 
 def test_flags_describe_a_task_as_a_file_does():

@@ -8,9 +8,10 @@ from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.tasks.registry import BUILT_IN_TASKS, build_tasks, own_specs
-from finetune.tasks.tagging.task import TAGGING_TASKS
+from finetune.config.task_kinds import TAGGING, built_in_kinds
+from finetune.tasks.registry import build_tasks, own_specs
 
+BUILT_IN_TASKS = tuple(built_in_kinds())
 OWN_FLAGS = ("kind", "files", "columns", "labels", "metric")
 
 
@@ -19,7 +20,7 @@ def make_config(tmp_path):
     """Returns a function that makes the configuration of tasks, some of them one's own."""
     (tmp_path / "train.tsv").write_text("text\tlabel\ngood\tpos\nbad\tneg\nfine\tpos\n")
 
-    for name in TAGGING_TASKS:
+    for name in TAGGING.built_in:
         folder = tmp_path / "finetuning_data" / name
         folder.mkdir(parents=True)
         (folder / "train.txt").write_text("good JJ B-NP\nbad NN I-NP\n")

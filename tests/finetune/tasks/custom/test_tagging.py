@@ -5,9 +5,8 @@ import json
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.config.task_spec import known_metrics
+from finetune.config.task_kinds import LEVELS, TAGGING
 from finetune.data.features import DataReport
-from finetune.tasks.tagging.task import METRICS
 
 SPANS = "who O\nwas O\nhere B-LOC\n\na B-PER\nb I-PER\n"
 
@@ -78,9 +77,14 @@ def test_words_to_predict_need_no_tags(make_task, tmp_path):
     assert load(task, "test")[0].words == ("a",)
 
 
-def test_metrics_are_those_of_the_task():
-    for level, names in METRICS.items():
-        assert known_metrics("tagging", level) == names
+@pytest.mark.parametrize("level", LEVELS)
+def test_any_metric_of_the_level_can_be_the_main_one(make_task, level):
+    files = {"train.conll": SPANS}
+    metrics = TAGGING.main_metrics(level)
+    assert make_task(files, "tagging", level=level).main_metric == metrics[0]
+    for metric in metrics:
+        task = make_task(files, "tagging", level=level, metric=metric)
+        assert task.main_metric == metric
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import tensorflow as tf
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.config.task_spec import known_metrics
+from finetune.config.task_kinds import kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 from finetune.data.features import DataReport, row_length
 from finetune.tasks.base import SplitData
@@ -82,17 +82,20 @@ def test_text_tasks_score_and_predict(make_task, kind, files, changes, metric):
     outputs = run_head(task, data)
     scores = task.score(data, outputs)
     assert scores.main == metric
-    assert metric in known_metrics(kind)
-    assert {*known_metrics(kind), "loss"} <= scores.metrics.keys()
+    assert metric in task.kind.main_metrics()
+    assert {*task.kind.main_metrics(), "loss"} <= scores.metrics.keys()
     predictions = task.predictions(data, outputs)
     assert len(predictions) == len(data.examples)
     json.dumps(predictions)
 
 
-def test_all_metrics_that_are_known_are_those_of_the_tasks(make_task):
+def test_any_metric_of_the_kind_can_be_the_main_one(make_task):
     files = {"train.tsv": TRAIN.replace("pos", "2").replace("neg", "1"), "dev.tsv": TRAIN}
     for kind in ("classification", "multilabel", "regression"):
-        assert known_metrics(kind) == make_task(files, kind).METRICS
+        metrics = kinds_by_name()[kind].main_metrics()
+        assert make_task(files, kind).main_metric == metrics[0]
+        for metric in metrics:
+            assert make_task(files, kind, metric=metric).main_metric == metric
 
 
 def test_labels_become_targets_in_their_order(make_task):

@@ -8,7 +8,13 @@ from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec_parser import load_specs
 from finetune.data.features import DataReport
-from finetune.tasks.text.custom import TextSource
+from finetune.tasks.text.custom import ClassLabels, LabelSets, NumberLabels, TextSource
+
+LABEL_COLUMNS = {
+    "classification": ClassLabels,
+    "multilabel": LabelSets,
+    "regression": NumberLabels,
+}
 
 
 @pytest.fixture
@@ -27,7 +33,8 @@ def make_source(tmp_path):
         spec_file.write_text(json.dumps({**given, **changes}))
         (spec,) = load_specs(str(spec_file))
         settings = {"data_dir": str(tmp_path), "model_name": "m", "task_names": ("mine",)}
-        return TextSource(spec, FinetuningConfig.create(**settings, **(config or {})))
+        config = FinetuningConfig.create(**settings, **(config or {}))
+        return TextSource(spec, config, LABEL_COLUMNS[kind])
 
     return make
 
@@ -53,15 +60,15 @@ def test_examples_of_pairs(make_source):
     assert (first.eid, first.text_a, first.text_b) == (0, "who?", "me")
     assert (first.label, first.guid) == ("1", "x1")
     assert (second.eid, second.text_b, second.guid) == (1, "so, there", "x2")
-    assert source.labels == ("0", "1")
+    assert source.labels.names == ("0", "1")
     assert source.dev_splits == ()
 
 
 def test_labels_of_train_are_sorted_numbers_first(make_source):
     rows = [f"text\t{label}" for label in ("b", "10", "2", "a")]
-    assert make_source({"train.tsv": tsv(*rows)}).labels == ("2", "10", "a", "b")
+    assert make_source({"train.tsv": tsv(*rows)}).labels.names == ("2", "10", "a", "b")
     given = make_source({"train.tsv": tsv(*rows)}, labels=["b", "a", "2", "10"])
-    assert given.labels == ("b", "a", "2", "10")
+    assert given.labels.names == ("b", "a", "2", "10")
 
 
 def test_splits_by_name(make_source):
@@ -117,7 +124,7 @@ def test_multilabel_cells_and_lists(make_source):
         kind="multilabel",
         label_separator=";",
     )
-    assert source.labels == ("a", "b")
+    assert source.labels.names == ("a", "b")
     assert [e.label for e in load(source, "train")] == [("a", "b"), (), ("b",)]
     assert [e.label for e in load(source, "dev")] == [("b", "a"), ()]
 
@@ -125,16 +132,16 @@ def test_multilabel_cells_and_lists(make_source):
 def test_regression_range(make_source):
     files = {"train.tsv": tsv("a\t1", "b\t4.5"), "dev.tsv": tsv("c\t6")}
     found = make_source(files, kind="regression")
-    assert found.label_range == (1.0, 4.5)
+    assert found.labels.range == (1.0, 4.5)
     assert [e.label for e in load(found, "dev")] == [6.0]
     given = make_source(files, kind="regression", min_label=0, max_label=5)
-    assert given.label_range == (0.0, 5.0)
+    assert given.labels.range == (0.0, 5.0)
     with pytest.raises(
         UserError, match=r"dev\.tsv: line 2: label 6\.0 is outside .*\(0\).*\(5\)"
     ):
         load(given, "dev")
     with pytest.raises(UserError, match=r"train\.tsv: labels are from 2\.0 to 2\.0"):
-        _ = make_source({"train.tsv": tsv("a\t2", "b\t2")}, kind="regression").label_range
+        _ = make_source({"train.tsv": tsv("a\t2", "b\t2")}, kind="regression").labels.range
     with pytest.raises(UserError, match=r'train\.tsv: line 3: label must be a number, not "x"'):
         load(make_source({"train.tsv": tsv("a\t2", "b\tx")}, kind="regression"), "train")
 
@@ -170,11 +177,11 @@ def test_errors_of_labels(make_source):
     assert [e.label for e in load(with_neutral, "dev")] == ["pos", "neutral"]
     same = {"train.tsv": tsv("a\tx", "b\tx")}
     with pytest.raises(UserError, match=r"train\.tsv: all 2 examples have the label 'x'"):
-        _ = make_source(same).labels
+        _ = make_source(same).labels.names
     with pytest.raises(UserError, match="all 2 examples have the label 'x'"):
         load(make_source(same, labels=["x", "y"]), "train")
     with pytest.raises(UserError, match="no example has a label"):
-        _ = make_source({"train.tsv": tsv("a\t", "b\t")}, kind="multilabel").labels
+        _ = make_source({"train.tsv": tsv("a\t", "b\t")}, kind="multilabel").labels.names
     with pytest.raises(UserError, match="too few examples to hold out"):
         load(make_source({"train.tsv": tsv("a\tx", "b\ty")}), "train")
 

@@ -11,7 +11,8 @@ from electra_tf.config.encoder import EncoderConfig
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
 from finetune.tasks.base import SplitData
-from finetune.tasks.qa.task import QATask, make_qa_task, write_squad_outputs
+from finetune.tasks.qa.squad_files import write_squad_outputs
+from finetune.tasks.qa.task import QATask, make_qa_task
 from tests.finetune.tasks.qa.conftest import ask
 
 FIRST = "The old bridge was built by Anna Berg."

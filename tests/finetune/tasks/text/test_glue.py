@@ -2,15 +2,17 @@ import numpy as np
 import pytest
 
 from electra_tf.util.errors import UserError
+from finetune.config.task_kinds import CLASSIFICATION, REGRESSION
 from finetune.data.features import DataReport
 from finetune.tasks.base import PREDICT
-from finetune.tasks.text.glue import GLUE_TASKS, make_glue_task
+from finetune.tasks.text.glue import make_glue_task
 from finetune.tasks.text.tsv import EMPTY_TEXT, MALFORMED
 from tests.finetune.tasks.text.tiny import make_config, make_tokenizer, write
 
 PAIR_HEADER = "index\tsentence1\tsentence2\tlabel"
 PAIR_TEST_HEADER = "index\tsentence1\tsentence2"
 MNLI_HEADER = "\t".join(f"column{i}" for i in range(10))
+GLUE_TASKS = (*CLASSIFICATION.built_in, *REGRESSION.built_in)
 STS_HEADER = "\t".join(f"column{i}" for i in range(7)) + "\tsentence1\tsentence2\tscore"
 
 

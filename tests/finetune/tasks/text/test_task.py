@@ -8,9 +8,9 @@ from finetune.data.features import DataReport
 from finetune.tasks.base import PREDICT, SplitData
 from finetune.tasks.text.classification import ClassificationTask
 from finetune.tasks.text.examples import InputExample, class_label, label_set, number_label
-from finetune.tasks.text.glue import glue_submission
 from finetune.tasks.text.multilabel import MultilabelTask
 from finetune.tasks.text.regression import RegressionTask
+from finetune.tasks.text.submissions import glue_submission
 from tests.finetune.tasks.text.tiny import make_config, make_tokenizer
 
 LABELS = ("bad", "fair", "good")

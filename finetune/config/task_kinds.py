@@ -1,0 +1,141 @@
+"""The kinds of tasks: what each is called, reads and reports, and which code implements it.
+
+A new kind is a folder in `finetune/tasks/` and a `TaskKind` here.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+# What a tagging metric counts.
+LEVELS = SPAN, TOKEN = ("span", "token")
+# Formats of one record a line, with named columns.
+TABLES = ("tsv", "csv", "jsonl")
+FILE_FORMATS = (*TABLES, "conll", "squad", "mrqa")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskKind:
+    """One kind of task. Code is named as "module:name" and imported when it is used.
+
+    Attributes:
+        name: in `config.json`, task descriptions and `--own_task_kind`.
+        task: subclass of `finetune.tasks.base.Task`.
+        servable: class (model, task, max_seq_length) that answers requests.
+        make_custom: function (config, spec, tokenizer) -> Task, for a user's task.
+        make_built_in: function (config, name, tokenizer) -> Task, for those of `built_in`.
+        built_in: names of the authors' tasks.
+        file_formats: that a user's files may have.
+        required_columns, optional_columns: what a column can be to the task.
+        column_synonyms: other words for columns.
+        formats_without_columns: what a format is taken for where no columns are given.
+        spec_keys: keys of a description beyond those of every kind.
+        metrics: that can be the main one, the default first, by level; a kind without
+            levels has them under None.
+        defaults: hyperparameters of a single task of this kind, where none are given.
+    """
+
+    name: str
+    task: str
+    servable: str
+    make_custom: str
+    make_built_in: str | None = None
+    built_in: tuple[str, ...] = ()
+    file_formats: tuple[str, ...] = TABLES
+    required_columns: tuple[str, ...]
+    optional_columns: tuple[str, ...] = ("id",)
+    column_synonyms: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    formats_without_columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    spec_keys: tuple[str, ...] = ()
+    metrics: Mapping[str | None, tuple[str, ...]]
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def main_metrics(self, level: str | None = None) -> tuple[str, ...]:
+        """Returns the metrics that can be a task's main one, the default first.
+
+        Args:
+            level: of the task; the kind's first one if None.
+        """
+        return self.metrics.get(level) or next(iter(self.metrics.values()))
+
+
+_TEXT_COLUMNS: Mapping[str, Any] = {
+    "required_columns": ("text_a", "label"),
+    "optional_columns": ("text_b", "id"),
+    "column_synonyms": {"text": "text_a"},
+}
+
+CLASSIFICATION = TaskKind(
+    name="classification",
+    task="finetune.tasks.text.classification:ClassificationTask",
+    servable="finetune.tasks.text.classification:ClassificationServable",
+    make_custom="finetune.tasks.text.custom:make_classification_task",
+    make_built_in="finetune.tasks.text.glue:make_glue_task",
+    built_in=("cola", "sst", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli"),
+    **_TEXT_COLUMNS,
+    spec_keys=("labels",),
+    metrics={None: ("accuracy", "mcc", "f1", "macro_f1")},
+)
+MULTILABEL = TaskKind(
+    name="multilabel",
+    task="finetune.tasks.text.multilabel:MultilabelTask",
+    servable="finetune.tasks.text.multilabel:MultilabelServable",
+    make_custom="finetune.tasks.text.custom:make_multilabel_task",
+    **_TEXT_COLUMNS,
+    spec_keys=("labels", "label_separator"),
+    metrics={None: ("micro_f1", "macro_f1", "subset_accuracy")},
+)
+REGRESSION = TaskKind(
+    name="regression",
+    task="finetune.tasks.text.regression:RegressionTask",
+    servable="finetune.tasks.text.regression:RegressionServable",
+    make_custom="finetune.tasks.text.custom:make_regression_task",
+    make_built_in="finetune.tasks.text.glue:make_glue_task",
+    built_in=("sts",),
+    **_TEXT_COLUMNS,
+    spec_keys=("min_label", "max_label"),
+    metrics={None: ("spearman", "pearson")},
+)
+TAGGING = TaskKind(
+    name="tagging",
+    task="finetune.tasks.tagging.task:TaggingTask",
+    servable="finetune.tasks.tagging.serving:TaggingServable",
+    make_custom="finetune.tasks.tagging.custom:make_custom_tagging_task",
+    make_built_in="finetune.tasks.tagging.task:make_tagging_task",
+    built_in=("chunk", "ner", "pos"),
+    file_formats=(*TABLES, "conll"),
+    required_columns=("words", "tags"),
+    spec_keys=("labels", "level"),
+    metrics={SPAN: ("f1", "accuracy"), TOKEN: ("accuracy",)},
+)
+QA = TaskKind(
+    name="qa",
+    task="finetune.tasks.qa.task:QATask",
+    servable="finetune.tasks.qa.serving:QAServable",
+    make_custom="finetune.tasks.qa.custom:CustomQATask",
+    make_built_in="finetune.tasks.qa.task:make_qa_task",
+    built_in=("squad", "squadv1", "newsqa", "naturalqs", "triviaqa", "searchqa"),
+    file_formats=("squad", "mrqa", *TABLES),
+    required_columns=("question", "context", "answers"),
+    optional_columns=("answer_start", "id"),
+    formats_without_columns={"jsonl": "mrqa"},
+    spec_keys=("unanswerable",),
+    metrics={None: ("f1", "exact_match")},
+    defaults={"num_train_epochs": 2.0, "max_seq_length": 512},
+)
+KINDS: tuple[TaskKind, ...] = (CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, QA)
+
+
+def kinds_by_name() -> dict[str, TaskKind]:
+    """Returns the kinds in the order of `KINDS`."""
+    return {kind.name: kind for kind in KINDS}
+
+
+def built_in_kinds() -> dict[str, TaskKind]:
+    """Returns the kind of each of the authors' tasks."""
+    return {task: kind for kind in KINDS for task in kind.built_in}
+
+
+def kind_of_task(task_name: str) -> str:
+    """Returns the kind of one of the authors' tasks by name; of others, classification."""
+    return built_in_kinds().get(task_name, CLASSIFICATION).name

@@ -1,0 +1,42 @@
+"""Predictions in the files that the tools around SQuAD read."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.util.files import write_atomically
+
+
+def write_squad_outputs(
+    directory: str, task_name: str, predictions: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Writes predictions as the tools around SQuAD read them, and returns the paths.
+
+    - `<task>_preds.json`: id to the best answer that is not empty. With the null odds this
+      is what the official evaluation of SQuAD 2.0 takes (`--na-prob-file`).
+    - `<task>_nbest.json`: id to the list of text, probability, start_logit, end_logit.
+    - where questions may have no answer, `<task>_null_odds.json`: id to the null odds, and
+      `<task>_submission.json`: id to the answer, empty above the threshold.
+
+    Args:
+        directory: exists.
+        task_name: first part of the file names.
+        predictions: what `QATask.predictions` returned.
+    """
+
+    def best(prediction: Mapping[str, Any]) -> str:
+        return next((entry["text"] for entry in prediction["nbest"] if entry["text"]), "")
+
+    contents = {
+        "preds": {p["id"]: best(p) for p in predictions},
+        "nbest": {p["id"]: p["nbest"] for p in predictions},
+    }
+    if any(p["null_odds"] is not None for p in predictions):
+        contents["null_odds"] = {p["id"]: p["null_odds"] for p in predictions}
+        contents["submission"] = {p["id"]: p["answer"] for p in predictions}
+    paths = []
+    for kind, content in contents.items():
+        paths.append(os.path.join(directory, f"{task_name}_{kind}.json"))
+        write_atomically(paths[-1], json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return paths
