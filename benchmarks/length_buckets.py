@@ -348,7 +348,9 @@ def compare_scores(task: str, folder: str) -> dict[str, Any]:
     for setting in (BUCKETS, FIXED):
         print(f"\n{task}, {setting}", file=sys.stderr)
         config = create_config(task, setting, folder, num_trials=_SEEDS.value)
-        trials = finetune_run.run(config, say=lambda message: print(message, file=sys.stderr))
+        trials = finetune_run.run(
+            config, print_fn=lambda message: print(message, file=sys.stderr)
+        )
         found[setting] = _main_scores(trials)
     return found
 

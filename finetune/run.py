@@ -14,11 +14,12 @@ from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.checkpoints import lock_model_dir
-from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import (
+    TRAIN_BATCH_SIZE,
     DistributionContext,
     describe_devices,
     discard,
+    open_context,
 )
 from electra_tf.training.log import LOG_FILE
 from electra_tf.util.errors import UserError
@@ -41,10 +42,10 @@ from finetune.trials import (
     trial_runs,
 )
 
-Say = Callable[[str], None]
+PrintFn = Callable[[str], None]
 
 
-def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
+def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult]:
     """Fine-tunes, evaluates and predicts, as the configuration asks.
 
     Returns:
@@ -56,14 +57,13 @@ def run(config: FinetuningConfig, say: Say = print) -> list[TrialResult]:
         PreemptedError: the run was told to end; it can be gone on with.
         WorkerLostError: another worker has ended.
     """
-    with context.open_context(
-        config, [context.TRAIN_BATCH_SIZE] if config.do_train else []
-    ) as machines:
-        return _run(config, machines, say if machines.workers.is_chief else discard)
+    divided = [TRAIN_BATCH_SIZE] if config.do_train else []
+    with open_context(config, divided) as context:
+        return _run(config, context, print_fn if context.workers.is_chief else discard)
 
 
 def _run(
-    config: FinetuningConfig, machines: DistributionContext, say: Say
+    config: FinetuningConfig, context: DistributionContext, print_fn: PrintFn
 ) -> list[TrialResult]:
     vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
     if vocabulary.size != config.vocab_size:
@@ -75,7 +75,7 @@ def _run(
     tasks = build_tasks(config, tokenizer)
     if config.do_train:
         find_checkpoint(config)
-    data = TaskData(config, say, writes=machines.workers.is_chief)
+    data = TaskData(config, print_fn, writes=context.workers.is_chief)
     runs = fold_runs(config, tasks, data) if config.num_folds else trial_runs(config)
     train_data: dict[str, SplitData] = {}
     if config.do_train and not config.num_folds:
@@ -86,30 +86,31 @@ def _run(
                 data.get(task, split)
     _check_predictable(config, tasks, data)
     if config.do_train:
-        for one in runs:
+        for trial in runs:
             check_model_dir(
-                one.model_dir, run_hyperparameters(config, one, tasks, data), config
+                trial.model_dir, run_hyperparameters(config, trial, tasks, data), config
             )
-    trainer = Trainer(config, tasks, machines, say)
-    describe_run(config, trainer, tasks, machines, say)
+    trainer = Trainer(config, tasks, context, print_fn)
+    describe_run(config, trainer, tasks, context, print_fn)
     results: list[TrialResult] = []
     with contextlib.ExitStack() as stack:
         if config.do_train:
             stack.enter_context(
-                lock_model_dir(config.model_dir, "--model_dir", machines.workers)
+                lock_model_dir(config.model_dir, "--model_dir", context.workers)
             )
-        for one in runs:
-            say(f"\n{one.title}, seed {one.seed}")
-            session = TrialSession(config, trainer, tasks, data, one, say)
-            results.append(session.run(one.train_data or train_data))
+        for trial in runs:
+            print_fn(f"\n{trial.title}, seed {trial.seed}")
+            session = TrialSession(config, trainer, tasks, data, trial, print_fn)
+            results.append(session.run(trial.train_data or train_data))
             if not trainer.is_chief:
                 continue
-            _write_all(config, runs[: len(results)], results, say if one is runs[-1] else None)
-            if not config.keep_all_models and one is not runs[-1]:
-                shutil.rmtree(one.model_dir, ignore_errors=True)
+            is_last = trial is runs[-1]
+            _write_all(config, runs[: len(results)], results, print_fn if is_last else None)
+            if not config.keep_all_models and not is_last:
+                shutil.rmtree(trial.model_dir, ignore_errors=True)
     if config.do_predict:
         _restore_best(trainer, runs, results)
-        say(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
+        print_fn(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
     return results
 
 
@@ -123,9 +124,9 @@ def _restore_best(
         return pair[1].metrics[key][pair[1].main[key]] if key else 0.0
 
     there = [
-        (one, result)
-        for one, result in zip(runs, results, strict=True)
-        if result.finished and os.path.isdir(one.model_dir)
+        (trial, result)
+        for trial, result in zip(runs, results, strict=True)
+        if result.finished and os.path.isdir(trial.model_dir)
     ]
     if not there:
         raise UserError("--do_predict: no trial came to its end, so nothing can be predicted")
@@ -151,54 +152,54 @@ class TrialSession:
         trainer: Trainer,
         tasks: Sequence[Task],
         data: TaskData,
-        one: TrialRun,
-        say: Say,
+        trial: TrialRun,
+        print_fn: PrintFn,
     ) -> None:
         self._config = config
         self._trainer = trainer
         self._tasks = tasks
         self._data = data
-        self._run = one
-        self._say = say
+        self._trial = trial
+        self._print = print_fn
 
     def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
-        config, one = self._config, self._run
-        result = TrialResult(trial=one.trial, seed=one.seed, fold=one.fold)
+        config, trial = self._config, self._trial
+        result = TrialResult(trial=trial.number, seed=trial.seed, fold=trial.fold)
         if config.do_train:
             try:
                 result = self._train(train_data, result)
             except DivergedError as error:
-                self._say(f"{one.title} diverged: {error}")
+                self._print(f"{trial.title} diverged: {error}")
                 return dataclasses.replace(result, status=DIVERGED, reason=str(error))
         else:
-            check_labels(one.model_dir, self._tasks)
-            self._trainer.restore(one.model_dir)
+            check_labels(trial.model_dir, self._tasks)
+            self._trainer.restore(trial.model_dir)
         if config.do_eval:
             result = self._evaluate(result)
-        if config.write_test_outputs and one.trial <= config.n_writes_test:
+        if config.write_test_outputs and trial.number <= config.n_writes_test:
             for path in write_test_outputs(
-                config, self._trainer, self._tasks, self._data, one.trial
+                config, self._trainer, self._tasks, self._data, trial.number
             ):
-                self._say(f"Test outputs: {path}")
+                self._print(f"Test outputs: {path}")
         return result
 
     def _train(self, train_data: Mapping[str, SplitData], result: TrialResult) -> TrialResult:
-        config, one = self._config, self._run
-        hyperparameters = run_hyperparameters(config, one, self._tasks, self._data)
+        config, trial = self._config, self._trial
+        hyperparameters = run_hyperparameters(config, trial, self._tasks, self._data)
         if config.overwrite and self._trainer.is_chief:
-            shutil.rmtree(one.model_dir, ignore_errors=True)
-        self._trainer.start(one.seed)
+            shutil.rmtree(trial.model_dir, ignore_errors=True)
+        self._trainer.start(trial.seed)
         num_rows = sum(len(part.rows) for part in train_data.values())
         num_examples = num_rows
-        if one.num_examples:
-            num_examples = min(num_rows, one.num_examples)
+        if trial.num_examples:
+            num_examples = min(num_rows, trial.num_examples)
         steps_per_epoch = num_examples / config.train_batch_size
         evaluates = config.do_eval or config.keep_best
         trained = self._trainer.train(
             train_data,
             num_train_steps=max(1, int(steps_per_epoch * config.num_train_epochs)),
-            seed=one.seed,
-            model_dir=one.model_dir,
+            seed=trial.seed,
+            model_dir=trial.model_dir,
             evaluate=self._selecting_value if evaluates else None,
             eval_steps=config.eval_steps or max(1, round(steps_per_epoch)),
             hyperparameters=hyperparameters,
@@ -211,8 +212,8 @@ class TrialSession:
         )
 
     def _splits(self, task: Task) -> list[SplitData]:
-        if self._run.held_out is not None:
-            return [self._run.held_out]
+        if self._trial.held_out is not None:
+            return [self._trial.held_out]
         return [self._data.get(task, split) for split in task.dev_splits]
 
     def _selecting_value(self) -> tuple[float, dict[str, float]]:
@@ -233,7 +234,7 @@ class TrialSession:
                 scores = task.score(split, outputs)
                 key = f"{task.name}/{split.split}"
                 metrics[key], main[key] = dict(scores.metrics), scores.main
-                self._say(f"{key}: {_format_scores(scores)}")
+                self._print(f"{key}: {_format_scores(scores)}")
                 problem = task.degenerate(split, outputs) if i == 0 else None
                 if problem:
                     problems.append(f"{task.name}: {problem}")
@@ -241,7 +242,7 @@ class TrialSession:
                     continue
                 self._plot_confusion(task, split, scores)
                 task.write_dev_answers(
-                    self._config.results_dir, split, outputs, self._run.file_label
+                    self._config.results_dir, split, outputs, self._trial.file_label
                 )
         return dataclasses.replace(
             result,
@@ -254,12 +255,12 @@ class TrialSession:
     def _plot_confusion(self, task: Task, split: SplitData, scores: Scores) -> None:
         if scores.confusion is None:
             return
-        name = f"{task.name}_{split.split}_{self._run.file_label}_confusion.png"
+        name = f"{task.name}_{split.split}_{self._trial.file_label}_confusion.png"
         plot_confusion(
             os.path.join(self._config.results_dir, name),
             scores.confusion,
             scores.labels,
-            f"{task.name} {split.split}, {self._run.title.lower()}",
+            f"{task.name} {split.split}, {self._trial.title.lower()}",
         )
 
 
@@ -271,9 +272,9 @@ def _write_all(
     config: FinetuningConfig,
     runs: Sequence[TrialRun],
     results: list[TrialResult],
-    say: Say | None,
+    print_fn: PrintFn | None,
 ) -> None:
-    """Writes results and learning curves after each trial; the last one is announced."""
+    """Writes results and learning curves after each trial; prints the last ones."""
     if not config.do_eval:
         return
     files = write_results(
@@ -284,24 +285,24 @@ def _write_all(
         results_txt=config.results_txt,
         results_pkl=config.results_pkl,
     )
-    records = [record for one in runs for record in _log_records(one)]
+    records = [record for trial in runs for record in _log_records(trial)]
     curves = os.path.join(config.results_dir, f"{config.tasks_label}_learning_curves.png")
     if records:
         plot_learning_curves(curves, records, f"{config.model_name}: {config.tasks_label}")
-    if say is None:
+    if print_fn is None:
         return
-    say("")
+    print_fn("")
     for line in format_summary(results):
-        say(line)
+        print_fn(line)
     for path in (*files, *([curves] if records else [])):
-        say(f"Results: {path}")
+        print_fn(f"Results: {path}")
 
 
-def _log_records(one: TrialRun) -> list[dict[str, Any]]:
-    path = pathlib.Path(one.model_dir) / LOG_FILE
+def _log_records(trial: TrialRun) -> list[dict[str, Any]]:
+    path = pathlib.Path(trial.model_dir) / LOG_FILE
     if not path.exists():
         return []
-    where = {"trial": one.trial} | ({"fold": one.fold} if one.fold else {})
+    where = {"trial": trial.number} | ({"fold": trial.fold} if trial.fold else {})
     return [{**json.loads(line), **where} for line in path.read_text().splitlines()]
 
 
@@ -309,26 +310,26 @@ def describe_run(
     config: FinetuningConfig,
     trainer: Trainer,
     tasks: Sequence[Task],
-    machines: DistributionContext,
-    say: Say,
+    context: DistributionContext,
+    print_fn: PrintFn,
 ) -> None:
     encoder = trainer.model.encoder_config
-    say(
+    print_fn(
         f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
         f"{trainer.model.electra.count_params():,} parameters in the encoder, "
         f"{trainer.model.count_params():,} trained, {config.precision}"
     )
     for line in describe_devices(
         config,
-        machines.strategy,
-        machines.workers,
+        context.strategy,
+        context.workers,
         config.train_batch_size,
         config.precision,
         finetuning_flops_per_step(
             config.encoder, batch_size=config.train_batch_size, seq_length=trainer.buckets[-1]
         ),
     ):
-        say(line)
-    say(f"Tasks:   {', '.join(task.name for task in tasks)}")
+        print_fn(line)
+    print_fn(f"Tasks:   {', '.join(task.name for task in tasks)}")
     lengths = ", ".join(map(str, trainer.buckets))
-    say(f"Batches: padded to {lengths} tokens")
+    print_fn(f"Batches: padded to {lengths} tokens")

@@ -34,23 +34,23 @@ _SETTINGS = (
 
 
 class TaskData:
-    """Loads the splits of tasks, says what was wrong with them, and keeps them.
+    """Loads the splits of tasks, reports their problems, and keeps them.
 
     Args:
         config: hyperparameters.
-        say: takes messages.
+        print_fn: takes messages.
         writes: whether to cache features and write reports on the data.
     """
 
     def __init__(
         self,
         config: FinetuningConfig,
-        say: Callable[[str], None] = print,
+        print_fn: Callable[[str], None] = print,
         writes: bool = True,
     ) -> None:
         self._writes = writes
         self._config = config
-        self._say = say
+        self._print = print_fn
         self._cache = FeatureCache(config.preprocessed_data_dir)
         self._splits: dict[tuple[str, str, bool], SplitData] = {}
         self.fingerprints: dict[str, str] = {}
@@ -96,7 +96,7 @@ class TaskData:
             self._tell(report)
         if self._config.log_examples:
             for row in rows[:_EXAMPLES_LOGGED]:
-                self._say(f"{task.name} {split}: {row}")
+                self._print(f"{task.name} {split}: {row}")
         return SplitData(split, examples, rows, labeled)
 
     def _cached(self, task: Task, name: str, wanted: str) -> list[Row] | None:
@@ -106,7 +106,7 @@ class TaskData:
         if cached is None:
             return None
         rows, report = cached
-        self._say(f"{task.name} {name}: {len(rows):,} cached features")
+        self._print(f"{task.name} {name}: {len(rows):,} cached features")
         self._tell(report)
         return rows
 
@@ -118,8 +118,8 @@ class TaskData:
         )
         report.write(path)
         for line in report.lines():
-            self._say(line)
-        self._say(f"  each case: {path}")
+            self._print(line)
+        self._print(f"  each case: {path}")
 
 
 def fingerprint(task: Task, split: str, *, is_training: bool) -> str:

@@ -1,7 +1,7 @@
-"""The trainings that a run is made of, and the folders that their models go to.
+"""The trials and folds of a run, and the folders of their models.
 
 A folder's `config.json` says what its weights follow from. A model of the same settings and
-data is taken up, one of others is not overwritten.
+data is resumed, one of others is not overwritten.
 """
 
 import dataclasses
@@ -65,14 +65,15 @@ class TrialRun:
     """One training: a trial, or a fold of one.
 
     Attributes:
-        trial, fold: numbers from 1; no fold without cross-validation.
+        number: of the trial, from 1.
+        fold: number from 1; None without cross-validation.
         seed: of the trial.
         model_dir: folder of its checkpoints and log.
         train_data, held_out: of a fold, by task.
         num_examples: that the number of steps follows from, for a fold.
     """
 
-    trial: int
+    number: int
     seed: int
     model_dir: str
     fold: int | None = None
@@ -83,19 +84,19 @@ class TrialRun:
     @property
     def title(self) -> str:
         """Such as "Trial 1, fold 2"."""
-        return f"Trial {self.trial}" + (f", fold {self.fold}" if self.fold else "")
+        return f"Trial {self.number}" + (f", fold {self.fold}" if self.fold else "")
 
     @property
     def file_label(self) -> str:
         """Such as "1_fold2", for file names."""
-        return f"{self.trial}" + (f"_fold{self.fold}" if self.fold else "")
+        return f"{self.number}" + (f"_fold{self.fold}" if self.fold else "")
 
 
 def trial_runs(config: FinetuningConfig) -> list[TrialRun]:
-    """Returns a run for each trial; the seed of each is one more than that before it."""
+    """Returns a run for each trial; seeds count up from `config.seed`."""
     return [
-        TrialRun(trial, config.seed + trial - 1, f"{config.model_dir}_{trial}")
-        for trial in range(1, config.num_trials + 1)
+        TrialRun(number, config.seed + number - 1, f"{config.model_dir}_{number}")
+        for number in range(1, config.num_trials + 1)
     ]
 
 
@@ -107,8 +108,8 @@ def fold_runs(
     examples = data.get(task, TRAIN).examples
     report = DataReport(task.name, TRAIN)
     runs = []
-    for one in trial_runs(config):
-        folds = fold_indices(stratification_labels(examples), config.num_folds, one.seed)
+    for trial in trial_runs(config):
+        folds = fold_indices(stratification_labels(examples), config.num_folds, trial.seed)
         # Folds differ by an example or so; a common number of steps shares the graph.
         num_examples = min(len(train) for train, _ in folds)
         for fold, (train, held_out) in enumerate(folds, start=1):
@@ -119,9 +120,9 @@ def fold_runs(
                 parts.append(SplitData(TRAIN if is_training else HELD_OUT, part, rows))
             runs.append(
                 dataclasses.replace(
-                    one,
+                    trial,
                     fold=fold,
-                    model_dir=f"{one.model_dir}_fold{fold}",
+                    model_dir=f"{trial.model_dir}_fold{fold}",
                     train_data={task.name: parts[0]},
                     held_out=parts[1],
                     num_examples=num_examples,
@@ -131,14 +132,14 @@ def fold_runs(
 
 
 def run_hyperparameters(
-    config: FinetuningConfig, one: TrialRun, tasks: Sequence[Task], data: TaskData
+    config: FinetuningConfig, trial: TrialRun, tasks: Sequence[Task], data: TaskData
 ) -> dict[str, Any]:
     """Returns what the weights of a run follow from, the data's fingerprints included."""
     fingerprints = {k: v for k, v in data.fingerprints.items() if k.endswith(f"/{TRAIN}")}
     return {
         **json.loads(json.dumps(dataclasses.asdict(config))),
-        "trial_seed": one.seed,
-        "fold": one.fold,
+        "trial_seed": trial.seed,
+        "fold": trial.fold,
         LABELS: _labels(tasks),
         TASKS: {task.name: task.description for task in tasks},
         "data": fingerprints,

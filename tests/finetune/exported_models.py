@@ -76,7 +76,7 @@ def write_finetuned(folder: pathlib.Path, descriptions: dict[str, dict], **setti
     step = tf.Variable(1, dtype=tf.int64)
     model_dir = str(folder / "model_1")
     checkpoints = CheckpointDirectory(model_dir, model, step)
-    run = TrialRun(trial=1, seed=1, model_dir=model_dir)
+    run = TrialRun(number=1, seed=1, model_dir=model_dir)
     checkpoints.write_description(run_hyperparameters(config, run, tasks, NoData()), vocab_file)
     checkpoints.save()
     return model_dir
