@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import keras
 import tensorflow as tf
@@ -20,9 +20,6 @@ from finetune.data.features import (
     SEGMENT_IDS,
     TASK_ID,
 )
-
-if TYPE_CHECKING:
-    from electra_tf.config.encoder import EncoderConfig
 
 TASK_SCOPE = "task_specific"
 

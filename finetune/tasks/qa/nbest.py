@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy.special
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.tokenizer import split_words
@@ -185,8 +186,7 @@ def _best(logits: np.ndarray, count: int) -> np.ndarray:
 
 def _with_probabilities(nbest: Mapping[str, tuple[float, float]]) -> tuple[Answer, ...]:
     scores = np.array([start + end for start, end in nbest.values()], np.float64)
-    shares = np.exp(scores - scores.max())
-    shares /= shares.sum()
+    shares = scipy.special.softmax(scores)
     return tuple(
         Answer(text, float(share), float(start), float(end))
         for share, (text, (start, end)) in zip(shares, nbest.items(), strict=True)

@@ -69,17 +69,6 @@ def number_label(min_label: float, max_label: float) -> LabelParser:
     return parse
 
 
-def label_set(labels: Sequence[str], separator: str = ",") -> LabelParser:
-    """Returns a parser that takes any number of `labels`, none included."""
-    parse_one = class_label(labels)
-
-    def parse(text: str) -> tuple[str, ...]:
-        parts = [part.strip() for part in text.split(separator)] if text.strip() else []
-        return tuple(dict.fromkeys(parse_one(part) for part in parts))
-
-    return parse
-
-
 def text_rows(
     task_name: str,
     examples: Sequence[InputExample],

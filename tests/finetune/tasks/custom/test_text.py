@@ -115,7 +115,7 @@ def test_fingerprints_cover_specification_data_and_train(make_source, tmp_path):
     assert source.split_files("train") == [str(tmp_path / n) for n in (names[0], names[2])]
 
 
-def test_multilabel_cells_and_lists(make_source):
+def test_multilabel_cells_and_lists(make_source, tmp_path):
     source = make_source(
         {
             "train.tsv": tsv("one\ta; b", "none\t", "two\tb;b"),
@@ -127,6 +127,9 @@ def test_multilabel_cells_and_lists(make_source):
     assert source.labels.names == ("a", "b")
     assert [e.label for e in load(source, "train")] == [("a", "b"), (), ("b",)]
     assert [e.label for e in load(source, "dev")] == [("b", "a"), ()]
+    (tmp_path / "dev.jsonl").write_text('{"text": "x", "label": ["a", "c"]}\n')
+    with pytest.raises(UserError, match=r"dev\.jsonl: line 1: label 'c' is nowhere in .* a, b"):
+        load(source, "dev")
 
 
 def test_regression_range(make_source):

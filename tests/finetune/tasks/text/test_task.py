@@ -7,7 +7,7 @@ from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
 from finetune.tasks.base import PREDICT, SplitData
 from finetune.tasks.text.classification import ClassificationTask
-from finetune.tasks.text.examples import InputExample, class_label, label_set, number_label
+from finetune.tasks.text.examples import InputExample, class_label, number_label
 from finetune.tasks.text.multilabel import MultilabelTask
 from finetune.tasks.text.regression import RegressionTask
 from finetune.tasks.text.submissions import glue_submission
@@ -183,10 +183,8 @@ def test_bad_arguments(build, task_class, given, message):
 def test_label_parsers():
     assert class_label(LABELS)("fair") == "fair"
     assert number_label(0, 5)("4.5") == 4.5
-    assert label_set(LABELS)("good, bad,good") == ("good", "bad")
-    assert label_set(LABELS)(" ") == ()
     with pytest.raises(ValueError, match="unknown label 'fine'"):
-        label_set(LABELS, "|")("good|fine")
+        class_label(LABELS)("fine")
 
 
 def test_glue_submissions():
