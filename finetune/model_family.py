@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.saved_config import SavedConfig
@@ -83,14 +84,19 @@ class FinetuningFamily(NativeFamily):
         tasks = checkpoint.description.tasks
         if not tasks and (checkpoint.has_discriminator or checkpoint.has_masked_lm):
             return None
-        values: dict[str, Any] = {
+        described, settings = {}, {}
+        for task in tasks:
+            kind, arrays = task_class(task.kind), _head_arrays(checkpoint, task.name)
+            described[task.name] = kind.describe_arrays(arrays, task.labels)
+            # All heads of a run share these: the first one's count.
+            settings = {**kind.head_hyperparameters(arrays), **settings}
+        return {
             **checkpoint.description.model_settings(),
             "task_names": [task.name for task in tasks],
-            TASKS: {task.name: _description(checkpoint, task) for task in tasks},
+            TASKS: described,
             LABELS: {task.name: list(task.labels) for task in tasks if task.labels},
+            **settings,
         }
-        answers = [task for task in tasks if task.kind == "qa"]
-        return values | (_answers(checkpoint, answers[0]) if answers else {})
 
     def build(self, saved: SavedConfig) -> RebuiltModel:
         """Returns the encoder and the heads, which follow from their variables' shapes."""
@@ -112,32 +118,10 @@ class FinetuningFamily(NativeFamily):
         return RebuiltModel(model, finetuned_variables(model), description)
 
 
-def _description(checkpoint: ModelCheckpoint, task: TaskDescription) -> dict[str, Any]:
-    """Returns `finetune.tasks.base.Task.description`, as far as a checkpoint tells.
-
-    Whether examples have one text or two it does not tell; one is taken. Labels are
-    of a regression's scale, from 0 to 1.
-    """
-    if task.kind == "qa":
-        return {"kind": "qa", "v2": _answers(checkpoint, task)["answerable_classifier"]}
-    if task.kind == "tagging":
-        spans = any(label.startswith("B-") for label in task.labels)
-        level = "span" if spans else "token"
-        return {"kind": "tagging", "labels": list(task.labels), "level": level}
-    description = {"kind": task.kind, "has_pairs": False}
-    if task.kind == "regression":
-        return {**description, "min_label": 0.0, "max_label": 1.0}
-    return {**description, "labels": list(task.labels)}
-
-
-def _answers(checkpoint: ModelCheckpoint, task: TaskDescription) -> dict[str, bool]:
-    """Returns the settings of question answering that a head's layers follow from."""
-    layers = {name.split("/")[-2] for name in checkpoint.part(f"{TASK_SCOPE}/{task.name}/")}
-    return {
-        "joint_prediction": "qa_hidden" in layers,
-        "answerable_classifier": "dense_2" in layers,
-        "answerable_uses_start_logits": "dense_3" in layers,
-    }
+def _head_arrays(checkpoint: ModelCheckpoint, task_name: str) -> dict[str, np.ndarray]:
+    """Returns the weights of a head by names such as "dense/kernel"."""
+    scope = f"{TASK_SCOPE}/{task_name}/"
+    return {name.removeprefix(scope): v for name, v in checkpoint.part(scope).items()}
 
 
 FINETUNING = FinetuningFamily()
