@@ -224,6 +224,10 @@ def test_heads_without_counterpart_are_reported(tmp_path):
         read(tmp_path / "plain", "huggingface").part("task_specific/mine/dense_1/"),
         finetuned("qa", layers=plain).part("task_specific/mine/dense_1/"),
     )
+    notes = HUGGINGFACE.write(finetuned("counting"), str(tmp_path / "other"))
+    assert notes[0] == "task_specific/mine: Hugging Face has no head for the kind counting"
+    config = json.loads((tmp_path / "other/config.json").read_text())
+    assert config["architectures"] == ["ElectraModel"]
 
 
 def test_half_precision_becomes_float32(tmp_path):
