@@ -1,4 +1,4 @@
-"""Pre-training from records to checkpoints, and the evaluation of a checkpoint."""
+"""Builds pre-training models and optimizers from configurations, and loads checkpoints."""
 
 import keras
 import tensorflow as tf
@@ -18,7 +18,7 @@ from pretrain_data.records.token_counts import count_tokens
 
 
 def model_class(config: PretrainingConfig) -> type[PretrainingModel]:
-    """Returns the class that `--objective` names."""
+    """Returns the class selected by `--objective`."""
     return choices.load(choices.OBJECTIVES, config.objective)
 
 
@@ -27,15 +27,15 @@ def build_model(
     special: SpecialTokenIds,
     tokens: TokenStatistics | None = None,
 ) -> PretrainingModel:
-    """Returns a model of the configuration's objective with random weights.
+    """Builds a model of the configured objective, randomly initialized.
 
     Args:
-        config: of the run.
-        special: ids of the tokens that masking treats apart.
-        tokens: facts by token id; None serves a model that neither masks nor samples.
+        config: configuration of the run.
+        special: ids of the special tokens used in masking.
+        tokens: token statistics; None if the model neither masks nor samples.
 
     Raises:
-        UserError: the objective cannot be trained so.
+        UserError: the configuration is invalid for the objective.
     """
     return model_class(config)(config, special, tokens)
 
@@ -43,9 +43,9 @@ def build_model(
 def load_model(
     config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
 ) -> tuple[PretrainingModel, int, str]:
-    """Returns the model of the newest checkpoint, its step and the checkpoint's path.
+    """Returns the model of the latest checkpoint, its step and the path of the checkpoint.
 
-    It is in the stage that the step ended.
+    The model is in the stage that its last step belongs to.
     """
     with strategy.scope():
         model = create_model(config, vocabulary)
@@ -53,8 +53,8 @@ def load_model(
     checkpoints = CheckpointDirectory(config.model_dir, model, step)
     if not checkpoints.restore_latest():
         raise UserError(
-            f"There is no checkpoint in {config.model_dir}: train first, or change "
-            "--model_name, --data_dir or --model_dir"
+            f"No checkpoint in {config.model_dir}: train first, or change --model_name, "
+            "--data_dir or --model_dir"
         )
     for phase in training_phases(config, model.stages()):
         if phase.first_step < int(step.numpy()):
@@ -63,7 +63,7 @@ def load_model(
 
 
 def load_checked_vocabulary(config: PretrainingConfig) -> Vocabulary:
-    """Returns the vocabulary of `--vocab_file`, which must have `--vocab_size` entries."""
+    """Loads `--vocab_file`, which must have `--vocab_size` entries."""
     vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
     if vocabulary.size != config.vocab_size:
         raise UserError(
@@ -74,7 +74,7 @@ def load_checked_vocabulary(config: PretrainingConfig) -> Vocabulary:
 
 
 def special_token_ids(vocabulary: Vocabulary) -> SpecialTokenIds:
-    """Returns the ids that masking treats apart."""
+    """Returns the ids of the special tokens used in masking."""
     return SpecialTokenIds(vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
 
 
@@ -113,7 +113,7 @@ def create_training_state(
 def create_optimizer(
     config: PretrainingConfig, model: PretrainingModel
 ) -> keras.optimizers.Optimizer:
-    """Returns the optimizer of a pre-training model; the schedule begins anew in each stage."""
+    """Returns the optimizer of a pre-training model; the schedule restarts in each stage."""
     schedules = [
         WarmupPolynomialDecay(
             learning_rate=config.learning_rate,
@@ -129,7 +129,7 @@ def create_optimizer(
         if not own or not config.learning_rate:
             raise UserError(
                 f"--generator_learning_rate={config.generator_learning_rate} needs a generator "
-                "with weights of its own, and a --learning_rate above 0"
+                "with unshared weights, and a positive --learning_rate"
             )
         factor = config.generator_learning_rate / config.learning_rate
         factors = {
@@ -146,7 +146,7 @@ def create_optimizer(
 
 
 def generator_paths(model: PretrainingModel) -> set[str]:
-    """Returns the paths of the variables that the generator has for itself."""
+    """Returns the paths of the generator's unshared variables."""
     if not model.has_generator or model.generator is model.electra:
         return set()
     layers = [

@@ -1,7 +1,7 @@
-"""ELECTRA: a generator replaces tokens, and a discriminator finds them.
+"""ELECTRA: a generator replaces tokens, and a discriminator detects them.
 
 Clark et al. 2020, "ELECTRA: Pre-training Text Encoders as Discriminators Rather Than
-Generators", section 2, in its order: mask, predict, sample, discriminate, weigh the losses.
+Generators", section 2, in its order: mask, predict, sample, discriminate, weight the losses.
 The other objectives are subclasses, in `electra_tf.objectives`.
 """
 
@@ -48,26 +48,26 @@ from electra_tf.util.errors import UserError
 class PretrainingModel(keras.Model):
     """gen_weight * L_MLM + disc_weight * L_Disc (end of section 2.1); base of every objective.
 
-    Make one with `electra_tf.model_builder.build_model`, which knows the class of each
-    objective. `forward` computes the losses of a batch that `prepare` has masked.
+    Build instances with `electra_tf.model_builder.build_model`, which selects the class of
+    the objective. `prepare` masks a batch, and `forward` computes its losses.
 
     Args:
-        config: of the run.
-        special: ids of the tokens that masking treats apart.
-        tokens: facts by token id, which some ways of masking and the unigram generator
-            need; None serves a model that neither masks nor samples.
+        config: configuration of the run.
+        special: ids of the special tokens used in masking.
+        tokens: token statistics for masking and the unigram generator; None if the model
+            neither masks nor samples.
 
     Attributes:
-        Hparams: frozen dataclass of the objective's own hyperparameters, given by
-            `--objective_hparams`; `hparams` is the run's.
-        has_generator: replacements are made; where from, `generator_type` says. Without them
-            the full-size encoder is the masked language model.
-        has_discriminator: the full-size encoder tells real from replaced tokens.
-        generator_types: those that the objective can use; all if None.
-        stage: index of the stage that the run is in; a step is traced for one stage.
-        electra: the full-size encoder, which owns the tied embeddings, as in the paper.
-        generator: the generator's encoder, if it has one such.
-        generate: predicts the masked tokens, with `generator` or without.
+        Hparams: frozen dataclass of the objective's hyperparameters (`--objective_hparams`);
+            `hparams` is the instance of the run.
+        has_generator: whether the objective uses a generator; otherwise the full-size encoder
+            is the masked language model.
+        has_discriminator: whether the full-size encoder is trained as a discriminator.
+        generator_types: supported values of `generator_type`; None supports all.
+        stage: index of the current stage; a training step is traced for one stage.
+        electra: the full-size encoder, which owns tied embeddings, as in the paper.
+        generator: the generator's encoder, or None.
+        generate: the generator, which predicts the masked tokens.
     """
 
     Hparams: ClassVar[type] = NoHparams
@@ -89,7 +89,7 @@ class PretrainingModel(keras.Model):
         self.hparams = self.parse_hparams(config)
         self.masking = create_masking(config, tokens)
         self.stage = 0
-        # Initial weights and checkpoints depend on the order in which layers are made.
+        # Initial weights and checkpoint keys depend on the order of layer creation.
         self.encoder_config = discriminator_config(config)
         self.electra, self.generator = self._create_encoders()
         self.two_tower = None
@@ -107,11 +107,11 @@ class PretrainingModel(keras.Model):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        """Refuses hyperparameters that the objective cannot be trained with.
+        """Validates the hyperparameters for this objective.
 
         Raises:
-            UserError: naming the flag.
-            ValueError: the configuration is of another objective.
+            UserError: a value is invalid; the message names the flag.
+            ValueError: the configuration has another objective.
         """
         of_config = choices.OBJECTIVES[config.objective]
         if of_config != f"{cls.__module__}:{cls.__qualname__}":
@@ -129,28 +129,28 @@ class PretrainingModel(keras.Model):
 
     @classmethod
     def parse_hparams(cls, config: PretrainingConfig) -> object:
-        """Returns the run's `Hparams`."""
+        """Returns the `Hparams` of a configuration."""
         return parse_hparams(cls.Hparams, config.objective_hparams, "--objective_hparams")
 
     @classmethod
     def generator_class(cls, config: PretrainingConfig) -> type[Generator]:
-        """Returns what `--generator_type` names."""
+        """Returns the class selected by `--generator_type`."""
         return choices.load(choices.GENERATORS, config.generator_type)
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns what a step runs, for counting its FLOPs."""
+        """Returns the encoders that a training step runs, for counting FLOPs."""
         return [*cls.generator_class(config).parts(config), discriminator_part(config)]
 
     def stages(self) -> list[Stage]:
-        """Returns the stages of the run; the optimizer starts anew in each."""
+        """Returns the stages of the run; the optimizer is reset in each."""
         return [Stage(self.config.objective, self.config.num_train_steps)]
 
     def start_stage(self) -> None:
-        """Moves weights where the stage that begins starts from others; called once."""
+        """Initializes the weights of the starting stage; called once per stage."""
 
     def create_layers(self) -> None:
-        """Adds the layers that this objective alone has."""
+        """Creates the additional layers of the objective."""
 
     def _create_encoders(self) -> Encoders:
         config = self.config
@@ -176,10 +176,10 @@ class PretrainingModel(keras.Model):
         """Masks a batch and computes its losses.
 
         Args:
-            features: as `prepare` takes them.
-            randomness: of masking, sampling and dropout.
-            masked_inputs: used in place of masking `features` anew.
-            sampled_token_ids: int32 [batch, n], used in place of the generator's samples.
+            features: inputs of `prepare`.
+            randomness: random streams of masking, sampling and dropout.
+            masked_inputs: already masked inputs, used instead of `features`.
+            sampled_token_ids: int32 [batch, n], used instead of the generator's samples.
         """
         inputs = masked_inputs
         if inputs is None:
@@ -189,12 +189,12 @@ class PretrainingModel(keras.Model):
     def prepare(
         self, features: dict[str, tf.Tensor], *, randomness: Randomness
     ) -> PretrainInputs:
-        """Masks a batch (section 2.1): once a step, before it is split into parts.
+        """Masks a batch (section 2.1), once per step, before it is split into micro-batches.
 
         Args:
             features: `input_ids`, `input_mask`, `segment_ids`, int32 [batch, seq].
-            randomness: of masking; where it is without dropout, `mask_prob` is masked at
-                whatever step.
+            randomness: random stream of masking. Without dropout (evaluation), the masking
+                rate is always `mask_prob`.
         """
         return pretrain_helpers.mask(
             PretrainInputs(
@@ -243,7 +243,7 @@ class PretrainingModel(keras.Model):
     def _get_masked_lm_output(
         self, inputs: PretrainInputs, randomness: Randomness
     ) -> MaskedLMOutput:
-        """Predicts the masked tokens by whatever the generator is (eq. 1)."""
+        """Predicts the masked tokens with the generator (eq. 1)."""
         return self.generate(inputs, randomness)
 
     def _get_fake_data(
@@ -253,9 +253,9 @@ class PretrainingModel(keras.Model):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> FakeData:
-        """Replaces the masked tokens by samples of the generator (section 2.1).
+        """Replaces the masked tokens with samples of the generator (section 2.1).
 
-        A sample that equals the original token is labelled real.
+        A sample that equals the original token is labeled real.
         """
         inputs = pretrain_helpers.unmask(inputs)
         if sampled_token_ids is None:
@@ -293,13 +293,14 @@ class PretrainingModel(keras.Model):
         weights: tf.Tensor | None = None,
         logit_offset: tf.Tensor | None = None,
     ) -> DiscriminatorOutput:
-        """Tells for every real token whether it was replaced (eq. 2).
+        """Classifies every token as original or replaced (eq. 2).
 
         Args:
-            inputs: corrupted.
-            labels: int32 [batch, seq].
-            randomness: of dropout.
-            weights: float32 [batch, seq], tokens that count; the real ones if None.
+            inputs: corrupted inputs.
+            labels: int32 [batch, seq], 1 for replaced tokens.
+            randomness: random stream of dropout.
+            weights: float32 [batch, seq], 1 for the tokens of the loss; None uses all
+                non-padding tokens.
             logit_offset: float32 [batch, seq], added to the logits.
         """
         if weights is None:
@@ -314,7 +315,7 @@ class PretrainingModel(keras.Model):
         weights: tf.Tensor,
         logit_offset: tf.Tensor | None = None,
     ) -> DiscriminatorOutput:
-        """Does the same from the encoder's output [batch, seq, hidden]."""
+        """Like `_get_discriminator_output`, from the encoder's output [batch, seq, hidden]."""
         logits = self.discriminator_predictions(sequence)
         if logit_offset is not None:
             logits += logit_offset
@@ -331,15 +332,15 @@ class PretrainingModel(keras.Model):
         )
 
     def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:
-        """Returns float32 [batch, seq], 1 on the tokens of the discriminator's loss."""
+        """Returns float32 [batch, seq], 1 for the tokens of the discriminator's loss."""
         return tf.cast(inputs.input_mask, tf.float32)
 
     def generator_terms(
         self, inputs: PretrainInputs, masked_lm: MaskedLMOutput
     ) -> dict[str, LossTerm]:
-        """Returns the terms that train the generator."""
+        """Returns the loss terms of the generator."""
         weights = self.generator_weights(inputs)
-        # A two-tower generator learns from all tokens at once.
+        # A two-tower generator learns from all tokens.
         loss = masked_lm.loss if masked_lm.cloze is None else masked_lm.cloze.loss
         terms = {"gen": LossTerm(loss, self.config.gen_weight, weights["gen"])}
         if masked_lm.span_boundary_loss is not None:
@@ -358,16 +359,16 @@ class PretrainingModel(keras.Model):
         return weights
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
-        """Returns the weight of each loss term of a masked batch: the tokens it is over.
+        """Returns the number of tokens of each loss term of a masked batch.
 
-        It follows from the data and the masks alone: a batch that is computed in parts
-        needs the weights of the whole before the first part.
+        It depends on the data and the masks only: with gradient accumulation, the totals are
+        needed before the first micro-batch.
         """
         disc = tf.reduce_sum(self.discriminator_weights(inputs))
         return {**self.generator_weights(inputs), "disc": disc}
 
     def metric_sums(self, output: PretrainingOutput) -> MetricSums:
-        """Returns the sums behind the metrics (see `electra_tf.model.metrics`)."""
+        """Returns the sums of the metrics (see `electra_tf.model.metrics`)."""
         return {
             **masked_lm_sums(output.inputs, output.masked_lm),
             **sampling_sums(output.inputs, output.fake_data),

@@ -1,4 +1,4 @@
-"""Where replacements come from, and what generator and discriminator share.
+"""Generators of replacement tokens, and weight sharing with the discriminator.
 
 Imports `electra_tf.model`, `electra_tf.masking` and `electra_tf.pretrain_helpers`.
 """

@@ -1,4 +1,4 @@
-"""What every generator provides."""
+"""Base class of generators."""
 
 import abc
 from typing import ClassVar
@@ -17,22 +17,21 @@ from electra_tf.util.errors import UserError
 
 
 class Generator(abc.ABC):
-    """A source of replacements: predicts the tokens at the masked positions.
+    """Predicts the tokens at the masked positions, to sample replacements from.
 
-    It is no layer itself: the model keeps the encoders and `layers`, and their names there
-    are those of the checkpoints.
+    It is not a layer: the model owns the encoders and `layers`, whose attribute names there
+    are the checkpoint keys.
 
     Args:
-        config: of the run.
-        encoders: the model's.
-        special: ids of the tokens that masking treats apart.
-        tokens: facts by token id; None serves a model that never samples.
+        config: configuration of the run.
+        encoders: encoders of the model.
+        special: ids of the special tokens used in masking.
+        tokens: token statistics; None if the model never samples.
 
     Attributes:
-        has_encoder: it has an encoder, which shares with the discriminator what
-            `--embedding_sharing` says.
-        needs_counts: the tokens of the records have to be counted.
-        layers: those that it adds to the encoders, by attribute of the model.
+        has_encoder: whether it has an encoder, subject to `--embedding_sharing`.
+        needs_counts: whether the tokens of the records must be counted.
+        layers: additional layers, by attribute name in the model.
     """
 
     has_encoder: ClassVar[bool] = False
@@ -52,7 +51,7 @@ class Generator(abc.ABC):
         self.layers = self.create_layers()
 
     def create_layers(self) -> dict[str, keras.layers.Layer]:
-        """Returns the layers that the generator needs beside the encoders."""
+        """Creates the layers in addition to the encoders."""
         return {}
 
     @abc.abstractmethod
@@ -60,24 +59,24 @@ class Generator(abc.ABC):
         """Predicts the masked tokens.
 
         Args:
-            inputs: masked.
-            randomness: of dropout.
+            inputs: masked inputs.
+            randomness: random stream of dropout.
         """
 
     def num_predicted(self, inputs: PretrainInputs) -> tf.Tensor:
-        """Returns the float32 number of tokens that the generator's loss is over."""
+        """Returns the number of tokens of the generator's loss, float32."""
         return num_masked_tokens(inputs)
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        """Raises UserError for hyperparameters that this generator does not have."""
+        """Raises UserError for hyperparameters that this generator does not support."""
         if config.span_boundary_weight:
             raise UserError(
-                "--span_boundary_weight is for a masked language model, which "
-                f"--generator_type={config.generator_type} is not"
+                "--span_boundary_weight requires a masked language model, not "
+                f"--generator_type={config.generator_type}"
             )
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns what a step runs of it, for counting FLOPs."""
+        """Returns its encoders that a training step runs, for counting FLOPs."""
         return []

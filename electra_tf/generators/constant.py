@@ -1,4 +1,4 @@
-"""Generators without weights: they predict the same at every position."""
+"""Generators without weights: the same distribution at every position."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,14 +10,14 @@ from electra_tf.pretrain_helpers import DISALLOWED_LOGIT, get_softmax_output
 
 
 class UniformGenerator(Generator):
-    """Every token is as likely as any other (the authors' `uniform_generator`)."""
+    """All tokens are equally likely (the authors' `uniform_generator`)."""
 
     def token_logits(self) -> np.ndarray:
         """Returns float32 [vocab], the logits at every position."""
         return np.zeros(self.config.vocab_size, np.float32)
 
     def __call__(self, inputs: PretrainInputs, randomness: Randomness) -> MaskedLMOutput:
-        """Predicts without looking; the loss is a constant."""
+        """Returns the same prediction at every position; the loss is constant."""
         vocab_size = self.config.vocab_size
         shape = tf.concat([tf.shape(inputs.masked_lm_ids), [vocab_size]], axis=0)
         logits = tf.broadcast_to(tf.constant(self.token_logits()), shape)
@@ -26,7 +26,7 @@ class UniformGenerator(Generator):
 
 
 class UnigramGenerator(UniformGenerator):
-    """Tokens are as likely as they are frequent in the records; special ones never come."""
+    """Token probabilities are their frequencies in the records, without special tokens."""
 
     needs_counts = True
 

@@ -1,4 +1,4 @@
-"""The paper's generator: an encoder that predicts the masked tokens."""
+"""The paper's generator: a masked language model."""
 
 import keras
 
@@ -13,15 +13,15 @@ from electra_tf.pretrain_helpers import gather_positions, get_softmax_output, ge
 
 
 class MaskedLMGenerator(Generator):
-    """A masked language model whose output layer is tied to its word embeddings (eq. 1).
+    """Masked language model with output weights tied to its token embeddings (eq. 1).
 
-    Beside the discriminator it is small; `--objective=mlm` trains the full-size encoder so.
+    `--objective=mlm` uses it with the full-size encoder.
     """
 
     has_encoder = True
 
     def create_layers(self) -> dict[str, keras.layers.Layer]:
-        """Returns the head, and that of the span-boundary objective if it is trained."""
+        """Creates the head, and the span-boundary head if that objective is used."""
         encoder = self.encoders.generator
         shape, width = encoder.config, encoder.embeddings.config.embedding_size
         heads = {"generator_predictions": MaskedLMHead}
@@ -33,7 +33,7 @@ class MaskedLMGenerator(Generator):
         }
 
     def __call__(self, inputs: PretrainInputs, randomness: Randomness) -> MaskedLMOutput:
-        """Runs the encoder on the masked text."""
+        """Predicts the masked tokens from the masked text."""
         encoder = self.encoders.generator
         sequence = encoder(
             inputs.input_ids,
@@ -60,7 +60,7 @@ class MaskedLMGenerator(Generator):
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns the encoder with its head over the vocabulary."""
+        """Returns the encoder with its vocabulary head."""
         return [
             ModelPart(
                 "generator",

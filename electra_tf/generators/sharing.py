@@ -1,7 +1,7 @@
-"""What generator and discriminator share (paper, section 3.2), one function for each mode.
+"""Weight sharing of generator and discriminator (paper, section 3.2), one function per mode.
 
-A mode takes the shapes of both encoders and returns them. To add one, write its function
-and name it in `electra_tf.config.choices.EMBEDDING_SHARING`.
+A mode takes the shapes of both encoders and creates them. To add one, write its function and
+add it to `electra_tf.config.choices.EMBEDDING_SHARING`.
 """
 
 from typing import NamedTuple
@@ -16,9 +16,9 @@ DISCRIMINATOR, GENERATOR, EMBEDDINGS = "electra", "generator", "embeddings"
 
 
 class Encoders(NamedTuple):
-    """The two encoders of a model; one and the same where all weights are shared.
+    """The two encoders of a model; the same object if all weights are shared.
 
-    A generator that has no encoder like the discriminator's leaves its place empty.
+    `generator` is None for generators without an encoder of the discriminator's kind.
     """
 
     discriminator: Encoder
@@ -26,7 +26,7 @@ class Encoders(NamedTuple):
 
 
 class Shapes(NamedTuple):
-    """What both encoders are made of."""
+    """Shapes and settings of both encoders."""
 
     discriminator: EncoderConfig
     generator: EncoderConfig
@@ -36,7 +36,7 @@ class Shapes(NamedTuple):
     def encoder(
         self, name: str, embeddings: Embeddings | DisentangledEmbeddings | None = None
     ) -> Encoder:
-        """Returns the encoder that is called `name`; None gives it embeddings of its own."""
+        """Creates the encoder `name`; without `embeddings`, it gets its own."""
         return Encoder(
             self.discriminator if name == DISCRIMINATOR else self.generator,
             embeddings,
@@ -47,12 +47,12 @@ class Shapes(NamedTuple):
 
 
 def share_nothing(shapes: Shapes) -> Encoders:
-    """Returns two encoders with nothing in common."""
+    """Creates two independent encoders."""
     return Encoders(shapes.encoder(DISCRIMINATOR), shapes.encoder(GENERATOR))
 
 
 def share_token_embeddings(shapes: Shapes) -> Encoders:
-    """Returns two encoders with one table of words, which is the discriminator's."""
+    """Creates two encoders that share the discriminator's token embeddings."""
     discriminator = shapes.encoder(DISCRIMINATOR)
     with keras.name_scope(GENERATOR):
         embeddings = Embeddings(
@@ -65,19 +65,19 @@ def share_token_embeddings(shapes: Shapes) -> Encoders:
 
 
 def share_embeddings(shapes: Shapes) -> Encoders:
-    """Returns two encoders with the discriminator's embeddings: the authors' default."""
+    """Creates two encoders that share the discriminator's embeddings (authors' default)."""
     discriminator = shapes.encoder(DISCRIMINATOR)
     return Encoders(discriminator, shapes.encoder(GENERATOR, discriminator.embeddings))
 
 
 def share_all(shapes: Shapes) -> Encoders:
-    """Returns the discriminator's encoder twice."""
+    """Creates one encoder for both."""
     discriminator = shapes.encoder(DISCRIMINATOR)
     return Encoders(discriminator, discriminator)
 
 
 def share_disentangled(shapes: Shapes) -> Encoders:
-    """Returns a generator, and a discriminator that adds to its embeddings.
+    """Creates a generator, and a discriminator with disentangled embeddings.
 
     See `electra_tf.model.embeddings.DisentangledEmbeddings`.
     """

@@ -1,7 +1,7 @@
 """SpanBERT's span-boundary objective (Joshi et al. 2020, section 3.2).
 
-Every masked token is predicted from what stands on both sides of its run of masked tokens,
-and from its place in the run: y_i = f(x_{s-1}, x_{e+1}, p_{i-s+1}).
+Every masked token is predicted from the two tokens at the boundaries of its run of masked
+tokens, and from its position in the run: y_i = f(x_{s-1}, x_{e+1}, p_{i-s+1}).
 """
 
 import keras
@@ -12,14 +12,14 @@ from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.model.layers import LayerNorm, Linear, activation_norm, add_bias, initializer
 from electra_tf.pretrain_helpers import gather_positions, masked_positions
 
-# SpanBERT's width of the embeddings of places (section 4.2). Places in longer runs share
-# the last one.
+# SpanBERT's size of the position embeddings (section 4.2). Positions in longer runs share the
+# last one.
 PLACE_SIZE = 200
 NUM_PLACES = 32
 
 
 class SpanBoundaryHead(keras.layers.Layer):
-    """Two dense layers with GELU and LayerNorm, then the word embeddings as output layer."""
+    """Two dense layers with GELU and LayerNorm, and a tied output layer."""
 
     def __init__(self, config: EncoderConfig, embedding_size: int, **kwargs) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -51,8 +51,8 @@ class SpanBoundaryHead(keras.layers.Layer):
 
         Args:
             sequence: [batch, seq, hidden], the encoder's output on the masked text.
-            inputs: masked.
-            embedding_table: float32 [vocab, embedding], that of the encoder.
+            inputs: masked inputs.
+            embedding_table: float32 [vocab, embedding], token embeddings of the encoder.
         """
         left, right = run_boundaries(inputs)
         places = tf.clip_by_value(inputs.masked_lm_positions - left - 1, 0, NUM_PLACES - 1)
@@ -82,10 +82,10 @@ class SpanBoundaryHead(keras.layers.Layer):
 
 
 def run_boundaries(inputs: PretrainInputs) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the positions before and after the run of masked tokens of each masked one.
+    """Returns, for each masked token, the positions before and after its masked run.
 
     Args:
-        inputs: masked; [CLS] and [SEP] never are, so that every run has both.
+        inputs: masked inputs; [CLS] and [SEP] are never masked, so both positions exist.
 
     Returns:
         Two int32 [batch, n].

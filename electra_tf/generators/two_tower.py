@@ -1,8 +1,8 @@
-"""The two-tower generator: each token from what stands left and right of it.
+"""The two-tower generator: predicts each token from its left and right context.
 
-Clark et al. 2020, "Pre-Training Transformers as Energy-Based Cloze Models" (Electric),
-section 2.3: one encoder reads from left to right and one from right to left, so that the
-probability of every token given all others comes out of one pass over unmasked text.
+Clark et al. 2020, "Pre-Training Transformers as Energy-Based Cloze Models" (Electric), section
+2.3: a left-to-right and a right-to-left encoder predict every token given all others, in one
+pass over unmasked text.
 """
 
 import dataclasses
@@ -45,10 +45,10 @@ class TwoTowers(keras.layers.Layer):
     """Predicts every token of unmasked text from all others.
 
     Args:
-        config: of the run; both towers have the generator's shape.
-        embeddings: the discriminator's, which both towers read unless embedding_sharing is
-            none; then each has its own, and the words of the left-to-right tower are those
-            of the output layer.
+        config: configuration of the run; both towers have the generator's shape.
+        embeddings: embeddings of the discriminator, used by both towers unless
+            embedding_sharing is none; then each has its own, and the output layer is tied to
+            those of the left-to-right tower.
     """
 
     def __init__(self, config: PretrainingConfig, embeddings: Embeddings, **kwargs) -> None:
@@ -66,7 +66,7 @@ class TwoTowers(keras.layers.Layer):
                 name=name,
             )
 
-        # Without this layer's own scope: towers and head have the authors' names.
+        # Without this layer's own scope, so towers and head have the authors' names.
         self.ltr = tower("generator_ltr", LEFT_TO_RIGHT)
         self.rtl = tower("generator_rtl", RIGHT_TO_LEFT)
         both = dataclasses.replace(shape, hidden_size=2 * shape.hidden_size)
@@ -90,12 +90,12 @@ class TwoTowers(keras.layers.Layer):
         """Predicts every token.
 
         Position t is predicted from the left-to-right output at t - 1 and the right-to-left
-        output at t + 1. The first and the last position take theirs from the other end, as
-        in the authors' code; they hold special tokens, which are not predicted.
+        output at t + 1. As in the authors' code, the first and last positions wrap around;
+        these are special tokens, which are not predicted.
 
         Args:
-            input_ids, input_mask, segment_ids: int32 [batch, seq], nothing masked.
-            randomness: of dropout.
+            input_ids, input_mask, segment_ids: int32 [batch, seq], unmasked.
+            randomness: random stream of dropout.
         """
         features = (input_ids, input_mask, segment_ids)
         ltr = self.ltr(*features, randomness.dropout_key("generator_dropout")).sequence_output
@@ -107,10 +107,10 @@ class TwoTowers(keras.layers.Layer):
 
 
 class TwoTowerGenerator(Generator):
-    """Reads the text before it was masked, and learns from all of its tokens at once."""
+    """Two-tower generator; it reads unmasked text and learns from all tokens."""
 
     def create_layers(self) -> dict[str, keras.layers.Layer]:
-        """Returns the towers."""
+        """Creates the towers."""
         electra = self.encoders.discriminator
         towers = TwoTowers(
             self.config, electra.embeddings, dtype=electra.dtype_policy, name="two_tower"
@@ -118,7 +118,7 @@ class TwoTowerGenerator(Generator):
         return {"two_tower": towers}
 
     def __call__(self, inputs: PretrainInputs, randomness: Randomness) -> MaskedLMOutput:
-        """Predicts all tokens, those at the masked positions among them."""
+        """Predicts all tokens, including the masked ones."""
         return self._get_cloze_output(inputs, randomness)
 
     def _get_cloze_output(
@@ -145,12 +145,12 @@ class TwoTowerGenerator(Generator):
         )
 
     def num_predicted(self, inputs: PretrainInputs) -> tf.Tensor:
-        """Returns the number of real tokens that are not special."""
+        """Returns the number of tokens without padding and special tokens."""
         return tf.reduce_sum(cloze_weights(inputs, self.special))
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns both towers; the head is on their outputs side by side."""
+        """Returns both towers; the head takes their concatenated outputs."""
         shape = generator_config(config)
         return [
             ModelPart("left-to-right tower", shape),
@@ -164,5 +164,5 @@ class TwoTowerGenerator(Generator):
 
 
 def cloze_weights(inputs: PretrainInputs, special: SpecialTokenIds) -> tf.Tensor:
-    """Returns float32 [batch, seq], 1 on the tokens that a two-tower generator predicts."""
+    """Returns float32 [batch, seq], 1 for tokens that a two-tower generator predicts."""
     return tf.cast(candidates_mask(unmask(inputs), special), tf.float32)

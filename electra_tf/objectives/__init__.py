@@ -1,7 +1,7 @@
-"""The pre-training objectives beside ELECTRA, one module each, named after its objective.
+"""Pre-training objectives other than ELECTRA, one per module, named after `--objective`.
 
-An objective is a subclass of `electra_tf.pretraining_model.PretrainingModel`: it says which
-encoders and heads there are, how the losses come about, and what the metrics are. To add one,
-write its module and name it in `electra_tf.config.choices.OBJECTIVES`. Imports
-`electra_tf.pretraining_model` and what lies below.
+An objective is a subclass of `electra_tf.pretraining_model.PretrainingModel` that defines
+additional layers, losses and metrics. To add one, write its module and add it to
+`electra_tf.config.choices.OBJECTIVES`. Imports `electra_tf.pretraining_model` and the layers
+below.
 """

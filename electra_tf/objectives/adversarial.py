@@ -1,6 +1,7 @@
 """Adversarial ELECTRA: the generator is trained to fool the discriminator (appendix F).
 
-Sampling cannot be differentiated, so the generator learns by policy gradient (Williams 1992).
+Sampling is not differentiable, so the generator is trained by policy gradient (REINFORCE,
+Williams 1992).
 """
 
 import dataclasses
@@ -26,10 +27,9 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class AdversarialHparams:
-    """Weights beside `disc_weight`, and `gen_weight`, which is that of the policy gradient.
+    """Loss weights: `baseline_weight` of the baseline, `masked_lm_weight` of the likelihood.
 
-    `baseline_weight` is of its baseline; `masked_lm_weight` adds the generator's likelihood,
-    which the paper leaves out.
+    The paper does not use the generator's likelihood. The policy gradient has `gen_weight`.
     """
 
     baseline_weight: float = 1.0
@@ -39,12 +39,11 @@ class AdversarialHparams:
 class Adversarial(PretrainingModel):
     """The reward of a sample is the discriminator's loss on it.
 
-    For each masked position t with sample s, reward R = -log D(what s is) and baseline
-    b = -log sigmoid(w . h_t), from the generator's output h_t, the generator minimizes
-    -(R - b) log p(s), with R and b as constants and p what s is drawn from, which a
-    temperature or leaving out the correct token changes. The baseline learns R by the
-    cross-entropy between exp(-R), what the discriminator gives the right answer, and
-    sigmoid(w . h_t).
+    For each masked position t with sample s, let R = -log D(label of s) be the reward and
+    b = -log sigmoid(w . h_t) the baseline, with h_t the generator's output. The generator
+    minimizes -(R - b) log p(s), with R and b constant and p the sampling distribution
+    (including temperature and `disallow_correct`). The baseline is trained by the
+    cross-entropy between exp(-R), the probability of the correct label, and sigmoid(w . h_t).
     """
 
     Hparams = AdversarialHparams
@@ -52,16 +51,16 @@ class Adversarial(PretrainingModel):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        """Refuses the span-boundary objective, which needs the likelihood."""
+        """Rejects the span-boundary objective, which needs the likelihood."""
         super().check(config)
         if config.span_boundary_weight:
             raise UserError(
-                "--span_boundary_weight goes with a masked language model's loss, which "
+                "--span_boundary_weight requires the loss of a masked language model, which "
                 "--objective=adversarial replaces"
             )
 
     def create_layers(self) -> None:
-        """Adds the baseline's weights."""
+        """Creates the baseline's layer."""
         shape = generator_config(self.config)
         self.generator_baseline = Linear(
             shape.hidden_size, 1, shape, dtype=self.dtype_policy, name="generator_baseline"
@@ -74,7 +73,7 @@ class Adversarial(PretrainingModel):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
-        """Returns the losses of discriminator, policy and baseline."""
+        """Computes the losses of discriminator, policy and baseline."""
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         discriminator = self._get_discriminator_output(
@@ -85,7 +84,7 @@ class Adversarial(PretrainingModel):
             labels=tf.cast(gather_positions(fake.is_fake_tokens, positions), tf.float32),
             logits=gather_positions(discriminator.logits, positions),
         )
-        # The encoder learns from the policy alone, as it would without a baseline.
+        # The baseline's gradient does not reach the encoder.
         states = tf.stop_gradient(masked_lm.states)
         baseline = tf.cast(self.generator_baseline(states), tf.float32)[..., 0]
         drawn_from = sampling_logits(
@@ -115,29 +114,29 @@ class Adversarial(PretrainingModel):
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator, extra=extra)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
-        """Returns the numbers of masked and of real tokens."""
+        """Returns the numbers of masked and non-padding tokens."""
         count = num_masked_tokens(inputs)
         weights = {"policy": count, "baseline": count, "disc": num_real_tokens(inputs)}
         return {**weights, "gen": count} if self.hparams.masked_lm_weight else weights
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns ELECTRA's sums, and the reward's and the baseline's."""
+        """Returns the sums of ELECTRA, the reward and the baseline."""
         return {**super().metric_sums(output), **output.extra}
 
 
 def policy_losses(
     rewards: tf.Tensor, baseline_logits: tf.Tensor, sample_losses: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the losses whose gradients train the policy, and the baseline.
+    """Returns the losses of the policy and of the baseline.
 
     Args:
-        rewards: float32 [batch, n], each at least 0; constants.
+        rewards: float32 [batch, n], non-negative; treated as constants.
         baseline_logits: float32 [batch, n], w . h.
         sample_losses: float32 [batch, n], -log p(sample).
 
     Returns:
-        Two float32 [batch, n]; the first reaches `sample_losses` alone, and the second
-        `baseline_logits`.
+        Two float32 [batch, n]; the first has gradients for `sample_losses` only, the second
+        for `baseline_logits` only.
     """
     rewards = tf.stop_gradient(rewards)
     baseline = tf.nn.softplus(-baseline_logits)  # -log sigmoid

@@ -14,15 +14,15 @@ from electra_tf.pretrain_helpers import masked_positions, num_real_tokens, unmas
 
 
 class AllTokensMLM(ReplaceMLM):
-    """The full-size model predicts the original of every token, real or sampled.
+    """The full-size model predicts the original of every token, replaced or not.
 
-    Its distribution of a position's original is D on the token that stands there, plus
-    (1 - D) times the softmax over the vocabulary; D is a sigmoid of its own (section 3.5).
+    The predicted distribution is D for copying the input token, plus (1 - D) times the
+    softmax over the vocabulary; D is the output of a separate sigmoid layer (section 3.5).
     """
 
     def create_layers(self) -> None:
-        """Adds the head over the vocabulary, and the one that says what to copy."""
-        # Made first and kept last: the initial weights and the checkpoints follow that order.
+        """Creates the vocabulary head and the copy layer."""
+        # Created first but assigned last, which fixes initial weights and checkpoint keys.
         copy = DiscriminatorHead(
             self.encoder_config, dtype=self.dtype_policy, name="copy_predictions"
         )
@@ -36,7 +36,7 @@ class AllTokensMLM(ReplaceMLM):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
-        """Returns both losses; that of the full-size model is over all real tokens."""
+        """Computes both losses; that of the full-size model covers all non-padding tokens."""
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         sequence = self.encode(fake.inputs, randomness)
@@ -58,13 +58,13 @@ class AllTokensMLM(ReplaceMLM):
         return PretrainingOutput(terms, inputs, masked_lm, fake, full_size_lm=full_size)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
-        """Returns the numbers of masked and of real tokens."""
+        """Returns the numbers of masked and non-padding tokens."""
         return {**self.generator_weights(inputs), "replace": num_real_tokens(inputs)}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of both; `full_size_masked_lm_*` are over the masked tokens.
+        """Returns the sums of both; `full_size_masked_lm_*` cover the masked tokens.
 
-        Its accuracy is that of the softmax, without the copies.
+        Their accuracy is that of the softmax, without copying.
         """
         full_size, masked = output.full_size_lm, masked_positions(output.inputs)
         original = unmask(output.inputs).input_ids
@@ -81,7 +81,7 @@ class AllTokensMLM(ReplaceMLM):
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns the generator, and the full-size encoder with both heads on all tokens."""
+        """Returns the generator, and the full-size encoder with both heads at all positions."""
         full_size = ModelPart(
             "full-size masked LM",
             discriminator_config(config),

@@ -1,4 +1,4 @@
-"""ELECTRA 15 %: the discriminator learns from the masked tokens alone (section 3.5)."""
+"""ELECTRA 15 %: the discriminator's loss covers the masked tokens only (section 3.5)."""
 
 import tensorflow as tf
 
@@ -8,8 +8,8 @@ from electra_tf.pretraining_model import PretrainingModel
 
 
 class MaskedTokensDetection(PretrainingModel):
-    """Sees the same text as ELECTRA, and learns from as many tokens as BERT."""
+    """The inputs of ELECTRA, with as many predicted tokens as BERT."""
 
     def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:
-        """Returns float32 [batch, seq], 1 on the masked tokens."""
+        """Returns float32 [batch, seq], 1 for masked tokens."""
         return masked_positions(inputs)

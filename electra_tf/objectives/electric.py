@@ -1,13 +1,13 @@
 """Electric: an energy-based cloze model trained by noise-contrastive estimation.
 
 Clark et al. 2020, "Pre-Training Transformers as Energy-Based Cloze Models". The full-size
-encoder gives every token an energy E(x)_t, and exp(-E(x)_t) estimates the probability of the
-token given all others. It learns them by telling the text's own tokens from noise tokens that
-a two-tower model q puts in their place (section 2.2):
+encoder assigns every token an energy E(x)_t, and exp(-E(x)_t) estimates the probability of the
+token given all others. It is trained to distinguish the original tokens from noise tokens
+sampled from a two-tower model q (section 2.2):
 
     p(noise | x, t) = sigmoid(E(x)_t + log q(x_t | rest) + log(k / (1 - k)))
 
-with k the share of positions that get noise, `mask_prob`.
+with k the fraction of noise positions, `mask_prob`.
 """
 
 import math
@@ -26,20 +26,20 @@ from electra_tf.util.errors import UserError
 class NoiseContrastiveCloze(PretrainingModel):
     """gen_weight * (loss of q) + disc_weight * (loss of the energies).
 
-    The energies are the logits of the discriminator's head. A token that was written counts
-    as noise even if it is the original one. The noise is q at `temperature`.
+    The energies are the logits of the discriminator's head. A sampled token counts as noise
+    even if it equals the original. The noise distribution is q at `temperature`.
     """
 
     generator_types = (TWO_TOWER,)
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        """Refuses noise that leaves out the correct tokens."""
+        """Rejects noise that excludes the correct tokens."""
         super().check(config)
         if config.disallow_correct:
             raise UserError(
-                "--disallow_correct leaves the text's own tokens out of the noise, which "
-                "--objective=electric compares them with"
+                "--disallow_correct excludes the original tokens from the noise, but "
+                "--objective=electric needs their noise probability"
             )
 
     def forward(
@@ -49,7 +49,7 @@ class NoiseContrastiveCloze(PretrainingModel):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
-        """Returns both losses; q is a constant to the energies."""
+        """Computes both losses; q is constant in the loss of the energies."""
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         fake = fake._replace(is_fake_tokens=fake.written)

@@ -1,4 +1,4 @@
-"""Plain masked language modelling with the full-size encoder (`electra_objective=false`)."""
+"""Masked language modeling with the full-size encoder (`electra_objective=false`)."""
 
 import tensorflow as tf
 
@@ -24,7 +24,7 @@ class MaskedLanguageModel(PretrainingModel):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
-        """Returns gen_weight * (masked LM loss); nothing is sampled."""
+        """Computes gen_weight * (masked-LM loss); nothing is sampled."""
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         return PretrainingOutput(self.generator_terms(inputs, masked_lm), inputs, masked_lm)
 
@@ -33,12 +33,12 @@ class MaskedLanguageModel(PretrainingModel):
         return self.generator_weights(inputs)
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the masked language model's sums."""
+        """Returns the sums of the masked language model."""
         return masked_lm_sums(output.inputs, output.masked_lm)
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns the full-size encoder with the head over the vocabulary."""
+        """Returns the full-size encoder with the vocabulary head."""
         return [
             ModelPart(
                 "masked LM",

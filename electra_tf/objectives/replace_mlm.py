@@ -1,4 +1,4 @@
-"""Replace MLM: words are predicted from text with samples in place of [MASK] (section 3.5)."""
+"""Replace MLM: masked language modeling with samples instead of [MASK] (section 3.5)."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ from electra_tf.pretraining_model import PretrainingModel
 
 @dataclasses.dataclass(frozen=True)
 class ReplaceMLMHparams:
-    """`replace_weight`: of the full-size model's loss; the generator's is `gen_weight`."""
+    """`replace_weight`: loss weight of the full-size model; the generator has `gen_weight`."""
 
     replace_weight: float = 1.0
 
@@ -35,15 +35,15 @@ class ReplaceMLMHparams:
 class ReplaceMLM(PretrainingModel):
     """gen_weight * L_MLM of the generator + replace_weight * L_MLM of the full-size model.
 
-    The full-size model never sees [MASK], as in fine-tuning: it predicts the original tokens
-    of the masked positions from text in which the generator's samples stand there.
+    As in fine-tuning, the full-size model never sees [MASK]: it predicts the original tokens
+    at the masked positions from text with the generator's samples there.
     """
 
     Hparams = ReplaceMLMHparams
     has_discriminator = False
 
     def create_layers(self) -> None:
-        """Adds the head over the vocabulary on the full-size encoder."""
+        """Creates the vocabulary head of the full-size encoder."""
         self.full_size_predictions = MaskedLMHead(
             self.encoder_config,
             self.electra.embeddings.config.embedding_size,
@@ -58,7 +58,7 @@ class ReplaceMLM(PretrainingModel):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
-        """Returns both losses."""
+        """Computes both losses."""
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         sequence = self.encode(fake.inputs, randomness)
@@ -77,7 +77,7 @@ class ReplaceMLM(PretrainingModel):
     def predict_tokens(
         self, x: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor
     ) -> MaskedLMOutput:
-        """Predicts words from the full-size encoder's output.
+        """Predicts tokens from the full-size encoder's output.
 
         Args:
             x: [batch, n, hidden].
@@ -93,7 +93,7 @@ class ReplaceMLM(PretrainingModel):
         return {**self.generator_weights(inputs), "replace": num_masked_tokens(inputs)}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of the generator and, with `full_size_`, of the full-size model."""
+        """Returns the sums of the generator and, prefixed `full_size_`, the full-size model."""
         full_size = masked_lm_sums(output.inputs, output.full_size_lm)
         return {
             **masked_lm_sums(output.inputs, output.masked_lm),
@@ -103,7 +103,7 @@ class ReplaceMLM(PretrainingModel):
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns the generator, and the full-size encoder with a head over the vocabulary."""
+        """Returns the generator, and the full-size encoder with a vocabulary head."""
         full_size = ModelPart(
             "full-size masked LM",
             discriminator_config(config),

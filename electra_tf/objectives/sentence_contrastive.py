@@ -1,4 +1,4 @@
-"""ELECTRA with a sentence-level objective: was this input corrupted at all? (appendix H)."""
+"""ELECTRA with a sentence-level objective: was the input corrupted at all (appendix H)?"""
 
 import dataclasses
 
@@ -15,24 +15,23 @@ from electra_tf.pretraining_model import PretrainingModel
 
 @dataclasses.dataclass(frozen=True)
 class SentenceContrastiveHparams:
-    """`unchanged_share` of the inputs are left as they are; `sentence_weight` of the loss."""
+    """`unchanged_share`: fraction of unmodified inputs; `sentence_weight`: loss weight."""
 
     unchanged_share: float = 0.2
     sentence_weight: float = 1.0
 
 
 class SentenceContrastive(PretrainingModel):
-    """Replaced-token detection beside the question whether the whole input was corrupted.
+    """Replaced-token detection, plus classification of corrupted inputs.
 
-    Paper, appendix H: 20 % of the inputs stay unchanged, and a head on
-    [CLS] tells them from the rest. An input whose samples are all the original tokens counts
-    as unchanged.
+    Paper, appendix H: 20 % of the inputs are unmodified, and a head on [CLS] classifies
+    which. An input whose samples all equal the original tokens counts as unmodified.
     """
 
     Hparams = SentenceContrastiveHparams
 
     def create_layers(self) -> None:
-        """Adds the head on [CLS]."""
+        """Creates the head on [CLS]."""
         shape = self.encoder_config
         self.sentence_predictions = Linear(
             shape.hidden_size, 1, shape, dtype=self.dtype_policy, name="sentence_predictions"
@@ -45,7 +44,7 @@ class SentenceContrastive(PretrainingModel):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
-        """Returns the two losses of ELECTRA and that of the sentences."""
+        """Computes the two losses of ELECTRA and the sentence loss."""
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         rows = tf.shape(inputs.input_ids)[:1]
@@ -87,14 +86,14 @@ class SentenceContrastive(PretrainingModel):
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator, extra=extra)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
-        """Returns the numbers of masked tokens, of real tokens and of sentences."""
+        """Returns the numbers of masked tokens, non-padding tokens and sentences."""
         return {**super().term_weights(inputs), "sentence": tf.reduce_sum(real_rows(inputs))}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns ELECTRA's sums and the sentences'."""
+        """Returns the sums of ELECTRA and of the sentence classification."""
         return {**super().metric_sums(output), **output.extra}
 
 
 def real_rows(inputs: PretrainInputs) -> tf.Tensor:
-    """Returns float32 [batch], 1 on rows that hold any token."""
+    """Returns float32 [batch], 1 for rows that are not entirely padding."""
     return tf.cast(tf.reduce_max(inputs.input_mask, axis=-1), tf.float32)

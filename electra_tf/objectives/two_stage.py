@@ -1,7 +1,7 @@
 """Two-stage ELECTRA: the generator first, then the discriminator (section 3.2).
 
-In the first stage the generator is trained alone; then the discriminator starts from the
-generator's weights and is trained while the generator stays as it is.
+The first stage trains only the generator. The second initializes the discriminator from the
+generator's weights and trains it with the generator frozen.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ GENERATOR_STAGE, DISCRIMINATOR_STAGE = 0, 1
 
 @dataclasses.dataclass(frozen=True)
 class TwoStageHparams:
-    """`generator_share` of the steps train the generator, the rest the discriminator."""
+    """`generator_share`: fraction of the steps that train the generator."""
 
     generator_share: float = 0.5
 
@@ -37,8 +37,8 @@ class TwoStageHparams:
 class TwoStage(PretrainingModel):
     """L_MLM for the first steps, then L_Disc with the generator frozen.
 
-    The discriminator can start from the generator only if both have one shape, and the
-    generator stays as it is only if they share nothing.
+    The initialization requires both models to have the same shape; freezing requires that
+    they share no weights.
     """
 
     Hparams = TwoStageHparams
@@ -46,12 +46,13 @@ class TwoStage(PretrainingModel):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        """Refuses shapes that differ, shared weights, and a stage without a step."""
+        """Rejects different shapes, shared weights, and a stage without a step."""
         super().check(config)
         if config.embedding_sharing != SHARE_NONE:
             raise UserError(
-                "--objective=two_stage freezes the generator while the discriminator is "
-                "trained, so they can share nothing: give --embedding_sharing=none, not "
+                "--objective=two_stage freezes the generator while it trains the "
+                "discriminator, so they cannot share weights: pass --embedding_sharing=none, "
+                "not "
                 f"{config.embedding_sharing}"
             )
         generator, full_size = generator_config(config), discriminator_config(config)
@@ -63,21 +64,21 @@ class TwoStage(PretrainingModel):
         ]
         if differing:
             raise UserError(
-                "--objective=two_stage starts the discriminator from the generator's weights, "
-                "so both must have one shape: give --generator_hidden_size=1 and "
-                "--generator_layers=1, and an --embedding_size that is the hidden size. "
+                "--objective=two_stage initializes the discriminator from the generator, so "
+                "both must have the same shape: pass --generator_hidden_size=1, "
+                "--generator_layers=1 and an --embedding_size equal to the hidden size. "
                 + "; ".join(differing)
             )
         share = cls.parse_hparams(config).generator_share
         if not 0 < round(config.num_train_steps * share) < config.num_train_steps:
             raise UserError(
                 f"generator_share={share} in --objective_hparams leaves "
-                f"one of the two stages without a step of --num_train_steps="
+                "one of the two stages without a step of --num_train_steps="
                 f"{config.num_train_steps}"
             )
 
     def stages(self) -> list[Stage]:
-        """Returns the generator's stage and the discriminator's."""
+        """Returns the stages of generator and discriminator."""
         first = round(self.config.num_train_steps * self.hparams.generator_share)
         return [
             Stage("generator", first),
@@ -85,7 +86,7 @@ class TwoStage(PretrainingModel):
         ]
 
     def start_stage(self) -> None:
-        """Copies the generator's weights into the discriminator before the second stage."""
+        """Copies the generator's weights to the discriminator before the second stage."""
         if self.stage == DISCRIMINATOR_STAGE:
             pairs = zip(self.electra.variables, self.generator.variables, strict=True)
             for ours, theirs in pairs:
@@ -98,11 +99,11 @@ class TwoStage(PretrainingModel):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
-        """Returns the loss of the stage's model."""
+        """Computes the loss of the current stage."""
         if self.stage == GENERATOR_STAGE:
             masked_lm = self._get_masked_lm_output(inputs, randomness)
             return PretrainingOutput(self.generator_terms(inputs, masked_lm), inputs, masked_lm)
-        # Frozen, it predicts without dropout.
+        # A frozen generator predicts without dropout.
         masked_lm = self._get_masked_lm_output(
             inputs, dataclasses.replace(randomness, dropout=False)
         )
@@ -115,13 +116,13 @@ class TwoStage(PretrainingModel):
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
-        """Returns the number of masked tokens, then of real tokens."""
+        """Returns the number of masked tokens, or of non-padding tokens in stage 2."""
         if self.stage == GENERATOR_STAGE:
             return self.generator_weights(inputs)
         return {"disc": num_real_tokens(inputs)}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of the models that the stage runs."""
+        """Returns the sums of the models of the current stage."""
         if output.discriminator is None:
             return masked_lm_sums(output.inputs, output.masked_lm)
         return super().metric_sums(output)

@@ -15,19 +15,18 @@ def sum_over_parts(
 ) -> Any:
     """Returns the sum of `function(part, index)` over equal parts of a batch.
 
-    The parts run in a loop that carries the sums alone, so that what the function keeps
-    between its forward and backward pass is kept for one part at a time. Call it inside
-    of a `tf.function`.
+    The parts run in a loop that carries only the sums, so memory holds the activations of one
+    part at a time. Call it inside a `tf.function`.
 
     Args:
-        function: takes a part, a nest like `batch` of tensors [batch / num_parts, ...], and
-            the int32 number of the part; returns a nest of tensors, of the same shapes for
-            each part.
-        batch: a nest of tensors [batch, ...].
-        num_parts: 1 calls the function on the whole batch, without a loop.
+        function: takes a part, a nested structure of tensors [batch / num_parts, ...], and
+            its int32 index; returns a nested structure of tensors, of the same shapes for
+            every part.
+        batch: nested structure of tensors [batch, ...].
+        num_parts: number of parts; 1 calls the function without a loop.
 
     Raises:
-        UserError: the batch cannot be split so, and that is known while tracing.
+        UserError: the static batch size is not divisible by `num_parts`.
     """
     if num_parts == 1:
         return function(batch, tf.constant(0))
@@ -36,7 +35,7 @@ def sum_over_parts(
     def compute(index: tf.Tensor) -> Any:
         return function(tf.nest.map_structure(lambda x: x[index], parts), index)
 
-    # Traced once, here: the loop must know the structure of its sums before its body.
+    # Traced before the loop, which needs the structure of the sums.
     traced = tf.function(compute, autograph=False).get_concrete_function(
         tf.TensorSpec([], tf.int32)
     )
@@ -61,8 +60,8 @@ def _split(x: tf.Tensor, num_parts: int) -> tf.Tensor:
     batch = x.shape[0]
     if batch is not None and batch % num_parts:
         raise UserError(
-            f"The {batch} examples of a step on one device cannot be split into "
-            f"--gradient_accumulation_steps={num_parts} equal parts: change it, or "
+            f"The {batch} examples per device cannot be split into "
+            f"--gradient_accumulation_steps={num_parts} equal micro-batches: change it, or "
             "--train_batch_size"
         )
     shape = tf.concat([[num_parts, tf.shape(x)[0] // num_parts], tf.shape(x)[1:]], axis=0)

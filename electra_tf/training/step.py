@@ -1,4 +1,4 @@
-"""The compiled training step: forward, backward, clip, update, several steps a call."""
+"""The compiled training step: forward, backward, clipping, update; several steps per call."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -16,39 +16,39 @@ from electra_tf.training.optimizer import clip_by_global_norm
 
 
 class TermsOutput(Protocol):
-    """What a model that is trained returns for a batch."""
+    """Output of a trainable model for a batch."""
 
     terms: dict[str, LossTerm]
 
 
 class TrainableModel(Protocol):
-    """What the training step asks of a model (pre-training and fine-tuning models).
+    """Interface of a model to the training step, for pre-training and fine-tuning.
 
-    A prepared batch is a nest of tensors [batch, ...], of which every part of the rows is a
-    batch too.
+    A prepared batch is a nested structure of tensors [batch, ...]; any subset of its rows is
+    a batch, too.
     """
 
     trainable_variables: list
 
     def prepare(self, features: Mapping[str, tf.Tensor], *, randomness: Randomness) -> Any:
-        """Returns the batch that the losses are of, such as the masked one; no gradient."""
+        """Prepares a batch without gradients, such as by masking it."""
 
     def term_weights(self, batch: Any) -> dict[str, tf.Tensor]:
-        """Returns the `weight` of each loss term of a batch, without running any encoder."""
+        """Returns the `weight` of each loss term of a batch, without running an encoder."""
 
     def forward(self, batch: Any, *, randomness: Randomness) -> TermsOutput:
         """Returns the loss terms of a batch."""
 
     def metric_sums(self, output: TermsOutput) -> dict[str, tf.Tensor]:
-        """Returns the sums behind the metrics of a batch; see `electra_tf.model.metrics`."""
+        """Returns the sums of the metrics of a batch; see `electra_tf.model.metrics`."""
 
 
 class PartialStep(NamedTuple):
-    """What some examples add to the step of the whole batch; contributions add up.
+    """Contribution of some examples to the step of the global batch; contributions add up.
 
-    `gradients` by variable path, of those variables that the objective reaches; `losses`
-    are "loss", the objective, and "<term>_loss" of each term, float32 scalars;
-    `metric_sums` are the model's.
+    `gradients` are by variable path, for the variables that the objective depends on;
+    `losses` are "loss", the objective, and "<term>_loss" of each term, float32 scalars;
+    `metric_sums` are those of the model.
     """
 
     gradients: dict[str, tf.Tensor]
@@ -57,22 +57,22 @@ class PartialStep(NamedTuple):
 
 
 class TrainingSteps:
-    """Trains a model on a distributed iterator; pre-training and fine-tuning both do.
+    """Training steps of a model on a distributed iterator.
 
     Create it inside `strategy.scope()`.
 
     Args:
-        model: returns loss terms for a batch.
-        optimizer: built for the model's trainable variables. A
-            `keras.optimizers.LossScaleOptimizer` gets scaled gradients; a step in which
-            they overflow changes nothing but the scale, which is halved.
-        strategy: over whose replicas the batches are spread.
-        step: int64 variable that counts finished updates.
-        seed: integer or integer variable; every random choice follows from it and the step.
-        clip_norm: gradients are scaled down to this global norm.
-        accumulation_steps: parts that each replica computes its examples in. Together they
-            make the update of the whole batch.
-        jit_compile: compile the whole replica step with XLA.
+        model: model to train.
+        optimizer: optimizer built for the model's trainable variables. With a
+            `keras.optimizers.LossScaleOptimizer`, a step whose gradients overflow only halves
+            the loss scale.
+        strategy: distribution strategy.
+        step: int64 variable, the global step.
+        seed: random seed, an integer or integer variable; all randomness is a function of it
+            and the step.
+        clip_norm: gradient clipping by global norm.
+        accumulation_steps: micro-batches per update on each replica.
+        jit_compile: compile the replica step with XLA.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class TrainingSteps:
         self._run(iterator, tf.constant(num_steps, tf.int32))
 
     def read_metrics(self) -> dict[str, np.ndarray]:
-        """Returns the sums behind the metrics since the last call."""
+        """Returns the sums of the metrics since the last call."""
         return self._sums.read_and_reset()
 
     def non_finite_terms(self) -> list[str]:
-        """Names the terms of the last update that were not finite."""
+        """Returns the names of the non-finite terms of the last update."""
         return [
             name for name, value in self._last_terms.items() if not np.isfinite(value.numpy())
         ]
@@ -124,7 +124,7 @@ class TrainingSteps:
                 name: self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
                 for name, value in per_replica.items()
             }
-            # A step that was skipped has sums of 0, no terms.
+            # The sums of a skipped step are 0.
             terms = {
                 name: tf.math.divide_no_nan(sums[name][0], sums[name][1])
                 for name in self._watched(sums)
@@ -147,24 +147,24 @@ class TrainingSteps:
         replicas = context.num_replicas_in_sync
         scale = self._loss_scale()
         whole = self._contribution(features, context, scale)
-        # A variable that the objective does not reach is left alone, not decayed.
+        # A variable that the objective does not depend on is not updated, nor decayed.
         variables = [v for v in self._model.trainable_variables if v.path in whole.gradients]
         gradients = [whole.gradients[variable.path] for variable in variables]
         if replicas > 1:
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         gradients, norm = clip_by_global_norm(gradients, self._clip_norm * scale)
-        # Keras's optimizers sum over replicas what they are given.
+        # Keras optimizers sum gradients over replicas.
         gradients = [g / replicas for g in gradients] if replicas > 1 else gradients
         self._optimizer.apply(gradients, variables)
 
-        once = 1.0 / replicas  # so that the sum over replicas counts a step once
+        once = 1.0 / replicas  # the sum over replicas counts a step once
         sums = {
             f"train/{name}": tf.stack([value, once]) for name, value in whole.losses.items()
         }
         sums["train/gradient_norm"] = tf.stack([norm / scale * once, once])
         sums |= whole.metric_sums
         if self._scales_loss:
-            # An overflow is no divergence, unless it is the unscaled gradients that do.
+            # An overflow is a divergence only if the gradients are not scaled up.
             counts = tf.math.is_finite(norm) | (scale <= 1.0)
             sums = {name: tf.where(counts, x, tf.zeros_like(x)) for name, x in sums.items()}
             sums["train/loss_scale"] = tf.stack([scale * once, once])
@@ -176,12 +176,12 @@ class TrainingSteps:
         context: tf.distribute.ReplicaContext,
         scale: tf.Tensor | float,
     ) -> PartialStep:
-        """Returns what this replica's examples contribute; gradients are `scale` times it."""
+        """Returns the contribution of this replica, with gradients scaled by `scale`."""
         parts = self._accumulation_steps
         replica = context.replica_id_in_sync_group
         num_examples = tf.shape(features["input_ids"])[0]
         first_example = replica * num_examples
-        # Once for all parts: random choices are numbered by the rows of the whole batch.
+        # Once for all micro-batches: random streams are indexed by rows of the global batch.
         batch = self._model.prepare(
             features, randomness=Randomness(self._seed, self._step, first_example)
         )
@@ -222,7 +222,7 @@ class TrainingSteps:
     def _total_weights(
         self, batch: Any, context: tf.distribute.ReplicaContext
     ) -> dict[str, tf.Tensor] | None:
-        """Returns the terms' weights over all replicas and parts; None if there is but one."""
+        """Returns the term weights over all replicas and micro-batches; None if only one."""
         replicas = context.num_replicas_in_sync
         if replicas * self._accumulation_steps == 1:
             return None
@@ -255,10 +255,10 @@ class TrainingSteps:
 def weight_fraction(
     weight: tf.Tensor, totals: Mapping[str, tf.Tensor] | None, name: str
 ) -> tf.Tensor | float:
-    """Returns the share of all of a term's tokens that are among these examples."""
+    """Returns the fraction of a term's tokens that are in this micro-batch."""
     return 1.0 if totals is None else weight / tf.maximum(totals[name], 1e-6)
 
 
 def _objective(term: LossTerm, share: tf.Tensor | float) -> tf.Tensor:
-    """Returns what the term adds to the objective."""
+    """Returns the contribution of a term to the objective."""
     return term.coefficient * term.loss * (term.weight if term.summed else share)
