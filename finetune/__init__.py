@@ -1,6 +1,6 @@
-"""Fine-tuning: tasks, their heads and scorers, and the runs that train them.
+"""Fine-tuning: tasks, their heads and metrics, and the runs that train them.
 
-Start at `task.py` (what a task is) and `training.py` (what a run does). Classification,
-regression and multilabel tasks are in `classification/`, tagging in `tagging/`, question
-answering in `qa/`, and tasks that users describe in a file in `custom/`.
+Start with `finetune.tasks.base` (the interface of a task) and `finetune.run` (a run). Tasks
+are in `finetune/tasks/text`, `finetune/tasks/tagging` and `finetune/tasks/qa`; each has a
+`custom.py` for tasks that users describe in a file.
 """

@@ -1,4 +1,4 @@
-"""The fine-tuned model: one encoder, and a head for each task."""
+"""The fine-tuned model: one encoder, and one head per task."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ TASK_SCOPE = "task_specific"
 
 
 class Dense(keras.layers.Layer):
-    """`x @ kernel + bias` in float32, whatever the model's precision.
+    """`x @ kernel + bias` in float32, regardless of the model's precision.
 
-    Heads are small, and their logits decide: float32 costs nothing there.
+    Heads are so small that float32 costs nothing.
 
     Args:
-        input_size: last axis of the input.
-        units: last axis of the output.
+        input_size: size of the last axis of the input.
+        units: size of the last axis of the output.
     """
 
     def __init__(self, input_size: int, units: int, **kwargs) -> None:
@@ -84,22 +84,23 @@ class TaskHead(keras.layers.Layer, abc.ABC):
         dropout_key: tf.Tensor | None = None,
         is_training: bool = False,
     ) -> HeadOutput:
-        """Returns losses and outputs for all rows of a batch, of whatever task they are.
+        """Returns losses and outputs for all rows of a batch, including those of other tasks.
 
         Args:
             sequence_output: [batch, seq, hidden] in the encoder's compute dtype.
             features: `input_ids`, `input_mask`, `segment_ids` int32 [batch, seq] and the
-                task's own; those of rows of other tasks are 0.
-            dropout_key: uint32 [2]; None leaves dropout out.
-            is_training: whether gold labels may be looked at.
+                features of the task, which are 0 for rows of other tasks.
+            dropout_key: uint32 [2]; None for inference.
+            is_training: whether gold labels may be used.
         """
 
 
 class FinetuningOutput(NamedTuple):
-    """What the model returns for a batch.
+    """Output of the model for a batch.
 
-    `terms` holds the one loss; `losses` float32 [batch] is each row's loss under its own
-    task; `heads` each task's `HeadOutput` for all rows; `task_id` int32 [batch].
+    `terms` has the single loss term; `losses` float32 [batch] is the loss of each row under
+    its task; `heads` has the `HeadOutput` of each task for all rows; `task_id` is int32
+    [batch].
     """
 
     terms: dict[str, LossTerm]
@@ -109,7 +110,7 @@ class FinetuningOutput(NamedTuple):
 
 
 class HeadBuilder(Protocol):
-    """What the model asks of a task."""
+    """Interface of a task to the model."""
 
     name: str
 
@@ -122,9 +123,9 @@ class FinetuningModel(keras.Model):
 
     Args:
         encoder_config: shape of the encoder.
-        tasks: in the order of their ids.
-        precision: Keras's name of a dtype policy.
-        rematerialize: as `electra_tf.encoder.Encoder` has it.
+        tasks: tasks in the order of their ids.
+        precision: Keras dtype policy.
+        rematerialize: see `electra_tf.model.encoder.Encoder`.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class FinetuningModel(keras.Model):
     ) -> None:
         super().__init__(dtype=keras.DTypePolicy(precision), autocast=False, **kwargs)
         self.encoder_config = encoder_config
-        # Not task_names: that is where the head of a task called "names" is.
+        # Not named task_names, the attribute of the head of a task called "names".
         self.head_names = tuple(task.name for task in tasks)
         self.electra = Encoder(
             encoder_config,
@@ -149,7 +150,7 @@ class FinetuningModel(keras.Model):
         with keras.name_scope(TASK_SCOPE):
             for task in tasks:
                 head = task.build_head(encoder_config, self.dtype_policy)
-                # One attribute each: a checkpoint does not follow a dictionary of layers.
+                # One attribute per head, which fixes the checkpoint keys.
                 setattr(self, _attribute(task.name), head)
         self.built = True
 
@@ -160,7 +161,7 @@ class FinetuningModel(keras.Model):
     def prepare(
         self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
     ) -> Mapping[str, tf.Tensor]:
-        """Returns the batch as it is: nothing is masked in fine-tuning."""
+        """Returns the batch unchanged; nothing is masked in fine-tuning."""
         return features
 
     def forward(
@@ -168,12 +169,12 @@ class FinetuningModel(keras.Model):
     ) -> FinetuningOutput:
         """Runs all heads on a training batch.
 
-        The loss is the sum over the rows, as in the authors' code.
+        As in the authors' code, the loss is the sum over rows.
 
         Args:
             features: `input_ids`, `input_mask`, `segment_ids` int32 [batch, seq],
                 `task_id` int32 [batch], and the features of every task.
-            randomness: of dropout.
+            randomness: random stream of dropout.
         """
         heads = self._run_heads(
             features,
@@ -193,7 +194,7 @@ class FinetuningModel(keras.Model):
         return FinetuningOutput({"mean": term}, losses, heads, features[TASK_ID])
 
     def term_weights(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the number of rows, by which the loss is weighted."""
+        """Returns the number of rows, the weight of the loss."""
         return {"mean": _num_rows(features)}
 
     def predict_task(self, features: Mapping[str, tf.Tensor], task_name: str) -> HeadOutput:
@@ -201,7 +202,7 @@ class FinetuningModel(keras.Model):
         return self._run_heads(features, (task_name,), None, is_training=False)[task_name]
 
     def metric_sums(self, output: FinetuningOutput) -> dict[str, tf.Tensor]:
-        """Returns the sums behind each task's mean loss; see `electra_tf.metrics`."""
+        """Returns the sums of each task's mean loss; see `electra_tf.model.metrics`."""
         if len(self.head_names) == 1:
             return {}
         return {

@@ -1,4 +1,4 @@
-"""A fine-tuned model as its `config.json` describes it, built without the tasks' data."""
+"""Fine-tuned models rebuilt from their `config.json`, without the data of their tasks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,12 +23,12 @@ from finetune.tasks.registry import task_class
 
 
 class SavedTask:
-    """Builds the head of a task whose data is not at hand.
+    """Builds the head of a task without its data.
 
     Args:
-        name: of the task.
-        kind: of `finetune.config.task_kinds.KINDS`.
-        shapes: of the head's variables, by names such as "dense/kernel".
+        name: name of the task.
+        kind: name of one of `finetune.config.task_kinds.KINDS`.
+        shapes: shapes of the head's variables, by names such as "dense/kernel".
     """
 
     def __init__(self, name: str, kind: str, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -73,10 +73,10 @@ def finetuned_variables(model: FinetuningModel) -> list[NamedVariable]:
 
 
 class FinetuningFamily(NativeFamily):
-    """Models of `run_finetuning.py`, and encoders alone, which are those of no tasks."""
+    """Models of `run_finetuning.py`, and encoders without heads (no tasks)."""
 
     def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
-        """Returns whether tasks are named."""
+        """Returns whether there are tasks."""
         return "task_names" in hyperparameters
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
@@ -99,7 +99,7 @@ class FinetuningFamily(NativeFamily):
         }
 
     def build(self, saved: SavedConfig) -> RebuiltModel:
-        """Returns the encoder and the heads, which follow from their variables' shapes."""
+        """Returns the encoder and the heads, built from the shapes of their variables."""
         values = saved.hyperparameters
         encoder = saved_encoder(values)
         tasks = saved_tasks(saved)

@@ -1,4 +1,4 @@
-"""Predictions on the disk: of test splits, for submission, and of users' own files."""
+"""Prediction files: of test splits, for submission, and of `--predict_file`."""
 
 import csv
 import io
@@ -20,10 +20,10 @@ def write_test_outputs(
     data: TaskData,
     trial: int,
 ) -> list[str]:
-    """Predicts the test splits of all tasks; returns the paths that the chief has written.
+    """Predicts the test splits of all tasks; returns the paths written by the chief.
 
     Raises:
-        UserError: a test file is missing or bad.
+        UserError: a test file is missing or malformed.
     """
     folder = os.path.join(config.pretrained_model_dir, "test_predictions")
     paths = []
@@ -50,14 +50,14 @@ def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: T
 
 
 def predictions_path(config: FinetuningConfig, task: Task) -> str:
-    """Returns where the predictions of `--predict_file` go."""
+    """Returns the output path of the predictions of `--predict_file`."""
     return config.predict_output or os.path.join(
         config.results_dir, f"{task.name}_predictions.jsonl"
     )
 
 
 def _tsv(predictions: Sequence[dict]) -> str:
-    """Returns a table; what is no text or number in a cell is JSON."""
+    """Formats predictions as a table; values other than texts and numbers are JSON."""
     text = io.StringIO()
     names = list(dict.fromkeys(name for p in predictions for name in p))
     writer = csv.DictWriter(text, names, delimiter="\t", lineterminator="\n")

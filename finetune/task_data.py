@@ -1,4 +1,4 @@
-"""The data of a run's tasks: splits loaded once, featurized or taken from the cache."""
+"""The data of the tasks of a run: splits are loaded once, and features are cached."""
 
 import dataclasses
 import hashlib
@@ -18,9 +18,9 @@ from finetune.tasks.base import SplitData, Task
 
 TRAIN = "train"
 _EXAMPLES_LOGGED = 2
-# Raise it when the same input gives other features.
+# Increment it when the features of the same input change.
 FEATURES_VERSION = 1
-# Hyperparameters that features follow from.
+# Hyperparameters that features depend on.
 _SETTINGS = (
     "max_seq_length",
     "double_unordered",
@@ -34,7 +34,7 @@ _SETTINGS = (
 
 
 class TaskData:
-    """Loads the splits of tasks, reports their problems, and keeps them.
+    """Loads, reports on and keeps the splits of tasks.
 
     Args:
         config: hyperparameters.
@@ -63,12 +63,12 @@ class TaskData:
         Args:
             task: the task.
             split: "train", or one of the task's dev and test splits.
-            is_training: featurize for training (questions whose answer is outside of a
-                window, pairs in both orders).
+            is_training: featurize for training (questions whose answer is outside a window,
+                pairs in both orders).
             labeled: whether the labels are real.
 
         Raises:
-            UserError: for bad data, naming file and line.
+            UserError: the data is malformed; the message names file and line.
         """
         key = (task.name, split, is_training)
         if key not in self._splits:
@@ -123,7 +123,7 @@ class TaskData:
 
 
 def fingerprint(task: Task, split: str, *, is_training: bool) -> str:
-    """Returns a digest of all that the features of a split follow from."""
+    """Returns a digest of everything that the features of a split depend on."""
     digest = hashlib.sha256()
     config = dataclasses.asdict(task.config)
     settings = {

@@ -1,7 +1,7 @@
 """The trials and folds of a run, and the folders of their models.
 
-A folder's `config.json` says what its weights follow from. A model of the same settings and
-data is resumed, one of others is not overwritten.
+The `config.json` of a folder records the settings and data that its weights depend on. A
+model of the same settings and data is resumed; a different one is not overwritten.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import SplitData, Task
 
 HELD_OUT = "held_out"
-# Hyperparameters that a model's weights do not follow from.
+# Hyperparameters that do not affect the weights.
 _NOT_OF_THE_WEIGHTS = frozenset(
     (
         "debug",
@@ -62,15 +62,15 @@ _NOT_OF_THE_WEIGHTS = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class TrialRun:
-    """One training: a trial, or a fold of one.
+    """One training run: a trial, or a fold of one.
 
     Attributes:
-        number: of the trial, from 1.
-        fold: number from 1; None without cross-validation.
-        seed: of the trial.
+        number: index of the trial, from 1.
+        fold: index of the fold, from 1; None without cross-validation.
+        seed: random seed of the trial.
         model_dir: folder of its checkpoints and log.
-        train_data, held_out: of a fold, by task.
-        num_examples: that the number of steps follows from, for a fold.
+        train_data, held_out: data of a fold, by task.
+        num_examples: number of examples that determines the number of steps, for a fold.
     """
 
     number: int
@@ -93,7 +93,7 @@ class TrialRun:
 
 
 def trial_runs(config: FinetuningConfig) -> list[TrialRun]:
-    """Returns a run for each trial; seeds count up from `config.seed`."""
+    """Returns one run per trial, with consecutive seeds from `config.seed`."""
     return [
         TrialRun(number, config.seed + number - 1, f"{config.model_dir}_{number}")
         for number in range(1, config.num_trials + 1)
@@ -103,14 +103,14 @@ def trial_runs(config: FinetuningConfig) -> list[TrialRun]:
 def fold_runs(
     config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
 ) -> list[TrialRun]:
-    """Returns a run for each fold; the held-out examples take the place of a dev set."""
+    """Returns one run per fold, with the held-out examples as dev set."""
     (task,) = tasks
     examples = data.get(task, TRAIN).examples
     report = DataReport(task.name, TRAIN)
     runs = []
     for trial in trial_runs(config):
         folds = fold_indices(stratification_labels(examples), config.num_folds, trial.seed)
-        # Folds differ by an example or so; a common number of steps shares the graph.
+        # Folds may differ by an example; a common number of steps shares the graph.
         num_examples = min(len(train) for train, _ in folds)
         for fold, (train, held_out) in enumerate(folds, start=1):
             parts = []
@@ -134,7 +134,7 @@ def fold_runs(
 def run_hyperparameters(
     config: FinetuningConfig, trial: TrialRun, tasks: Sequence[Task], data: TaskData
 ) -> dict[str, Any]:
-    """Returns what the weights of a run follow from, the data's fingerprints included."""
+    """Returns the settings that the weights of a run depend on, with data fingerprints."""
     fingerprints = {k: v for k, v in data.fingerprints.items() if k.endswith(f"/{TRAIN}")}
     return {
         **json.loads(json.dumps(dataclasses.asdict(config))),
@@ -147,7 +147,7 @@ def run_hyperparameters(
 
 
 def _labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
-    """Returns the labels of the tasks that have them, in the order of their ids."""
+    """Returns the labels of tasks that have them, in the order of their ids."""
     return {
         task.name: list(labels)
         for task in tasks
@@ -156,15 +156,15 @@ def _labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
 
 
 def check_labels(model_dir: str, tasks: Sequence[Task]) -> None:
-    """Labels found in the data must still be those that the model was trained with."""
+    """Raises UserError unless the labels of the data are those of the trained model."""
     description = load_saved_config(model_dir)
     saved = description.hyperparameters.get(LABELS, {}) if description else {}
     for name, labels in _labels(tasks).items():
         if name in saved and saved[name] != labels:
             raise UserError(
                 f"The model in {model_dir} was trained on the labels {', '.join(saved[name])} "
-                f"of task {name}, and the data now has {', '.join(labels)}. Restore the train "
-                "file, or name the labels in the task's description"
+                f"of task {name}, but the data now has {', '.join(labels)}. Restore the train "
+                "file, or list the labels in the task's description"
             )
 
 
@@ -183,10 +183,10 @@ def _changed_settings(model_dir: str, hyperparameters: Mapping[str, Any]) -> lis
 def check_model_dir(
     model_dir: str, hyperparameters: Mapping[str, Any], config: FinetuningConfig
 ) -> None:
-    """Raises UserError for a folder that holds a model of other settings or data."""
+    """Raises UserError for a folder with a model of different settings or data."""
     changed = _changed_settings(model_dir, hyperparameters)
     if changed and not config.overwrite:
         raise UserError(
-            f"{model_dir} holds a model of other settings or data. Pass --overwrite to train "
-            "it anew, or another --model_dir. Changed:\n  " + "\n  ".join(changed)
+            f"{model_dir} has a model of different settings or data. Pass --overwrite to "
+            "replace it, or another --model_dir. Changed:\n  " + "\n  ".join(changed)
         )

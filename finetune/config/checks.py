@@ -1,4 +1,4 @@
-"""Which values of fine-tuning's hyperparameters cannot be."""
+"""Validation of fine-tuning hyperparameters."""
 
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
@@ -7,12 +7,12 @@ from finetune.config.finetuning_fields import FinetuningFields
 
 
 def check_finetuning(config: FinetuningFields) -> None:
-    """Raises UserError for values that cannot be, naming the flag."""
+    """Raises UserError for invalid values, naming the flag."""
     if not config.task_names:
-        raise UserError("--task_names is empty: name at least one task")
+        raise UserError("--task_names is empty: pass at least one task")
     repeated = sorted({t for t in config.task_names if config.task_names.count(t) > 1})
     if repeated:
-        raise UserError(f"--task_names names {', '.join(repeated)} more than once")
+        raise UserError(f"--task_names lists {', '.join(repeated)} more than once")
     for name in (
         "num_trials",
         "num_train_epochs",
@@ -38,10 +38,10 @@ def check_finetuning(config: FinetuningFields) -> None:
             raise UserError(f"--{name} must be positive, not {value}")
     for name in ("learning_rate", "weight_decay_rate", "seed", "n_writes_test"):
         if not getattr(config, name) >= 0:
-            raise UserError(f"--{name} must not be negative, it is {getattr(config, name)}")
+            raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
     for name in ("warmup_proportion", "layerwise_lr_decay"):
         if not 0 <= getattr(config, name) <= 1:
-            raise UserError(f"--{name} must lie in [0, 1], not {getattr(config, name)}")
+            raise UserError(f"--{name} must be in [0, 1], not {getattr(config, name)}")
     for name, choices in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
         if getattr(config, name) not in choices:
             raise UserError(
@@ -50,7 +50,7 @@ def check_finetuning(config: FinetuningFields) -> None:
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
     if config.strategy == TPU and config.bucket_by_length:
-        raise UserError("--strategy=tpu compiles for one length: leave out --bucket_by_length")
+        raise UserError("--strategy=tpu requires a single length: remove --bucket_by_length")
     if config.num_folds is not None and config.num_folds < 2:
         raise UserError(f"--num_folds must be at least 2, not {config.num_folds}")
     if config.num_folds is not None and len(config.task_names) > 1:
@@ -65,7 +65,7 @@ def check_finetuning(config: FinetuningFields) -> None:
         raise UserError("--do_predict takes a single task in --task_names")
     if config.num_folds is not None and (config.do_predict or config.write_test_outputs):
         raise UserError(
-            "--num_folds leaves no single model to predict with: leave out "
+            "--num_folds does not train a single model to predict with: remove "
             "--do_predict and --write_test_outputs"
         )
     if config.max_seq_length < 8:

@@ -1,4 +1,4 @@
-"""Fine-tuning's hyperparameters where nothing is given: by task, size and checkpoint."""
+"""Defaults of fine-tuning hyperparameters that depend on task, model size and checkpoint."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from finetune.config.task_spec_parser import load_specs
 RANDOM_INIT = "random"
 # The authors' defaults by size (their configure_finetuning.py).
 LARGE_DEFAULTS = {"learning_rate": 5e-5, "layerwise_lr_decay": 0.9}
-# Those of single tasks that differ from their kind's.
+# Defaults of single tasks that differ from those of their kind.
 _TASK_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "rte": {"num_train_epochs": 10.0},
     "sts": {"num_train_epochs": 10.0},
     "chunk": {"max_seq_length": 256},
 }
-# Lengths that batches are padded to, each about 1.5 times or less the one before.
+# Each length bucket is at most about 1.5 times the previous one.
 LENGTH_BUCKETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
@@ -32,7 +32,7 @@ def own_kinds(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
 
 
 def task_defaults(tasks: Sequence[str], own_kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the authors' defaults for a single task; own tasks have those of their kind."""
+    """Returns the authors' defaults for a single task; custom tasks use those of their kind."""
     if len(tasks) != 1:
         return {}
     (task,) = tasks
@@ -55,10 +55,10 @@ def debug_defaults() -> dict[str, Any]:
 
 
 def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what describes the model: as given, else as the checkpoint's run had it.
+    """Returns the settings of the model, as given or as in the checkpoint.
 
-    With `init_checkpoint` "random" the run of --model_name is looked at all the same, so
-    that it can be compared with the same model from random weights.
+    With `init_checkpoint` "random", the run of --model_name still provides the settings, to
+    compare it with the same model from random weights.
     """
     checkpoint = merged["init_checkpoint"]
     model = os.path.join(merged["data_dir"], "models", merged["model_name"])
@@ -97,7 +97,7 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
 
 
 def _first_file(*paths: str) -> str:
-    """Returns the first path that exists, or else the last."""
+    """Returns the first path that exists, else the last."""
     return next((path for path in paths if os.path.exists(path)), paths[-1])
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a fine-tuning run: what is given, and what follows from it."""
+"""Configuration of a fine-tuning run: given and derived hyperparameters."""
 
 import dataclasses
 import json
@@ -14,18 +14,18 @@ from finetune.config.finetuning_fields import FinetuningFields
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningConfig(FinetuningFields):
-    """Every hyperparameter of a fine-tuning run, filled in and checked.
+    """Hyperparameters of a fine-tuning run, complete and checked.
 
     Build instances with `FinetuningConfig.create`: it fills in paths and the defaults that
-    depend on task and model size, and checks all values.
+    depend on task and model size, and validates all values.
     """
 
     @classmethod
     def create(cls, **given: Any) -> "FinetuningConfig":
-        """Fills in what follows from `given` (None means not given) and checks the whole.
+        """Fills in derived values and validates everything; None means not given.
 
         Raises:
-            UserError: for a value that cannot be, naming the flag.
+            UserError: a value is invalid; the message names the flag.
         """
         given = {name: value for name, value in given.items() if value is not None}
         for name in ("data_dir", "model_name"):
@@ -42,7 +42,7 @@ class FinetuningConfig(FinetuningFields):
             "task_names": tasks,
         }
         if given.get("num_folds"):
-            # A pair and its swapped copy must not be on both sides of a fold.
+            # A pair and its swapped copy must be in the same fold.
             merged["double_unordered"] = False
         merged.update(defaults.model_settings(merged, given))
         longest = merged["max_seq_length"]
@@ -59,7 +59,7 @@ class FinetuningConfig(FinetuningFields):
 
     @property
     def tasks_label(self) -> str:
-        """The task names as they stand in file names."""
+        """Comma-separated task names, used in file names."""
         return ",".join(self.task_names)
 
     @property

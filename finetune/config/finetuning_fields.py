@@ -1,7 +1,7 @@
-"""Every hyperparameter of fine-tuning, as one frozen dataclass under the authors' names.
+"""Every hyperparameter of fine-tuning, under the authors' names, with its help text.
 
-No TensorFlow is imported here. Each field carries its help text, and `flags/` makes one
-command-line flag of each.
+No TensorFlow is imported here: flags are checked before anything slow happens. `flags/`
+makes one command-line flag of each field.
 """
 
 import dataclasses
@@ -16,11 +16,11 @@ from finetune.config.task_kinds import FILE_FORMATS, KINDS, LEVELS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningFields(DistributionConfig):
-    """Every hyperparameter of a fine-tuning run, and its help text."""
+    """Hyperparameters of fine-tuning and their independent defaults."""
 
     model_name: str = hyperparameter("", "Name of the pre-trained model, in DATA_DIR/models.")
     data_dir: str = hyperparameter(
-        "", "Folder of models/, finetuning_data/ and the vocabulary."
+        "", "Directory of models/, finetuning_data/ and the vocabulary."
     )
     debug: bool = hyperparameter(False, "Smoke test: a few steps on a few examples.")
     log_examples: bool = hyperparameter(False, "Print the features of the first examples.")
@@ -33,68 +33,69 @@ class FinetuningFields(DistributionConfig):
     )
 
     task_names: Sequence[str] = hyperparameter(
-        ("chunk",), "Tasks to train jointly, separated by commas, or a JSON list."
+        ("chunk",), "Tasks to train jointly: comma-separated, or a JSON list."
     )
     task_spec: str | None = hyperparameter(
-        None, "JSON file (or inline JSON) that describes tasks of your own; see README."
+        None, "Description of custom tasks: a JSON file, or inline JSON; see README."
     )
     own_task_kind: str | None = hyperparameter(
         None,
-        "Kind of a task of your own that has no --task_spec.",
+        "Custom task without --task_spec: its kind.",
         tuple(kind.name for kind in KINDS),
     )
     own_task_files: str | None = hyperparameter(
-        None, "Its files by split, such as train=a.tsv,dev=b.tsv."
+        None, "Custom task: files by split, such as train=a.tsv,dev=b.tsv."
     )
     own_task_columns: str | None = hyperparameter(
-        None, "Its columns by name or index, such as text=review,label=1."
+        None, "Custom task: columns by name or index, such as text=review,label=1."
     )
     own_task_labels: str | None = hyperparameter(
-        None, "Its labels, such as a,b; those of the train split if unset."
+        None, "Custom task: labels, such as a,b; those of the train split if unset."
     )
     own_task_label_separator: str | None = hyperparameter(
-        None, "Separator of several labels in one cell; a comma if unset."
+        None, "Custom multilabel task: separator of the labels of a cell; a comma if unset."
     )
     own_task_metric: str | None = hyperparameter(
-        None, "Its main metric; the default of its kind if unset."
+        None, "Custom task: main metric; the default of its kind if unset."
     )
     own_task_format: str | None = hyperparameter(
         None,
-        "Format of its files; that of their extension if unset.",
+        "Custom task: file format; chosen by extension if unset.",
         FILE_FORMATS,
     )
     own_task_header: bool | None = hyperparameter(
-        None, "Whether its tsv and csv files have a header line; true if unset."
+        None, "Custom task: whether tsv and csv files have a header line; true if unset."
     )
     own_task_min_label: float | None = hyperparameter(
-        None, "Smallest label of a regression task; that of the train split if unset."
+        None, "Custom regression task: smallest label; that of the train split if unset."
     )
     own_task_max_label: float | None = hyperparameter(
-        None, "Largest label of a regression task; that of the train split if unset."
+        None, "Custom regression task: largest label; that of the train split if unset."
     )
     own_task_dev_fraction: float | None = hyperparameter(
-        None, "Fraction of train held out as dev where there is no dev file; 0.1 if unset."
+        None, "Custom task without a dev file: fraction of train to hold out; 0.1 if unset."
     )
     own_task_level: str | None = hyperparameter(
-        None, "Unit that tagging metrics count; span if unset.", LEVELS
+        None, "Custom tagging task: unit of the metrics; span if unset.", LEVELS
     )
     own_task_unanswerable: bool | None = hyperparameter(
-        None, "Whether questions may have no answer; read from the train split if unset."
+        None,
+        "Custom QA task: whether questions may be unanswerable; detected in the train split if "
+        "unset.",
     )
 
     model_size: str | None = hyperparameter(
-        None, "Size of the encoder; that of the checkpoint if unset.", tuple(MODEL_SIZES)
+        None, "Model size of the encoder; that of the checkpoint if unset.", tuple(MODEL_SIZES)
     )
     model_hparam_overrides: Mapping[str, Any] = hyperparameter(
         None,
-        "JSON object of encoder sizes that override --model_size; those of the checkpoint "
-        "if unset.",
+        "Overrides of the model size, as a JSON object; those of the checkpoint if unset.",
     )
     embedding_size: int | None = hyperparameter(
-        None, "Width of the embeddings; that of --model_size if unset."
+        None, "Embedding size; that of the model size if unset."
     )
     vocab_size: int | None = hyperparameter(
-        None, "Vocabulary size; counted in the vocabulary file if unset."
+        None, "Vocabulary size; that of the vocabulary file if unset."
     )
     do_lower_case: bool | None = hyperparameter(
         None, "Lowercase the text; as in pre-training if unset."
@@ -104,25 +105,25 @@ class FinetuningFields(DistributionConfig):
     )
 
     learning_rate: float = hyperparameter(
-        1e-4, "Peak learning rate of the heads; 5e-5 for large."
+        1e-4, "Peak learning rate of the heads; 5e-5 for large models."
     )
     weight_decay_rate: float = hyperparameter(
         0.01, "Decoupled weight decay, excluding LayerNorm and biases."
     )
     layerwise_lr_decay: float = hyperparameter(
-        0.8, "Layer-wise learning-rate decay factor; 0.9 for large, 0 turns it off."
+        0.8, "Layer-wise learning-rate decay factor; 0.9 for large models, 0 disables it."
     )
     authors_layerwise_lr_decay: bool = hyperparameter(
-        False, "Decay every encoder layer once more, as the authors' code does."
+        False, "Apply one more decay factor to every encoder layer, as the authors' code does."
     )
     optimizer: str = hyperparameter(
-        "adam", "The authors' Adam, or LAMB for large batches.", OPTIMIZERS
+        "adam", "Optimizer: the authors' Adam, or LAMB for large batches.", OPTIMIZERS
     )
     lr_decay_power: float = hyperparameter(
         1.0, "Power of the polynomial learning-rate decay; 1 is linear."
     )
     num_train_epochs: float = hyperparameter(
-        3.0, "Training epochs; 10 for rte and sts, 2 for QA."
+        3.0, "Number of training epochs; 10 for rte and sts, 2 for QA."
     )
     warmup_proportion: float = hyperparameter(0.1, "Linear warm-up, as a fraction of training.")
     clip_norm: float = hyperparameter(1.0, "Gradient clipping by global norm.")
@@ -134,21 +135,21 @@ class FinetuningFields(DistributionConfig):
         None, "Logging interval, in steps; a twentieth of the run, at most 100, if unset."
     )
     eval_steps: int | None = hyperparameter(
-        None, "Interval of evaluation on dev while training, in steps; an epoch if unset."
+        None, "Evaluation interval on dev during training, in steps; an epoch if unset."
     )
     keep_best: bool = hyperparameter(
-        False, "End with the weights that scored best on dev, not the last ones."
+        False, "Keep the weights with the best dev score, instead of the last ones."
     )
     early_stopping_patience: int | None = hyperparameter(
         None, "Evaluations without improvement before stopping; implies keep_best."
     )
     use_tfrecords_if_existing: bool = hyperparameter(
-        True, "Reuse cached features if they match vocabulary, length and data."
+        True, "Reuse cached features if vocabulary, length and data match."
     )
     num_folds: int | None = hyperparameter(
         None,
-        "Folds of cross-validation on the train split, in place of dev; "
-        "turns off double_unordered.",
+        "Folds of cross-validation on the train split, instead of dev; disables "
+        "--double_unordered.",
     )
     overwrite: bool = hyperparameter(False, "Train from scratch, replacing existing models.")
 
@@ -172,7 +173,7 @@ class FinetuningFields(DistributionConfig):
     )
     bucket_by_length: bool = hyperparameter(True, "Dynamic padding to length buckets.")
     length_buckets: Sequence[int] = hyperparameter(
-        None, "Lengths that batches are padded to, up to max_seq_length."
+        None, "Lengths of the buckets, in tokens; up to --max_seq_length."
     )
     train_batch_size: int = hyperparameter(
         32, "Global batch size: sequences per update, over all replicas."
@@ -180,18 +181,18 @@ class FinetuningFields(DistributionConfig):
     eval_batch_size: int = hyperparameter(32, "Global batch size of evaluation.")
     predict_batch_size: int = hyperparameter(32, "Global batch size of prediction.")
     double_unordered: bool = hyperparameter(
-        True, "Train mrpc and sts on both orders of each pair."
+        True, "Train on both orders of each pair, for mrpc and sts."
     )
 
     max_query_length: int = hyperparameter(64, "Maximum question length, in tokens.")
     doc_stride: int = hyperparameter(128, "Sliding-window stride, in tokens.")
-    n_best_size: int = hyperparameter(20, "Answers kept for each question.")
+    n_best_size: int = hyperparameter(20, "Size of the n-best list of answers per question.")
     max_answer_length: int = hyperparameter(30, "Maximum answer length, in tokens.")
     answerable_classifier: bool = hyperparameter(
         True, "Predict whether a question has an answer."
     )
     answerable_uses_start_logits: bool = hyperparameter(
-        True, "Give the answerability classifier the predicted start of the answer."
+        True, "Feed the predicted answer start to the answerability classifier."
     )
     answerable_weight: float = hyperparameter(
         0.5, "Loss weight of the answerability classifier."
@@ -203,47 +204,47 @@ class FinetuningFields(DistributionConfig):
         20, "Beam size of joint prediction: starts, and ends for each start."
     )
     qa_na_threshold: float = hyperparameter(
-        -2.75, "Null odds above which a question has no answer."
+        -2.75, "Threshold of the null odds above which a question has no answer."
     )
 
     authors_tagging_truncation: bool = hyperparameter(
-        False, "Truncate sentences where the authors' tagging code does (far too early)."
+        False, "Truncate sentences as the authors' tagging code does (far too early)."
     )
 
     authors_qa_answer_check: bool = hyperparameter(
         False,
-        "Drop answers that differ from the context only in the kind of white space, as the "
+        "Drop answers that differ from the context only in the kind of whitespace, as the "
         "authors' code does.",
     )
 
     raw_data_dir: str | None = hyperparameter(
-        None, "Folder of one folder per task; DATA_DIR/finetuning_data if unset."
+        None, "Directory with one folder per task; DATA_DIR/finetuning_data if unset."
     )
     vocab_file: str | None = hyperparameter(
-        None, "Vocabulary; that of the checkpoint, or DATA_DIR/vocab.txt, if unset."
+        None, "WordPiece vocabulary; that of the checkpoint, or DATA_DIR/vocab.txt, if unset."
     )
     init_checkpoint: str | None = hyperparameter(
         None,
-        "Checkpoint to start from: of this project (folder, prefix or name in "
-        "DATA_DIR/models) or of the authors' code, or a Hugging Face or KerasHub folder; "
+        "Weights to initialize from: a checkpoint of this project (directory, prefix or name "
+        "in DATA_DIR/models) or of the authors' code, or a Hugging Face or KerasHub folder; "
         "DATA_DIR/models/NAME if unset. 'random' starts from random weights.",
     )
     model_dir: str | None = hyperparameter(
         None,
-        "Folder of the fine-tuned models; MODEL/finetuning_models/<tasks>_model if unset.",
+        "Directory of the fine-tuned models; MODEL/finetuning_models/<tasks>_model if unset.",
     )
     results_dir: str | None = hyperparameter(
-        None, "Folder of the results; MODEL/results if unset."
+        None, "Directory of the results; MODEL/results if unset."
     )
     results_txt: str | None = hyperparameter(
         None, "Results as text; RESULTS/<tasks>_results.txt if unset."
     )
     results_pkl: str | None = hyperparameter(
-        None, "Results as the authors pickle them; RESULTS/<tasks>_results.pkl if unset."
+        None, "Results as the authors' pickle; RESULTS/<tasks>_results.pkl if unset."
     )
     preprocessed_data_dir: str | None = hyperparameter(
         None,
-        "Folder of cached features; MODEL/finetuning_tfrecords/<tasks>_tfrecords if unset.",
+        "Directory of cached features; MODEL/finetuning_tfrecords/<tasks>_tfrecords if unset.",
     )
 
     seed: int = hyperparameter(42, "Random seed of the first trial; each trial adds 1.")
@@ -251,7 +252,7 @@ class FinetuningFields(DistributionConfig):
         "float32", "Mixed precision (Keras dtype policy).", PRECISIONS
     )
     jit_compile: bool = hyperparameter(
-        False, "Compile the training step with XLA; worthwhile on a GPU."
+        False, "Compile the training step with XLA; recommended on GPUs."
     )
     rematerialize: bool = hyperparameter(
         False,

@@ -1,4 +1,4 @@
-"""The kinds of tasks: what each is called, reads and reports, and which code implements it.
+"""The kinds of tasks: names, file formats, metrics, and the code that implements them.
 
 A new kind is a folder in `finetune/tasks/` and a `TaskKind` here.
 """
@@ -7,32 +7,32 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-# What a tagging metric counts.
+# Units of tagging metrics.
 LEVELS = SPAN, TOKEN = ("span", "token")
-# Formats of one record a line, with named columns.
+# Formats with one record per line and named columns.
 TABLES = ("tsv", "csv", "jsonl")
 FILE_FORMATS = (*TABLES, "conll", "squad", "mrqa")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskKind:
-    """One kind of task. Code is named as "module:name" and imported when it is used.
+    """One kind of task. Code is given as "module:name" and imported on use.
 
     Attributes:
-        name: in `config.json`, task descriptions and `--own_task_kind`.
+        name: name in `config.json`, task descriptions and `--own_task_kind`.
         task: subclass of `finetune.tasks.base.Task`.
-        servable: class (model, task, max_seq_length) that answers requests.
-        make_custom: function (config, spec, tokenizer) -> Task, for a user's task.
-        make_built_in: function (config, name, tokenizer) -> Task, for those of `built_in`.
+        servable: class (model, task, max_seq_length) of exported models.
+        make_custom: function (config, spec, tokenizer) -> Task, for custom tasks.
+        make_built_in: function (config, name, tokenizer) -> Task, for `built_in` tasks.
         built_in: names of the authors' tasks.
-        file_formats: that a user's files may have.
-        required_columns, optional_columns: what a column can be to the task.
-        column_synonyms: other words for columns.
-        formats_without_columns: what a format is taken for where no columns are given.
-        spec_keys: keys of a description beyond those of every kind.
-        metrics: that can be the main one, the default first, by level; a kind without
-            levels has them under None.
-        defaults: hyperparameters of a single task of this kind, where none are given.
+        file_formats: supported formats of a custom task's files.
+        required_columns, optional_columns: roles of columns.
+        column_synonyms: alternative names of roles.
+        formats_without_columns: format assumed for an extension if no columns are given.
+        spec_keys: keys of a description in addition to those of every kind.
+        metrics: possible main metrics by level, the default first; under None for kinds
+            without levels.
+        defaults: default hyperparameters of a single task of this kind.
     """
 
     name: str
@@ -51,10 +51,10 @@ class TaskKind:
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def main_metrics(self, level: str | None = None) -> tuple[str, ...]:
-        """Returns the metrics that can be a task's main one, the default first.
+        """Returns the possible main metrics of a task, the default first.
 
         Args:
-            level: of the task; the kind's first one if None.
+            level: level of the task; None is the first one of the kind.
         """
         return self.metrics.get(level) or next(iter(self.metrics.values()))
 
@@ -137,5 +137,5 @@ def built_in_kinds() -> dict[str, TaskKind]:
 
 
 def kind_of_task(task_name: str) -> str:
-    """Returns the kind of one of the authors' tasks by name; of others, classification."""
+    """Returns the kind of one of the authors' tasks; "classification" for unknown names."""
     return built_in_kinds().get(task_name, CLASSIFICATION).name

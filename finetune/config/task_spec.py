@@ -1,4 +1,4 @@
-"""What a user says of a task of their own, instead of code; see `spec_parser.py`."""
+"""Descriptions of custom tasks; see `finetune.config.task_spec_parser`."""
 
 import dataclasses
 import os
@@ -22,30 +22,29 @@ _EXTENSIONS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskSpec:
-    """One task of a user's own.
+    """A custom task.
 
     Attributes:
-        name: under which `--task_names`, results and variables know it.
-        kind: decides what the files hold and what is learned from them.
-        files: path of each split; "train" must be there. "dev" selects checkpoints,
-            "test" and "test_..." are predicted without a look at their labels, and any
-            other split ("heldout") is evaluated after dev.
-        format: of all files; that of each file's extension (before `.gz`) if None.
-        header: whether the first line of a tsv or csv file names its columns.
-        columns: name, or index from 0 or from -1 backwards, of the columns that the task
-            reads, by their role.
-        labels: in the order of their ids; those of the train split, sorted, if None.
-        label_separator: between the labels of one cell of a multilabel task.
-        min_label: the regression label that the head learns as 0; the smallest if None.
-        max_label: the regression label that the head learns as 1; the largest if None.
+        name: name of the task in `--task_names`, results and variables.
+        kind: kind of the task.
+        files: path of each split; "train" is required. "dev" selects checkpoints, "test" and
+            "test_..." are predicted without reading labels, and any other split ("heldout")
+            is evaluated after dev.
+        format: format of all files; None is by extension (before `.gz`).
+        header: whether the first line of a tsv or csv file has the column names.
+        columns: column of each role, by name or by index (negative from the end).
+        labels: labels in the order of their ids; None is the sorted labels of train.
+        label_separator: separator of the labels of a cell, for multilabel tasks.
+        min_label, max_label: regression labels that the head learns as 0 and 1; None is the
+            range of train.
         metric: main metric, one of `kind.main_metrics(level)`.
-        dev_fraction: share of train that is held out as dev if no dev file is named.
-        dev_seed: which share; `--seed` has no say in it, so that a model is never
-            evaluated on what another run trained it on.
-        level: what a tagging metric counts, "span" (entities) or "token".
-        unanswerable: whether questions may have no answer; None looks into train.
-        spec_file: what the specification was read from; None for inline JSON and flags.
-        source: how errors call the specification.
+        dev_fraction: fraction of train to hold out if there is no dev file.
+        dev_seed: random seed of the held-out examples; independent of `--seed`, so a model
+            is never evaluated on examples that another run trained it on.
+        level: unit of tagging metrics, "span" (entities) or "token".
+        unanswerable: whether questions may have no answer; None detects it in train.
+        spec_file: file of the description; None for inline JSON and flags.
+        source: name of the description in errors.
     """
 
     name: str
@@ -68,16 +67,16 @@ class TaskSpec:
 
     @property
     def held_out_fraction(self) -> float:
-        """Share of train that becomes dev: 0 if there is a dev file."""
+        """Fraction of train to hold out as dev; 0 if there is a dev file."""
         if "dev" in self.files:
             return 0.0
         return DEV_FRACTION if self.dev_fraction is None else self.dev_fraction
 
     def candidate_paths(self, split: str, raw_data_dir: str) -> tuple[str, ...]:
-        """Returns where the file of a split may be, in the order they are tried.
+        """Returns the possible paths of a split's file, in order of precedence.
 
-        A relative path begins at the specification's folder (the working folder, if it is
-        inline), or else at the task's folder in `raw_data_dir`.
+        A relative path is relative to the folder of the description (the working directory
+        if inline), or to the task's folder in `raw_data_dir`.
         """
         given = os.path.expanduser(self.files[split])
         if os.path.isabs(given):
@@ -91,22 +90,22 @@ class TaskSpec:
         """Returns the path of a split's file: the first candidate that exists.
 
         Raises:
-            UserError: if none does, naming all places.
+            UserError: none exists; the message lists all.
         """
         candidates = self.candidate_paths(split, raw_data_dir)
         for candidate in candidates:
             if os.path.isfile(candidate):
                 return candidate
         raise UserError(
-            f"{self.source}: the {split} file of task {self.name!r} is missing: there is no "
-            f"{' and no '.join(candidates)}"
+            f"{self.source}: the {split} file of task {self.name!r} is missing: tried "
+            f"{' and '.join(candidates)}"
         )
 
     def format_of(self, path: str) -> str:
-        """Returns the format of a file: the given one, else that of its extension.
+        """Returns the format of a file, as given or by extension.
 
         Raises:
-            UserError: for an extension that says nothing, or one of another kind of task.
+            UserError: the extension is unknown, or unsupported by the kind.
         """
         found = self.format
         if found is None:
@@ -116,14 +115,14 @@ class TaskSpec:
             found = self.kind.formats_without_columns.get(found, found)
         if found not in self.kind.file_formats:
             raise UserError(
-                f"{path}: the extension does not tell the format of a {self.kind.name} file; "
+                f"{path}: the extension is not one of a {self.kind.name} file; "
                 f'set "format" of task {self.name!r} ({self.source}) to one of '
                 f"{', '.join(self.kind.file_formats)}"
             )
         return found
 
     def column(self, role: str) -> str | int:
-        """Returns the column of a role; the one of that name where none is given."""
+        """Returns the column of a role; by default the column of that name."""
         if role in self.columns:
             return self.columns[role]
         synonyms = {role: word for word, role in self.kind.column_synonyms.items()}

@@ -1,4 +1,4 @@
-"""Descriptions of users' own tasks, from JSON and from flags."""
+"""Parses descriptions of custom tasks from JSON and from flags."""
 
 import json
 import re
@@ -14,14 +14,14 @@ _RESERVED_SPLIT = "predict"
 
 
 def load_specs(task_spec: str) -> list[TaskSpec]:
-    """Reads specifications from a JSON file, or from inline JSON.
+    """Parses task descriptions from a JSON file or inline JSON.
 
     Args:
-        task_spec: path, or the JSON itself: one object, or a list of them.
+        task_spec: path or inline JSON: one object, or a list of objects.
 
     Raises:
-        UserError: for a missing file, invalid JSON, unknown or missing keys, values that
-            cannot be, or two tasks of one name.
+        UserError: the file is missing, the JSON is invalid, keys are unknown or missing,
+            values are invalid, or two tasks have the same name.
     """
     text, spec_file, source = task_spec, None, "--task_spec"
     if not task_spec.lstrip().startswith(("{", "[")):
@@ -50,17 +50,17 @@ def load_specs(task_spec: str) -> list[TaskSpec]:
 
 
 def spec_from_flags(values: Mapping[str, Any], name: str) -> TaskSpec | None:
-    """Returns the task that the `--own_task_...` flags describe, or None if none is given.
+    """Returns the task described by the `--own_task_...` flags, or None if none is given.
 
-    `--own_task_files` and `--own_task_columns` are written `key=value,key=value`; a column
-    that is a whole number is an index.
+    `--own_task_files` and `--own_task_columns` have the form `key=value,key=value`; a column
+    that is an integer is an index.
 
     Args:
-        values: hyperparameters by name; those that begin with `own_task_` are looked at.
-        name: of the task.
+        values: hyperparameters by name; those starting with `own_task_` are used.
+        name: name of the task.
 
     Raises:
-        UserError: as `load_specs`, naming the flag.
+        UserError: as `load_specs`; the message names the flag.
     """
     given = {
         key: values.get(f"{OWN_TASK_PREFIX}{key}")
@@ -90,15 +90,15 @@ def spec_from_flags(values: Mapping[str, Any], name: str) -> TaskSpec | None:
 def parse_spec(
     given: Mapping[str, Any], *, source: str, spec_file: str | None = None
 ) -> TaskSpec:
-    """Checks the JSON object of one task.
+    """Validates the JSON object of one task.
 
     Args:
         given: the object.
-        source: how errors call it.
-        spec_file: what it was read from, or None.
+        source: name of the description in errors.
+        spec_file: file of the description, or None.
 
     Raises:
-        UserError: for unknown or missing keys, or values that cannot be.
+        UserError: keys are unknown or missing, or values are invalid.
     """
     named = given.get("name")
     where = f"{source}: task {named!r}" if isinstance(named, str) else f"{source}: task"
@@ -120,7 +120,7 @@ def parse_spec(
         kinds = [each.name for each in kinds_by_name().values() if key in each.spec_keys]
         if key in values and kinds and kind.name not in kinds:
             raise UserError(
-                f'{where}: "{key}" is for {" and ".join(kinds)}, and this task is {kind.name}'
+                f'{where}: "{key}" is for {" and ".join(kinds)}, but this task is {kind.name}'
             )
     _choice(where, "format", values.get("format"), kind.file_formats, kind)
     metrics = kind.main_metrics(values.get("level"))
@@ -133,9 +133,7 @@ def parse_spec(
             "--predict_file"
         )
     if values.get("dev_fraction") is not None and "dev" in values["files"]:
-        raise UserError(
-            f'{where} names a dev file and gives "dev_fraction": leave one of them out'
-        )
+        raise UserError(f'{where} has both a dev file and "dev_fraction": remove one of them')
     columns = _parse_columns(where, kind, values.get("columns", {}))
     by_index = bool(columns) and all(isinstance(c, int) for c in columns.values())
     has_only_tables = set(kind.file_formats) <= set(TABLES)
@@ -152,7 +150,7 @@ def parse_spec(
 
 
 class _Key(NamedTuple):
-    """`expected` says in words what `is_valid` checks."""
+    """A key: `expected` describes valid values, `is_valid` checks them."""
 
     expected: str
     is_valid: Any
@@ -219,25 +217,25 @@ def _choice(
 def _parse_columns(
     where: str, kind: TaskKind, given: Mapping[str, str | int]
 ) -> dict[str, str | int]:
-    """Returns the columns by role, each under the kind's own word for it."""
+    """Returns the columns by role, with synonyms resolved."""
     spoken = (*kind.column_synonyms, *kind.required_columns, *kind.optional_columns)
     columns: dict[str, str | int] = {}
     for role, column in given.items():
         if role not in spoken:
             raise UserError(
                 f'{where}: "columns" has the unknown role {role!r}.'
-                f"{nearest_name_hint(role, spoken)} Those of a {kind.name} task are "
+                f"{nearest_name_hint(role, spoken)} The roles of a {kind.name} task are "
                 f"{', '.join(spoken)}"
             )
         meant = kind.column_synonyms.get(role, role)
         if meant in columns:
             (word,) = [w for w, other in kind.column_synonyms.items() if other == meant]
-            raise UserError(f'{where}: "columns" gives both "{word}" and "{meant}"')
+            raise UserError(f'{where}: "columns" has both "{word}" and "{meant}"')
         columns[meant] = column
     missing = [role for role in kind.required_columns if role not in columns]
     if columns and missing:
         raise UserError(
-            f'{where}: "columns" lacks {", ".join(missing)}; a {kind.name} task reads '
+            f'{where}: "columns" lacks {", ".join(missing)}; a {kind.name} task needs '
             f"{', '.join(kind.required_columns)}"
         )
     return columns
@@ -257,9 +255,9 @@ def _parse_pairs(text: str, flag: str, example: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         key, value = key.strip(), value.strip()
         if not (key and equals and value):
-            raise UserError(f"{flag} must look like {example}, not {text!r}")
+            raise UserError(f"{flag} must have the form {example}, not {text!r}")
         if key in pairs:
-            raise UserError(f"{flag} gives {key!r} twice")
+            raise UserError(f"{flag} has {key!r} twice")
         pairs[key] = value
     return pairs
 
@@ -268,5 +266,5 @@ def _object_without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any
     keys = [key for key, _ in pairs]
     for key in keys:
         if keys.count(key) > 1:
-            raise ValueError(f"the key {key!r} is there twice")
+            raise ValueError(f"duplicate key {key!r}")
     return dict(pairs)

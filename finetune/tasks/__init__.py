@@ -1,4 +1,4 @@
-"""The tasks: what one is, and a folder for each family of kinds.
+"""Tasks: the interface, and one folder per family of kinds.
 
 Imports `finetune.model`, `finetune.data` and `finetune.config`.
 """

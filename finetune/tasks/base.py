@@ -1,4 +1,4 @@
-"""What a fine-tuning task is: data, features, a head, scores and predictions."""
+"""Interface of a fine-tuning task: data, features, head, scores and predictions."""
 
 import abc
 import dataclasses
@@ -21,11 +21,11 @@ from finetune.config.task_kinds import TaskKind
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import FinetuningModel, TaskHead
 
-# Name of the split that --predict_file is.
+# Split name of --predict_file.
 PREDICT = "predict"
 
-# What the model puts out for one row, by name, such as {"logits": [num_labels]}. Outputs
-# with an entry a token are as long as the row's batch was padded to.
+# Outputs of the model for one row, by name, such as {"logits": [num_labels]}. Outputs per token
+# have the padded length of the row's batch.
 Outputs = Mapping[str, np.ndarray]
 
 
@@ -34,10 +34,10 @@ class SplitData:
     """The examples of a split and their features.
 
     Attributes:
-        split: such as "train", "dev", "test", "dev_mismatched".
-        examples: the task's own example objects.
-        rows: features; one for each example, or several (question answering).
-        labeled: whether the labels are real ones.
+        split: name of the split, such as "train", "dev", "test", "dev_mismatched".
+        examples: task-specific example objects.
+        rows: features; one row per example, or several (question answering).
+        labeled: whether the labels are real.
     """
 
     split: str
@@ -48,13 +48,12 @@ class SplitData:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Metrics of one split, percentages where they are shares or correlations.
+    """Metrics of one split; fractions and correlations are percentages.
 
     Attributes:
-        metrics: by name; "loss" among them.
-        main: name of the metric that selects checkpoints and stands in tables; higher is
-            better.
-        confusion: counts [gold, predicted] over `labels`, for tasks that have one.
+        metrics: metrics by name, including "loss".
+        main: name of the main metric, which selects checkpoints; higher is better.
+        confusion: counts [gold, predicted] over `labels`; None for other tasks.
         labels: names of the rows and columns of `confusion`.
     """
 
@@ -74,8 +73,8 @@ class Task(abc.ABC):
 
     Args:
         config: hyperparameters.
-        name: under which flags, features and variables know the task.
-        tokenizer: of the pre-trained model.
+        name: name of the task in flags, features and variables.
+        tokenizer: tokenizer of the pre-trained model.
 
     Attributes:
         kind: one of `finetune.config.task_kinds.KINDS`.
@@ -97,13 +96,13 @@ class Task(abc.ABC):
         tokenizer: CachedTokenizer,
         description: Mapping[str, Any],
     ) -> "Task":
-        """Returns the task of a fine-tuned model to predict with; it has no splits.
+        """Returns the task of a fine-tuned model for prediction, without data.
 
         Args:
             config: hyperparameters of the model's run.
-            name: of the task.
-            tokenizer: of the model.
-            description: what `Task.description` was.
+            name: name of the task.
+            tokenizer: tokenizer of the model.
+            description: saved value of `Task.description`.
         """
 
     @classmethod
@@ -118,10 +117,10 @@ class Task(abc.ABC):
         """Returns a new head for saved variables.
 
         Args:
-            name: of the task.
-            hidden_size: of the encoder.
-            shapes: of the head's variables, by names such as "dense/kernel".
-            dtype: policy of the model.
+            name: name of the task.
+            hidden_size: hidden size of the encoder.
+            shapes: shapes of the head's variables, by names such as "dense/kernel".
+            dtype: dtype policy of the model.
         """
 
     @classmethod
@@ -129,23 +128,23 @@ class Task(abc.ABC):
     def describe_arrays(
         cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns `description`, as far as the weights of a converted model tell it.
+        """Returns `description`, as far as it can be derived from converted weights.
 
         Args:
-            arrays: of the head, by names such as "dense/kernel".
-            labels: of the task; empty if unknown.
+            arrays: weights of the head, by names such as "dense/kernel".
+            labels: labels of the task; empty if unknown.
         """
 
     @classmethod
     def head_hyperparameters(cls, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Returns the hyperparameters that a head of these weights was built with."""
+        """Returns the hyperparameters of a head with these weights."""
         del arrays
         return {}
 
     @property
     @abc.abstractmethod
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
-        """Features beyond `finetune.data.features.SHARED_SPECS`."""
+        """Features in addition to `finetune.data.features.SHARED_SPECS`."""
 
     @property
     def dev_splits(self) -> tuple[str, ...]:
@@ -160,29 +159,29 @@ class Task(abc.ABC):
     @property
     @abc.abstractmethod
     def description(self) -> dict[str, Any]:
-        """What predictions need besides weights and hyperparameters, JSON-serializable.
+        """What predictions need besides weights and hyperparameters; JSON-serializable.
 
-        It holds "kind", and stands in the `config.json` of a fine-tuned model, so that the
-        model can be used without the data (`restore`).
+        It includes "kind", and is saved in the `config.json` of a fine-tuned model, so the
+        model can be used without data (`restore`).
         """
 
     @abc.abstractmethod
     def split_files(self, split: str) -> list[str]:
-        """Returns the paths of a split's files, whether or not they exist.
+        """Returns the paths of a split's files, existing or not.
 
-        They enter the fingerprint of cached features.
+        They are part of the fingerprint of cached features.
         """
 
     @abc.abstractmethod
     def load(self, split: str, report: DataReport) -> list[Any]:
         """Reads the examples of a split.
 
-        The split `PREDICT` is the file `config.predict_file`, without labels and laid out
-        as the task's (first) test split.
+        The split `PREDICT` is `config.predict_file`, without labels and in the format of the
+        first test split.
 
         Raises:
-            UserError: a missing or empty file, a wrong number of columns, an unknown
-                label: each with file, line and what was expected.
+            UserError: a file is missing or malformed, or a label is unknown; the message
+                names file and line.
         """
 
     @abc.abstractmethod
@@ -197,24 +196,24 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
-        """Returns the metrics of a labeled split; `outputs` has one entry for each row."""
+        """Returns the metrics of a labeled split; `outputs` has one entry per row."""
 
     @abc.abstractmethod
     def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:
-        """Returns one JSON-serializable prediction for each example, in their order."""
+        """Returns one JSON-serializable prediction per example, in order."""
 
     def write_test_outputs(
         self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int
     ) -> list[str]:
-        """Writes the predictions of a test split as JSON lines, and returns the paths.
+        """Writes the predictions of a test split as JSON lines; returns the paths.
 
-        Tasks with a format of their own, for a server or an official script, write it too.
+        Tasks with an official submission format write that, too.
 
         Args:
-            folder: gets `<task>_<split>_<trial>_predictions.jsonl`.
+            folder: folder of `<task>_<split>_<trial>_predictions.jsonl`.
             data: the split.
-            outputs: one entry for each row.
-            trial: number, from 1.
+            outputs: one entry per row.
+            trial: index of the trial, from 1.
         """
         path = os.path.join(folder, f"{self.name}_{data.split}_{trial}_predictions.jsonl")
         write_atomically(path, json_lines(self.predictions(data, outputs)))
@@ -223,24 +222,24 @@ class Task(abc.ABC):
     def write_dev_answers(
         self, folder: str, data: SplitData, outputs: Sequence[Outputs], run_name: str
     ) -> list[str]:
-        """Writes what official scripts score of a dev split, and returns the paths.
+        """Writes dev predictions in the format of official scripts; returns the paths.
 
         Args:
-            folder: of the results.
+            folder: folder of the results.
             data: the split.
-            outputs: one entry for each row.
-            run_name: such as "1" or "1_fold2", for file names.
+            outputs: one entry per row.
+            run_name: suffix of file names, such as "1" or "1_fold2".
         """
         del folder, data, outputs, run_name
         return []
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
-        """Says what is wrong with a run that learnt nothing ("predicts one label"), or None."""
+        """Returns why a run counts as degenerate ("predicts one label"), or None."""
         return None
 
 
 def json_lines(predictions: Iterable[Mapping[str, Any]]) -> str:
-    """Returns one JSON object a line."""
+    """Formats predictions as JSON lines."""
     return "".join(json.dumps(p, ensure_ascii=False) + "\n" for p in predictions)
 
 
@@ -248,12 +247,12 @@ TaskT = TypeVar("TaskT", bound=Task)
 
 
 class TaskServable(Servable, Generic[TaskT]):
-    """One task of a fine-tuned model.
+    """Servable of one task of a fine-tuned model.
 
     Args:
-        model: has the task's head.
+        model: the fine-tuned model.
         task: the task.
-        max_seq_length: tokens of a row at most.
+        max_seq_length: maximum sequence length, in tokens.
     """
 
     def __init__(self, model: FinetuningModel, task: TaskT, max_seq_length: int) -> None:
@@ -268,11 +267,11 @@ class TaskServable(Servable, Generic[TaskT]):
     def _head_outputs(
         self, inputs: EncoderInputs, features: dict[str, tf.Tensor] | None = None
     ) -> ServedOutputs:
-        """Returns what the head puts out.
+        """Returns the outputs of the head.
 
         Args:
             inputs: a batch.
-            features: the task's own that are known; the others, such as labels, are 0.
+            features: known features of the task; the others, such as labels, are 0.
         """
         zeros = {spec.name: _zeros(spec, inputs) for spec in self.task.feature_specs}
         features = {**inputs._asdict(), **zeros, **(features or {})}
@@ -280,7 +279,7 @@ class TaskServable(Servable, Generic[TaskT]):
 
 
 def _zeros(spec: FeatureSpec, inputs: EncoderInputs) -> tf.Tensor:
-    """Returns zeros [batch], [batch, seq] or [batch, size], as the feature is."""
+    """Returns zeros of the feature's shape: [batch], [batch, seq] or [batch, size]."""
     shape = tf.shape(inputs.input_ids)
     if spec.size is not None:
         return tf.zeros(tf.stack([shape[0], spec.size]), spec.dtype)

@@ -1,4 +1,4 @@
-"""The files of a user's own task by split, and their records."""
+"""The files of a custom task by split, and their records and labels."""
 
 import abc
 import dataclasses
@@ -24,13 +24,13 @@ class TaskFiles:
     """Finds and reads the files of a task.
 
     Args:
-        spec: of the task.
+        spec: description of the task.
         config: hyperparameters.
 
     Attributes:
-        dev_splits: splits to evaluate on: dev first, then all that are of no other use.
-        test_splits: "test" and those whose names begin with "test_".
-        held_out_fraction: share of train that is dev; cross-validation holds out none.
+        dev_splits: splits to evaluate on: dev, then all other than train and test.
+        test_splits: "test" and names starting with "test_".
+        held_out_fraction: fraction of train to hold out as dev; 0 for cross-validation.
     """
 
     def __init__(self, spec: TaskSpec, config: FinetuningConfig) -> None:
@@ -44,18 +44,18 @@ class TaskFiles:
         self.dev_splits = (*((DEV,) if has_dev else ()), *others)
 
     def source_split(self, split: str) -> str:
-        """Returns the split whose file holds `split`: train for a dev that is held out."""
+        """Returns the split whose file contains `split`: train for a held-out dev."""
         return TRAIN if split == DEV and self.held_out_fraction else split
 
     def is_labeled(self, split: str) -> bool:
-        """Whether labels are read; those of what is only to be predicted are not."""
+        """Whether labels are read; those of splits to predict are not."""
         return split != PREDICT and split not in self.test_splits
 
     def path(self, split: str) -> str:
         """Returns the path of a split's file.
 
         Raises:
-            UserError: if it does not exist, or the task has no such split.
+            UserError: it does not exist, or the task has no such split.
         """
         source = self.source_split(split)
         if source == PREDICT and self._predict_file:
@@ -80,7 +80,7 @@ class TaskFiles:
     def records(
         self, path: str, roles: Sequence[str], optional: Sequence[str] = ()
     ) -> list[RawExample]:
-        """Reads the given columns of a file, and the optional ones that "columns" names.
+        """Reads the required columns of a file, and optional ones listed in "columns".
 
         Raises:
             UserError: as `read_records`.
@@ -102,14 +102,14 @@ class TaskFiles:
         )
 
     def divide(self, groups: Sequence[str | None], split: str) -> list[int]:
-        """Returns which examples of the train file are in `split`, "train" or "dev".
+        """Returns the indices of the examples of the train file that are in `split`.
 
         Args:
-            groups: label of each example, to be in both with the same share; or None.
-            split: which part.
+            groups: stratum of each example, or None.
+            split: "train" or "dev".
 
         Raises:
-            UserError: if there are too few examples.
+            UserError: there are too few examples.
         """
         if not self.held_out_fraction:
             return list(range(len(groups)))
@@ -145,14 +145,14 @@ class CustomSource(abc.ABC):
         self.has_pairs = "text_b" in spec.columns
 
     def split_files(self, split: str) -> list[str]:
-        """Returns the paths that a split's examples follow from."""
+        """Returns the paths that the examples of a split depend on."""
         return self._files.fingerprint_files(split)
 
     def load(self, split: str, report: DataReport) -> list[Any]:
-        """Reads a split; labels of what is only to be predicted are not looked at.
+        """Reads a split; labels of splits to predict are not read.
 
         Raises:
-            UserError: for bad input, naming file and line.
+            UserError: the input is malformed; the message names file and line.
         """
         path = self._files.path(split)
         labeled = self._files.is_labeled(split)
@@ -167,15 +167,15 @@ class CustomSource(abc.ABC):
 
     @abc.abstractmethod
     def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[Any]:
-        """Reads any file that is laid out as the task's.
+        """Reads any file in the format of the task.
 
         Args:
-            path: of the file.
-            labeled: whether it has labels; without, a dummy stands in their place.
-            report: gets nothing: what cannot be used is an error.
+            path: path of the file.
+            labeled: whether it has labels; otherwise a placeholder is used.
+            report: unused; malformed input is an error.
 
         Raises:
-            UserError: for bad input, naming file and line.
+            UserError: the input is malformed; the message names file and line.
         """
 
     @abc.abstractmethod
@@ -184,16 +184,16 @@ class CustomSource(abc.ABC):
 
     @abc.abstractmethod
     def _strata(self, examples: Sequence[Any]) -> list[str | None]:
-        """Returns what train and a held-out dev have equal shares of, or None."""
+        """Returns the strata of train and a held-out dev, or None."""
 
 
 class Labels:
-    """The labels of a task: those of its specification, or those of its train file.
+    """The labels of a task, from its description or its train file.
 
     Args:
-        spec: of the task.
-        names: the labels, in the order of their ids.
-        train_path: where they were found, in any order; None if they were given.
+        spec: description of the task.
+        names: labels in the order of their ids.
+        train_path: file in which the labels were found; None if they were given.
     """
 
     def __init__(
@@ -210,11 +210,11 @@ class Labels:
         """Returns the label.
 
         Args:
-            label: as it stands in a file.
+            label: label in a file.
             where: file and line.
 
         Raises:
-            UserError: if it is unknown.
+            UserError: it is unknown.
         """
         if label in self._known:
             return label
@@ -226,8 +226,8 @@ class Labels:
                 f'("labels" in {spec.source})'
             )
         raise UserError(
-            f"{where}: label {label!r} is nowhere in {self._train_path}, which has {listed}; "
-            f'mend the line, or list all labels as "labels" in {spec.source}'
+            f"{where}: label {label!r} is not in {self._train_path}, which has {listed}; "
+            f'correct the line, or list all labels as "labels" in {spec.source}'
         )
 
 
@@ -243,6 +243,6 @@ def refuse_single_label(
 
 
 def _numbers_first(label: str) -> tuple[bool, int, str]:
-    """Sorts whole numbers by value, before all others."""
+    """Sort key: integers by value, before all others."""
     is_number = label.isascii() and label.isdigit()
     return (not is_number, int(label) if is_number else 0, label)

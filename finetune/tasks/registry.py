@@ -1,4 +1,4 @@
-"""The tasks of a run, by name: the authors' own and those that users describe."""
+"""The tasks of a run by name: built-in tasks and custom ones."""
 
 import dataclasses
 import pkgutil
@@ -15,18 +15,18 @@ from finetune.tasks.base import Task
 
 
 def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Task]:
-    """Returns the tasks of `config.task_names`, in that order.
+    """Returns the tasks of `config.task_names`, in order.
 
-    A name is that of a built-in task, or of a task described by `--task_spec`, or, for
-    one name at most, by the `--own_task_...` flags.
+    A name is that of a built-in task, of a task in `--task_spec`, or (at most one) of the
+    task described by the `--own_task_...` flags.
 
     Args:
         config: hyperparameters.
-        tokenizer: of the pre-trained model.
+        tokenizer: tokenizer of the pre-trained model.
 
     Raises:
-        UserError: for an unknown name, or a description that is wrong, has the name of a
-            built-in task or is not used.
+        UserError: a name is unknown, or a description is invalid, unused, or has the name of
+            a built-in task.
     """
     specs = own_specs(config)
     return [
@@ -38,7 +38,7 @@ def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Ta
 
 
 def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
-    """Returns the descriptions of a run's own tasks by name, having read no data.
+    """Returns the descriptions of the custom tasks of a run by name, without reading data.
 
     Raises:
         UserError: as `build_tasks`.
@@ -51,12 +51,12 @@ def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
     for name, spec in specs.items():
         if name in built_in:
             raise UserError(
-                f"{spec.source}: {name!r} is the name of a built-in task; choose another one "
-                "for yours, here and in --task_names"
+                f"{spec.source}: {name!r} is the name of a built-in task; rename yours, here "
+                "and in --task_names"
             )
         if name not in config.task_names:
             raise UserError(
-                f"{spec.source} describes task {name!r}, and --task_names is {listed}: add "
+                f"{spec.source} describes task {name!r}, but --task_names is {listed}: add "
                 f"it there, or remove the description."
                 f"{nearest_name_hint(name, config.task_names)}"
             )
@@ -64,9 +64,9 @@ def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
     flagged = spec_from_flags(dataclasses.asdict(config), unknown[0] if unknown else "task")
     if flagged and len(unknown) != 1:
         raise UserError(
-            f"The --{OWN_TASK_PREFIX}... flags describe one task, and of --task_names "
-            f"({listed}) {len(unknown)} are neither built-in nor in --task_spec; use "
-            "--task_spec for several tasks of your own"
+            f"The --{OWN_TASK_PREFIX}... flags describe one task, but {len(unknown)} of "
+            f"--task_names ({listed}) are neither built-in nor in --task_spec; use "
+            "--task_spec for several custom tasks"
         )
     if flagged:
         return {**specs, flagged.name: flagged}
@@ -74,7 +74,7 @@ def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
         raise UserError(
             f"Unknown task {name!r} in --task_names."
             f"{nearest_name_hint(name, built_in)} Built-in tasks: "
-            f"{', '.join(built_in)}. Describe a task of your own with --task_spec or "
+            f"{', '.join(built_in)}. Describe a custom task with --task_spec or "
             f"--{OWN_TASK_PREFIX}kind and --{OWN_TASK_PREFIX}files"
         )
     return specs
@@ -89,25 +89,25 @@ def make_built_in_task(config: FinetuningConfig, name: str, tokenizer: CachedTok
 def make_custom_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> Task:
-    """Returns the task that a specification describes.
+    """Returns a custom task.
 
-    The train file is read where labels, or their range, are to be found in it.
+    The train file is read if the description lacks labels or their range.
 
     Args:
         config: hyperparameters.
-        spec: of the task.
-        tokenizer: of the pre-trained model.
+        spec: description of the task.
+        tokenizer: tokenizer of the pre-trained model.
 
     Raises:
-        UserError: for a train file that is missing or broken, or if an evaluation is asked
-            for and there is nothing to evaluate on.
+        UserError: the train file is missing or malformed, or an evaluation is requested
+            without a dev split.
     """
     task = pkgutil.resolve_name(spec.kind.make_custom)(config, spec, tokenizer)
     evaluates = config.do_eval or config.keep_best or config.eval_steps
     if evaluates and not task.dev_splits and not config.num_folds:
         raise UserError(
-            f"{spec.source}: task {spec.name!r} has nothing to evaluate on: give it a dev "
-            'file or a "dev_fraction" above 0, or pass --do_eval=false'
+            f"{spec.source}: task {spec.name!r} has nothing to evaluate on: add a dev file or "
+            'a "dev_fraction" above 0, or pass --do_eval=false'
         )
     return task
 
@@ -117,11 +117,11 @@ def restore_tasks(
     tokenizer: CachedTokenizer,
     descriptions: Mapping[str, Mapping[str, Any]],
 ) -> list[Task]:
-    """Returns the tasks of a fine-tuned model to predict with; no data are needed.
+    """Returns the tasks of a fine-tuned model for prediction, without data.
 
     Args:
         config: hyperparameters of the model.
-        tokenizer: of the model.
+        tokenizer: tokenizer of the model.
         descriptions: `Task.description` of each of `config.task_names`.
     """
     return [
@@ -133,5 +133,5 @@ def restore_tasks(
 
 
 def task_class(kind: str) -> type[Task]:
-    """Returns the class of the tasks of a kind."""
+    """Returns the task class of a kind."""
     return pkgutil.resolve_name(kinds_by_name()[kind].task)

@@ -1,4 +1,4 @@
-"""Tasks whose examples come from a source of their own: GLUE's files, CoNLL's, a user's."""
+"""Tasks whose examples are read by a source: files of GLUE, CoNLL or a user."""
 
 import abc
 from typing import Any, Protocol
@@ -24,23 +24,23 @@ class ExampleSource(Protocol):
     has_pairs: bool
 
     def split_files(self, split: str) -> list[str]:
-        """Returns the paths of a split's files, whether or not they exist."""
+        """Returns the paths of a split's files, existing or not."""
 
     def load(self, split: str, report: DataReport) -> list[Any]:
-        """Reads a split; raises UserError for bad input, naming file and line."""
+        """Reads a split; raises UserError for malformed input, naming file and line."""
 
     def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[Any]:
-        """Reads any file that is laid out as the task's; raises as `load`."""
+        """Reads any file in the format of the task; raises as `load`."""
 
 
 class SourceTask(Task, abc.ABC):
-    """A task that leaves reading to its source.
+    """A task whose examples are read by a source.
 
     Args:
         config: hyperparameters.
-        name: of the task.
-        tokenizer: of the pre-trained model.
-        source: of the examples.
+        name: name of the task.
+        tokenizer: tokenizer of the pre-trained model.
+        source: source of the examples.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SourceTask(Task, abc.ABC):
 
 
 class NoSource:
-    """Stands for the data of a task that is restored to predict with; it has no splits.
+    """The source of a task restored for prediction, without splits.
 
     Args:
         has_pairs: as in `ExampleSource`.
@@ -95,8 +95,8 @@ class NoSource:
 
     def load(self, split: str, report: DataReport) -> list[Any]:
         """Raises UserError: there are no examples."""
-        raise UserError(f"A task that was restored to predict with has no split {split!r}")
+        raise UserError(f"A task restored for prediction has no split {split!r}")
 
     def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[Any]:
-        """Raises UserError: the layout of files is not known."""
-        raise UserError(f"A task that was restored to predict with cannot read {path}")
+        """Raises UserError: the file format is unknown."""
+        raise UserError(f"A task restored for prediction cannot read {path}")

@@ -1,8 +1,8 @@
-"""Contexts as pieces that know their characters, in the graph.
+"""Tokenized contexts with character offsets, in the graph.
 
-It is what `finetune.qa.examples.Context`, the featurizer and `FinalText` do in Python. All
-contexts of a batch lie one behind another: indices of pieces, words and characters count
-through the batch.
+The equivalent in Python is `finetune.tasks.qa.examples.Context`, the featurizer and
+`FinalText`. The contexts of a batch are concatenated: indices of pieces, words and characters
+count through the batch.
 """
 
 from typing import NamedTuple
@@ -12,20 +12,19 @@ import tensorflow_text as tf_text
 
 from electra_tf.text.tokenizer import Tokenizer, split_words
 
-# What separates the words of a context; see `finetune.qa.examples`.
+# What separates the words of a context; see `finetune.tasks.qa.examples`.
 _SEPARATORS = " \t\r\n\u202f"
 
 
 class ContextPieces(NamedTuple):
-    """The pieces of all contexts of a batch, one behind another.
+    """The concatenated pieces of all contexts of a batch.
 
     `texts` string [batch], valid UTF-8; `ids` and `words` (index of the word) int32
-    [pieces]; `splits` int32 [batch + 1], the first piece of each context. The others lead
-    from pieces to characters: numbers of normalized characters before each piece
-    `normalized` [pieces + 1] and each word `word_normalized` [words + 1], of original ones
-    before each word `word_original` [words + 1], of [UNK]s before each piece `unknown`
-    [pieces + 1], and `positions` [characters], in its text, of each character that
-    separates no words.
+    [pieces]; `splits` int32 [batch + 1], the first piece of each context. The others map
+    pieces to characters: cumulative counts of normalized characters by piece, `normalized`
+    [pieces + 1], and by word, `word_normalized` [words + 1]; of original characters by word,
+    `word_original` [words + 1]; of [UNK]s by piece, `unknown` [pieces + 1]; and `positions`
+    [characters], the position in its text of every character that is not a separator.
     """
 
     texts: tf.Tensor
@@ -39,11 +38,10 @@ class ContextPieces(NamedTuple):
     positions: tf.Tensor
 
     def character_span(self, first: tf.Tensor, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns first character and the one behind the last, in code points, int32 [n].
+        """Returns the start and end (exclusive) of spans in code points, int32 [n].
 
-        Normalized characters lead back to the original ones if the words that hold the
-        pieces have as many of each, and no piece is [UNK]; the span is all of these words
-        otherwise.
+        Normalized characters are mapped to original ones if the words of the span have as
+        many of each and no piece is [UNK]; otherwise the span is extended to all these words.
 
         Args:
             first, last: int32 [n], pieces of the same context.
@@ -103,5 +101,5 @@ def _num_characters(texts: tf.Tensor) -> tf.Tensor:
 
 
 def _counts_before(counts: tf.Tensor) -> tf.Tensor:
-    """Returns the sum of the counts [n] before each, and of all of them: int32 [n + 1]."""
+    """Returns the cumulative sums of counts [n], starting with 0: int32 [n + 1]."""
     return tf.concat([[0], tf.cumsum(counts)], axis=0)

@@ -60,7 +60,7 @@ class _Spans(NamedTuple):
 
 
 class NBestDecoder:
-    """Reads answers off the outputs of `finetune.qa.head.QAHead`.
+    """Reads answers off the outputs of `finetune.tasks.qa.head.QAHead`.
 
     Args:
         config: for `n_best_size`, `max_answer_length`, `joint_prediction` and

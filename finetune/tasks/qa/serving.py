@@ -1,4 +1,4 @@
-"""Questions and contexts to answers, in the graph: windows, beams and characters."""
+"""Serving of question answering, in the graph: windows, beams and character offsets."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,17 +16,17 @@ from finetune.tasks.qa.featurize import LENGTH_WEIGHT
 from finetune.tasks.qa.nbest import CERTAINLY_NULL
 from finetune.tasks.qa.task import QATask
 
-# Windows that go through the model at once: what bounds the memory of a long context.
+# Batch size of windows, which bounds the memory of a long context.
 _WINDOWS_AT_ONCE = 8
 _NOT_A_SPAN = -float("inf")
 
 
 class _Windows(NamedTuple):
-    """The inputs of a batch of contexts, and what stands where in them.
+    """The windows of a batch of contexts.
 
     `rows` int32 [batch + 1] is the first window of each example; `first_token` int32
-    [windows] the position of a window's first piece, `first_piece` the index of that piece
-    and `length` the number of its pieces; `is_max_context` bool [windows, pieces].
+    [windows] is the position of the first piece of a window, `first_piece` its index in the
+    context and `length` the number of pieces; `is_max_context` bool [windows, pieces].
     """
 
     inputs: EncoderInputs
@@ -38,7 +38,7 @@ class _Windows(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """Spans [rows, spans]: positions int32, and float32 scores, -inf on what is none."""
+    """Spans [rows, spans]: int32 positions, and float32 scores, -inf for invalid spans."""
 
     start: tf.Tensor
     end: tf.Tensor
@@ -46,17 +46,16 @@ class _Spans(NamedTuple):
 
 
 class QAServable(TaskServable[QATask]):
-    """Takes `question` and `context`, of any length.
+    """Answers a `question` about a `context` of any length.
 
-    Long contexts are read in windows as in training. Answers `answer` string [batch], a part
-    of the context, `start` and `end` int32 [batch], its code points `context[start:end]`,
-    and `score` float32 [batch], the sum of the scores of its first and last piece. Where
-    questions may have no answer, `null_odds` float32 [batch] speaks for that: above
-    `qa_na_threshold` the answer is "", and start and end are -1, as they are for a context
-    without text.
+    Long contexts are split into windows as in training. Outputs: `answer` string [batch], a
+    part of the context; `start` and `end` int32 [batch], in code points, such that it is
+    `context[start:end]`; and `score` float32 [batch], the sum of the scores of its first and
+    last piece. If questions may be unanswerable, also `null_odds` float32 [batch]: above
+    `qa_na_threshold`, the answer is "", and start and end are -1, as for an empty context.
 
     The signature "tokens" takes single windows, `[CLS] question [SEP] context [SEP]` with
-    segment ids 0 and 1, and answers positions in them.
+    segment ids 0 and 1, and returns positions within them.
 
     Raises:
         UserError: the longest question leaves no room for a context.
@@ -69,17 +68,17 @@ class QAServable(TaskServable[QATask]):
         self._config = task.config
         if max_seq_length - self._config.max_query_length - NUM_SPECIAL[2] < 1:
             raise UserError(
-                f"--max_seq_length={max_seq_length} leaves no room for a context beside a "
+                f"--max_seq_length={max_seq_length} leaves no room for a context next to a "
                 f"question of {self._config.max_query_length} pieces (max_query_length of "
                 "the model's run)"
             )
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
-        """Returns the outputs of `finetune.qa.head.QAHead`."""
+        """Returns the outputs of `finetune.tasks.qa.head.QAHead`."""
         return self._head_outputs(inputs)
 
     def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
-        """Answers `start_position` and `end_position` (inclusive; -1 for none), `score`."""
+        """Returns `start_position` and `end_position` (inclusive; -1 for none), `score`."""
         outputs = self.predict(inputs)
         in_context = inputs.segment_ids * inputs.input_mask
         spans = self._spans(
@@ -121,7 +120,7 @@ class QAServable(TaskServable[QATask]):
             found &= outcome["null_odds"] <= self._config.qa_na_threshold
 
         def piece(positions: tf.Tensor) -> tf.Tensor:
-            """Returns the piece at the chosen span's position, of the found ones."""
+            """Returns the piece at the position of the best span, for found answers."""
             within = tf.gather_nd(positions, tf.stack([window, best], axis=1))
             within -= tf.gather(windows.first_token, window)
             return tf.boolean_mask(within + tf.gather(windows.first_piece, window), found)
@@ -136,7 +135,7 @@ class QAServable(TaskServable[QATask]):
         return {"answer": answer, "start": start, "end": end, **outcome}
 
     def _windows(self, questions: tf.Tensor, pieces: ContextPieces) -> _Windows:
-        """Cuts contexts as `finetune.qa.featurize.QAFeaturizer` does; one window at least."""
+        """Splits contexts into windows as `QAFeaturizer` does; each has at least one."""
         vocabulary, config = self.vocabulary, self._config
         question = self.tokenizer.tokenize(questions)
         question_length = tf.cast(question.row_lengths(), tf.int32)
@@ -145,7 +144,7 @@ class QAServable(TaskServable[QATask]):
         room = self.max_seq_length - question_length - NUM_SPECIAL[2]
         step = tf.minimum(room, config.doc_stride)
         count = pieces.splits[1:] - pieces.splits[:-1]
-        # The first window that reaches the end is the last one.
+        # The first window that reaches the end of the context is the last one.
         num_windows = tf.maximum((count - room + 2 * step - 1) // step, 1)
         example = tf.repeat(tf.range(tf.shape(count)[0]), num_windows)
 
@@ -164,7 +163,7 @@ class QAServable(TaskServable[QATask]):
         )
 
     def _predict_in_parts(self, inputs: EncoderInputs) -> ServedOutputs:
-        """Is `predict`, a few windows at a time."""
+        """Runs `predict` on a few windows at a time."""
         rows = tf.shape(inputs.input_ids)[0]
         num_parts = (rows + _WINDOWS_AT_ONCE - 1) // _WINDOWS_AT_ONCE
         part_rows = (rows + num_parts - 1) // num_parts
@@ -198,7 +197,7 @@ class QAServable(TaskServable[QATask]):
         length: tf.Tensor,
         is_max_context: tf.Tensor,
     ) -> _Spans:
-        """Returns the spans of rows, as `finetune.qa.nbest.NBestDecoder` chooses them."""
+        """Returns the spans of rows, as `finetune.tasks.qa.nbest.NBestDecoder` chooses them."""
         config = self._config
         if config.joint_prediction:
             start, end = outputs["start_top_index"][..., None], outputs["end_top_index"]
@@ -224,7 +223,7 @@ class QAServable(TaskServable[QATask]):
         return _Spans(start, end, tf.where(is_valid, score, _NOT_A_SPAN))
 
     def _null_scores(self, outputs: ServedOutputs) -> tf.Tensor:
-        """Returns what speaks for no answer in each row, float32 [rows]."""
+        """Returns the null score of each row, float32 [rows]."""
         if self._config.answerable_classifier:
             return outputs["answerable_logit"]
         score = outputs["start_logits"][:, 0]

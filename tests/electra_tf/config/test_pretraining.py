@@ -88,7 +88,10 @@ def test_json_holds_every_hyperparameter():
         ({"do_train": False}, "both are false"),
         ({"uniform_generator": True, "untied_generator": False}, "--uniform_generator"),
         ({"uniform_generator": True, "electra_objective": False}, "--uniform_generator"),
-        ({"objective": "electra", "electra_objective": False}, "--electra_objective=false ask"),
+        (
+            {"objective": "electra", "electra_objective": False},
+            "--electra_objective=false contradict",
+        ),
         ({"objective": "electric", "generator_type": "masked_lm"}, "two_tower"),
         ({"generator_type": "unigram", "two_tower_generator": True}, "--two_tower_generator"),
         ({"embedding_sharing": "gdes", "untied_generator": False}, "--untied_generator=false"),

@@ -100,7 +100,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"task_names": ()}, "--task_names is empty"),
         ({"task_names": ("cola", "cola")}, "cola more than once"),
         ({"num_trials": 0}, "--num_trials must be positive"),
-        ({"warmup_proportion": 1.5}, "--warmup_proportion must lie in"),
+        ({"warmup_proportion": 1.5}, "--warmup_proportion must be in"),
         ({"num_folds": 1}, "--num_folds must be at least 2"),
         ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds takes a single task"),
         ({"do_predict": True}, "--do_predict needs --predict_file"),

@@ -130,10 +130,10 @@ def test_unknown_formats_are_refused(path):
         ({"dev_fraction": 1}, '"dev_fraction" must be at least 0 and below 1, not 1'),
         (
             {"files": {"train": "a.csv", "dev": "b.csv"}, "dev_fraction": 0.1},
-            "leave one of them out",
+            "remove one of them",
         ),
         ({"columns": {"txt": 1}}, r"unknown role 'txt'\. Did you mean 'text'"),
-        ({"columns": {"text": 1}}, '"columns" lacks label; a classification task reads'),
+        ({"columns": {"text": 1}}, '"columns" lacks label; a classification task needs'),
         ({"columns": {"text": 1, "text_a": 0, "label": 2}}, 'both "text" and "text_a"'),
         ({"header": False}, '"columns" must be indices'),
         ({"header": False, "columns": {"text": "a", "label": 1}}, '"columns" must be indices'),
@@ -151,7 +151,7 @@ def test_bad_descriptions_are_refused(changes, message):
         ("[]", "must be a JSON object"),
         ("[1]", "must be a JSON object"),
         (json.dumps([ROUTER, ROUTER]), "describes task 'router' more than once"),
-        ('{"name": "a", "name": "b"}', "the key 'name' is there twice"),
+        ('{"name": "a", "name": "b"}', "duplicate key 'name'"),
         ("absent.json", r"--task_spec=absent\.json: cannot be read: No such file"),
     ],
 )

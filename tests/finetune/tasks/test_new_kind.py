@@ -74,7 +74,9 @@ def test_its_head_is_rebuilt_from_shapes():
 def test_its_columns_metrics_and_defaults(make_finetuning_config, spec):
     with pytest.raises(UserError, match='"metric" of a counting task must be one of exact'):
         load_specs(json.dumps({**spec, "metric": "mcc"}))
-    with pytest.raises(UserError, match="Those of a counting task are text, text_a, label, id"):
+    with pytest.raises(
+        UserError, match="The roles of a counting task are text, text_a, label, id"
+    ):
         load_specs(json.dumps({**spec, "columns": {"words": 0}}))
     with pytest.raises(UserError, match=r'"labels" is for .*, and this task is counting'):
         load_specs(json.dumps({**spec, "labels": ["1", "2"]}))

@@ -95,7 +95,7 @@ def test_descriptions_must_be_used_and_not_shadow(make_config):
         own_specs(make_config("cola", specs=("cola",)))
     with pytest.raises(
         UserError,
-        match=r"describes task 'review', and --task_names is cola, reviews: .* 'reviews'",
+        match=r"describes task 'review', but --task_names is cola, reviews: .* 'reviews'",
     ):
         own_specs(make_config("cola", "reviews", specs=("review",)))
 
@@ -108,6 +108,6 @@ def test_flags_describe_a_single_task(make_config, names, specs, count):
     config = make_config(*names, specs=specs)
     config = with_flags(config, kind="qa", files="train=a.json")
     with pytest.raises(
-        UserError, match=rf"flags describe one task, and .* {count} are neither"
+        UserError, match=rf"flags describe one task, but {count} of .* are neither"
     ):
         own_specs(config)

@@ -62,7 +62,7 @@ def test_a_list_of_workers_that_differs_is_refused():
     first, second, third = addresses(3)
     chief, _ = meet_all(Cluster((first, second), 0), Cluster((first, third), 1), timeout=3)
     assert isinstance(chief, UserError)
-    assert f"{first},{third} there, {first},{second} here" in str(chief)
+    assert f"--workers={first},{third}, the chief with {first},{second}" in str(chief)
 
 
 def test_a_port_that_is_taken_is_named():

@@ -126,7 +126,7 @@ def test_unknown_tags_are_named(make_task):
     files = {"train.conll": SPANS, "dev.conll": "a O\n\nb B-ORG\n"}
     task = make_task(files, "tagging")
     with pytest.raises(
-        UserError, match=r"dev\.conll: line 3: label 'ORG' is nowhere in .*LOC, PER"
+        UserError, match=r"dev\.conll: line 3: label 'ORG' is not in .*LOC, PER"
     ):
         load(task, "dev")
     task = make_task(files, "tagging", labels=["LOC", "PER"])

@@ -128,7 +128,7 @@ def test_multilabel_cells_and_lists(make_source, tmp_path):
     assert [e.label for e in load(source, "train")] == [("a", "b"), (), ("b",)]
     assert [e.label for e in load(source, "dev")] == [("b", "a"), ()]
     (tmp_path / "dev.jsonl").write_text('{"text": "x", "label": ["a", "c"]}\n')
-    with pytest.raises(UserError, match=r"dev\.jsonl: line 1: label 'c' is nowhere in .* a, b"):
+    with pytest.raises(UserError, match=r"dev\.jsonl: line 1: label 'c' is not in .* a, b"):
         load(source, "dev")
 
 
@@ -169,7 +169,7 @@ def test_errors_of_labels(make_source):
     files = {"train.tsv": TRAIN, "dev.tsv": tsv("fine\tpos", "so so\tneutral")}
     with pytest.raises(
         UserError,
-        match=r"dev\.tsv: line 3: label 'neutral' is nowhere in .*train\.tsv, .*neg, pos",
+        match=r"dev\.tsv: line 3: label 'neutral' is not in .*train\.tsv, .*neg, pos",
     ):
         load(make_source(files), "dev")
     with pytest.raises(
@@ -196,6 +196,6 @@ def test_missing_texts_and_files_are_named(make_source, tmp_path):
     (tmp_path / "dev.tsv").unlink()
     among = tmp_path / "finetuning_data" / "mine" / "dev.tsv"
     with pytest.raises(
-        UserError, match=f"the dev file .* no {tmp_path}/dev.tsv and no {among}"
+        UserError, match=f"the dev file .* tried {tmp_path}/dev.tsv and {among}"
     ):
         load(source, "dev")
