@@ -15,7 +15,8 @@ from electra_tf.interop.model_checkpoint import (
     ModelDescription,
     TaskDescription,
 )
-from electra_tf.interop.native_models import NativeFamily, RebuiltModel, saved_encoder
+from electra_tf.interop.native_family import NativeFamily, RebuiltModel
+from electra_tf.interop.native_models import saved_encoder
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
 from finetune.config.task_kinds import kind_of_task
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead

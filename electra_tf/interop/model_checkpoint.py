@@ -149,7 +149,7 @@ class ModelCheckpoint:
 class ModelFamily(abc.ABC):
     """Models of this project of one make, as formats see them.
 
-    `native_models.NativeFamily` builds them; no TensorFlow is imported here.
+    `native_family.NativeFamily` builds them; no TensorFlow is imported here.
     """
 
     @abc.abstractmethod

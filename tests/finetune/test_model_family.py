@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 
 from electra_tf.interop.formats import make_format
-from electra_tf.interop.native_models import load_model
+from electra_tf.interop.native_family import load_model
 from finetune.config.task_kinds import kind_of_task
 from finetune.model_family import FINETUNING
 from finetune.run import run

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf.config.saved_config import SavedConfig
+from electra_tf.interop import native_family
 from electra_tf.interop.formats import FORMATS, make_format
 from electra_tf.interop.model_checkpoint import (
     CheckpointFormat,
@@ -15,8 +16,8 @@ from electra_tf.interop.model_checkpoint import (
     TaskDescription,
     with_hyperparameters,
 )
-from electra_tf.interop.native_models import PRETRAINING, RebuiltModel
-from electra_tf.interop.native_models import load_model as load_model_of
+from electra_tf.interop.native_family import RebuiltModel
+from electra_tf.interop.native_models import PRETRAINING
 from electra_tf.interop.variable_names import variable_arrays
 from finetune.model_family import FINETUNING
 
@@ -38,7 +39,7 @@ def own_hyperparameters(checkpoint: ModelCheckpoint) -> dict[str, Any]:
 
 def load_model(checkpoint: ModelCheckpoint) -> RebuiltModel:
     """Returns our model of a checkpoint, with its weights."""
-    return load_model_of(checkpoint, FAMILIES)
+    return native_family.load_model(checkpoint, FAMILIES)
 
 
 def read(path: pathlib.Path | str, format_name: str) -> ModelCheckpoint:
