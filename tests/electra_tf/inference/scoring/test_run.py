@@ -83,7 +83,9 @@ def test_reranks_lists_and_says_the_error_rates(make_scoring):
 def test_texts_that_are_too_long_are_refused_or_cut(make_scoring):
     text = "w1\n" + " ".join(f"w{i}" for i in range(20)) + "\n"
     config = make_scoring(text_file=text)
-    with pytest.raises(UserError, match=r"line 2 has 20 tokens, and the model takes 14"):
+    with pytest.raises(
+        UserError, match=r"line 2 has 20 tokens, but the model takes at most 14"
+    ):
         run(config, quiet)
     assert not config.output_file.exists()
     said = []
