@@ -1,1 +1,1 @@
-"""Question answering: the answer is a span of the context, or there is none."""
+"""Question answering: the answer is a span of the context, or the question has none."""

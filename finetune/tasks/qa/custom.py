@@ -1,4 +1,4 @@
-"""Question answering over a user's files."""
+"""Custom question-answering tasks."""
 
 import dataclasses
 import functools
@@ -18,16 +18,15 @@ from finetune.tasks.qa.task import QATask
 
 
 class CustomQATask(QATask):
-    """Questions from files in the layout of SQuAD or MRQA, or with one question a record.
+    """Questions from files in the format of SQuAD or MRQA, or with one question per record.
 
     Args:
         config: hyperparameters.
-        spec: of the task.
-        tokenizer: of the pre-trained model.
+        spec: description of the task.
+        tokenizer: tokenizer of the pre-trained model.
 
     Raises:
-        UserError: if train must be read to know whether questions may have no answer, and
-            cannot be.
+        UserError: train must be read to detect unanswerable questions, but cannot be.
     """
 
     def __init__(
@@ -51,14 +50,14 @@ class CustomQATask(QATask):
         return self._own_files.test_splits
 
     def split_files(self, split: str) -> list[str]:
-        """Returns the paths that a split's examples follow from."""
+        """Returns the paths that the examples of a split depend on."""
         return self._own_files.fingerprint_files(split)
 
     def load(self, split: str, report: DataReport) -> list[QAExample]:
-        """Reads a split; a dev that is held out shares no context with train.
+        """Reads a split; a held-out dev shares no context with train.
 
         Raises:
-            UserError: for bad input, naming file and line.
+            UserError: the input is malformed; the message names file and line.
         """
         path = self._own_files.path(split)
         examples = self._read(
@@ -79,7 +78,7 @@ class CustomQATask(QATask):
         return [dataclasses.replace(e, eid=eid) for eid, e in enumerate(examples)]
 
     def score(self, data: SplitData, outputs: list[Outputs]) -> Scores:
-        """Returns the official metrics; the main one is that of the specification."""
+        """Returns the official metrics; the main one is that of the description."""
         scores = super().score(data, outputs)
         main = self._spec.metric
         if main == "exact_match" and main not in scores.metrics:
@@ -88,7 +87,7 @@ class CustomQATask(QATask):
 
     @functools.cached_property
     def _train_to_evaluate(self) -> list[QAExample]:
-        """All questions of the train file, also those that training has to drop."""
+        """All questions of the train file, including those that training drops."""
         path = self._own_files.path(TRAIN)
         report = DataReport(self._spec.name, TRAIN)
         return self._read(path, report, v2=True, is_training=False, labeled=True)
@@ -102,14 +101,14 @@ class CustomQATask(QATask):
             if (file_format == "mrqa") != path.endswith(MRQA_SUFFIXES):
                 expected = " or ".join(MRQA_SUFFIXES)
                 raise UserError(
-                    f"{path}: files in the layout of MRQA, and only they, end in {expected}; "
+                    f"{path}: files in the format of MRQA, and only they, end in {expected}; "
                     f'"format" of task {self._spec.name!r} is {file_format}'
                 )
             read_questions(path, builder)
         else:
             self._read_records(path, builder, labeled=labeled)
         if not builder.examples:
-            raise UserError(f"{path} holds no question that can be used")
+            raise UserError(f"{path} contains no usable question")
         return builder.examples
 
     def _read_records(self, path: str, builder: ExampleBuilder, *, labeled: bool) -> None:
@@ -130,10 +129,10 @@ class CustomQATask(QATask):
 
 
 def _answers(record: RawExample) -> list[GivenAnswer]:
-    """Returns the answers of a record, in any of the layouts that are in use.
+    """Returns the answers of a record, in any common format.
 
-    They are one text (empty for none), a list of texts, a list of objects with "text" and
-    "answer_start", or an object with a list of each.
+    These are: a text (empty for no answer), a list of texts, a list of objects with "text"
+    and "answer_start", or an object with lists of both.
     """
     value = record.values.get("answers", [])
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Questions about contexts, and where in its context the answer to a question stands."""
+"""Questions about contexts, and the location of their answers."""
 
 import dataclasses
 import re
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from finetune.data.features import DataReport
 
-# What separates the words of a context for the authors. Other white space, such as
-# U+00A0, stays inside of words.
+# Words of a context are separated as in the authors' code; other whitespace, such as U+00A0, is
+# part of words.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 NOT_FOUND = "answer not found in the context"
@@ -17,10 +17,10 @@ REPEATED_ID = "question id given more than once"
 
 
 class Context:
-    """A text that questions are asked about; the questions of a paragraph share one.
+    """The context of questions; the questions of a paragraph share one.
 
     Attributes:
-        text: what was given, with U+FFFD for each lone surrogate, which is no character.
+        text: the text, with lone surrogates replaced by U+FFFD.
     """
 
     __slots__ = ("text",)
@@ -30,19 +30,19 @@ class Context:
 
     @property
     def words(self) -> list[str]:
-        """The words; made anew each time, for lists of words take up a lot of memory."""
+        """The words; split on every access, because lists of words need much memory."""
         return _WORD.findall(self.text)
 
     def word_at(self, offset: int) -> int:
         """Returns the index of the last word that starts at or before a character.
 
-        It is -1 for white space before the first word.
+        It is -1 for whitespace before the first word.
         """
         return len(_WORD.findall(self.text, 0, offset + 1)) - 1
 
 
 class GivenAnswer(NamedTuple):
-    """An answer's text, and its first and last character (inclusive), where known."""
+    """Text of an answer, and its first and last character (inclusive), if known."""
 
     text: str
     start: int | None = None
@@ -54,13 +54,13 @@ class QAExample:
     """A question about a context.
 
     Attributes:
-        eid: number of the example in its split.
-        qas_id: the data set's name of the question.
+        eid: index of the example in its split.
+        qas_id: id of the question in the data set.
         question_text: the question.
-        context: where the answer is.
+        context: the context.
         answers: texts of all gold answers, for scoring; empty if there is none.
-        is_impossible: the context does not hold an answer.
-        orig_answer_text: first gold answer, or None where it was not found.
+        is_impossible: whether the question is unanswerable.
+        orig_answer_text: first gold answer, or None if it was not found.
         start_position, end_position: its first and last word in `context.words`.
     """
 
@@ -76,15 +76,15 @@ class QAExample:
 
 
 class ExampleBuilder:
-    """Collects examples, and reports answers that cannot be used.
+    """Collects examples, and reports unusable answers.
 
     Args:
-        report: gets what is dropped or repaired.
-        v2: whether questions may have no answer, as in SQuAD 2.0.
-        is_training: drop questions whose answer is not in the context. Otherwise they
-            are scored by their answers' texts.
-        authors_answer_check: drop, as the authors' code does, also answers that differ
-            from the context in kinds of white space (U+00A0) alone.
+        report: report of dropped and repaired questions.
+        v2: whether questions may be unanswerable, as in SQuAD 2.0.
+        is_training: drop questions whose answer is not in the context. Otherwise they are
+            scored by the texts of their answers.
+        authors_answer_check: also drop answers that differ from the context only in the kind
+            of whitespace (U+00A0), as the authors' code does.
     """
 
     def __init__(
@@ -115,12 +115,12 @@ class ExampleBuilder:
         """Adds a question.
 
         Args:
-            context: shared by the questions of a paragraph.
-            qas_id: name of the question.
-            question: its text.
+            context: the context, shared by the questions of a paragraph.
+            qas_id: id of the question.
+            question: text of the question.
             answers: all gold answers.
-            located: the answer to learn; None where it is not known.
-            is_impossible: there is no answer; ignored unless `v2`.
+            located: the answer to train on; None if unknown.
+            is_impossible: whether the question is unanswerable; ignored unless `v2`.
         """
         if qas_id in self._ids:
             self._report.add(REPEATED_ID, id=qas_id)
@@ -172,5 +172,5 @@ class ExampleBuilder:
 
 
 def valid_text(text: str) -> str:
-    """Replaces lone surrogates, which JSON can hold and UTF-8 cannot, by U+FFFD."""
+    """Replaces lone surrogates, valid in JSON but not in UTF-8, by U+FFFD."""
     return _LONE_SURROGATES.sub("\ufffd", text)

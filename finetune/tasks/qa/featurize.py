@@ -1,4 +1,4 @@
-"""Windows of contexts that are longer than the model's input, and features of each."""
+"""Sliding windows over contexts, and their features."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -21,26 +21,26 @@ LENGTH_WEIGHT = 0.01
 class Pieces(NamedTuple):
     """The pieces of a context.
 
-    `ids` int32 [pieces]; `first_of_word` int [words + 1], index of the first piece of
-    each word, and at the end the number of pieces.
+    `ids` int32 [pieces]; `first_of_word` int [words + 1], index of the first piece of each
+    word, followed by the number of pieces.
     """
 
     ids: np.ndarray
     first_of_word: np.ndarray
 
     def word_of_piece(self) -> np.ndarray:
-        """Returns the index of the word that each piece belongs to, int [pieces]."""
+        """Returns the index of each piece's word, int [pieces]."""
         return np.repeat(np.arange(len(self.first_of_word) - 1), np.diff(self.first_of_word))
 
 
 class Window(NamedTuple):
-    """What stands where in one input, for reading answers off it.
+    """Positions of one input, to decode answers.
 
     Attributes:
         first_token: position of the window's first piece in the input.
         words: int [pieces of the window], index of each piece's word in the context.
-        is_max_context: bool [pieces], whether no other window shows the piece with more
-            context on its poorer side.
+        is_max_context: bool [pieces], whether this window has the maximum context of the
+            piece, as defined by BERT's SQuAD code.
     """
 
     first_token: int
@@ -49,7 +49,7 @@ class Window(NamedTuple):
 
 
 class QAFeaturizer:
-    """Turns questions and contexts into the rows of one task."""
+    """Converts questions and contexts to the rows of a task."""
 
     def __init__(self, config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> None:
         self._config = config
@@ -58,18 +58,18 @@ class QAFeaturizer:
 
     @property
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
-        """The features of a row beyond the shared ones."""
+        """Features of a row in addition to the shared ones."""
         fields = ("eid", "start_positions", "end_positions", "is_impossible")
         return tuple(FeatureSpec(f"{self._name}_{field}") for field in fields)
 
     def rows(self, examples: Sequence[QAExample], report: DataReport) -> list[Row]:
-        """Returns one row for each window of each example, in their order.
+        """Returns one row per window of each example, in order.
 
-        Where a window does not hold the whole answer, both positions are 0, and also
-        where there is no answer or it is unknown.
+        Both positions are 0 if the window does not contain the whole answer, or if there is
+        none or it is unknown.
 
         Raises:
-            UserError: if a question leaves no room for its context.
+            UserError: a question leaves no room for its context.
         """
         rows: list[Row] = []
         answers = self._tokenizer.tokenize([e.orig_answer_text or "" for e in examples])
@@ -128,7 +128,7 @@ class QAFeaturizer:
                 report.add(
                     "question cut to max_query_length", id=example.qas_id, pieces=len(question)
                 )
-            if example.context is not last:  # the questions of a paragraph stand together
+            if example.context is not last:  # questions of a paragraph are adjacent
                 last, pieces = example.context, _join(example.context, ids_of_words)
             yield question[:longest], pieces
 
@@ -137,17 +137,17 @@ class QAFeaturizer:
         return dict(zip(words, self._tokenizer.tokenize(words), strict=True))
 
     def _window_starts(self, question: np.ndarray, pieces: Pieces) -> tuple[list[int], int]:
-        """Returns the first piece of each window, and how many pieces one can hold."""
+        """Returns the first piece of each window, and the maximum number of pieces."""
         room = self._config.max_seq_length - len(question) - NUM_SPECIAL[2]
         if room < 1:
             raise UserError(
                 f"{self._name}: a question of {len(question)} pieces leaves no room for its "
-                f"context: raise --max_seq_length={self._config.max_seq_length} or lower "
+                f"context: increase --max_seq_length={self._config.max_seq_length} or reduce "
                 f"--max_query_length={self._config.max_query_length}"
             )
         step = min(room, self._config.doc_stride)
         count = len(pieces.ids)
-        # The first window that reaches the end is the last one.
+        # The first window that reaches the end of the context is the last one.
         return list(range(0, max(count - room + step, min(count, 1)), step)), room
 
     def _input(self, question: np.ndarray, window_ids: np.ndarray) -> Row:
@@ -184,9 +184,9 @@ def _answer_pieces(
 ) -> tuple[int, int] | None:
     """Returns the first and last piece of an answer.
 
-    Within the answer's words, which may carry more than the answer ("(1895-1943)." for
-    "1895"), it is the first run of pieces that the answer itself consists of; all of the
-    words' pieces where there is none.
+    Words may contain more than the answer ("(1895-1943)." for "1895"), so it is the first
+    occurrence of the answer's pieces within those of its words, or all of them if there is
+    none.
     """
     first = int(pieces.first_of_word[example.start_position])
     last = int(pieces.first_of_word[example.end_position + 1]) - 1
@@ -194,14 +194,15 @@ def _answer_pieces(
         for start in range(first, last - len(answer) + 2):
             if np.array_equal(pieces.ids[start : start + len(answer)], answer):
                 return start, start + len(answer) - 1
-    # Words of characters that the tokenizer drops have no pieces.
+    # Words of dropped characters only have no pieces.
     return (first, last) if first <= last else None
 
 
 def _best_windows(starts: Sequence[int], room: int, num_pieces: int) -> np.ndarray:
-    """Returns for each piece the window that shows it best, int [pieces].
+    """Returns the window with the maximum context of each piece, int [pieces].
 
-    The best has the most context on the poorer side of the piece; the first of equals.
+    That is the window with the largest minimum of left and right context; the first if
+    several are equal.
     """
     best = np.zeros(num_pieces, np.int64)
     best_score = np.full(num_pieces, -np.inf)

@@ -1,4 +1,4 @@
-"""The layers of question answering: where the answer starts and ends, and whether it exists."""
+"""The question-answering head: start and end of the answer, and answerability."""
 
 from collections.abc import Mapping
 
@@ -12,31 +12,31 @@ from finetune.data.features import INPUT_MASK, SEGMENT_IDS
 from finetune.model import Dense, HeadOutput, TaskHead
 
 HIDDEN_UNITS = 512
-# Taken off the logits of positions that cannot be answers, as in the authors' code.
+# Subtracted from the logits of invalid positions, as in the authors' code.
 _MASKED_LOGIT = 1000.0
 
 
 class QAHead(TaskHead):
-    """Scores of start and end positions, and of the question having no answer.
+    """Scores of start and end positions, and of unanswerable questions.
 
-    With `joint_prediction` the end is predicted given the start (Clark et al. 2020,
-    appendix B, after XLNet): the gold one for the loss, and each of the `beam_size`
-    likeliest ones for answers. Outputs: float32 `answerable_logit` [batch] (log odds of there
-    being no answer), `start_logits` [batch, seq], and
+    With `joint_prediction`, the end is predicted given the start (Clark et al. 2020, appendix
+    B, following XLNet): the gold start for the loss, and the `beam_size` most likely starts
+    for prediction. Outputs: float32 `answerable_logit` [batch] (log odds of having no
+    answer), `start_logits` [batch, seq], and
 
     - `end_logits` [batch, seq], without `joint_prediction` or in training;
     - otherwise `start_top_log_probs` float32 and `start_top_index` int32 [batch, beam], and
-      of the ends for each start, `end_top_log_probs` and `end_top_index`
-      [batch, beam, beam]. The beam is no wider than the input is long.
+      for the ends of each start `end_top_log_probs` and `end_top_index`
+      [batch, beam, beam]. The beam is limited by the sequence length.
 
     Args:
-        hidden_size: of the encoder.
+        hidden_size: hidden size of the encoder.
         joint_prediction: predict the end given the start, else independently.
         answerable_classifier: predict whether there is an answer.
-        answerable_uses_start_logits: show it the state at the predicted start.
+        answerable_uses_start_logits: feed it the state at the predicted start.
         answerable_weight: weight of its loss.
-        beam_size: starts that answers are looked for at, and ends for each.
-        name: of the task.
+        beam_size: beam size of starts, and of ends for each start.
+        name: name of the task.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class QAHead(TaskHead):
         def dense(input_size: int, units: int, name: str) -> Dense:
             return Dense(input_size, units, dtype=self.dtype_policy, name=name)
 
-        # The names are those that TensorFlow 1 gave the authors' layers.
+        # The names that TensorFlow 1 gave the authors' layers.
         with keras.name_scope(self.name):
             self.start = dense(hidden_size, 1, "dense")
             if joint_prediction:
@@ -81,9 +81,9 @@ class QAHead(TaskHead):
         dropout_key: tf.Tensor | None = None,
         is_training: bool = False,
     ) -> HeadOutput:
-        """Returns losses and outputs; see the class. Nothing is dropped out.
+        """Returns losses and outputs, as described by the class; without dropout.
 
-        The losses take gold positions from the features in evaluation too.
+        In evaluation, too, the losses use the gold positions of the features.
         """
         del dropout_key
         hidden = tf.cast(sequence_output, tf.float32)  # (batch, seq, hidden)
@@ -95,8 +95,8 @@ class QAHead(TaskHead):
         start_logits = _logits(self.start, hidden) + mask
         outputs = {"start_logits": start_logits}
         if self.joint_prediction:
-            # The kernel of [start state; end state] is one kernel above another, so each
-            # state goes through its own.
+            # The kernel for [start state; end state] is split, so each state is multiplied
+            # only once.
             start_kernel, end_kernel = tf.split(tf.convert_to_tensor(self.end_hidden.kernel), 2)
             end_part = self._product(sequence_output, end_kernel)  # (batch, seq, units)
             gold_start = tf.gather(sequence_output, start_positions, batch_dims=1)
@@ -127,7 +127,7 @@ class QAHead(TaskHead):
         return HeadOutput(losses, outputs)
 
     def tf1_variables(self) -> list[NamedVariable]:
-        """Returns the mapping to the variables of the authors' checkpoints."""
+        """Returns the mapping to variables of the authors' checkpoints."""
         return tf1_variables(self)
 
     def _product(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
@@ -180,7 +180,7 @@ def _logits(layer: Dense, x: tf.Tensor) -> tf.Tensor:
 
 
 def answer_mask(features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Returns float32 [batch, seq]: 1 on the context and its [SEP], and on [CLS]."""
+    """Returns float32 [batch, seq], 1 for the context, its [SEP] and [CLS]."""
     mask = tf.cast(features[INPUT_MASK] * features[SEGMENT_IDS], tf.float32)
     return mask + tf.one_hot(0, tf.shape(mask)[1])
 
@@ -193,13 +193,13 @@ def conditional_logits(
     kernel: tf.Tensor,
     bias: tf.Tensor,
 ) -> tf.Tensor:
-    """Returns the float32 logits [batch, beam, seq] of each end for each start.
+    """Returns the float32 logits [batch, beam, seq] of the ends for each start.
 
     Args:
-        start_part: [batch, beam, units], share of the start in the hidden layer.
-        end_part: [batch, seq, units], share of the end.
-        hidden_bias: float32 [units], of the hidden layer.
-        kernel, bias: float32 [units] and [1], of the layer on top of it.
+        start_part: [batch, beam, units], contribution of the start to the hidden layer.
+        end_part: [batch, seq, units], contribution of the end.
+        hidden_bias: float32 [units], bias of the hidden layer.
+        kernel, bias: float32 [units] and [1], of the output layer.
     """
     end_part = tf.cast(end_part, tf.float32)[:, None] + hidden_bias
     hidden = tf.nn.gelu(end_part + tf.cast(start_part, tf.float32)[:, :, None])

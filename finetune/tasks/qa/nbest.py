@@ -1,4 +1,4 @@
-"""The best answers to a question, over all windows of its context."""
+"""N-best answers to a question, over all windows of its context."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,13 @@ from finetune.tasks.qa.featurize import Window
 
 # Null odds of a context without tokens, as in the authors' code.
 CERTAINLY_NULL = 1_000_000.0
-# The answer where no span can be one.
+# The answer if there is no valid span.
 _NO_SPAN = "empty"
 _WORDS_PER_CALL = 100_000
 
 
 class Answer(NamedTuple):
-    """A text, its share among the n best, and the scores of its first and last piece."""
+    """A text, its probability among the n-best, and the scores of its first and last piece."""
 
     text: str
     probability: float
@@ -32,12 +32,11 @@ class Answer(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DecodedAnswer:
-    """What the model says to a question.
+    """Decoded answer to a question.
 
     Attributes:
-        nbest: different texts, the best first; at least one.
-        null_odds: how much speaks for there being no answer; None in tasks where every
-            question has one.
+        nbest: distinct texts, best first; at least one.
+        null_odds: score of having no answer; None in tasks without unanswerable questions.
     """
 
     nbest: tuple[Answer, ...]
@@ -45,12 +44,12 @@ class DecodedAnswer:
 
     @property
     def text(self) -> str:
-        """The best answer that is not empty, whatever the null odds."""
+        """The best non-empty answer, regardless of the null odds."""
         return next((answer.text for answer in self.nbest if answer.text), "")
 
 
 class _Spans(NamedTuple):
-    """Spans that can be answers: a window, first and last position in it, their scores."""
+    """Candidate spans: window, first and last position in it, and their scores."""
 
     window: np.ndarray
     start: np.ndarray
@@ -60,13 +59,13 @@ class _Spans(NamedTuple):
 
 
 class NBestDecoder:
-    """Reads answers off the outputs of `finetune.tasks.qa.head.QAHead`.
+    """Decodes answers from the outputs of `finetune.tasks.qa.head.QAHead`.
 
     Args:
-        config: for `n_best_size`, `max_answer_length`, `joint_prediction` and
-            `answerable_classifier`.
-        tokenizer: of the model.
-        v2: whether questions may have no answer.
+        config: hyperparameters; uses `n_best_size`, `max_answer_length`, `joint_prediction`
+            and `answerable_classifier`.
+        tokenizer: tokenizer of the model.
+        v2: whether questions may be unanswerable.
     """
 
     def __init__(self, config: FinetuningConfig, tokenizer: CachedTokenizer, v2: bool) -> None:
@@ -76,7 +75,7 @@ class NBestDecoder:
         self._final_text = FinalText(tokenizer)
 
     def prepare(self, examples: Sequence[QAExample]) -> None:
-        """Splits the words of all contexts at once, which `decode` is faster for."""
+        """Splits the words of all contexts at once, to speed up `decode`."""
         contexts = {id(e.context): e.context for e in examples}.values()
         self._final_text.prepare(word for context in contexts for word in context.words)
 
@@ -91,7 +90,7 @@ class NBestDecoder:
 
         Args:
             example: the question.
-            windows, rows, outputs: one for each window of its context.
+            windows, rows, outputs: one per window of its context.
         """
         words = example.context.words
         spans = [
@@ -113,9 +112,9 @@ class NBestDecoder:
         return DecodedAnswer(_with_probabilities(nbest), self._null_odds(nbest, outputs))
 
     def _spans(self, number: int, window: Window, output: Mapping[str, np.ndarray]) -> _Spans:
-        """Returns the spans of a window that lie in the context and are short enough.
+        """Returns the spans of a window that are in the context and short enough.
 
-        A span counts only in the window where its start has the most context.
+        A span counts only in the window with the maximum context of its start.
         """
         if self._config.joint_prediction:
             starts = output["start_top_index"][:, None]
@@ -158,10 +157,10 @@ class NBestDecoder:
         nbest: Mapping[str, tuple[float, float]],
         outputs: Sequence[Mapping[str, np.ndarray]],
     ) -> float | None:
-        """Returns the least of what the windows say.
+        """Returns the minimum null odds over the windows.
 
-        Without a classifier it is, as in the authors' code, the score of [CLS] minus that
-        of the best answer; with joint prediction the end does not count in the former.
+        Without a classifier it is the score of [CLS] minus that of the best answer, as in the
+        authors' code; with joint prediction, the former excludes the end.
         """
         if not self._v2:
             return None
@@ -180,7 +179,7 @@ class NBestDecoder:
 
 
 def _best(logits: np.ndarray, count: int) -> np.ndarray:
-    """Returns the indices of the largest logits, falling; the first of equals first."""
+    """Returns the indices of the largest logits in descending order; ties keep theirs."""
     return np.argsort(-logits, kind="stable")[:count]
 
 
@@ -197,7 +196,7 @@ class FinalText:
     """Aligns predictions with the words of contexts.
 
     Args:
-        tokenizer: of the model; its way of splitting words is used.
+        tokenizer: tokenizer of the model, which splits words.
     """
 
     def __init__(self, tokenizer: CachedTokenizer) -> None:
@@ -205,7 +204,7 @@ class FinalText:
         self._tokens_of: dict[str, tuple[str, ...]] = {}
 
     def prepare(self, words: Iterable[str]) -> None:
-        """Splits many words at once, which is much faster than one by one."""
+        """Splits many words at once, much faster than one by one."""
         new = [word for word in dict.fromkeys(words) if word not in self._tokens_of]
         lower, strip = self._tokenizer.do_lower_case, self._tokenizer.strip_accents
         for start in range(0, len(new), _WORDS_PER_CALL):
@@ -219,16 +218,15 @@ class FinalText:
             )
 
     def __call__(self, predicted: str, words: Sequence[str]) -> str:
-        """Returns the part of the words, joined by blanks, that was predicted.
+        """Returns the predicted part of the words, in their original spelling.
 
-        The words are split as the tokenizer does it, and `predicted` is looked up in the
-        result. Without blanks, both spellings have one character for another if they are
-        of the same length, which leads back to the original. Where this fails, all of the
-        words are returned.
+        `predicted` is searched in the words as split by the tokenizer. If that text and the
+        original have the same length without spaces, their characters correspond, which
+        locates it in the original. If this fails, all words are returned.
 
         Args:
-            predicted: words made of the predicted pieces.
-            words: words of the context that the predicted pieces belong to.
+            predicted: words of the predicted pieces.
+            words: words of the context that contain the predicted pieces.
         """
         self.prepare(words)
         original = " ".join(words)
@@ -248,6 +246,6 @@ class FinalText:
 
 
 def join_pieces(tokens: Sequence[str]) -> str:
-    """Returns the words that tokens make up, "##" continuing a word."""
+    """Joins tokens to words; "##" continues a word."""
     text = " ".join(tokens).replace(" ##", "").replace("##", "")
     return " ".join(text.split())

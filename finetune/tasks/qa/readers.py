@@ -1,4 +1,4 @@
-"""Readers of SQuAD's JSON and of the line-wise JSON of the MRQA 2019 shared task."""
+"""Readers of SQuAD JSON files, and of JSON-lines files of the MRQA 2019 shared task."""
 
 import gzip
 import json
@@ -15,11 +15,11 @@ _KINDS = {str: "a string", list: "a list", dict: "an object", int: "an integer"}
 def read_questions(path: str, builder: ExampleBuilder) -> None:
     """Adds the questions of a file to `builder`.
 
-    Files that end in .jsonl or .jsonl.gz are laid out as in MRQA, others as in SQuAD 1.1
-    or 2.0 (.json or .json.gz).
+    Files that end in .jsonl or .jsonl.gz have the format of MRQA, others that of SQuAD 1.1 or
+    2.0 (.json or .json.gz).
 
     Raises:
-        UserError: the file is missing or broken; the message names the line or record.
+        UserError: the file is missing or malformed; the message names the line or record.
     """
     if path.endswith(MRQA_SUFFIXES):
         _read_mrqa(path, builder)
@@ -71,14 +71,14 @@ def _add_paragraph(paragraph: Any, where: str, builder: ExampleBuilder) -> None:
 
 
 def _answers(qa: Mapping[str, Any], where: str) -> tuple[list[str], GivenAnswer | None]:
-    """Returns the texts of all gold answers, and the first one with its place."""
+    """Returns the texts of all gold answers, and the first one with its location."""
     if "detected_answers" in qa:
         return _mrqa_answers(qa, where)
     texts, located = [], None
     given = _field(qa, "answers", list, where) if "answers" in qa else []
     for i, answer in enumerate(given):
         start = None
-        if isinstance(answer, str):  # as in MRQA, without its place
+        if isinstance(answer, str):  # as in MRQA, without its location
             texts.append(answer)
         else:
             answer_at = f"{where}.answers[{i}]"
@@ -107,7 +107,7 @@ def _mrqa_answers(qa: Mapping[str, Any], where: str) -> tuple[list[str], GivenAn
 
 
 def _field(record: Any, name: str, kind: type, where: str) -> Any:
-    """Returns a field of a JSON object, or says where it is missing."""
+    """Returns a field of a JSON object; raises UserError if it is missing or invalid."""
     if not isinstance(record, dict):
         raise UserError(f"{where} must be an object, not {type(record).__name__}")
     if name not in record:
@@ -124,6 +124,6 @@ def _lines(path: str) -> Iterator[str]:
         with opened(path, "rt", encoding="utf-8", newline="\n") as file:
             yield from file
     except FileNotFoundError as error:
-        raise UserError(f"There is no file {path}") from error
+        raise UserError(f"No such file: {path}") from error
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error

@@ -1,1 +1,1 @@
-"""Tasks that give each word of a sentence a tag, or find the spans that the tags mark."""
+"""Tagging of words, and of spans of words such as named entities."""

@@ -1,4 +1,4 @@
-"""Sentences with a tag for each word, from a user's files."""
+"""Custom tagging tasks: sentences with one tag per word."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -21,10 +21,10 @@ class CustomTaggingSource(CustomSource):
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
-        """Labels in the order of their ids: the tags, or, of spans, all BIOES tags.
+        """Labels in the order of their ids: the tags, or all BIOES tags for spans.
 
         Raises:
-            UserError: if they are to be found in train, and it is missing or broken.
+            UserError: they must be found in train, but it is missing or malformed.
         """
         names = self._known.names
         return bioes_labels(names) if self._spec.level == SPAN else names
@@ -32,7 +32,7 @@ class CustomTaggingSource(CustomSource):
     def load_file(
         self, path: str, *, labeled: bool, report: DataReport
     ) -> list[TaggingExample]:
-        """Reads any file that is laid out as the task's; see `CustomSource`."""
+        """Reads any file in the format of the task; see `CustomSource`."""
         del report
         examples = self._read(path, labeled=labeled)
         for example in examples if labeled else ():
@@ -47,7 +47,7 @@ class CustomTaggingSource(CustomSource):
 
     @functools.cached_property
     def _known(self) -> Labels:
-        """The tags, or, of spans, the types."""
+        """The tags, or the types of spans."""
         spec = self._spec
         if spec.labels:
             is_span = spec.level == SPAN
@@ -58,7 +58,7 @@ class CustomTaggingSource(CustomSource):
         return Labels(spec, [x for example in examples for x in self._names(example)], path)
 
     def _names(self, example: TaggingExample) -> Sequence[str]:
-        """Returns the tags, or, of spans, the types; tags that are none are refused."""
+        """Returns the tags, or the types of spans; rejects malformed tags."""
         if self._spec.level != SPAN:
             return example.tags
         label_tags(example, SPAN)
@@ -79,7 +79,7 @@ class CustomTaggingSource(CustomSource):
 
 
 def _types(tags: Iterable[str]) -> tuple[str, ...]:
-    """Returns the types of spans that tags name; anything but a tag is a type itself."""
+    """Returns the span types of tags; anything else is a type itself."""
     types = (tag.partition("-")[2] if is_tag(tag) else tag for tag in tags if tag != OUTSIDE)
     return tuple(dict.fromkeys(types))
 
@@ -89,7 +89,7 @@ def _example(eid: int, record: RawExample, labeled: bool) -> TaggingExample:
     tags = record.words("tags") if labeled else []
     if labeled and len(tags) != len(words):
         raise UserError(
-            f"{record.where}: {len(words)} words and {len(tags)} tags; each word needs a tag"
+            f"{record.where}: {len(words)} words but {len(tags)} tags; each word needs a tag"
         )
     return TaggingExample(eid, tuple(words), tuple(tags), record.where, record.name("id"))
 
@@ -97,7 +97,7 @@ def _example(eid: int, record: RawExample, labeled: bool) -> TaggingExample:
 def make_custom_tagging_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> TaggingTask:
-    """Returns a task with the labels of the specification, or of the train file."""
+    """Returns a task with the labels of the description, or of the train file."""
     source = CustomTaggingSource(spec, config)
     return TaggingTask(
         config,

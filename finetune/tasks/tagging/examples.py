@@ -1,4 +1,4 @@
-"""Sentences with a tag for each word, and the files they come from."""
+"""Sentences with one tag per word, and CoNLL files."""
 
 import dataclasses
 import os
@@ -19,11 +19,11 @@ class TaggingExample:
     """One sentence.
 
     Attributes:
-        eid: number within its split, from 0.
+        eid: index within its split, from 0.
         words: at least one.
-        tags: as in the file, one for each word; empty if there are none.
+        tags: tags as in the file, one per word; empty if there are none.
         where: file and line, for errors.
-        guid: the example's name in its file, if it has one.
+        guid: id of the example in its file, if any.
     """
 
     eid: int
@@ -34,14 +34,14 @@ class TaggingExample:
 
 
 class ConllSource:
-    """Files as those of the CoNLL tasks: a word a line, a blank line between sentences.
+    """Files of the CoNLL tasks: one word per line, blank lines between sentences.
 
-    Columns are separated by blanks, or by tabs; lines that begin with -DOCSTART- separate
-    sentences too. See `finetune.tasks.sources.ExampleSource`.
+    Columns are separated by spaces or tabs; lines starting with -DOCSTART- also separate
+    sentences. See `finetune.tasks.sources.ExampleSource`.
 
     Args:
-        files: path by split.
-        tag_column: index, from the end if negative; the word is in column 0.
+        files: paths by split.
+        tag_column: index of the tag, from the end if negative; the word is in column 0.
     """
 
     has_pairs = False
@@ -55,36 +55,36 @@ class ConllSource:
     def split_files(self, split: str) -> list[str]:
         """Returns the path of a split's file."""
         if split not in self.files:
-            raise UserError(f"There is no split {split!r}, only {', '.join(self.files)}")
+            raise UserError(f"The task has no split {split!r}, only {', '.join(self.files)}")
         return [self.files[split]]
 
     def load(self, split: str, report: DataReport) -> list[TaggingExample]:
-        """Reads a split; a test file may lack the tags.
+        """Reads a split; test files may lack tags.
 
         Raises:
-            UserError: a missing, empty or not UTF-8 file, or lines of different numbers
-                of columns.
+            UserError: the file is missing, empty or not UTF-8, or its lines have different
+                numbers of columns.
         """
         (path,) = self.split_files(split)
         if not os.path.isfile(path):
             raise UserError(
-                f"There is no file {path}, the {split} split; see --data_dir and --raw_data_dir"
+                f"No such file: {path} (the {split} split); see --data_dir and --raw_data_dir"
             )
         examples = self._read(path, labeled=True)
         if split not in self.test_splits and not examples[0].tags:
             raise UserError(
-                f"{examples[0].where}: 1 column, the word; a column of tags is expected behind"
+                f"{examples[0].where}: 1 column, the word; expected a column of tags after it"
             )
         return examples
 
     def load_file(
         self, path: str, *, labeled: bool, report: DataReport
     ) -> list[TaggingExample]:
-        """Reads any file; without labels only the column of words is looked at."""
+        """Reads any file; unlabeled, only its column of words."""
         return self._read(path, labeled=labeled)
 
     def _read(self, path: str, *, labeled: bool) -> list[TaggingExample]:
-        # Column -1 of a file of words alone would be the words.
+        # In a file of words only, column -1 is the words.
         columns = {"words": 0, "second": 1, "tags": self._tag_column}
         records = read_records(
             path,
@@ -103,12 +103,12 @@ def _example(eid: int, record: RawExample) -> TaggingExample:
 
 
 def label_tags(example: TaggingExample, level: str) -> list[str]:
-    """Returns the label of each word: its tag, or, of spans, the tag in BIOES.
+    """Returns the label of each word: its tag, converted to BIOES for spans.
 
     An example without tags has no labels.
 
     Raises:
-        UserError: for a tag that marks no span.
+        UserError: a tag is malformed.
     """
     if level == TOKEN or not example.tags:
         return list(example.tags)
@@ -116,17 +116,17 @@ def label_tags(example: TaggingExample, level: str) -> list[str]:
         if not is_tag(tag):
             raise UserError(
                 f"{example.where}: the tag {tag!r} of the word {word!r} must be O, or B-, I-, "
-                "E- or S- and the type of a span; tags of other kinds need a task of the "
-                'level "token"'
+                "E- or S- with the type of a span; for other tags, set the level of the task "
+                'to "token"'
             )
     return span_tags(tag_spans(example.tags), len(example.tags), BIOES)
 
 
 def collect_labels(source: ConllSource, level: str) -> tuple[str, ...]:
-    """Returns the sorted labels of all files; those of dev and test may be missing.
+    """Returns the sorted labels of all files; dev and test files may be missing.
 
     Raises:
-        UserError: for a bad file.
+        UserError: a file is malformed.
     """
     labels: set[str] = set()
     for split, path in source.files.items():

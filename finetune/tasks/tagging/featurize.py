@@ -1,4 +1,4 @@
-"""Sentences to `[CLS] pieces [SEP]`, with the position of each word's first piece."""
+"""Features of sentences: `[CLS] pieces [SEP]`, and the first piece of each word."""
 
 import itertools
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ def tagging_rows(
     *,
     authors_truncation: bool = False,
 ) -> list[Row]:
-    """Returns a row for each sentence.
+    """Returns one row per sentence.
 
-    A row holds as many whole words as fit; the others are reported, and have no entry in
-    the vectors of words: `<task>_labels`, `<task>_labels_mask` (ones) and
+    A row has as many whole words as fit; the others are reported and have no entry in the
+    vectors per word: `<task>_labels`, `<task>_labels_mask` (ones) and
     `<task>_labeled_positions`. Segment ids are 1, as in the authors' code.
 
     Args:
-        label_ids: of each word of each sentence.
-        authors_truncation: cut where the authors' code does, keep a word "[CLS]" or
-            "[SEP]" as this token, without a position but with its label (so that those of
-            later words are shifted), and give a word without pieces no token of its own.
+        label_ids: label ids of the words of each sentence.
+        authors_truncation: truncate as the authors' code does, keep a word "[CLS]" or "[SEP]"
+            as this token, without a position but with its label (which shifts the labels of
+            later words), and give no token to a word without pieces.
     """
     words = itertools.chain.from_iterable(example.words for example in examples)
     pieces = iter(tokenizer.tokenize(list(words)))
@@ -70,7 +70,7 @@ def _ids(
     max_seq_length: int,
     report: DataReport,
 ) -> tuple[list[int], list[int]]:
-    """Returns ids, and the position of each word's first piece."""
+    """Returns the ids, and the position of each word's first piece."""
     vocabulary = tokenizer.vocabulary
     ids: list[int] = []
     positions: list[int] = []
@@ -80,7 +80,7 @@ def _ids(
             break
         if not len(of_word):
             report.add(NO_PIECES, eid=example.eid, word=word)
-        positions.append(1 + len(ids))  # behind [CLS]
+        positions.append(1 + len(ids))  # after [CLS]
         ids += word_ids
     return frame(vocabulary, ids).input_ids.tolist(), positions
 
@@ -103,5 +103,5 @@ def _authors_ids(
         if word not in special:
             positions.append(len(ids))
         ids.extend(special.get(word, of_word))
-    # A long word can still be too long: the authors' code dies of it.
+    # A long word may still exceed the length; the authors' code fails then.
     return ids[:max_seq_length], [p for p in positions if p < max_seq_length]

@@ -1,4 +1,4 @@
-"""A softmax over the tags of each word, at its first piece."""
+"""The tagging head: a softmax over tags at the first piece of each word."""
 
 from collections.abc import Mapping
 
@@ -14,10 +14,10 @@ class TaggingHead(TaskHead):
     """One `Dense` on the encoder's output at the first piece of each word; no dropout.
 
     Args:
-        hidden_size: of the encoder.
+        hidden_size: hidden size of the encoder.
         num_labels: number of tags.
-        dtype: policy of the model; the head computes in float32 all the same.
-        name: of the task.
+        dtype: dtype policy of the model; the head computes in float32 regardless.
+        name: name of the task.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class TaggingHead(TaskHead):
     ) -> HeadOutput:
         """Returns "logits" [batch, seq, tags] and "predictions" int32 [batch, seq].
 
-        Entry i along seq is word i. The loss of a row is the sum over its words.
+        Entry i of the seq axis is word i. The loss of a row is the sum over its words.
         """
         del dropout_key, is_training
         positions = features[f"{self.name}_labeled_positions"]
@@ -51,5 +51,5 @@ class TaggingHead(TaskHead):
         return HeadOutput(losses, {"logits": logits, "predictions": predictions})
 
     def tf1_variables(self) -> list[NamedVariable]:
-        """Returns the mapping to the variables of the authors' checkpoints."""
+        """Returns the mapping to variables of the authors' checkpoints."""
         return self.dense.tf1_variables(f"task_specific/{self.name}/dense")

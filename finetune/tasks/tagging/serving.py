@@ -1,4 +1,4 @@
-"""Words to their tags, in the graph."""
+"""Serving of tagging, in the graph."""
 
 from collections.abc import Mapping
 
@@ -15,15 +15,15 @@ from finetune.tasks.tagging.task import TaggingTask
 
 
 class TaggingServable(TaskServable[TaggingTask]):
-    """Takes `text`, words separated by blanks; answers a tag for each.
+    """Tags the words of `text`, which are separated by whitespace.
 
-    Answers `words` and `tags` string and `scores` float32 (softmax of the tag)
+    Returns `words` and `tags` string and `scores` float32 (softmax of the tag)
     [batch, words], padded with "" and 0, and `num_words` int32 [batch]. As in training, a
-    sentence keeps the words that fit into the model whole; the others have the tag "" and
+    sentence is truncated after the last word that fits; further words have the tag "" and
     the score 0. Tags of spans are BIO.
 
-    The signature "tokens" answers a tag of the head (spans: BIOES) for every token; the
-    one of a word is that of its first piece.
+    The signature "tokens" returns a tag of the head (BIOES for spans) for every token; that
+    of a word is at its first piece.
     """
 
     def __init__(self, model: FinetuningModel, task: TaggingTask, max_seq_length: int) -> None:
@@ -103,10 +103,10 @@ class TaggingServable(TaskServable[TaggingTask]):
 
 
 def _bio_tags(labels: tuple[str, ...]) -> list[list[str]]:
-    """Returns the BIO tag of a word, by the label of the word before it and its own.
+    """Returns the BIO tag of a word by the label of the preceding word and its own.
 
-    The last row is that of first words. Whether a tag begins a span depends on no other
-    word (see `finetune.tasks.tagging.spans.tag_spans`).
+    The last row is for first words. Whether a tag starts a span does not depend on other
+    words (see `finetune.tasks.tagging.spans.tag_spans`).
     """
     return [
         [span_tags(tag_spans([before, label]), 2, BIO)[1] for label in labels]
@@ -115,7 +115,7 @@ def _bio_tags(labels: tuple[str, ...]) -> list[list[str]]:
 
 
 def _running_sums(rows: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the sum of each row's values up to each value, int32."""
+    """Returns the inclusive cumulative sums of each row, int32."""
     sums = tf.concat([[0], tf.cumsum(rows.values)], axis=0)
     before_row = tf.gather(sums, rows.row_starts())
     return rows.with_values(sums[1:] - tf.repeat(before_row, rows.row_lengths()))

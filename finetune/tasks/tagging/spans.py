@@ -1,7 +1,7 @@
-"""Spans of words, and the tags that mark them: IOB1, IOB2 (BIO), BIOES and IO.
+"""Spans of words and their tag encodings: IOB1, IOB2 (BIO), BIOES and IO.
 
-A tag is "O", or a prefix of B (begins), I (inside), E (ends), S (single), a hyphen and the
-type of the span.
+A tag is "O", or one of the prefixes B (begin), I (inside), E (end), S (single), a hyphen and
+the type of the span.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ Tags = Sequence[Sequence[str]]
 
 
 class Span(NamedTuple):
-    """Words `start` to `end`, the latter included, of the type `kind`."""
+    """Words `start` to `end` (inclusive), of type `kind`."""
 
     start: int
     end: int
@@ -22,21 +22,21 @@ class Span(NamedTuple):
 
 
 def is_tag(tag: str) -> bool:
-    """Whether `tag` is "O", or one of the prefixes, a hyphen and a type."""
+    """Whether `tag` is "O", or a prefix, a hyphen and a type."""
     prefix, hyphen, kind = tag.partition("-")
     return tag == OUTSIDE or (len(prefix) == 1 and prefix in PREFIXES and bool(hyphen and kind))
 
 
 def tag_spans(tags: Sequence[str], *, authors_rule: bool = False) -> list[Span]:
-    """Returns the spans that tags of any of the encodings mark.
+    """Returns the spans of tags in any of the encodings.
 
-    Like conlleval, and like seqeval without a scheme, it makes sense of ill-formed tags
-    too: a span ends where its type changes or after E and S; whatever follows begins one.
+    Ill-formed sequences are handled like in conlleval, and in seqeval without a scheme: a
+    span ends where its type changes, and after E and S; the next non-O tag starts a new one.
 
     Args:
-        tags: for which `is_tag` holds.
-        authors_rule: end spans at B, S and O alone, and give them the type of their last
-            tag, as the authors' code does: [E-X, E-X] is then one span.
+        tags: tags for which `is_tag` is true.
+        authors_rule: end spans only at B, S and O, with the type of their last tag, as the
+            authors' code does: [E-X, E-X] is then one span.
     """
     spans = []
     start, last_prefix, last_kind = -1, "", ""
@@ -55,7 +55,7 @@ def tag_spans(tags: Sequence[str], *, authors_rule: bool = False) -> list[Span]:
 
 
 def span_tags(spans: Iterable[Span], length: int, encoding: str = BIOES) -> list[str]:
-    """Returns `length` tags that mark spans, in the encoding "BIOES", "BIO" or "IO"."""
+    """Returns `length` tags that encode spans as "BIOES", "BIO" or "IO"."""
     tags = [OUTSIDE] * length
     for start, end, kind in spans:
         prefixes = ["I"] * (end - start + 1)
@@ -70,7 +70,7 @@ def span_tags(spans: Iterable[Span], length: int, encoding: str = BIOES) -> list
 
 
 def bioes_labels(kinds: Iterable[str]) -> tuple[str, ...]:
-    """Returns every BIOES tag of some types, sorted."""
+    """Returns all BIOES tags of the given types, sorted."""
     return tuple(sorted({OUTSIDE, *(f"{p}-{kind}" for kind in kinds for p in PREFIXES)}))
 
 
@@ -79,14 +79,14 @@ def span_metrics(
 ) -> dict[str, float]:
     """Returns "precision", "recall" and "f1" over the spans of all sentences.
 
-    A span is right if both ends and the type are. Recall counts all spans of `gold`.
-    Values without a denominator are 0, as in conlleval.
+    A span is correct if both ends and the type are. Recall counts all spans of `gold`. As in
+    conlleval, values with denominator 0 are 0.
 
     Args:
         gold, predicted: tags of each word of each sentence, of the same lengths.
         authors_rule: see `tag_spans`.
     """
-    # seqeval agrees with this, but has neither the authors' rule nor the spans themselves.
+    # seqeval agrees with this, but lacks the authors' rule.
     right = num_gold = num_predicted = 0
     for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
         if len(gold_tags) != len(predicted_tags):
@@ -104,7 +104,7 @@ def span_metrics(
 
 
 def token_accuracy(gold: Tags, predicted: Sequence[Sequence[str | None]]) -> float:
-    """Returns the share of words with the right tag; a word whose tag is None is wrong."""
+    """Returns the fraction of words with the correct tag; a tag of None is wrong."""
     pairs = [
         (gold_tag, predicted_tag)
         for gold_tags, predicted_tags in zip(gold, predicted, strict=True)

@@ -1,8 +1,8 @@
-"""Tagging of words and of spans, whatever the files.
+"""Tagging of words and of spans.
 
-Words that do not fit into `max_seq_length` get no prediction. Scores count them all the
-same: their spans stay in the gold ones and are missed, their tags count as wrong, and
-"accuracy_seen" leaves them out. Under `authors_tagging_truncation` they leave the gold too.
+Words beyond `max_seq_length` have no prediction, but the metrics include them: their spans
+count as missed and their tags as wrong; only "accuracy_seen" excludes them. With
+`authors_tagging_truncation`, they are also removed from the gold labels.
 """
 
 import os
@@ -39,17 +39,17 @@ from finetune.tasks.tagging.spans import (
 
 
 class TaggingTask(SourceTask):
-    """A tag for each word, or spans of words.
+    """Tags of words, or spans of words.
 
     Args:
         config: hyperparameters.
-        name: of the task.
-        tokenizer: of the pre-trained model.
-        source: of the sentences.
-        labels: in the order of their ids: the tags, or, at the level "span", BIOES tags
-            (`finetune.tasks.tagging.spans.bioes_labels` makes them of types).
-        level: what is scored, "span" or "token".
-        main_metric: of `kind.main_metrics(level)`; the first one if None.
+        name: name of the task.
+        tokenizer: tokenizer of the pre-trained model.
+        source: source of the sentences.
+        labels: labels in the order of their ids: the tags, or BIOES tags for the level "span"
+            (see `finetune.tasks.tagging.spans.bioes_labels`).
+        level: unit of the metrics, "span" or "token".
+        main_metric: one of `kind.main_metrics(level)`; None is the first one.
     """
 
     kind = TAGGING
@@ -72,7 +72,7 @@ class TaggingTask(SourceTask):
         self.main_metric = main_metric or metrics[0]
         if self.main_metric not in metrics:
             raise UserError(
-                f"The metric of task {name!r}, which is of the level {level}, must be "
+                f"The metric of task {name!r}, whose level is {level}, must be "
                 f"{' or '.join(metrics)}, not {self.main_metric!r}"
             )
         self.level = level
@@ -87,7 +87,7 @@ class TaggingTask(SourceTask):
         tokenizer: CachedTokenizer,
         description: Mapping[str, Any],
     ) -> "TaggingTask":
-        """Returns the task of a fine-tuned model to predict with."""
+        """Returns the task of a fine-tuned model for prediction."""
         settings = {k: v for k, v in description.items() if k != "kind"}
         return cls(config, name, tokenizer, NoSource(), **settings)
 
@@ -99,20 +99,20 @@ class TaggingTask(SourceTask):
         shapes: Mapping[str, Sequence[int]],
         dtype: keras.DTypePolicy,
     ) -> TaggingHead:
-        """Returns a new head for as many tags as the saved one."""
+        """Returns a new head with as many tags as the saved one."""
         return TaggingHead(hidden_size, shapes["dense/bias"][0], dtype, name)
 
     @classmethod
     def describe_arrays(
         cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns the description; labels such as "B-PER" are those of spans."""
+        """Returns the description; labels such as "B-PER" imply the level "span"."""
         level = SPAN if any(label.startswith("B-") for label in labels) else TOKEN
         return {"kind": cls.kind.name, "labels": list(labels), "level": level}
 
     @property
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
-        """Number of the sentence, and for each word label, 1, and position."""
+        """Index of the sentence, and for each word: label, 1, and position."""
         return (
             FeatureSpec(f"{self.name}_eid"),
             FeatureSpec(f"{self.name}_labels", per_token=True),
@@ -126,10 +126,10 @@ class TaggingTask(SourceTask):
         return {"kind": self.kind.name, "labels": list(self.labels), "level": self.level}
 
     def label_ids(self, example: TaggingExample) -> list[int]:
-        """Returns the label id of each word, 0 where the example has no tags.
+        """Returns the label id of each word; 0 if the example has no tags.
 
         Raises:
-            UserError: for a tag that is not in `labels`.
+            UserError: a tag is not in `labels`.
         """
         tags = label_tags(example, self.level)
         for tag in tags:
@@ -143,7 +143,7 @@ class TaggingTask(SourceTask):
     def featurize(
         self, examples: Sequence[TaggingExample], *, is_training: bool, report: DataReport
     ) -> list[Row]:
-        """Returns one row for each sentence."""
+        """Returns one row per sentence."""
         del is_training
         return tagging_rows(
             self.name,
@@ -158,13 +158,13 @@ class TaggingTask(SourceTask):
     def build_head(
         self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy
     ) -> TaggingHead:
-        """Returns a new head with `len(labels)` outputs for each word."""
+        """Returns a new head with `len(labels)` outputs per word."""
         return TaggingHead(encoder_config.hidden_size, len(self.labels), dtype, self.name)
 
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
-        """Returns accuracy, and the loss of a word; of spans precision, recall and F1.
+        """Returns accuracy and the loss per word; for spans also precision, recall and F1.
 
-        Tags have a confusion matrix, over the words with a prediction.
+        The level "token" has a confusion matrix, over the words with a prediction.
         """
         seen_gold = [self._tags(row[f"{self.name}_labels"]) for row in data.rows]
         seen = self._predicted(data, outputs)
@@ -194,10 +194,10 @@ class TaggingTask(SourceTask):
         return Scores(metrics, self.main_metric, confusion, self.labels)
 
     def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:
-        """Returns "eid", "id" if there is one, "words", "tags" and, of spans, "spans".
+        """Returns "eid", "id" (if any), "words", "tags" and, for spans, "spans".
 
-        Tags are BIO at the level "span", and None for words beyond `max_seq_length`. A span
-        has "start" and "end" (the last word's index), "type" and "text".
+        Tags are BIO for the level "span", and None for words beyond `max_seq_length`. A span
+        has "start" and "end" (index of the last word), "type" and "text".
         """
         found = []
         for example, tags in zip(data.examples, self._predicted(data, outputs), strict=True):
@@ -223,7 +223,7 @@ class TaggingTask(SourceTask):
         return found
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
-        """Tells of one tag for everything, where there are several."""
+        """Returns a message if there are several tags, but only one is predicted."""
         rows = (row[f"{self.name}_labels"] for row in data.rows)
         gold = {tag for row in rows for tag in self._tags(row)}
         predicted = {tag for tags in self._predicted(data, outputs) for tag in tags}
@@ -235,7 +235,7 @@ class TaggingTask(SourceTask):
         return [self.labels[i] for i in label_ids]
 
     def _predicted(self, data: SplitData, outputs: Sequence[Outputs]) -> list[list[str]]:
-        """Returns the predicted label of each word that is in the features."""
+        """Returns the predicted label of each word in the features."""
         return [
             self._tags(output["predictions"][: len(row[f"{self.name}_labeled_positions"])])
             for row, output in zip(data.rows, outputs, strict=True)
@@ -252,7 +252,7 @@ _TASKS = {
     "chunk": _Layout(SPAN, -1),
     # CoNLL-2003 (Tjong Kim Sang and De Meulder 2003): word, part of speech, chunk, entity.
     "ner": _Layout(SPAN, -1),
-    # The second column of either.
+    # The second column of both.
     "pos": _Layout(TOKEN, 1),
 }
 
@@ -260,10 +260,10 @@ _TASKS = {
 def make_tagging_task(
     config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
 ) -> TaggingTask:
-    """Returns one of the authors' tasks; its labels are those of all its files.
+    """Returns one of the authors' tasks, with the labels of all its files.
 
     Raises:
-        UserError: for files that are missing or broken.
+        UserError: a file is missing or malformed.
     """
     level, tag_column = _TASKS[name]
     directory = os.path.join(config.raw_data_dir, name)

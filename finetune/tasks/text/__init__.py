@@ -1,4 +1,4 @@
-"""Tasks that give a text, or a pair, one label, several labels or a number.
+"""Classification, multilabel classification and regression of texts and pairs of texts.
 
-`task.py` holds the three kinds, whatever their files; `glue.py` the tasks of GLUE.
+Each kind has its module; `glue.py` has the tasks of GLUE, `custom.py` those of users.
 """

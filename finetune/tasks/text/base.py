@@ -1,4 +1,4 @@
-"""What the kinds of text tasks share: task, head and servable."""
+"""Base classes of text tasks: task, head and servable."""
 
 import abc
 import os
@@ -26,7 +26,7 @@ from finetune.tasks.sources import ExampleSource, NoSource, SourceTask
 from finetune.tasks.text.examples import InputExample, text_rows
 from finetune.tasks.text.submissions import glue_submission
 
-# The authors' rate, whatever the encoder's.
+# The authors' dropout rate, regardless of the encoder's.
 DROPOUT_RATE = 0.1
 
 
@@ -34,10 +34,10 @@ class TextHead(TaskHead):
     """Dropout and one `Dense` on the encoder's output at [CLS].
 
     Args:
-        hidden_size: of the encoder.
-        units: outputs of the dense layer.
-        dtype: policy of the model; the head computes in float32 all the same.
-        name: of the task.
+        hidden_size: hidden size of the encoder.
+        units: number of outputs.
+        dtype: dtype policy of the model; the head computes in float32 regardless.
+        name: name of the task.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TextHead(TaskHead):
         self.built = True
 
     def tf1_variables(self) -> list[NamedVariable]:
-        """Returns the mapping to the variables of the authors' checkpoints."""
+        """Returns the mapping to variables of the authors' checkpoints."""
         return self.dense.tf1_variables(f"task_specific/{self.name}/dense")
 
     def _dense_of_cls(
@@ -63,17 +63,17 @@ class TextHead(TaskHead):
 
 
 class TextTask(SourceTask, abc.ABC):
-    """What the kinds of text tasks share.
+    """Base class of text tasks.
 
     Args:
         config: hyperparameters.
-        name: of the task.
-        tokenizer: of the pre-trained model.
-        source: of the examples.
-        main_metric: of `kind.main_metrics()`; the first one if None.
+        name: name of the task.
+        tokenizer: tokenizer of the pre-trained model.
+        source: source of the examples.
+        main_metric: one of `kind.main_metrics()`; None is the first one.
 
     Attributes:
-        head_class: of the head.
+        head_class: class of the head.
     """
 
     head_class: ClassVar[type[TextHead]]
@@ -104,7 +104,7 @@ class TextTask(SourceTask, abc.ABC):
         tokenizer: CachedTokenizer,
         description: Mapping[str, Any],
     ) -> "TextTask":
-        """Returns the task of a fine-tuned model to predict with."""
+        """Returns the task of a fine-tuned model for prediction."""
         settings = {k: v for k, v in description.items() if k not in ("kind", "has_pairs")}
         return cls(config, name, tokenizer, NoSource(description["has_pairs"]), **settings)
 
@@ -123,7 +123,7 @@ class TextTask(SourceTask, abc.ABC):
     def describe_arrays(
         cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns a task of single texts: weights do not tell whether there are pairs."""
+        """Returns a task of single texts; the weights do not reveal whether there are pairs."""
         return {"kind": cls.kind.name, "has_pairs": False, "labels": list(labels)}
 
     @property
@@ -148,7 +148,7 @@ class TextTask(SourceTask, abc.ABC):
     @property
     @abc.abstractmethod
     def target_spec(self) -> FeatureSpec:
-        """The feature that holds the label."""
+        """The feature of the label."""
 
     @abc.abstractmethod
     def target(self, example: InputExample) -> int | float | np.ndarray:
@@ -157,7 +157,7 @@ class TextTask(SourceTask, abc.ABC):
     def featurize(
         self, examples: Sequence[InputExample], *, is_training: bool, report: DataReport
     ) -> list[Row]:
-        """Returns one row for each example."""
+        """Returns one row per example."""
         del is_training
         rows = text_rows(
             self.name, examples, self.tokenizer, self.config.max_seq_length, report
@@ -167,7 +167,7 @@ class TextTask(SourceTask, abc.ABC):
         return rows
 
     def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:
-        """Returns, for each example, "eid", its "id" if it has one, and the prediction."""
+        """Returns "eid", "id" (if any) and the prediction of each example."""
         found = []
         for example, output in zip(data.examples, outputs, strict=True):
             name = {} if example.guid is None else {"id": example.guid}
@@ -181,9 +181,9 @@ class TextTask(SourceTask, abc.ABC):
     def write_test_outputs(
         self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int
     ) -> list[str]:
-        """Writes JSON lines and, for GLUE's tasks, the submission and the authors' pickle.
+        """Writes JSON lines and, for GLUE tasks, the submission and the authors' pickle.
 
-        The pickle maps example numbers to logits, or to the predicted number.
+        The pickle maps example ids to logits, or to the predicted number.
         """
         paths = super().write_test_outputs(folder, data, outputs, trial)
         predictions = self.predictions(data, outputs)
@@ -207,7 +207,7 @@ class TextTask(SourceTask, abc.ABC):
 def checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, ...]:
     if len(labels) < least or len(set(labels)) < len(labels):
         raise UserError(
-            f"Task {name!r} needs at least {least} labels, each once; it has: "
+            f"Task {name!r} needs at least {least} distinct labels; it has: "
             f"{', '.join(labels) or 'none'}"
         )
     return tuple(labels)
@@ -222,7 +222,7 @@ def mean_loss(outputs: Sequence[Outputs]) -> float:
 
 
 class TextServable(TaskServable[TextTask]):
-    """Takes `text`, or `text_a` and `text_b` where the task is one of pairs."""
+    """Takes `text`, or `text_a` and `text_b` for tasks on pairs."""
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ class TextServable(TaskServable[TextTask]):
 
 
 class LabelServable(TextServable):
-    """Answers `labels` string [batch, classes] beside their scores: names for the columns."""
+    """Also returns `labels` string [batch, classes], the names of the columns of scores."""
 
     def with_labels(self, outputs: ServedOutputs) -> ServedOutputs:
         scores = outputs["scores"]

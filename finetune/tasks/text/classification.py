@@ -50,12 +50,12 @@ class ClassificationHead(TextHead):
 
 
 class ClassificationTask(TextTask):
-    """One of several labels.
+    """Classification into one of several labels.
 
     Args:
-        labels: in the order of their ids, at least two.
-        metrics: to report, of `kind.main_metrics()`; accuracy if None. `main_metric` is
-            added, and it is the first of them if not given.
+        labels: labels in the order of their ids, at least two.
+        metrics: metrics to report, of `kind.main_metrics()`; None is accuracy. `main_metric`
+            is added; by default it is the first of them.
     """
 
     kind = CLASSIFICATION
@@ -86,7 +86,7 @@ class ClassificationTask(TextTask):
 
     @property
     def num_outputs(self) -> int:
-        """One for each label."""
+        """One per label."""
         return len(self.labels)
 
     @property
@@ -119,7 +119,7 @@ class ClassificationTask(TextTask):
         }
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
-        """Tells of one label for everything, where there are several."""
+        """Returns a message if there are several labels, but only one is predicted."""
         predicted = np.unique(predicted_values(outputs))
         if len(predicted) > 1 or len(np.unique(self._targets(data))) < 2:
             return None
@@ -127,7 +127,7 @@ class ClassificationTask(TextTask):
 
 
 class ClassificationServable(LabelServable):
-    """Answers `label` string [batch], and `labels` and `scores` (softmax) [batch, classes]."""
+    """Returns `label` string [batch], and `labels` and `scores` (softmax) [batch, classes]."""
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         return {"scores": tf.nn.softmax(self._head_outputs(inputs)["logits"])}

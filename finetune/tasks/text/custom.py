@@ -1,4 +1,4 @@
-"""Texts and pairs with a label, several labels or a number, from a user's files."""
+"""Custom text tasks: texts and pairs with a label, several labels or a number."""
 
 import abc
 import functools
@@ -19,12 +19,12 @@ from finetune.tasks.text.regression import RegressionTask
 
 
 class LabelColumn(abc.ABC):
-    """What the cells of the label column mean.
+    """Interpretation of the label column.
 
     Args:
-        spec: of the task.
+        spec: description of the task.
         train_path: returns the path of the train file.
-        read_train: returns its records; called where the labels are to be found in them.
+        read_train: returns its records; called if the labels must be found in them.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class LabelColumn(abc.ABC):
         """Returns the label of a record.
 
         Raises:
-            UserError: for a label that the task does not have, naming file and line.
+            UserError: the label is invalid; the message names file and line.
         """
 
     @abc.abstractmethod
     def check_train(self, labels: Sequence[Label], path: str) -> None:
-        """Raises UserError if there is nothing to learn from the labels of train."""
+        """Raises UserError if the labels of train have nothing to learn."""
 
     def strata(self, labels: Sequence[Label]) -> list[str | None]:
-        """Returns what train and a held-out dev have equal shares of; None for nothing."""
+        """Returns the strata of train and a held-out dev; None for no stratification."""
         return [None] * len(labels)
 
 
@@ -67,7 +67,7 @@ class ClassLabels(LabelColumn):
         """Labels in the order of their ids; see `TaskSpec.labels`.
 
         Raises:
-            UserError: if they are to be found in train, and it is missing or broken.
+            UserError: they must be found in train, but it is missing or malformed.
         """
         return self._known.names
 
@@ -81,7 +81,7 @@ class ClassLabels(LabelColumn):
         return self._known.check(record.label("label"), record.where)
 
     def check_train(self, labels: Sequence[Label], path: str) -> None:
-        """Refuses a single label."""
+        """Rejects a single label."""
         refuse_single_label(labels, path)
 
     def strata(self, labels: Sequence[Label]) -> list[str | None]:
@@ -98,7 +98,7 @@ class ClassLabels(LabelColumn):
 
 
 class LabelSets(LabelColumn):
-    """Any number of labels, none included."""
+    """Any number of labels, including none."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,11 +111,11 @@ class LabelSets(LabelColumn):
         return ()
 
     def read(self, record: RawExample) -> tuple[str, ...]:
-        """Returns the labels, without repetitions."""
+        """Returns the distinct labels."""
         return tuple(self._known.check(x, record.where) for x in self._given(record))
 
     def check_train(self, labels: Sequence[Label], path: str) -> None:
-        """Refuses nothing: an empty set is a label too."""
+        """Rejects a file without any label."""
 
     @functools.cached_property
     def _known(self) -> Labels:
@@ -132,14 +132,14 @@ class LabelSets(LabelColumn):
 
 
 class NumberLabels(LabelColumn):
-    """A number, in the range of the specification where it gives one."""
+    """A number, within the range of the description, if it has one."""
 
     @functools.cached_property
     def range(self) -> tuple[float, float]:
         """Labels that the head learns as 0 and 1.
 
         Raises:
-            UserError: if all labels of train are equal.
+            UserError: all labels of train are equal.
         """
         spec = self._spec
         if spec.min_label is not None and spec.max_label is not None:
@@ -162,13 +162,13 @@ class NumberLabels(LabelColumn):
         low, high = self._spec.min_label, self._spec.max_label
         if (low is not None and number < low) or (high is not None and number > high):
             raise UserError(
-                f"{record.where}: label {number} is outside of min_label ({low}) and "
+                f"{record.where}: label {number} is not between min_label ({low}) and "
                 f"max_label ({high}) of task {self._spec.name!r}"
             )
         return number
 
     def check_train(self, labels: Sequence[Label], path: str) -> None:
-        """Refuses a single number."""
+        """Rejects a single number."""
         if min(labels) == max(labels):
             raise _single_number(labels, path)
 
@@ -187,9 +187,9 @@ class TextSource(CustomSource, Generic[LabelColumnT]):
     """Reads texts or pairs with their labels.
 
     Args:
-        spec: of the task.
+        spec: description of the task.
         config: hyperparameters.
-        label_column: says what labels are.
+        label_column: interpretation of the label column.
 
     Attributes:
         labels: the label column.
@@ -202,7 +202,7 @@ class TextSource(CustomSource, Generic[LabelColumnT]):
         self.labels = label_column(spec, self._train_path, self._read_train)
 
     def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[InputExample]:
-        """Reads any file in the format of the task's; see `CustomSource`."""
+        """Reads any file in the format of the task; see `CustomSource`."""
         del report
         return [
             InputExample(

@@ -1,4 +1,4 @@
-"""One text or pair with its label."""
+"""Examples of text tasks, and their features."""
 
 import dataclasses
 import math
@@ -23,12 +23,12 @@ class InputExample:
     """One text or pair of texts.
 
     Attributes:
-        eid: number within its split, from 0.
+        eid: index within its split, from 0.
         text_a: the text.
-        text_b: the second text; None or empty for none.
-        label: a class (classification), classes (multilabel) or a number (regression). An
-            unlabeled example carries a dummy.
-        guid: the example's name in its file, if it has one.
+        text_b: the second text; None or empty if there is none.
+        label: a class (classification), classes (multilabel) or a number (regression); a
+            placeholder for unlabeled examples.
+        guid: id of the example in its file, if any.
     """
 
     eid: int
@@ -39,7 +39,7 @@ class InputExample:
 
 
 def class_label(labels: Sequence[str]) -> LabelParser:
-    """Returns a parser that takes one of `labels`."""
+    """Returns a parser that accepts one of `labels`."""
 
     def parse(text: str) -> str:
         if text not in labels:
@@ -53,7 +53,7 @@ def class_label(labels: Sequence[str]) -> LabelParser:
 
 
 def number_label(min_label: float, max_label: float) -> LabelParser:
-    """Returns a parser that takes a number from `min_label` to `max_label`."""
+    """Returns a parser that accepts a number from `min_label` to `max_label`."""
 
     def parse(text: str) -> float:
         try:
@@ -78,14 +78,14 @@ def text_rows(
 ) -> list[Row]:
     """Returns `input_ids`, `segment_ids` and `<task>_eid` of each example.
 
-    Texts that are too long lose tokens at their ends, the longer of a pair first;
-    `report` counts them.
+    Long texts are truncated at the end, the longer one of a pair first; `report` counts
+    them.
     """
     ids_a = tokenizer.tokenize([example.text_a for example in examples])
     ids_b = tokenizer.tokenize([example.text_b or "" for example in examples])
     rows = []
     for example, a, b in zip(examples, ids_a, ids_b, strict=True):
-        # As in the authors' code, a text without tokens has no segment of its own.
+        # As in the authors' code, a second text without tokens has no segment.
         room = max_seq_length - NUM_SPECIAL[2 if len(b) else 1]
         keep_a, keep_b = truncated_lengths(len(a), len(b), room)
         if (keep_a, keep_b) != (len(a), len(b)):

@@ -1,6 +1,6 @@
-"""The tasks of GLUE (Wang et al. 2019), in the files that GLUE's download has.
+"""The tasks of GLUE (Wang et al. 2019), read from the files of its official download.
 
-`RAW_DATA_DIR/<task>/<split>.tsv`, tab-separated, no quoting. Columns count from 0.
+`RAW_DATA_DIR/<task>/<split>.tsv`: tab-separated, no quoting. Columns are counted from 0.
 """
 
 import dataclasses
@@ -20,14 +20,14 @@ ENTAILMENT = ("entailment", "not_entailment")
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """What sets one task apart.
+    """Definition of a task.
 
     Attributes:
-        labels: in the order of the authors' ids; empty for regression.
-        layouts: of each split's file.
-        metrics: the main one first.
-        dev_splits, test_splits: in their order.
-        unordered: whether the texts of a pair may change places.
+        labels: labels in the order of the authors' ids; empty for regression.
+        layouts: file layout of each split.
+        metrics: metrics, the main one first.
+        dev_splits, test_splits: splits in order.
+        unordered: whether the texts of a pair may be swapped.
     """
 
     labels: tuple[str, ...]
@@ -64,7 +64,7 @@ _TASKS = {
     "qqp": GlueTask(
         BINARY,
         _layouts(
-            # GLUE's release has broken rows.
+            # GLUE's release has malformed rows.
             TsvLayout(text_a=3, text_b=4, label=5, skip_malformed=True),
             _PAIR_TEST,
         ),
@@ -98,7 +98,7 @@ _TASKS = {
 def make_glue_task(
     config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
 ) -> ClassificationTask | RegressionTask:
-    """Returns one of GLUE's tasks."""
+    """Returns a task of GLUE."""
     task = _TASKS[name]
     directory = os.path.join(config.raw_data_dir, name)
     files = {split: os.path.join(directory, f"{split}.tsv") for split in task.layouts}

@@ -28,7 +28,7 @@ from finetune.tasks.text.examples import InputExample
 
 
 class MultilabelHead(TextHead):
-    """A sigmoid for each label; the loss is the sum of their cross-entropies."""
+    """One sigmoid per label; the loss is the sum of their cross-entropies."""
 
     def call(
         self,
@@ -51,10 +51,10 @@ class MultilabelHead(TextHead):
 
 
 class MultilabelTask(TextTask):
-    """Any number of labels, each of its own.
+    """Any number of independent labels.
 
     Args:
-        labels: in the order of their ids.
+        labels: labels in the order of their ids.
     """
 
     kind = MULTILABEL
@@ -81,7 +81,7 @@ class MultilabelTask(TextTask):
 
     @property
     def num_outputs(self) -> int:
-        """One for each label."""
+        """One per label."""
         return len(self.labels)
 
     @property
@@ -90,7 +90,7 @@ class MultilabelTask(TextTask):
         return FeatureSpec(f"{self.name}_targets", "float32", size=len(self.labels))
 
     def target(self, example: InputExample) -> np.ndarray:
-        """Returns 1 for each of the example's labels, else 0, float32 [labels]."""
+        """Returns float32 [labels], 1 for the labels of the example."""
         target = np.zeros(len(self.labels), np.float32)
         target[[self._ids[label] for label in example.label]] = 1
         return target
@@ -114,7 +114,7 @@ class MultilabelTask(TextTask):
         }
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
-        """Tells of the same labels for everything, where there are several sets."""
+        """Returns a message if there are several label sets, but only one is predicted."""
         predicted, gold = predicted_values(outputs), self._targets(data)
         if len(np.unique(predicted, axis=0)) > 1 or len(np.unique(gold, axis=0)) < 2:
             return None
@@ -123,10 +123,10 @@ class MultilabelTask(TextTask):
 
 
 class MultilabelServable(LabelServable):
-    """Answers `labels` and `scores` (sigmoid) [batch, classes], and the chosen ones.
+    """Returns `labels` and `scores` (sigmoid) [batch, classes], and the predicted labels.
 
-    `predicted_labels` string [batch, classes] holds the labels whose score is above 0.5,
-    padded with "", and `num_predicted` int32 [batch] counts them.
+    `predicted_labels` string [batch, classes] are the labels with a score above 0.5, padded
+    with ""; `num_predicted` int32 [batch] is their number.
     """
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:

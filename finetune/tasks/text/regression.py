@@ -38,7 +38,7 @@ class RegressionHead(TextHead):
         dropout_key: tf.Tensor | None = None,
         is_training: bool = False,
     ) -> HeadOutput:
-        """Returns "predictions" (in units of the target), float32 [batch]."""
+        """Returns "predictions" on the scale of the target, float32 [batch]."""
         del is_training
         predictions = tf.squeeze(self._dense_of_cls(sequence_output, dropout_key), axis=-1)
         losses = tf.square(predictions - features[f"{self.name}_targets"])
@@ -46,12 +46,12 @@ class RegressionHead(TextHead):
 
 
 class RegressionTask(TextTask):
-    """A number.
+    """Prediction of a number.
 
     The head learns `(label - min_label) / (max_label - min_label)`.
 
     Args:
-        min_label, max_label: the range of the labels.
+        min_label, max_label: range of the labels.
     """
 
     kind = REGRESSION
@@ -71,8 +71,7 @@ class RegressionTask(TextTask):
         super().__init__(config, name, tokenizer, source, main_metric=main_metric)
         if not min_label < max_label:
             raise UserError(
-                f"The labels of task {name!r} must span a range, not from {min_label} to "
-                f"{max_label}"
+                f"The label range of task {name!r} is empty: from {min_label} to {max_label}"
             )
         self.min_label = min_label
         self.max_label = max_label
@@ -81,7 +80,7 @@ class RegressionTask(TextTask):
     def describe_arrays(
         cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns a task of single texts whose labels go from 0 to 1, as the head's do."""
+        """Returns a task of single texts with labels in [0, 1], the scale of the head."""
         return {"kind": cls.kind.name, "has_pairs": False, "min_label": 0.0, "max_label": 1.0}
 
     @property
@@ -95,7 +94,7 @@ class RegressionTask(TextTask):
 
     @property
     def num_outputs(self) -> int:
-        """One: the number."""
+        """One, the number."""
         return 1
 
     @property
@@ -108,24 +107,24 @@ class RegressionTask(TextTask):
         return (float(example.label) - self.min_label) / (self.max_label - self.min_label)
 
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
-        """Returns correlations, and, of scaled labels, "mse" and "loss"."""
+        """Returns correlations, and "mse" and "loss" of scaled labels."""
         metrics = scorers.regression_metrics(self._targets(data), predicted_values(outputs))
         return Scores(metrics={**metrics, "loss": mean_loss(outputs)}, main=self.main_metric)
 
     def prediction(self, output: Outputs) -> dict[str, Any]:
-        """Returns "prediction", a number on the scale of the labels, not clipped to it."""
+        """Returns "prediction", a number on the scale of the labels, unclipped."""
         scaled = float(output["predictions"])
         return {"prediction": self.min_label + scaled * (self.max_label - self.min_label)}
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
-        """Tells of one number for everything, where there are several."""
+        """Returns a message if labels differ, but only one number is predicted."""
         if np.ptp(predicted_values(outputs)) > 0 or np.ptp(self._targets(data)) == 0:
             return None
         return "predicts one number only"
 
 
 class RegressionServable(TextServable):
-    """Answers `score` float32 [batch], on the scale of the labels, not clipped to it."""
+    """Returns `score` float32 [batch], on the scale of the labels, unclipped."""
 
     task: RegressionTask
 

@@ -1,7 +1,7 @@
-"""Metrics of classes, numbers and label sets, from scikit-learn and SciPy.
+"""Metrics of classification, regression and multilabel tasks, by scikit-learn and SciPy.
 
-Shares and correlations are percentages. F1 of two classes is that of the second one, as
-GLUE has it for MRPC and QQP; of more classes it is the mean over them, the macro F1.
+Fractions and correlations are percentages. With two classes, F1 is that of the second, as
+GLUE defines it for MRPC and QQP; with more classes, it is macro F1.
 """
 
 import math
@@ -20,12 +20,12 @@ def classification_metrics(
     num_labels: int,
     names: Sequence[str] = CLASSIFICATION.main_metrics(),
 ) -> dict[str, float]:
-    """Returns the named metrics of classes.
+    """Returns metrics of classification.
 
     Args:
         label_ids, predictions: int [n], n > 0, below `num_labels`.
         num_labels: number of classes.
-        names: of the kind's main metrics.
+        names: metrics, of the kind's main metrics.
     """
     functions = {
         "accuracy": lambda: accuracy_score(label_ids, predictions),
@@ -39,7 +39,7 @@ def classification_metrics(
 def regression_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
     """Returns Pearson's and Spearman's correlation and the mean squared error.
 
-    A correlation with a constant is undefined: NaN, without a warning.
+    The correlation with a constant is NaN.
 
     Args:
         targets, predictions: float [n], n > 0.
@@ -54,9 +54,9 @@ def regression_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str
 
 
 def multilabel_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Returns micro and macro F1, and the share of examples with exactly the right labels.
+    """Returns micro and macro F1, and subset accuracy.
 
-    F1 of a label that neither is nor is predicted counts as 0.
+    The F1 of a label that neither occurs nor is predicted is 0.
 
     Args:
         targets, predictions: 0 or 1, int [n, labels].
@@ -77,7 +77,7 @@ def confusion(label_ids: np.ndarray, predictions: np.ndarray, num_labels: int) -
 
 def _matthews(label_ids: np.ndarray, predictions: np.ndarray) -> float:
     if len(np.unique(label_ids)) < 2 or len(np.unique(predictions)) < 2:
-        return 0.0  # what the formula's limit is; scikit-learn warns on the way to it
+        return 0.0  # the limit of the formula, for which scikit-learn warns
     return matthews_corrcoef(label_ids, predictions)
 
 

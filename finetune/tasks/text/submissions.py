@@ -1,9 +1,9 @@
-"""Predictions as GLUE's evaluation server takes them."""
+"""Submission files of GLUE's evaluation server."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-# Similarity of two sentences in STS-B.
+# Range of similarities in STS-B.
 STS_RANGE = (0.0, 5.0)
 _FILES = {
     ("cola", "test"): "CoLA.tsv",
@@ -21,7 +21,7 @@ _FILES = {
 
 
 class Submission(NamedTuple):
-    """One file for the server: `file_name`, and its whole content `text`."""
+    """One file of a submission: `file_name`, and its content `text`."""
 
     file_name: str
     text: str
@@ -30,12 +30,12 @@ class Submission(NamedTuple):
 def glue_submission(
     task_name: str, split: str, predictions: Sequence[Mapping[str, Any]]
 ) -> Submission | None:
-    """Returns the file of a test split, or None for what the server does not take.
+    """Returns the file of a test split, or None if the server does not take it.
 
     Args:
         task_name, split: such as "mnli", "test_matched".
-        predictions: what the task's `predictions` returned, one for each line of the
-            test file, in its order: the server's index counts them from 0.
+        predictions: result of the task's `predictions`, one per line of the test file, in
+            order; the server's index counts them from 0.
     """
     file_name = _FILES.get((task_name, split))
     if file_name is None:
@@ -44,7 +44,7 @@ def glue_submission(
     for index, prediction in enumerate(predictions):
         value = prediction["prediction"]
         if isinstance(value, float):
-            # The server takes scores of the labels' range alone.
+            # The server only accepts scores within the range of the labels.
             value = f"{min(max(value, STS_RANGE[0]), STS_RANGE[1]):.3f}"
         lines.append(f"{index}\t{value}")
     return Submission(file_name, "\n".join(lines) + "\n")

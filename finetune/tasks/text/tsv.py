@@ -1,4 +1,4 @@
-"""Examples in tab-separated files as GLUE has them: no quoting, columns by index."""
+"""Reads tab-separated files like those of GLUE: no quoting, columns by index."""
 
 import dataclasses
 import os
@@ -16,14 +16,14 @@ EMPTY_TEXT = "empty text"
 
 @dataclasses.dataclass(frozen=True)
 class TsvLayout:
-    """Where the columns of a file are; negative indices count from the last one.
+    """Columns of a file; negative indices count from the last one.
 
     Attributes:
-        text_a, text_b: columns of the texts; None for no second text.
-        label: column of the label; None where there are none.
-        num_columns: of each row; that of the header if None.
-        header: whether the first line names the columns.
-        skip_malformed: leave out, and report, rows of another number of columns.
+        text_a, text_b: columns of the texts; None if there is no second text.
+        label: column of the label; None if there is none.
+        num_columns: number of columns of every row; None is that of the header.
+        header: whether the first line has the column names.
+        skip_malformed: skip and report rows with another number of columns.
     """
 
     text_a: int
@@ -35,7 +35,7 @@ class TsvLayout:
 
     @property
     def least_columns(self) -> int:
-        """How many columns a file must have for all indices to be in it."""
+        """Minimum number of columns for all indices to exist."""
         indices = [i for i in (self.text_a, self.text_b, self.label) if i is not None]
         return max(i + 1 if i >= 0 else -i for i in indices)
 
@@ -44,13 +44,12 @@ class TsvSource:
     """The tab-separated files of one task; see `ExampleSource`.
 
     Args:
-        files: path by split.
-        layouts: by split.
-        parse_label: text of a label to the label.
-        dummy_label: of unlabeled examples.
+        files: paths by split.
+        layouts: layouts by split.
+        parse_label: parses the text of a label.
+        dummy_label: label of unlabeled examples.
         dev_splits, test_splits: as in `ExampleSource`.
-        double_unordered: train on each pair in both orders; the swapped pairs come after
-            all others.
+        double_unordered: train on both orders of each pair; swapped pairs come last.
     """
 
     def __init__(
@@ -76,20 +75,20 @@ class TsvSource:
     def split_files(self, split: str) -> list[str]:
         """Returns the path of a split's file."""
         if split not in self._files:
-            raise UserError(f"There is no split {split!r}, only {', '.join(self._files)}")
+            raise UserError(f"The task has no split {split!r}, only {', '.join(self._files)}")
         return [self._files[split]]
 
     def load(self, split: str, report: DataReport) -> list[InputExample]:
-        """Reads a split; "eid" counts the examples, so that left-out rows take none.
+        """Reads a split; "eid" counts examples, excluding skipped rows.
 
         Raises:
-            UserError: a missing, empty or not UTF-8 file, a wrong number of columns or a
-                wrong label.
+            UserError: the file is missing, empty or not UTF-8, or a row has a wrong number of
+                columns or an invalid label.
         """
         (path,) = self.split_files(split)
         if not os.path.isfile(path):
             raise UserError(
-                f"There is no file {path}, the {split} split; see --data_dir and --raw_data_dir"
+                f"No such file: {path} (the {split} split); see --data_dir and --raw_data_dir"
             )
         examples = self._read(path, self._layouts[split], report)
         if self._double_unordered and split == TRAIN:
@@ -102,7 +101,7 @@ class TsvSource:
         return examples
 
     def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[InputExample]:
-        """Reads any file that is laid out as dev, or, unlabeled, as the first test split.
+        """Reads any file in the format of dev or, unlabeled, of the first test split.
 
         Raises:
             UserError: as `load`.
@@ -125,13 +124,13 @@ class TsvSource:
                     raise UserError(f"{path}, line {line}: {error}") from error
             examples.append(InputExample(len(examples), text_a, text_b, label))
         if not examples:
-            raise UserError(f"{path} holds no examples")
+            raise UserError(f"{path} contains no examples")
         return examples
 
 
 def _rows(path: str, layout: TsvLayout, report: DataReport) -> Iterator[tuple[int, list[str]]]:
-    """Yields the number of each line and its cells, without the header."""
-    # Blank lines at the end are fine; elsewhere they are rows of one column.
+    """Yields line number and cells of each row, without the header."""
+    # Blank lines at the end are ignored; elsewhere they are rows with one column.
     lines = [line.removesuffix("\r") for line in read_text(path).rstrip("\r\n").split("\n")]
     counted = f"{os.path.basename(path)} of this task"
     expected = layout.num_columns

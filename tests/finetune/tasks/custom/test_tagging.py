@@ -94,7 +94,7 @@ def test_any_metric_of_the_level_can_be_the_main_one(make_task, level):
             "train.jsonl",
             records((["a", "b"], ["B-X"])),
             {},
-            r"train\.jsonl: line 1: 2 words and 1 tags; each word needs a tag",
+            r"train\.jsonl: line 1: 2 words but 1 tags; each word needs a tag",
         ),
         (
             "train.conll",

@@ -189,7 +189,7 @@ def test_bad_input_is_named(tmp_path, name, content, message):
 
 
 def test_missing_and_broken_files_are_named(tmp_path):
-    with pytest.raises(UserError, match=r"There is no file .*none\.json"):
+    with pytest.raises(UserError, match=r"No such file: .*none\.json"):
         read(str(tmp_path / "none.json"))
     (tmp_path / "a.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(UserError, match=r"a\.jsonl\.gz cannot be read"):

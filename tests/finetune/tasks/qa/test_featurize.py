@@ -152,5 +152,5 @@ def test_lengths_are_reported_and_questions_cut(featurize, tokenizer):
 
 def test_a_question_that_fills_the_input_is_refused(featurize):
     examples = make_examples(("x y", "who " * 30, None))
-    with pytest.raises(UserError, match="--max_seq_length=16 or lower --max_query_length=64"):
+    with pytest.raises(UserError, match="--max_seq_length=16 or reduce --max_query_length=64"):
         featurize(examples, max_seq_length=16)

@@ -177,7 +177,7 @@ def test_bad_input(make_task, tmp_path, name, lines, messages):
 
 
 def test_missing_files(tmp_path):
-    with pytest.raises(UserError, match=r"no file .*ner/train\.txt, the train split"):
+    with pytest.raises(UserError, match=r"No such file: .*ner/train\.txt \(the train split"):
         make_tagging_task(make_config(tmp_path), "ner", None)
     with pytest.raises(UserError, match="no split 'other'"):
         ConllSource({"train": "x"}).split_files("other")

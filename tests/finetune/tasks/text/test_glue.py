@@ -151,7 +151,7 @@ def test_an_empty_text_is_reported(load):
         ("sts", [STS_HEADER, "0\t\t\t\t\t\t\ta\tb\thigh"], ["line 2", "from 0 to 5", "'high'"]),
         ("sts", [STS_HEADER, "0\t\t\t\t\t\t\ta\tb\t5.1"], ["line 2", "from 0 to 5", "'5.1'"]),
         ("sts", [STS_HEADER, "0\t\t\t\t\t\t\ta\tb\tnan"], ["line 2", "from 0 to 5", "'nan'"]),
-        ("sst", ["sentence\tlabel"], ["train.tsv holds no examples"]),
+        ("sst", ["sentence\tlabel"], ["train.tsv contains no examples"]),
         ("sst", [""], ["train.tsv is empty"]),
     ],
 )
@@ -165,7 +165,7 @@ def test_bad_input(load, tmp_path, name, lines, messages):
 def test_missing_file_and_split(tmp_path):
     task = make_glue_task(make_config(tmp_path), "rte", None)
     with pytest.raises(
-        UserError, match=r"no file .*rte/dev\.tsv, the dev split.*--raw_data_dir"
+        UserError, match=r"No such file: .*rte/dev\.tsv \(the dev split.*--raw_data_dir"
     ):
         task.load("dev", DataReport("rte", "dev"))
     with pytest.raises(UserError, match="no split 'diagnostic', only train, dev, test"):

@@ -164,15 +164,15 @@ def test_multilabel(build):
 @pytest.mark.parametrize(
     ("task_class", "given", "message"),
     [
-        (ClassificationTask, {"labels": ["one"]}, "at least 2 labels"),
-        (ClassificationTask, {"labels": ["one", "one"]}, "each once"),
+        (ClassificationTask, {"labels": ["one"]}, "at least 2 distinct labels"),
+        (ClassificationTask, {"labels": ["one", "one"]}, "at least 2 distinct labels"),
         (
             ClassificationTask,
             {"labels": LABELS, "main_metric": "bleu"},
             "one of accuracy, mcc, f1, macro_f1, not 'bleu'",
         ),
-        (RegressionTask, {"min_label": 1.0, "max_label": 1.0}, "must span a range"),
-        (MultilabelTask, {"labels": []}, "at least 1 labels"),
+        (RegressionTask, {"min_label": 1.0, "max_label": 1.0}, "is empty"),
+        (MultilabelTask, {"labels": []}, "at least 1 distinct labels"),
     ],
 )
 def test_bad_arguments(build, task_class, given, message):
