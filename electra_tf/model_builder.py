@@ -1,11 +1,14 @@
 """Builds pre-training models and optimizers from configurations, and loads checkpoints."""
 
+from collections.abc import Callable
+
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.config import choices
-from electra_tf.config.phases import records_of_length, training_phases
-from electra_tf.config.pretraining import TRAIN_FLAG, PretrainingConfig
+from electra_tf.config.phases import training_phases
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.base import TokenStatistics, strategy_class
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
@@ -14,7 +17,9 @@ from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.training.optimizer import make_optimizer
 from electra_tf.util.errors import UserError
-from pretrain_data.records.token_counts import count_tokens
+
+# Returns int64 [vocab_size] for a vocabulary size: how often the records have each token.
+TokenCounter = Callable[[int], np.ndarray]
 
 
 def model_class(config: PretrainingConfig) -> type[PretrainingModel]:
@@ -41,14 +46,18 @@ def build_model(
 
 
 def load_model(
-    config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    strategy: tf.distribute.Strategy,
+    token_counts: TokenCounter | None = None,
 ) -> tuple[PretrainingModel, int, str]:
     """Returns the model of the latest checkpoint, its step and the path of the checkpoint.
 
-    The model is in the stage that its last step belongs to.
+    The model is in the stage that its last step belongs to. For `token_counts` see
+    `create_model`.
     """
     with strategy.scope():
-        model = create_model(config, vocabulary)
+        model = create_model(config, vocabulary, token_counts)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
     checkpoints = CheckpointDirectory(config.model_dir, model, step)
     if not checkpoints.restore_latest():
@@ -78,32 +87,41 @@ def special_token_ids(vocabulary: Vocabulary) -> SpecialTokenIds:
     return SpecialTokenIds(vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
 
 
-def create_model(config: PretrainingConfig, vocabulary: Vocabulary) -> PretrainingModel:
-    """Returns the model with random weights; counts the records' tokens if it needs to.
+def create_model(
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    token_counts: TokenCounter | None = None,
+) -> PretrainingModel:
+    """Returns the model with random weights.
+
+    Args:
+        config: of the run.
+        vocabulary: of the model.
+        token_counts: counts the tokens of the records, where masking or a unigram generator
+            needs that; None serves a model that neither masks nor samples.
 
     Raises:
         UserError: there are no records to count.
     """
     counts = None
     generator_class = model_class(config).generator_class(config)
-    if strategy_class(config).needs_counts or generator_class.needs_counts:
-        counts = count_tokens(
-            records_of_length(config, config.max_seq_length),
-            vocab_size=config.vocab_size,
-            max_seq_length=config.max_seq_length,
-            skip_bad_records=config.skip_bad_records,
-            flag=TRAIN_FLAG,
-        )
+    needs_counts = strategy_class(config).needs_counts or generator_class.needs_counts
+    if token_counts is not None and needs_counts:
+        counts = token_counts(config.vocab_size)
     facts = TokenStatistics.of(vocabulary.tokens, counts)
     return build_model(config, special_token_ids(vocabulary), facts)
 
 
 def create_training_state(
-    config: PretrainingConfig, vocabulary: Vocabulary, strategy: tf.distribute.Strategy
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    strategy: tf.distribute.Strategy,
+    token_counts: TokenCounter,
 ) -> tuple[PretrainingModel, keras.optimizers.Optimizer, tf.Variable]:
+    """Returns a model, its optimizer and the step, created inside the strategy's scope."""
     keras.utils.set_random_seed(config.seed)
     with strategy.scope():
-        model = create_model(config, vocabulary)
+        model = create_model(config, vocabulary, token_counts)
         optimizer = create_optimizer(config, model)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)

@@ -1,13 +1,17 @@
-"""Pre-training from records to checkpoints, and the evaluation of a checkpoint."""
+"""Pre-training, from batches to checkpoints, and the evaluation of a checkpoint."""
 
 import dataclasses
-import os
-import pathlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Protocol
 
-from electra_tf.config.phases import Phase, records_of_length, training_phases
-from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config.phases import Phase, training_phases
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.counting import train_flops_per_step
 from electra_tf.interop.initialization import initialize_from_checkpoint
 from electra_tf.interop.variable_names import encoder_variables, named_variables
@@ -20,27 +24,84 @@ from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.checkpoints import CheckpointDirectory, lock_model_dir
 from electra_tf.training.distribution import context
-from electra_tf.training.distribution.context import (
-    DistributionContext,
-    describe_devices,
-    discard,
-)
+from electra_tf.training.distribution.context import DistributionContext, describe_devices
+from electra_tf.training.distribution.shards import DataShard
+from electra_tf.training.distribution.strategies import distribute_batches
 from electra_tf.training.evaluation import HeldOutEvaluator, write_results
 from electra_tf.training.log import SilentLog, TrainLog, format_metrics
-from electra_tf.training.loop import TrainingLoop, evaluate_model
+from electra_tf.training.loop import (
+    Evaluation,
+    Intervals,
+    Segment,
+    run_loop,
+    training_values,
+)
+from electra_tf.training.optimizer import reset_moments
+from electra_tf.training.step import TrainingSteps
+from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
-from pretrain_data.records.files import find_checked_record_files, find_record_files
-from pretrain_data.records.manifest import load_manifest
+
+PrintFn = Callable[[str], None]
 
 
-def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict[str, float]:
+class PretrainingRecords(Protocol):
+    """Examples to train on or to evaluate; `pretrain_data.records.source` has ours."""
+
+    def check(
+        self,
+        vocabulary: Vocabulary,
+        tokenizer_settings: Mapping[str, Any],
+        seq_lengths: Sequence[int],
+    ) -> None:
+        """Checks that there are examples of these lengths, made with this vocabulary.
+
+        Raises:
+            UserError: before anything is built or written.
+        """
+
+    def describe(self, seq_length: int) -> str:
+        """Returns what the examples of a length are and where, such as "8 files in DIR"."""
+
+    def batches(
+        self, *, first_example: int, batch_size: int, seq_length: int, shard: DataShard
+    ) -> tf.data.Dataset:
+        """Returns batches of `input_ids`, `input_mask`, `segment_ids`, int32 [rows, length].
+
+        Those to train on are endless, and the same after `first_example` examples as in a
+        run that has read them. Held-out ones are read once; padding fills the last batch.
+
+        Args:
+            first_example: number of examples of this length that all workers have read.
+            batch_size: examples of a batch over all replicas.
+            seq_length: tokens of an example.
+            shard: the worker's share, one batch for each of its replicas in turn.
+        """
+
+    def token_counts(self, vocab_size: int) -> np.ndarray:
+        """Returns int64 [vocab_size], how often each token is met."""
+
+    def locating_damage(self, seq_length: int) -> AbstractContextManager[None]:
+        """Turns an error of reading examples of a length into one that says where it is."""
+
+
+def train(
+    config: PretrainingConfig,
+    records: PretrainingRecords,
+    eval_records: PretrainingRecords | None = None,
+    print_fn: PrintFn = print,
+) -> dict[str, float]:
     """Pre-trains until `num_train_steps`, going on from the newest checkpoint.
 
     A run without one starts from `init_checkpoint`, or else from random weights.
 
+    Args:
+        config: hyperparameters.
+        records: to train on.
+        eval_records: held-out, evaluated at every checkpoint.
+        print_fn: takes the lines that describe the run.
+
     Returns:
-        The last evaluation's metrics, or the last training metrics without
-        `eval_tfrecords`.
+        The last evaluation's metrics, or the last training metrics without `eval_records`.
 
     Raises:
         UserError: for bad input, a checkpoint of another model, another program that trains
@@ -50,47 +111,45 @@ def train(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict
         WorkerLostError: another worker has ended.
     """
     vocabulary = load_checked_vocabulary(config)
-    batch_sizes = [
-        context.TRAIN_BATCH_SIZE,
-        *(["eval_batch_size"] if config.eval_tfrecords else []),
-    ]
+    batch_sizes = [context.TRAIN_BATCH_SIZE]
+    batch_sizes += ["eval_batch_size"] if eval_records is not None else []
     with context.open_context(config, batch_sizes) as run:
-        for length in (*config.length_curriculum, config.max_seq_length):
-            records = records_of_length(config, length)
-            _check_records(records, TRAIN_FLAG, vocabulary, config, length)
-        if config.eval_tfrecords:
-            _check_records(
-                config.eval_tfrecords, EVAL_FLAG, vocabulary, config, config.max_seq_length
-            )
+        lengths = (*config.length_curriculum, config.max_seq_length)
+        records.check(vocabulary, _tokenizer_settings(config), lengths)
+        if eval_records is not None:
+            eval_records.check(vocabulary, _tokenizer_settings(config), lengths[-1:])
+        print_fn = print_fn if run.workers.is_chief else discard
         with lock_model_dir(config.model_dir, "--model_name or --model_dir", run.workers):
-            return _train(config, vocabulary, run, say)
+            return _train(config, vocabulary, records, eval_records, run, print_fn)
 
 
 def _train(
     config: PretrainingConfig,
     vocabulary: Vocabulary,
+    records: PretrainingRecords,
+    eval_records: PretrainingRecords | None,
     run: DistributionContext,
-    say: Callable[[str], None],
+    print_fn: PrintFn,
 ) -> dict[str, float]:
     strategy, workers, preemption = run
-    say = say if workers.is_chief else discard
-    model, optimizer, step = create_training_state(config, vocabulary, strategy)
-    phases = training_phases(config, model.stages())
+    model, optimizer, step = create_training_state(
+        config, vocabulary, strategy, records.token_counts
+    )
     checkpoints = CheckpointDirectory(
         config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
     )
     # The run's own checkpoint wins over --init_checkpoint, which wins over random weights.
     resumed = checkpoints.restore_latest()
     if not resumed and config.init_checkpoint:
-        _initialize(config, model, say)
+        _initialize(config, model, print_fn)
     first_step = int(step.numpy())
-    describe_run(config, model, vocabulary, run, phases, say)
+    describe_run(config, model, vocabulary, records, run, print_fn)
     if resumed:
-        say(f"Resuming from {checkpoints.latest}, step {first_step}.")
+        print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
     if first_step >= config.num_train_steps:
-        say(f"Nothing to do: the run has its {config.num_train_steps} steps.")
+        print_fn(f"Nothing to do: the run has its {config.num_train_steps} steps.")
         return {}
-    checkpoints.write_description(_hyperparameters(config), vocabulary.path)
+    checkpoints.write_description(dataclasses.asdict(config), vocabulary.path)
     log: TrainLog | SilentLog = SilentLog()
     if workers.is_chief:
         log = TrainLog(
@@ -100,49 +159,126 @@ def _train(
             batch_size=config.train_batch_size,
             seq_length=config.max_seq_length,
         )
-    loop = TrainingLoop(config, model, optimizer, step, strategy, checkpoints, log, say)
-    try:
-        with preemption.deferred():
-            values = loop.run(phases, preemption)
-    finally:
-        log.close()
-    say(f"Checkpoint:  {checkpoints.latest}")
-    if isinstance(log, TrainLog):
-        say(f"Log:         {log.path}")
-        say(f"TensorBoard: tensorboard --logdir {log.tensorboard_dir}")
-    return values
-
-
-def _initialize(
-    config: PretrainingConfig, model: PretrainingModel, say: Callable[[str], None]
-) -> None:
-    """Loads the whole encoder, and of the rest what is there; the optimizer starts anew."""
-    initialize_from_checkpoint(
-        config.init_checkpoint,
-        named_variables(model),
-        encoder_variables(model.electra),
-        flag="--init_checkpoint",
-        print_fn=say,
+    phases = _Phases(
+        config, model, optimizer, step, records, eval_records, strategy, log, print_fn
     )
+    result = run_loop(
+        phases.segments(),
+        step=step,
+        num_train_steps=config.num_train_steps,
+        intervals=Intervals(
+            host_loop=config.iterations_per_loop,
+            log=config.log_steps,
+            save=config.save_checkpoints_steps,
+            evaluate=config.save_checkpoints_steps,
+        ),
+        checkpoints=checkpoints,
+        log=log,
+        preemption=preemption,
+        summarize=partial(training_values, optimizer=optimizer),
+        diverged=_non_finite_error,
+        evaluate=phases.evaluate if eval_records is not None else None,
+    )
+    print_fn(f"Checkpoint:  {checkpoints.latest}")
+    if isinstance(log, TrainLog):
+        print_fn(f"Log:         {log.path}")
+        print_fn(f"TensorBoard: tensorboard --logdir {log.tensorboard_dir}")
+    return result.values
 
 
-def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> dict[str, float]:
-    """Evaluates the newest checkpoint and writes its metrics.
+@dataclasses.dataclass
+class _Phases:
+    """The phases of a run as segments of the training loop, and the evaluation among them.
+
+    A training step and an evaluator are traced for one stage of the objective.
+    """
+
+    config: PretrainingConfig
+    model: PretrainingModel
+    optimizer: keras.optimizers.Optimizer
+    step: tf.Variable
+    records: PretrainingRecords
+    eval_records: PretrainingRecords | None
+    strategy: tf.distribute.Strategy
+    log: TrainLog | SilentLog
+    print_fn: PrintFn
+    evaluator: HeldOutEvaluator | None = None
+
+    def segments(self) -> Iterator[Segment]:
+        """Yields the phases that the step has not passed yet, the first from the step on."""
+        stage, steps = None, None
+        for phase in training_phases(self.config, self.model.stages()):
+            current = int(self.step.numpy())
+            if current >= phase.end_step:
+                continue
+            if phase.stage != stage:
+                stage = phase.stage
+                self.model.stage = stage
+                if phase.starts_stage and current == phase.first_step:
+                    self.model.start_stage()
+                    if stage:
+                        reset_moments(self.optimizer)
+                steps = self._compile()
+                self.print_fn("Compiling the training step …")
+            batches = iter(self._batches(phase, current))
+            self.log.set_length(phase.seq_length)
+            guard = partial(self.records.locating_damage, phase.seq_length)
+            yield Segment(phase.end_step, steps, batches, guard)
+
+    def evaluate(self) -> Evaluation:
+        """Returns the metrics of the held-out records."""
+        return Evaluation(
+            _evaluate(self.config, self.evaluator, self.eval_records, self.strategy)
+        )
+
+    def _compile(self) -> TrainingSteps:
+        config = self.config
+        with self.strategy.scope():
+            self.evaluator = HeldOutEvaluator(self.model, self.strategy)
+            return TrainingSteps(
+                self.model,
+                self.optimizer,
+                self.strategy,
+                self.step,
+                seed=config.seed,
+                clip_norm=config.clip_norm,
+                accumulation_steps=config.gradient_accumulation_steps,
+                jit_compile=config.jit_compile,
+            )
+
+    def _batches(self, phase: Phase, current: int) -> tf.distribute.DistributedDataset:
+        batch_size = self.config.train_batch_size
+
+        def read(shard: DataShard) -> tf.data.Dataset:
+            return self.records.batches(
+                first_example=(current - phase.length_first_step) * batch_size,
+                batch_size=batch_size,
+                seq_length=phase.seq_length,
+                shard=shard,
+            )
+
+        return distribute_batches(self.strategy, read, self.config.shard_by)
+
+
+def evaluate(
+    config: PretrainingConfig, records: PretrainingRecords, print_fn: PrintFn = print
+) -> dict[str, float]:
+    """Evaluates the newest checkpoint on `records` and writes its metrics.
 
     Raises:
         UserError: for bad input, or where there is no checkpoint.
     """
     vocabulary = load_checked_vocabulary(config)
-    patterns = config.eval_tfrecords or config.pretrain_tfrecords
-    flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
     with context.open_context(config, ["eval_batch_size"]) as run:
-        files = _check_records(patterns, flag, vocabulary, config, config.max_seq_length)
-        say = say if run.workers.is_chief else discard
-        model, step, checkpoint = load_model(config, vocabulary, run.strategy)
-        say(f"Evaluating {checkpoint} on {len(files)} files of {flag}.")
+        records.check(vocabulary, _tokenizer_settings(config), [config.max_seq_length])
+        print_fn = print_fn if run.workers.is_chief else discard
+        model, step, checkpoint = load_model(
+            config, vocabulary, run.strategy, records.token_counts
+        )
+        print_fn(f"Evaluating {checkpoint} on {records.describe(config.max_seq_length)}.")
         with run.strategy.scope():
             evaluator = HeldOutEvaluator(model, run.strategy)
-        values = evaluate_model(evaluator, run.strategy, config, patterns)
+        values = _evaluate(config, evaluator, records, run.strategy)
         if run.workers.is_chief:
             written = write_results(
                 {"step": step, **values},
@@ -150,53 +286,65 @@ def evaluate(config: PretrainingConfig, say: Callable[[str], None] = print) -> d
                 results_json=config.results_json,
                 results_pkl=config.results_pkl,
             )
-            say(f"step {step}  {format_metrics(values)}")
+            print_fn(f"step {step}  {format_metrics(values)}")
             for path in written:
-                say(f"Results:     {path}")
+                print_fn(f"Results:     {path}")
     return values
 
 
-def _check_records(
-    patterns: str,
-    flag: str,
-    vocabulary: Vocabulary,
+def _evaluate(
     config: PretrainingConfig,
-    seq_length: int,
-) -> list[str]:
-    files = find_checked_record_files(
-        patterns, seq_length, flag, skip_bad_records=config.skip_bad_records
+    evaluator: HeldOutEvaluator,
+    records: PretrainingRecords,
+    strategy: tf.distribute.Strategy,
+) -> dict[str, float]:
+    def read(shard: DataShard) -> tf.data.Dataset:
+        return records.batches(
+            first_example=0,
+            batch_size=config.eval_batch_size,
+            seq_length=config.max_seq_length,
+            shard=shard,
+        )
+
+    with records.locating_damage(config.max_seq_length):
+        return evaluator.run(distribute_batches(strategy, read), config.num_eval_steps)
+
+
+def _initialize(config: PretrainingConfig, model: PretrainingModel, print_fn: PrintFn) -> None:
+    """Loads the whole encoder, and of the rest what is there; the optimizer starts anew."""
+    initialize_from_checkpoint(
+        config.init_checkpoint,
+        named_variables(model),
+        encoder_variables(model.electra),
+        flag="--init_checkpoint",
+        print_fn=print_fn,
     )
-    for directory in sorted({os.path.dirname(path) for path in files}):
-        manifest = load_manifest(directory)
-        if manifest is None:
-            continue
-        if manifest.vocab_sha256 != vocabulary.sha256:
-            raise UserError(
-                f"The records of {flag} in {directory} were built with another vocabulary "
-                f"than --vocab_file={config.vocab_file}: use the one they were built with"
-            )
-        if manifest.do_lower_case != config.do_lower_case:
-            raise UserError(
-                f"--do_lower_case is {config.do_lower_case}, but the records of {flag} in "
-                f"{directory} were built with {manifest.do_lower_case}"
-            )
-    return files
 
 
-def _hyperparameters(config: PretrainingConfig) -> dict[str, Any]:
-    return dataclasses.asdict(config)
+def _tokenizer_settings(config: PretrainingConfig) -> dict[str, Any]:
+    return {"do_lower_case": config.do_lower_case}
+
+
+def _non_finite_error(terms: Sequence[str], step: int, checkpoint: str | None) -> UserError:
+    names = ", ".join(name.removeprefix("train/") for name in terms)
+    kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "None was saved yet"
+    return UserError(
+        f"Step {step}: not finite: {names}. {kept}. Lower --learning_rate, lengthen "
+        "--num_warmup_steps, or look at the data of this step"
+    )
 
 
 def describe_run(
     config: PretrainingConfig,
     model: PretrainingModel,
     vocabulary: Vocabulary,
+    records: PretrainingRecords,
     run: DistributionContext,
-    phases: Sequence[Phase],
-    say: Callable[[str], None],
+    print_fn: PrintFn,
 ) -> None:
+    """Prints the model, the devices, the data and the phases of a run."""
     encoder = model.encoder_config
-    say(
+    print_fn(
         f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
         f"{model.electra.count_params():,} parameters in the encoder, "
         f"{model.count_params():,} trained, {config.precision}"
@@ -209,19 +357,18 @@ def describe_run(
         config.precision,
         train_flops_per_step(config),
     ):
-        say(line)
-    for length, records in {phase.seq_length: phase.tfrecords for phase in phases}.items():
-        files = find_record_files(records, TRAIN_FLAG)
-        folder = pathlib.Path(files[0]).parent
-        say(
-            f"Data:    {len(files)} files in {folder}, {vocabulary.size:,} tokens in the "
+        print_fn(line)
+    stages = model.stages()
+    phases = training_phases(config, stages)
+    for length in dict.fromkeys(phase.seq_length for phase in phases):
+        print_fn(
+            f"Data:    {records.describe(length)}, {vocabulary.size:,} tokens in the "
             f"vocabulary, {config.train_batch_size} x {length} tokens a step"
         )
     if len(phases) > 1:
         for phase in phases:
-            stage = model.stages()[phase.stage].name
-            say(
-                f"Phase:   {stage}, {phase.seq_length} tokens, steps {phase.first_step + 1} to "
-                f"{phase.end_step}"
+            print_fn(
+                f"Phase:   {stages[phase.stage].name}, {phase.seq_length} tokens, steps "
+                f"{phase.first_step + 1} to {phase.end_step}"
             )
-    say(f"Output:  {config.model_dir}")
+    print_fn(f"Output:  {config.model_dir}")

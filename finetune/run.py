@@ -18,10 +18,10 @@ from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
     DistributionContext,
     describe_devices,
-    discard,
     open_context,
 )
 from electra_tf.training.log import LOG_FILE
+from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.predictions import predict_file, write_test_outputs

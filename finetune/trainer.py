@@ -1,10 +1,9 @@
 """Trains and evaluates one model, again and again: trials and folds share compiled graphs."""
 
-import contextlib
 import functools
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -13,21 +12,24 @@ import tensorflow as tf
 
 from electra_tf.interop.formats import INIT_FLAG, find_format
 from electra_tf.interop.initialization import load_encoder
-from electra_tf.model import metrics
 from electra_tf.model.kernels import CastKernels
 from electra_tf.training.checkpoints import BestCheckpoint, CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches
-from electra_tf.training.learning_rate import (
-    WarmupPolynomialDecay,
-    last_learning_rate,
-    layer_factors,
-)
+from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
 from electra_tf.training.log import SilentLog, TrainLog
+from electra_tf.training.loop import (
+    Evaluation,
+    Intervals,
+    Segment,
+    run_loop,
+    training_values,
+)
 from electra_tf.training.optimizer import make_optimizer, reset_optimizer
 from electra_tf.training.step import TrainingSteps
-from electra_tf.util.errors import PreemptedError, UserError
+from electra_tf.util.console import discard
+from electra_tf.util.errors import UserError
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import (
@@ -63,7 +65,7 @@ class Trainer:
         config: hyperparameters.
         tasks: trained together.
         run: over whose replicas batches are spread.
-        say: takes progress messages.
+        print_fn: takes progress messages.
     """
 
     def __init__(
@@ -71,14 +73,14 @@ class Trainer:
         config: FinetuningConfig,
         tasks: Sequence[Task],
         run: DistributionContext,
-        say: Callable[[str], None] = print,
+        print_fn: Callable[[str], None] = print,
     ) -> None:
         self._config = config
         self._tasks = tasks
         self._strategy = run.strategy
         self._workers = run.workers
         self._preemption = run.preemption
-        self._say = say
+        self._print_fn = print_fn
         self._loaded_before = False
         keras.utils.set_random_seed(config.seed)
         with run.strategy.scope():
@@ -101,10 +103,10 @@ class Trainer:
         _copy(fresh.variables, self.model.variables)
         prefix = find_checkpoint(self._config)
         if prefix is not None:
-            say = discard if self._loaded_before else self._say
-            load_encoder(prefix, self.model.electra, say)
+            print_fn = discard if self._loaded_before else self._print_fn
+            load_encoder(prefix, self.model.electra, print_fn)
         elif not self._loaded_before:
-            self._say("Encoder: random weights.")
+            self._print_fn("Encoder: random weights.")
         self._loaded_before = True
         self._seed.assign(seed)
         self._step.assign(0)
@@ -152,12 +154,12 @@ class Trainer:
             workers=self._workers,
         )
         if checkpoints.restore_latest():
-            self._say(f"Resuming from {checkpoints.latest}, step {int(self._step)}.")
+            self._print_fn(f"Resuming from {checkpoints.latest}, step {int(self._step)}.")
         checkpoints.write_description(hyperparameters, config.vocab_file)
         best = BestCheckpoint(
             os.path.join(model_dir, "best"), self.model, self._step, self._workers
         )
-        first_step = current = int(self._step.numpy())
+        first_step = int(self._step.numpy())
         table = FeatureTable(
             [data[task.name].rows for task in self._tasks],
             [task.feature_specs for task in self._tasks],
@@ -177,46 +179,40 @@ class Trainer:
                 num_train_steps=num_train_steps,
                 batch_size=config.train_batch_size,
             )
-        log_steps = config.log_steps or min(MAX_LOG_STEPS, max(1, num_train_steps // 20))
-        stops = [config.iterations_per_loop, log_steps, config.save_checkpoints_steps]
-        stops += [eval_steps] if evaluate else []
+
+        def segments() -> Iterator[Segment]:
+            yield Segment(num_train_steps, steps, self._batches(table, plan, first_step))
+
+        def evaluation() -> Evaluation:
+            value, values = evaluate()
+            if best.update(value) and config.keep_best:
+                best.save()
+            patience = config.early_stopping_patience or np.inf
+            return Evaluation(values, _shown(values), best.evaluations_since_best >= patience)
+
         start = time.monotonic()
-        with contextlib.closing(log), self._preemption.deferred():
-            iterator = self._batches(table, plan, first_step)
-            while current < num_train_steps:
-                target = min(*[(current // n + 1) * n for n in stops], num_train_steps)
-                steps.run(iterator, target - current)
-                current = int(self._step.numpy())
-                bad = steps.non_finite_terms()
-                if bad:
-                    raise DivergedError(f"{', '.join(bad)} not finite at step {current}")
-                last = current == num_train_steps
-                if last or current % log_steps == 0:
-                    log.training(current, self._training_values(steps))
-                stop = False
-                if evaluate and (last or current % eval_steps == 0):
-                    value, values = evaluate()
-                    log.evaluation(current, values, _shown(values))
-                    improved = best.update(value)
-                    if config.keep_best and improved:
-                        best.save()
-                    stop = best.evaluations_since_best >= (
-                        config.early_stopping_patience or np.inf
-                    )
-                    log.restart_clock()
-                if not last and (stop or current % config.save_checkpoints_steps == 0):
-                    checkpoints.save()
-                    log.restart_clock()
-                if stop:
-                    self._say(f"Stopped early: no better dev result since step {best.step}.")
-                    break
-                if not last and self._preemption.requested():
-                    checkpoints.save()
-                    raise PreemptedError(
-                        f"Preempted at step {current}; saved {checkpoints.latest}. Run the "
-                        "same command again to go on."
-                    )
+        result = run_loop(
+            segments(),
+            step=self._step,
+            num_train_steps=num_train_steps,
+            intervals=Intervals(
+                host_loop=config.iterations_per_loop,
+                log=config.log_steps or min(MAX_LOG_STEPS, max(1, num_train_steps // 20)),
+                save=config.save_checkpoints_steps,
+                evaluate=eval_steps if evaluate else None,
+            ),
+            checkpoints=checkpoints,
+            log=log,
+            preemption=self._preemption,
+            summarize=self._summarize,
+            diverged=_diverged_error,
+            evaluate=evaluation if evaluate else None,
+            evaluate_before_save=True,
+            save_last=False,
+        )
         seconds = time.monotonic() - start
+        if result.stopped_early:
+            self._print_fn(f"Stopped early: no better dev result since step {best.step}.")
         best_step = None
         if config.keep_best and best.step is not None:
             best.restore()
@@ -224,7 +220,7 @@ class Trainer:
         # The weights to use; the step says that the run is over.
         self._step.assign(num_train_steps)
         checkpoints.save()
-        return TrainedTrial(current, best_step, seconds)
+        return TrainedTrial(result.step, best_step, seconds)
 
     def restore(self, model_dir: str) -> None:
         """Loads the fine-tuned weights of a folder.
@@ -366,12 +362,10 @@ class Trainer:
             return self._strategy.experimental_local_results(per_replica)[0]
         return self._strategy.gather(per_replica, axis=0)
 
-    def _training_values(self, steps: TrainingSteps) -> dict[str, float]:
-        values = metrics.finalize(steps.read_metrics())
-        named = {name.removeprefix("train/"): value for name, value in values.items()}
-        named["loss"] = named.pop(f"{MEAN_LOSS}_loss")  # of an example, not of a batch
-        named["learning_rate"] = last_learning_rate(self._optimizer)
-        return named
+    def _summarize(self, sums: Mapping[str, np.ndarray]) -> dict[str, float]:
+        values = training_values(sums, self._optimizer)
+        values["loss"] = values.pop(f"{MEAN_LOSS}_loss")  # of an example, not of a batch
+        return values
 
 
 def _copy(sources: Sequence[keras.Variable], targets: Sequence[keras.Variable]) -> None:
@@ -383,8 +377,8 @@ def _shown(values: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
-def discard(message: str) -> None:
-    """Says nothing."""
+def _diverged_error(terms: Sequence[str], step: int, checkpoint: str | None) -> DivergedError:
+    return DivergedError(f"{', '.join(terms)} not finite at step {step}")
 
 
 def find_checkpoint(config: FinetuningConfig) -> str | None:

@@ -6,6 +6,7 @@ modules that need it are imported in the bodies; `--help` and flag errors do not
 """
 
 from electra_tf.flops.report import format_report, to_json
+from electra_tf.util.console import discard
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import write_atomically
 from electra_tf.util.tensorflow_import import import_tensorflow
@@ -112,15 +113,17 @@ def run_pretraining() -> None:
     import_tensorflow()
     from electra_tf.pretraining import evaluate, train
     from electra_tf.training.distribution import strategies
+    from flags.records import evaluated_records, held_out_records, training_records
 
     chief = strategies.is_chief(config)
     if config.do_train:
-        train(config)
+        records = training_records(config, print if chief else discard)
+        train(config, records, held_out_records(config))
         if chief:
             more = ("--do_train=false", "--do_eval")
             print(command_line.next_command("run_pretraining.py", *more))
     else:
-        evaluate(config)
+        evaluate(config, evaluated_records(config))
         if chief and config.electra_objective:
             print(command_line.next_command("show_replaced_tokens.py"))
 
@@ -179,8 +182,14 @@ def show_replaced_tokens() -> None:
     config = replaced_tokens.config_from_flags()
     import_tensorflow()
     from electra_tf.inference.replaced_tokens import show
+    from flags.records import training_records
 
-    show(config.model, config.sentences, color=config.color)
+    show(
+        config.model,
+        config.sentences,
+        token_counts=training_records(config.model).token_counts,
+        color=config.color,
+    )
     print("\nNext: pre-train on your own text, see README.md")
 
 

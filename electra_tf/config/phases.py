@@ -94,7 +94,6 @@ class Phase:
         seq_length: sequence length, in tokens.
         length_first_step: global step at which training at this length began; its records
             are read from the start there.
-        tfrecords: file patterns of the records of this length.
     """
 
     first_step: int
@@ -103,7 +102,6 @@ class Phase:
     starts_stage: bool
     seq_length: int
     length_first_step: int
-    tfrecords: str
 
 
 def training_phases(config: PretrainingConfig, stages: Sequence[Stage]) -> list[Phase]:
@@ -129,7 +127,6 @@ def training_phases(config: PretrainingConfig, stages: Sequence[Stage]) -> list[
                 starts_stage=start == (0, *stage_ends)[stage],
                 seq_length=lengths[index],
                 length_first_step=length_starts[index],
-                tfrecords=records_of_length(config, lengths[index]),
             )
         )
         start = end

@@ -38,10 +38,18 @@ def show(
     config: PretrainingConfig,
     sentences: Sequence[str],
     *,
+    token_counts: model_builder.TokenCounter,
     color: bool,
-    say: Callable[[str], None] = print,
+    print_fn: Callable[[str], None] = print,
 ) -> None:
     """Corrupts the sentences with the newest checkpoint's generator and prints them.
+
+    Args:
+        config: of the run.
+        sentences: texts.
+        token_counts: of the run's records, for a unigram generator or strategic masking.
+        color: mark tokens by colors.
+        print_fn: takes the lines.
 
     Raises:
         UserError: where there is no checkpoint, or a discriminator is not part of it.
@@ -50,19 +58,19 @@ def show(
         raise UserError(f"--objective={config.objective}: such a model has no discriminator")
     vocabulary = model_builder.load_checked_vocabulary(config)
     strategy = create_strategy(config)
-    model, step, _ = model_builder.load_model(config, vocabulary, strategy)
+    model, step, _ = model_builder.load_model(config, vocabulary, strategy, token_counts)
     tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
-    say(f"The generator replaced some tokens of each sentence (model of step {step}).")
-    say(
+    print_fn(f"The generator replaced some tokens of each sentence (model of step {step}).")
+    print_fn(
         "Underlined: replaced. Red: what the discriminator suspects most."
         if color
         else "token(original): replaced. token?: what the discriminator suspects most."
     )
     for tokens in inspect_sentences(model, vocabulary, tokenizer, sentences, config.seed):
-        say(f"\n  {render(tokens, color=color)}")
+        print_fn(f"\n  {render(tokens, color=color)}")
         worst = sorted(tokens, key=lambda item: -item.probability)[:_NUM_NAMED]
         named = ", ".join(f"{item.token} {item.probability:.0%}" for item in worst)
-        say(f"    most suspected: {named}")
+        print_fn(f"    most suspected: {named}")
 
 
 def inspect_sentences(

@@ -1,217 +1,205 @@
-"""The pre-training loop: steps, logs, checkpoints and evaluations, phase by phase."""
+"""The training loop: updates, log, evaluations, checkpoints, preemption.
 
-from collections.abc import Callable, Sequence
+It knows neither pre-training nor fine-tuning. Both give it segments of updates, and functions
+that summarize metrics, evaluate, and say what a loss that is not finite means.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.phases import Phase
-from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.model import metrics
-from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.training.checkpoints import CheckpointDirectory
-from electra_tf.training.distribution.context import discard
-from electra_tf.training.distribution.shards import DataShard
-from electra_tf.training.distribution.strategies import distribute_batches
 from electra_tf.training.distribution.workers import Preemption
-from electra_tf.training.evaluation import HeldOutEvaluator
 from electra_tf.training.learning_rate import last_learning_rate
 from electra_tf.training.log import SilentLog, TrainLog
-from electra_tf.training.optimizer import reset_moments
 from electra_tf.training.step import TrainingSteps
-from electra_tf.util.errors import PreemptedError, UserError
-from pretrain_data.records.files import locate_bad_records
-from pretrain_data.records.reader import read_pretraining_records
+from electra_tf.util.errors import PreemptedError
+
+_TRAIN_PREFIX = "train/"
 
 
-class TrainingLoop:
-    """Runs the phases of a run from the step that its checkpoint has.
+class Intervals(NamedTuple):
+    """Numbers of updates.
 
-    Args:
-        config: of the run.
-        model, optimizer, step: restored, created inside `strategy.scope()`.
-        strategy: over whose replicas batches are spread.
-        checkpoints: of the three.
-        log: of metrics.
-        say: prints a line.
+    Attributes:
+        host_loop: in one call of the compiled function.
+        log, save: between two log lines, and between two checkpoints.
+        evaluate: between two evaluations; None evaluates at the last step alone, if at all.
     """
 
-    def __init__(
-        self,
-        config: PretrainingConfig,
-        model: PretrainingModel,
-        optimizer: keras.optimizers.Optimizer,
-        step: tf.Variable,
-        strategy: tf.distribute.Strategy,
-        checkpoints: CheckpointDirectory,
-        log: TrainLog | SilentLog,
-        say: Callable[[str], None],
-    ) -> None:
-        self._config = config
-        self._model = model
-        self._optimizer = optimizer
-        self._step = step
-        self._strategy = strategy
-        self._checkpoints = checkpoints
-        self._log = log
-        self._say = say
+    host_loop: int
+    log: int
+    save: int
+    evaluate: int | None = None
 
-    def run(self, phases: Sequence[Phase], preemption: Preemption) -> dict[str, float]:
-        """Returns the last metrics: of an evaluation, or of training where there is none.
+    def next_stop(self, step: int, end_step: int) -> int:
+        """Returns the next step at which the host has something to do."""
+        return min(end_step, *((step // n + 1) * n for n in self if n is not None))
 
-        Raises:
-            UserError: a record cannot be read, or a loss is no longer finite.
-            PreemptedError: the run was told to end; a checkpoint of its last step is there.
-        """
-        values: dict[str, float] = {}
-        stage, steps, evaluator = None, None, None
-        for phase in phases:
-            current = int(self._step.numpy())
-            if current >= phase.end_step:
-                continue
-            if phase.stage != stage:
-                stage = phase.stage
-                self._model.stage = stage
-                if phase.starts_stage and current == phase.first_step:
-                    self._start_stage(stage)
-                # A step is traced for one stage.
-                steps, evaluator = self._compiled()
-                self._say("Compiling the training step …")
-            values = self._run_phase(phase, steps, evaluator, preemption)
-        return values
 
-    def _start_stage(self, stage: int) -> None:
-        self._model.start_stage()
-        if stage:
-            reset_moments(self._optimizer)
+class Segment(NamedTuple):
+    """Updates with one compiled step, on the batches of one iterator.
 
-    def _compiled(self) -> tuple[TrainingSteps, HeldOutEvaluator]:
-        with self._strategy.scope():
-            steps = TrainingSteps(
-                self._model,
-                self._optimizer,
-                self._strategy,
-                self._step,
-                seed=self._config.seed,
-                clip_norm=self._config.clip_norm,
-                accumulation_steps=self._config.gradient_accumulation_steps,
-                jit_compile=self._config.jit_compile,
-            )
-            return steps, HeldOutEvaluator(self._model, self._strategy)
+    Attributes:
+        end_step: updates done after it.
+        steps: the compiled step.
+        batches: distributed iterator; it starts where the segment does.
+        guard: entered around each call of the compiled function, to explain its errors.
+    """
 
-    def _run_phase(
-        self,
-        phase: Phase,
-        steps: TrainingSteps,
-        evaluator: HeldOutEvaluator,
-        preemption: Preemption,
-    ) -> dict[str, float]:
-        config, log, checkpoints = self._config, self._log, self._checkpoints
-        current = int(self._step.numpy())
-        iterator = iter(self._batches(phase, current))
-        log.set_length(phase.seq_length)
-        values: dict[str, float] = {}
-        while current < phase.end_step:
-            target = min(_next_stop(config, current), phase.end_step)
-            with locate_bad_records(phase.tfrecords, TRAIN_FLAG, phase.seq_length):
-                steps.run(iterator, target - current)
-            current = int(self._step.numpy())
-            bad = steps.non_finite_terms()
-            if bad:
-                raise UserError(_non_finite_message(bad, current, checkpoints.latest))
-            last = current == config.num_train_steps
-            if current == phase.end_step or current % config.log_steps == 0:
-                values = _training_values(steps.read_metrics(), self._optimizer)
+    end_step: int
+    steps: TrainingSteps
+    batches: Iterator
+    guard: Callable[[], AbstractContextManager] = contextlib.nullcontext
+
+
+class Evaluation(NamedTuple):
+    """What an evaluation found.
+
+    Attributes:
+        values: the metrics.
+        shown: their console line; the usual columns if None.
+        stop: training is to stop early.
+    """
+
+    values: Mapping[str, float]
+    shown: str | None = None
+    stop: bool = False
+
+
+class LoopResult(NamedTuple):
+    """How the loop ended: at which step, with which metrics, and whether before its end.
+
+    `values` are those of the last evaluation, or of training without one.
+    """
+
+    step: int
+    values: dict[str, float]
+    stopped_early: bool
+
+
+def run_loop(
+    segments: Iterable[Segment],
+    *,
+    step: tf.Variable,
+    num_train_steps: int,
+    intervals: Intervals,
+    checkpoints: CheckpointDirectory,
+    log: TrainLog | SilentLog,
+    preemption: Preemption,
+    summarize: Callable[[Mapping[str, np.ndarray]], dict[str, float]],
+    diverged: Callable[[Sequence[str], int, str | None], Exception],
+    evaluate: Callable[[], Evaluation] | None = None,
+    evaluate_before_save: bool = False,
+    save_last: bool = True,
+) -> LoopResult:
+    """Trains to the end of the last segment, or until an evaluation says to stop.
+
+    The loop stops at multiples of the intervals and at the end of each segment. At a stop it
+    logs, evaluates and saves what is due, and asks for a preemption, in the same order on all
+    workers. The last step is always logged and evaluated. Stops do not change the weights.
+
+    Args:
+        segments: in their order; each is asked for when the one before has ended.
+        step: counts finished updates.
+        num_train_steps: updates of the whole run.
+        intervals: between the stops.
+        checkpoints: of the run.
+        log: of metrics; closed at the end.
+        preemption: watched; its signals are deferred to the next stop.
+        summarize: returns metrics from the sums of `TrainingSteps.read_metrics`.
+        diverged: returns the error for the names of the terms that are not finite, the step
+            and the newest checkpoint.
+        evaluate: evaluates the current weights.
+        evaluate_before_save: so that a checkpoint is of a step whose evaluation is known.
+        save_last: save at the last step.
+
+    Raises:
+        PreemptedError: the run was told to end; a checkpoint of its last step is there.
+        Exception: what `diverged` returns; nothing of that step is saved.
+    """
+    values: dict[str, float] = {}
+    current = int(step.numpy())
+    with contextlib.closing(log), preemption.deferred():
+        for segment in _run_to_stops(segments, step, num_train_steps, intervals):
+            current = int(step.numpy())
+            terms = segment.steps.non_finite_terms()
+            if terms:
+                raise diverged(terms, current, checkpoints.latest)
+            is_last = current == num_train_steps
+            if current == segment.end_step or _is_due(intervals.log, current):
+                values = summarize(segment.steps.read_metrics())
                 log.training(current, values)
-            if last or current % config.save_checkpoints_steps == 0:
+
+            evaluation = None
+            evaluates = evaluate is not None and (
+                is_last or _is_due(intervals.evaluate, current)
+            )
+            saves = save_last if is_last else _is_due(intervals.save, current)
+            if evaluates and evaluate_before_save:
+                evaluation = _evaluate(evaluate, current, log)
+            if saves:
                 checkpoints.save()
-                if config.eval_tfrecords:
-                    values = evaluate_model(
-                        evaluator, self._strategy, config, config.eval_tfrecords
-                    )
-                    log.evaluation(current, values)
                 log.restart_clock()
-            if not last and preemption.requested():
-                if current % config.save_checkpoints_steps:
+            if evaluates and not evaluate_before_save:
+                evaluation = _evaluate(evaluate, current, log)
+
+            if evaluation is not None:
+                values = dict(evaluation.values)
+            if evaluation is not None and evaluation.stop:
+                if not (saves or is_last):
+                    checkpoints.save()
+                return LoopResult(current, values, stopped_early=True)
+            if not is_last and preemption.requested():
+                if not saves:
                     checkpoints.save()
                 raise PreemptedError(
                     f"Preempted at step {current}; saved {checkpoints.latest}. Run the "
                     "same command again to go on."
                 )
-        return values
-
-    def _batches(self, phase: Phase, first_step: int) -> tf.distribute.DistributedDataset:
-        config = self._config
-
-        def read(shard: DataShard) -> tf.data.Dataset:
-            return read_pretraining_records(
-                phase.tfrecords,
-                max_seq_length=phase.seq_length,
-                batch_size=config.train_batch_size,
-                seed=config.seed,
-                shuffle_buffer_size=config.shuffle_buffer_size,
-                deterministic=config.deterministic_reading,
-                skip_bad_records=config.skip_bad_records,
-                start_example=(first_step - phase.length_first_step) * config.train_batch_size,
-                shard=shard,
-                flag=TRAIN_FLAG,
-                say=self._say,
-            )
-
-        return distribute_batches(self._strategy, read, config.shard_by)
+    return LoopResult(current, values, stopped_early=False)
 
 
-def evaluate_model(
-    evaluator: HeldOutEvaluator,
-    strategy: tf.distribute.Strategy,
-    config: PretrainingConfig,
-    patterns: str,
+def training_values(
+    sums: Mapping[str, np.ndarray], optimizer: keras.optimizers.Optimizer
 ) -> dict[str, float]:
-    """Returns the metrics of held-out records, or of some to train on where there are none.
-
-    Raises:
-        UserError: a record cannot be read.
-    """
-    flag = EVAL_FLAG if config.eval_tfrecords else TRAIN_FLAG
-
-    def read(shard: DataShard) -> tf.data.Dataset:
-        return read_pretraining_records(
-            patterns,
-            max_seq_length=config.max_seq_length,
-            batch_size=config.eval_batch_size,
-            skip_bad_records=config.skip_bad_records,
-            repeat=False,
-            shard=shard,
-            flag=flag,
-            say=discard,
-        )
-
-    with locate_bad_records(patterns, flag, config.max_seq_length):
-        return evaluator.run(distribute_batches(strategy, read), config.num_eval_steps)
-
-
-def _training_values(sums: dict, optimizer: keras.optimizers.Optimizer) -> dict[str, float]:
+    """Returns the model's metrics, the loss terms and norms of the steps, the learning rate."""
     values = metrics.finalize(sums)
-    train = {
-        name.removeprefix("train/"): value
-        for name, value in values.items()
-        if name.startswith("train/")
+    of_model = {n: v for n, v in values.items() if not n.startswith(_TRAIN_PREFIX)}
+    of_steps = {
+        n.removeprefix(_TRAIN_PREFIX): v
+        for n, v in values.items()
+        if n.startswith(_TRAIN_PREFIX)
     }
-    rest = {name: value for name, value in values.items() if not name.startswith("train/")}
-    train["learning_rate"] = last_learning_rate(optimizer)
-    return {**rest, **train}
+    return {**of_model, **of_steps, "learning_rate": last_learning_rate(optimizer)}
 
 
-def _next_stop(config: PretrainingConfig, step: int) -> int:
-    intervals = (config.iterations_per_loop, config.log_steps, config.save_checkpoints_steps)
-    stops = [(step // interval + 1) * interval for interval in intervals]
-    return min(*stops, config.num_train_steps)
+def _run_to_stops(
+    segments: Iterable[Segment], step: tf.Variable, num_train_steps: int, intervals: Intervals
+) -> Iterator[Segment]:
+    """Trains, and yields at each stop the segment that it lies in."""
+    for segment in segments:
+        while (current := int(step.numpy())) < segment.end_step:
+            stop = intervals.next_stop(current, min(segment.end_step, num_train_steps))
+            with segment.guard():
+                segment.steps.run(segment.batches, stop - current)
+            yield segment
 
 
-def _non_finite_message(terms: list[str], step: int, checkpoint: str | None) -> str:
-    names = ", ".join(name.removeprefix("train/") for name in terms)
-    kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "None was saved yet"
-    return (
-        f"Step {step}: not finite: {names}. {kept}. Lower --learning_rate, lengthen "
-        "--num_warmup_steps, or look at the data of this step"
-    )
+def _is_due(interval: int | None, step: int) -> bool:
+    return interval is not None and step % interval == 0
+
+
+def _evaluate(
+    evaluate: Callable[[], Evaluation], step: int, log: TrainLog | SilentLog
+) -> Evaluation:
+    evaluation = evaluate()
+    log.evaluation(step, evaluation.values, evaluation.shown)
+    log.restart_clock()
+    return evaluation

@@ -88,3 +88,7 @@ def markdown_table(
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
     escaped.insert(1, alignment)
     return "\n".join("| " + " | ".join(row) + " |" for row in escaped)
+
+
+def discard(message: str) -> None:
+    """Takes the place of `print` where nothing is to be shown."""

@@ -3,10 +3,12 @@
 import concurrent.futures
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.bad_records import (
@@ -123,6 +125,50 @@ def find_checked_record_files(
         check_file_sizes(files)
         check_sequence_length(files, max_seq_length, flag)
     return files
+
+
+def check_records(
+    patterns: str | Sequence[str],
+    max_seq_length: int,
+    flag: str = DEFAULT_FLAG,
+    *,
+    vocabulary: Vocabulary,
+    tokenizer_settings: Mapping[str, Any],
+    skip_bad_records: bool = False,
+) -> None:
+    """Compares records with a length and, where there are manifests, with a tokenizer.
+
+    Args:
+        patterns: files and wildcards, also separated by commas.
+        max_seq_length: length of the records.
+        flag: flag that errors name.
+        vocabulary: that of the model.
+        tokenizer_settings: flags of the model that manifests also have, such as
+            `do_lower_case`.
+        skip_bad_records: leave sizes and length unchecked.
+
+    Raises:
+        UserError: see `find_checked_record_files`, or the records were built with another
+            vocabulary or other settings.
+    """
+    files = find_checked_record_files(
+        patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
+    )
+    for directory, manifest in sorted(_manifests(files).items()):
+        if manifest is None:
+            continue
+        if manifest.vocab_sha256 != vocabulary.sha256:
+            raise UserError(
+                f"The records of {flag} in {directory} were built with another vocabulary "
+                f"than --vocab_file={vocabulary.path}: use the one they were built with"
+            )
+        for name, value in tokenizer_settings.items():
+            built_with = getattr(manifest, name)
+            if built_with != value:
+                raise UserError(
+                    f"--{name} is {value}, but the records of {flag} in {directory} were "
+                    f"built with {built_with}"
+                )
 
 
 def check_sequence_length(

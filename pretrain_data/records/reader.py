@@ -39,7 +39,7 @@ def read_pretraining_records(
     pad_last_batch: bool = True,
     shard: DataShard = UNSHARDED,
     flag: str = DEFAULT_FLAG,
-    say: Callable[[str], None] = print,
+    print_fn: Callable[[str], None] = print,
 ) -> tf.data.Dataset:
     """Reads batches of examples.
 
@@ -62,7 +62,7 @@ def read_pretraining_records(
             `input_mask` is 0; otherwise it is left smaller.
         shard: the part of a worker; its replicas take the batches in turn.
         flag: flag that errors name.
-        say: gets a message about every skipped record.
+        print_fn: gets a message about every skipped record.
 
     Returns:
         A dataset of `input_ids`, `input_mask` and `segment_ids`, each int32
@@ -83,7 +83,7 @@ def read_pretraining_records(
         patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
     )
     needs_counts = by_file or bool(start_example)
-    runs, counts = _runs(files, max_seq_length, skip_bad_records, needs_counts, flag, say)
+    runs, counts = _runs(files, max_seq_length, skip_bad_records, needs_counts, flag, print_fn)
     num_records = sum(counts)
     part = None
     if by_file:
@@ -145,7 +145,7 @@ def _runs(
     skip_bad_records: bool,
     needs_counts: bool,
     flag: str,
-    say: Callable[[str], None],
+    print_fn: Callable[[str], None],
 ) -> tuple[list[RecordSpan], list[int]]:
     """What to read, and the number of records in each run where it has to be known."""
     if not skip_bad_records:
@@ -157,9 +157,11 @@ def _runs(
     num_records = sum(scan.num_records for scan in scans)
     for bad_record in bad_records[:_MAX_BAD_RECORDS_SHOWN]:
         rest = "; the rest of the file is skipped with it" if bad_record.loses_rest else ""
-        say(f"Skipping {bad_record}{rest}")
+        print_fn(f"Skipping {bad_record}{rest}")
     if bad_records:
-        say(f"Skipping {len(bad_records):,} bad records, reading {num_records:,} good ones.")
+        print_fn(
+            f"Skipping {len(bad_records):,} bad records, reading {num_records:,} good ones."
+        )
     if not num_records:
         raise UserError(
             f"No record of {max_seq_length} tokens can be read from {flag}: all "

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from electra_tf.util.console import discard
 from pretrain_data.records.files import DEFAULT_FLAG
 from pretrain_data.records.reader import read_pretraining_records
 
@@ -30,7 +31,7 @@ def count_tokens(
         flag: flag that errors name.
 
     Raises:
-        UserError: as `pretrain_data.reader.read_pretraining_records`.
+        UserError: as `reader.read_pretraining_records`.
     """
     batches = read_pretraining_records(
         patterns,
@@ -39,7 +40,7 @@ def count_tokens(
         skip_bad_records=skip_bad_records,
         repeat=False,
         flag=flag,
-        say=lambda message: None,
+        print_fn=discard,
     )
     counts = np.zeros(vocab_size, np.int64)
     for batch in batches.take(-(-max_examples // _BATCH_SIZE)).as_numpy_iterator():

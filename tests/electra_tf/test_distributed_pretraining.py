@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretraining
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
-from tests import processes
+from tests import pretraining_runs, processes
 from tests.conftest import tiny_settings
 
 PROGRAM = "run_pretraining.py"
@@ -49,7 +48,7 @@ def settings(data_dir: pathlib.Path, folder: pathlib.Path, **overrides) -> dict:
 def one_device(tiny_data, tmp_path_factory) -> pathlib.Path:
     """The folder of a run on one device."""
     folder = tmp_path_factory.mktemp("one_device")
-    pretraining.train(PretrainingConfig.create(**settings(tiny_data, folder)), quiet)
+    pretraining_runs.train(PretrainingConfig.create(**settings(tiny_data, folder)), quiet)
     return folder / "model"
 
 
@@ -107,7 +106,7 @@ def test_two_devices_equal_one(tiny_data, tmp_path, one_device):
     assert min(record["gradient_norm"] for record in trained) > 0.5
     config = PretrainingConfig.create(**settings(tiny_data, tmp_path), **MIRRORED, **IN_PARTS)
     said = []
-    pretraining.train(config, said.append)
+    pretraining_runs.train(config, said.append)
     assert_equal_runs(tmp_path / "model", one_device)
     spread = next(line for line in said if line.startswith("Spread:"))
     assert "mirrored, 2 replicas" in spread
@@ -131,7 +130,7 @@ def test_a_run_goes_on_with_another_number_of_replicas(
     cut_back(two_workers[0] if before == "two" else one_device, tmp_path / "model")
     after = {} if before == "two" else MIRRORED
     said = []
-    pretraining.train(
+    pretraining_runs.train(
         PretrainingConfig.create(**settings(tiny_data, tmp_path), **after), said.append
     )
     assert any("Resuming from" in line and f"step {SAVED_STEP}" in line for line in said)
@@ -152,7 +151,7 @@ def test_a_killed_worker_ends_the_others_in_a_state_to_go_on_from(tiny_data, tmp
     newest = tf.train.latest_checkpoint(str(tmp_path / "model"))
     saved = int(newest.rpartition("-")[2])
     alone = settings(tiny_data, tmp_path, num_train_steps=saved + 5)
-    pretraining.train(PretrainingConfig.create(**alone), quiet)
+    pretraining_runs.train(PretrainingConfig.create(**alone), quiet)
     assert log_records(tmp_path / "model")[-1]["step"] == saved + 5
 
 
@@ -196,9 +195,9 @@ def test_a_preempted_run_equals_an_uninterrupted_one(
     with monkeypatch.context() as patch:
         patch.setattr(TrainingSteps, "run", run_and_signal)
         with pytest.raises(PreemptedError, match=r"step 5; saved .*ckpt-5"):
-            pretraining.train(config, quiet)
+            pretraining_runs.train(config, quiet)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    pretraining.train(config, quiet)
+    pretraining_runs.train(config, quiet)
     assert_equal_runs(tmp_path / "model", one_device)
 
 
@@ -221,14 +220,14 @@ def test_a_worker_waits_for_the_others_no_longer_than_it_is_told(tiny_data, tmp_
 def test_a_batch_that_cannot_be_shared_is_refused(tiny_data, tmp_path):
     odd = settings(tiny_data, tmp_path, train_batch_size=7)
     with pytest.raises(UserError, match=r"--train_batch_size=7 .* pass 6 or 8"):
-        pretraining.train(PretrainingConfig.create(**odd, **MIRRORED), quiet)
+        pretraining_runs.train(PretrainingConfig.create(**odd, **MIRRORED), quiet)
     assert not (tmp_path / "model").exists()
 
 
 def test_xla_for_several_cpus_is_refused(tiny_data, tmp_path):
     compiled = settings(tiny_data, tmp_path, jit_compile=True)
     with pytest.raises(UserError, match="--jit_compile: TensorFlow compiles"):
-        pretraining.train(PretrainingConfig.create(**compiled, **MIRRORED), quiet)
+        pretraining_runs.train(PretrainingConfig.create(**compiled, **MIRRORED), quiet)
 
 
 def test_the_step_compiles_as_a_tpu_needs_it(tiny_data, tmp_path):
@@ -240,4 +239,4 @@ def test_the_step_compiles_as_a_tpu_needs_it(tiny_data, tmp_path):
         jit_compile=True,
     )
     assert config.precision == "mixed_bfloat16"
-    assert np.isfinite(pretraining.train(config, quiet)["loss"])
+    assert np.isfinite(pretraining_runs.train(config, quiet)["loss"])

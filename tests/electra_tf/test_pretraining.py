@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretraining
 from electra_tf.model_builder import model_class
 from electra_tf.training.checkpoints import lock_model_dir
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
+from tests import pretraining_runs
 from tests.electra_tf.objectives.test_objectives import TWO_STAGE
 
 TRAINING_METRICS = {
@@ -59,7 +59,7 @@ def test_trains_logs_evaluates_and_keeps_the_newest_checkpoints(make_config, tin
     config = make_config(
         keep_checkpoint_max=2, eval_tfrecords=str(tiny_data / "pretrain_tfrecords" / "*")
     )
-    values = pretraining.train(config)
+    values = pretraining_runs.train(config)
 
     records = log_records(config)
     train = [record for record in records if record["kind"] == "train"]
@@ -94,7 +94,7 @@ ALL_OPTIONS = {
 @pytest.mark.parametrize("overrides", [{}, ALL_OPTIONS], ids=["adam", "lamb_float16"])
 def test_a_resumed_run_equals_an_uninterrupted_one(make_config, tmp_path, overrides):
     whole = make_config(model_dir=str(tmp_path / "whole"), **overrides)
-    pretraining.train(whole, quiet)
+    pretraining_runs.train(whole, quiet)
     resumed = make_config(model_dir=str(tmp_path / "resumed"), **overrides)
     shutil.copytree(tmp_path / "whole", tmp_path / "resumed")
     # As if the run had been killed after its first checkpoint and some more steps.
@@ -102,7 +102,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(make_config, tmp_path, overri
         path.unlink()
     state = '{}: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-2"\n'
     (tmp_path / "resumed" / "checkpoint").write_text(state.format("model_checkpoint_path"))
-    pretraining.train(resumed, quiet)
+    pretraining_runs.train(resumed, quiet)
 
     expected, actual = weights_of(whole, 6), weights_of(resumed, 6)
     assert expected.keys() == actual.keys()
@@ -115,38 +115,38 @@ def test_a_resumed_run_equals_an_uninterrupted_one(make_config, tmp_path, overri
 
 def test_a_finished_run_is_left_alone(make_config):
     config = make_config(num_train_steps=2)
-    pretraining.train(config, quiet)
+    pretraining_runs.train(config, quiet)
     said = []
-    pretraining.train(config, said.append)
+    pretraining_runs.train(config, said.append)
     assert any("Nothing to do" in line for line in said)
 
 
 def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path):
     config = make_config(num_train_steps=2)
-    pretraining.train(config, quiet)
+    pretraining_runs.train(config, quiet)
     pickled = tmp_path / "results.pkl"
     evaluation = make_config(
         num_train_steps=2, do_train=False, do_eval=True, results_pkl=str(pickled)
     )
-    values = pretraining.evaluate(evaluation, quiet)
+    values = pretraining_runs.evaluate(evaluation, quiet)
     saved = json.loads(pathlib.Path(evaluation.results_json).read_text())
     assert saved["step"] == 2
     assert saved["disc_auc"] == values["disc_auc"]
     assert "masked_lm_accuracy = " in pathlib.Path(evaluation.results_txt).read_text()
     assert pickled.exists()
     # The same masks and samples every time.
-    assert pretraining.evaluate(evaluation, quiet) == pytest.approx(values, nan_ok=True)
+    assert pretraining_runs.evaluate(evaluation, quiet) == pytest.approx(values, nan_ok=True)
 
 
 def test_a_checkpoint_of_another_shape_names_the_variables(make_config):
     config = make_config(num_train_steps=2)
-    pretraining.train(config, quiet)
+    pretraining_runs.train(config, quiet)
     other = make_config(num_train_steps=4, embedding_size=12)
     with pytest.raises(UserError, match=r"electra/embeddings/word_embeddings: \[40, 8\]"):
-        pretraining.train(other, quiet)
+        pretraining_runs.train(other, quiet)
     deeper = make_config(num_train_steps=4, untied_generator_embeddings=True)
     with pytest.raises(UserError, match=r"generator/embeddings/.*only in the model"):
-        pretraining.train(deeper, quiet)
+        pretraining_runs.train(deeper, quiet)
 
 
 def test_a_folder_that_another_program_trains_into_is_left_alone(make_config):
@@ -154,14 +154,14 @@ def test_a_folder_that_another_program_trains_into_is_left_alone(make_config):
     lock = lock_model_dir(config.model_dir, "", Workers(tf.distribute.get_strategy()))
     message = r"Another program .* --model_name or --model_dir"
     with lock, pytest.raises(UserError, match=message):
-        pretraining.train(config, quiet)
+        pretraining_runs.train(config, quiet)
     assert not pathlib.Path(config.model_dir).exists()
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(make_config):
     config = make_config(learning_rate=1e30, num_warmup_steps=0, num_train_steps=20)
     with pytest.raises(UserError, match=r"Step \d+: not finite: .*loss") as error:
-        pretraining.train(config, quiet)
+        pretraining_runs.train(config, quiet)
     assert "--learning_rate" in str(error.value)
     for path in pathlib.Path(config.model_dir).glob("ckpt-*.index"):
         for name, value in weights_of(config, int(path.stem.split("-")[1])).items():
@@ -177,7 +177,7 @@ def test_a_corrupt_record_is_named_or_skipped(make_config, tiny_data, tmp_path):
     shard.write_bytes(bytes(content))
     config = make_config(data_dir=str(data), num_train_steps=12)
     with pytest.raises(UserError, match=r"tfrecord-1-of-2.*--skip_bad_records"):
-        pretraining.train(config, quiet)
+        pretraining_runs.train(config, quiet)
     evaluating = make_config(
         num_train_steps=2,
         save_checkpoints_steps=2,
@@ -185,12 +185,12 @@ def test_a_corrupt_record_is_named_or_skipped(make_config, tiny_data, tmp_path):
         model_dir=str(tmp_path / "evaluating"),
     )
     with pytest.raises(UserError, match=r"--eval_tfrecords.*tfrecord-1-of-2"):
-        pretraining.train(evaluating, quiet)
+        pretraining_runs.train(evaluating, quiet)
     said = []
     skipping = make_config(
         data_dir=str(data), skip_bad_records=True, model_dir=str(tmp_path / "skip")
     )
-    pretraining.train(skipping, said.append)
+    pretraining_runs.train(skipping, said.append)
     assert any("49 good ones" in line for line in said)
 
 
@@ -203,15 +203,15 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
     for message, overrides in cases.items():
         config = make_config(**overrides)
         with pytest.raises(UserError, match=message):
-            pretraining.train(config, quiet)
+            pretraining_runs.train(config, quiet)
         assert not pathlib.Path(config.model_dir).exists()
     length = make_config(max_seq_length=8)
     with pytest.raises(UserError, match="hold 16 tokens"):
-        pretraining.train(length, quiet)
+        pretraining_runs.train(length, quiet)
     assert not pathlib.Path(length.model_dir).exists()
     evaluation = make_config(do_train=False, do_eval=True)
     with pytest.raises(UserError, match="no checkpoint"):
-        pretraining.evaluate(evaluation, quiet)
+        pretraining_runs.evaluate(evaluation, quiet)
 
 
 @pytest.mark.parametrize(
@@ -233,11 +233,11 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
 )
 def test_every_mode_trains(make_config, overrides):
     config = make_config(num_train_steps=2, **overrides)
-    values = pretraining.train(config, quiet)
+    values = pretraining_runs.train(config, quiet)
     assert np.isfinite(values["loss"])
     has_discriminator = model_class(config).has_discriminator
     assert ("disc_loss" in values) == has_discriminator
-    checkpoint = pretraining.evaluate(dataclasses.replace(config, do_train=False), quiet)
+    checkpoint = pretraining_runs.evaluate(dataclasses.replace(config, do_train=False), quiet)
     assert np.isfinite(checkpoint["loss"])
     if config.disallow_correct:
         assert values["sampled_masked_lm_accuracy"] == 0
@@ -273,8 +273,8 @@ def test_a_step_compiled_by_xla_computes_the_same(make_config, tmp_path, overrid
     options = {"num_train_steps": 2, **overrides}
     plain = make_config(model_dir=str(tmp_path / "plain"), **options)
     compiled = make_config(model_dir=str(tmp_path / "compiled"), jit_compile=True, **options)
-    pretraining.train(plain, quiet)
-    pretraining.train(compiled, quiet)
+    pretraining_runs.train(plain, quiet)
+    pretraining_runs.train(compiled, quiet)
     actual = weights_of(compiled, 2)
     for name, value in weights_of(plain, 2).items():
         # The smallest gradients are rounding noise, which Adam scales up to 1e-3.

@@ -71,10 +71,6 @@ def _on_cpu(strategy: tf.distribute.Strategy) -> bool:
     return any("CPU" in device for device in strategy.extended.worker_devices)
 
 
-def discard(message: str) -> None:
-    """Takes the place of `print` on the workers that are not the chief."""
-
-
 def describe_devices(
     config: DistributionConfig,
     strategy: tf.distribute.Strategy,

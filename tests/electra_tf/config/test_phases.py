@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretraining
 from electra_tf.config.phases import Stage, training_phases
 from electra_tf.interop.formats import make_format
 from electra_tf.interop.native_models import PRETRAINING
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.util.errors import UserError
+from flags.records import training_records
+from tests import pretraining_runs
 from tests.conftest import make_record
 from tests.electra_tf.objectives.test_objectives import TWO_STAGE
 from tests.electra_tf.test_pretraining import log_records, quiet, weights_of
@@ -33,20 +34,23 @@ def test_phases_end_where_a_stage_or_a_length_does(make_config):
     ]
     assert [p.starts_stage for p in phases] == [True, False, True, False]
     assert [p.length_first_step for p in phases] == [0, 8, 8, 16]
-    assert phases[1].tfrecords == "data/8/*"
+    assert training_records(config).patterns == {
+        4: "data/4/*",
+        8: "data/8/*",
+        16: "data/16/*",
+    }
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"num_train_steps": 1}, "without a step"),
-        ({"pretrain_tfrecords": "data/*"}, r"put \{length\}"),
-    ],
-)
-def test_a_curriculum_that_cannot_be_run_is_refused(make_config, given, message):
-    config = make_config(length_curriculum=(8,), **given)
-    with pytest.raises(UserError, match=message):
+def test_a_curriculum_that_leaves_a_length_without_a_step_is_refused(make_config):
+    config = make_config(length_curriculum=(8,), num_train_steps=1)
+    with pytest.raises(UserError, match="without a step"):
         training_phases(config, [Stage("only", config.num_train_steps)])
+
+
+def test_a_curriculum_without_records_of_a_length_is_refused(make_config):
+    config = make_config(length_curriculum=(8,), pretrain_tfrecords="data/*")
+    with pytest.raises(UserError, match=r"put \{length\}"):
+        training_records(config)
 
 
 def test_each_stage_has_a_schedule_of_its_own():
@@ -77,7 +81,7 @@ def test_two_stages_freeze_the_generator_and_start_from_it(make_config, tiny_dat
         "eval_tfrecords": str(tiny_data / "pretrain_tfrecords" / "*"),
     }
     config = make_config(**common, model_dir=str(tmp_path / "whole"))
-    values = pretraining.train(config, quiet)
+    values = pretraining_runs.train(config, quiet)
     assert {"loss", "disc_loss", "disc_auc"} <= set(values)
     records = log_records(config)
     first = [r for r in records if r["step"] <= 4 and r["kind"] == "train"]
@@ -97,7 +101,7 @@ def test_two_stages_freeze_the_generator_and_start_from_it(make_config, tiny_dat
     for stop in (4, 6):
         part = make_config(**common, model_dir=str(tmp_path / f"stopped_{stop}"))
         copy_until(pathlib.Path(config.model_dir), pathlib.Path(part.model_dir), stop)
-        pretraining.train(part, quiet)
+        pretraining_runs.train(part, quiet)
         for name, value in weights_of(config, 8).items():
             np.testing.assert_array_equal(weights_of(part, 8)[name], value, err_msg=name)
 
@@ -131,7 +135,7 @@ def test_a_length_curriculum_reads_each_lengths_records_and_resumes(
         "keep_checkpoint_max": 0,
     }
     config = make_config(**common, model_dir=str(tmp_path / "whole"))
-    pretraining.train(config, quiet)
+    pretraining_runs.train(config, quiet)
     rates = [
         r["tokens_per_second"] / r["sequences_per_second"]
         for r in log_records(config)
@@ -141,7 +145,7 @@ def test_a_length_curriculum_reads_each_lengths_records_and_resumes(
     for stop in (2, 3, 5):
         part = make_config(**common, model_dir=str(tmp_path / f"stopped_{stop}"))
         copy_until(pathlib.Path(config.model_dir), pathlib.Path(part.model_dir), stop)
-        pretraining.train(part, quiet)
+        pretraining_runs.train(part, quiet)
         for name, value in weights_of(config, 6).items():
             np.testing.assert_array_equal(weights_of(part, 6)[name], value, err_msg=name)
 
@@ -157,7 +161,7 @@ def test_a_generator_rate_of_its_own_moves_the_generator_alone(make_config, tmp_
             lr_decay_power=0.0,
             model_dir=str(tmp_path / str(rate)),
         )
-        pretraining.train(config, quiet)
+        pretraining_runs.train(config, quiet)
         runs[rate] = config
     for part, is_moved in (("generator", True), ("electra", False)):
         same, slow = (weights_at(runs[rate], 1, part) for rate in (None, 0.0))
@@ -169,5 +173,5 @@ def test_a_generator_rate_of_its_own_moves_the_generator_alone(make_config, tmp_
 
 def test_counts_are_taken_from_the_records(make_config):
     config = make_config(masking="strategic", num_train_steps=2)
-    pretraining.train(config, quiet)
+    pretraining_runs.train(config, quiet)
     assert np.isfinite(log_records(config)[-1]["loss"])

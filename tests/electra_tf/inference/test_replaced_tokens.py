@@ -5,13 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretraining
 from electra_tf.inference import replaced_tokens
 from electra_tf.inference.replaced_tokens import InspectedToken
 from electra_tf.model_builder import build_model, special_token_ids
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
+from flags.records import training_records
+from tests import pretraining_runs
 
 SENTENCE = [
     InspectedToken("the", "the", 0.1),
@@ -53,9 +55,15 @@ def test_sentences_are_padded_masked_and_read_back(make_config, tiny_data):
 
 def test_shows_sentences_from_the_newest_checkpoint(make_config):
     config = make_config(num_train_steps=2)
-    pretraining.train(config, lambda line: None)
+    pretraining_runs.train(config, discard)
     said: list[str] = []
-    replaced_tokens.show(config, ["w1 w2 w3", "w4"], color=False, say=said.append)
+    replaced_tokens.show(
+        config,
+        ["w1 w2 w3", "w4"],
+        token_counts=training_records(config).token_counts,
+        color=False,
+        print_fn=said.append,
+    )
     assert "model of step 2" in said[0]
     assert sum("most suspected: " in line for line in said) == 2
 
@@ -63,4 +71,6 @@ def test_shows_sentences_from_the_newest_checkpoint(make_config):
 def test_a_model_without_discriminator_is_refused(make_config):
     config = make_config(electra_objective=False)
     with pytest.raises(UserError, match="no discriminator"):
-        replaced_tokens.show(config, ["w1"], color=False)
+        replaced_tokens.show(
+            config, ["w1"], token_counts=lambda vocab_size: np.ones(vocab_size), color=False
+        )

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from electra_tf import pretraining
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.interop.formats import pretraining_config
 from electra_tf.interop.initialization import load_encoder
@@ -13,6 +12,7 @@ from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.trainer import find_checkpoint
+from tests import pretraining_runs
 from tests.conftest import tiny_settings
 from tests.electra_tf.interop.huggingface.test_format import finetuned
 from tests.electra_tf.interop.models import format_of, read, tiny_pretraining_checkpoint
@@ -42,7 +42,7 @@ def test_pretraining_goes_on_from_a_discriminator_alone(published, tiny_data, tm
     config = config_from(published, tiny_data, tmp_path, num_train_steps=1, learning_rate=0.0)
     assert config.model_hparam_overrides["hidden_size"] == 16
     lines: list[str] = []
-    pretraining.train(config, lines.append)
+    pretraining_runs.train(config, lines.append)
     source = read(published, "huggingface")
     trained = read(config.model_dir, "electra_tf")
     # With a rate of 0 the weights are those of the start.
@@ -65,14 +65,14 @@ def test_pretraining_goes_on_from_a_discriminator_alone(published, tiny_data, tm
 
 def test_a_run_that_has_begun_wins_over_its_start(published, tiny_data, tmp_path):
     config = config_from(published, tiny_data, tmp_path, num_train_steps=1)
-    pretraining.train(config, lambda message: None)
+    pretraining_runs.train(config)
     first = read(config.model_dir, "electra_tf")
     # It describes itself: what it started from may be gone.
     again = config_from(
         str(tmp_path / "gone"), tiny_data, tmp_path, num_train_steps=1, learning_rate=0.0
     )
     lines: list[str] = []
-    pretraining.train(again, lines.append)
+    pretraining_runs.train(again, lines.append)
     assert not any("Loaded from" in line for line in lines)
     after = read(config.model_dir, "electra_tf")
     for name, value in first.weights.items():
@@ -84,11 +84,11 @@ def test_less_than_the_encoder_fails_before_anything_is_written(published, tiny_
     config = config_from(published, tiny_data, tmp_path, model_hparam_overrides=overrides)
     assert config.model_hparam_overrides["hidden_size"] == 16
     with pytest.raises(UserError, match="lacks 16 variables of the model"):
-        pretraining.train(config, lambda message: None)
+        pretraining_runs.train(config)
     overrides = {"num_hidden_layers": 1}
     config = config_from(published, tiny_data, tmp_path, model_hparam_overrides=overrides)
     with pytest.raises(UserError, match="16 variables are only in the checkpoint"):
-        pretraining.train(config, lambda message: None)
+        pretraining_runs.train(config)
     with pytest.raises(UserError, match="--init_checkpoint: there is no checkpoint"):
         config_from(str(tmp_path / "gone"), tiny_data, tmp_path)
 
@@ -104,7 +104,7 @@ def test_fine_tuning_takes_sizes_and_vocabulary(published, make_config, tmp_path
         assert config.encoder.hidden_size == 16
         assert config.vocab_file.startswith(path)
         encoder = Encoder(config.encoder)
-        report = load_encoder(find_checkpoint(config), encoder, lambda message: None)
+        report = load_encoder(find_checkpoint(config), encoder)
         assert report.missing == ()
         expected = whole.arrays["electra/encoder/layer_1/output/dense/kernel"]
         kernel = encoder.encoder_layers[1].output_projection.kernel

@@ -248,7 +248,7 @@ def test_damaged_records_are_found_and_can_be_skipped(records, tmp_path, name):
             read(records, repeat=False)
 
     messages = []
-    settings = SHUFFLED | {"skip_bad_records": True, "say": messages.append}
+    settings = SHUFFLED | {"skip_bad_records": True, "print_fn": messages.append}
     flat = [i for b in read(records, repeat=False, pad_last_batch=False, **settings) for i in b]
     expected = sorted(set(range(10, 10 + TOTAL)) - lost)
     assert sorted(flat) == expected
@@ -274,7 +274,7 @@ def test_a_shard_of_another_size_than_built_is_refused(build, tmp_path, num_byte
         read(f"{tmp_path}/records/pretrain_data.tfrecord*", **settings)
     at_byte = f"bad record at byte {first_length + 16}" in str(error.value)
     assert at_byte == (num_bytes_more > 0)
-    settings |= {"skip_bad_records": True, "say": lambda message: None}
+    settings |= {"skip_bad_records": True, "print_fn": lambda message: None}
     assert read(str(path), **settings) == [[2]]
 
 
@@ -283,7 +283,7 @@ def test_several_bad_records_in_several_files(records, tmp_path):
         flip(tmp_path / "data-0", offset * RECORD_BYTES + 20)
     truncate(tmp_path / "data-3", 2 * RECORD_BYTES + 3)
     messages = []
-    flat = read(records, repeat=False, skip_bad_records=True, say=messages.append)
+    flat = read(records, repeat=False, skip_bad_records=True, print_fn=messages.append)
     lost = {11, 12, 19, *range(24, 36)}
     good = sorted(set(range(10, 10 + TOTAL)) - lost)
     assert [i for batch in flat for i in batch if i] == good

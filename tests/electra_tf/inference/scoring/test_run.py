@@ -6,17 +6,17 @@ import sys
 import numpy as np
 import pytest
 
-from electra_tf import pretraining
 from electra_tf.inference.scoring.config import ScoringConfig
 from electra_tf.inference.scoring.run import run
 from electra_tf.util.errors import UserError
+from tests import pretraining_runs
 from tests.electra_tf.test_pretraining import quiet
 
 
 @pytest.fixture
 def make_scoring(make_config, tmp_path):
     model = make_config(num_train_steps=2)
-    pretraining.train(model, quiet)
+    pretraining_runs.train(model, quiet)
 
     def make(**given) -> ScoringConfig:
         for name in ("text_file", "nbest_file", "tune_nbest_file"):

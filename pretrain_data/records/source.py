@@ -1,0 +1,102 @@
+"""TFRecord files as the batches that pre-training is given."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.training.distribution.shards import DataShard
+from pretrain_data.records.files import (
+    DEFAULT_FLAG,
+    check_records,
+    find_record_files,
+    locate_bad_records,
+)
+from pretrain_data.records.reader import read_pretraining_records
+from pretrain_data.records.token_counts import count_tokens
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordFiles:
+    """Files of examples, to train on or held out (`pretraining.PretrainingRecords`).
+
+    Attributes:
+        patterns: files and wildcards, separated by commas, by the length of their records.
+        flag: flag that errors name.
+        seed, shuffle_buffer_size, deterministic, skip_bad_records, repeat, print_fn: as
+            `reader.read_pretraining_records` has them.
+    """
+
+    patterns: Mapping[int, str]
+    flag: str = DEFAULT_FLAG
+    seed: int = 0
+    shuffle_buffer_size: int = 0
+    deterministic: bool = True
+    skip_bad_records: bool = False
+    repeat: bool = True
+    print_fn: Callable[[str], None] = print
+
+    def check(
+        self,
+        vocabulary: Vocabulary,
+        tokenizer_settings: Mapping[str, Any],
+        seq_lengths: Sequence[int],
+    ) -> None:
+        """Compares the files of each length with the manifests beside them.
+
+        Raises:
+            UserError: see `files.check_records`.
+        """
+        for length in seq_lengths:
+            check_records(
+                self.patterns[length],
+                length,
+                self.flag,
+                vocabulary=vocabulary,
+                tokenizer_settings=tokenizer_settings,
+                skip_bad_records=self.skip_bad_records,
+            )
+
+    def describe(self, seq_length: int) -> str:
+        """Returns such as "8 files in data/pretrain_tfrecords"."""
+        files = find_record_files(self.patterns[seq_length], self.flag)
+        return f"{len(files)} files in {pathlib.Path(files[0]).parent}"
+
+    def batches(
+        self, *, first_example: int, batch_size: int, seq_length: int, shard: DataShard
+    ) -> tf.data.Dataset:
+        """Returns the batches from an example on; see `reader.read_pretraining_records`."""
+        return read_pretraining_records(
+            self.patterns[seq_length],
+            max_seq_length=seq_length,
+            batch_size=batch_size,
+            seed=self.seed,
+            shuffle_buffer_size=self.shuffle_buffer_size,
+            deterministic=self.deterministic,
+            skip_bad_records=self.skip_bad_records,
+            start_example=first_example,
+            repeat=self.repeat,
+            shard=shard,
+            flag=self.flag,
+            print_fn=self.print_fn,
+        )
+
+    def token_counts(self, vocab_size: int) -> np.ndarray:
+        """Returns int64 [vocab_size], counted in the longest examples."""
+        length = max(self.patterns)
+        return count_tokens(
+            self.patterns[length],
+            vocab_size=vocab_size,
+            max_seq_length=length,
+            skip_bad_records=self.skip_bad_records,
+            flag=self.flag,
+        )
+
+    def locating_damage(self, seq_length: int) -> AbstractContextManager[None]:
+        """Raises UserError with the file and the place of a record that cannot be read."""
+        return locate_bad_records(self.patterns[seq_length], self.flag, seq_length)

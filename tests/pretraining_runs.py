@@ -1,0 +1,22 @@
+"""Pre-training as the program does it, on the records that the configuration names."""
+
+from collections.abc import Callable
+
+from electra_tf import pretraining
+from electra_tf.config.pretraining import PretrainingConfig
+from flags.records import evaluated_records, held_out_records, training_records
+
+
+def train(
+    config: PretrainingConfig, print_fn: Callable[[str], None] = print
+) -> dict[str, float]:
+    """Trains, and returns the last metrics."""
+    records = training_records(config, print_fn)
+    return pretraining.train(config, records, held_out_records(config), print_fn)
+
+
+def evaluate(
+    config: PretrainingConfig, print_fn: Callable[[str], None] = print
+) -> dict[str, float]:
+    """Evaluates the newest checkpoint, and returns its metrics."""
+    return pretraining.evaluate(config, evaluated_records(config), print_fn)
