@@ -62,8 +62,8 @@ def load_model(
     checkpoints = CheckpointDirectory(config.model_dir, model, step)
     if not checkpoints.restore_latest():
         raise UserError(
-            f"No checkpoint in {config.model_dir}: train first, or change --model_name, "
-            "--data_dir or --model_dir"
+            f"There is no checkpoint in {config.model_dir}: train first, or change "
+            "--model_name, --data_dir or --model_dir"
         )
     for phase in training_phases(config, model.stages()):
         if phase.first_step < int(step.numpy()):

@@ -1,4 +1,4 @@
-"""Trained models at work: exports, scores of texts, the web page.
+"""Inference: exports, scoring of texts, the web demo.
 
-Imports `electra_tf.model_builder`, `electra_tf.interop` and what is below them.
+Imports `electra_tf.model_builder`, `electra_tf.interop` and the layers below.
 """

@@ -1,10 +1,11 @@
-"""Checkpoints of other programs: one module for each format, in and out.
+"""Checkpoint formats: one module per format, for reading and writing.
 
-All formats meet in `model_checkpoint.ModelCheckpoint`: arrays under the authors' names, and
-what the model is. `formats.py` finds the format of a path and what it says of its model,
-`conversion.py` goes from one to another, `initialization.py` loads any of them into a model.
-Models of this project come in families (`native_family.py`), which are given in.
+The common representation is `model_checkpoint.ModelCheckpoint`: arrays under the authors'
+names, and a description of the model. `formats.py` detects the format of a path and reads its
+settings, `conversion.py` converts between formats, and `initialization.py` loads any of them
+into a model. This project's models belong to families (`native_family.py`), passed in by the
+caller.
 
-Imports `electra_tf.model_builder` and what is below it. `formats.py` and what it imports load
-no TensorFlow.
+Imports `electra_tf.model_builder` and the layers below. `formats.py` and its imports do not
+load TensorFlow.
 """

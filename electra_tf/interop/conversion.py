@@ -1,4 +1,4 @@
-"""Turns a checkpoint of one format into one of another."""
+"""Converts a checkpoint from one format to another."""
 
 import dataclasses
 import pathlib
@@ -21,24 +21,22 @@ def convert(
     kind_of_task: Callable[[str], str],
     print_fn: Callable[[str], None] = print,
 ) -> None:
-    """Reads, writes, and says what has no counterpart in the target.
+    """Reads a checkpoint, writes it in another format, and reports what is lost.
 
     Args:
-        config: what to convert.
-        families: models of this project, of which the checkpoint may be.
-        kind_of_task: returns the kind of a task by its name, for formats that do not tell.
-        print_fn: takes progress messages.
+        config: settings of the conversion.
+        families: families of this project's models.
+        kind_of_task: returns the kind of a task by name, for formats that do not record it.
+        print_fn: prints a message.
 
     Raises:
-        UserError: bad input, before anything is written.
+        UserError: the input is invalid; nothing has been written.
     """
     output = pathlib.Path(config.output_dir)
     if output.exists() and not output.is_dir():
-        raise UserError(f"--output={output} is a file: name a folder")
+        raise UserError(f"--output={output} is a file: pass a folder")
     if output.exists() and any(output.iterdir()) and not config.overwrite:
-        raise UserError(
-            f"--output={output} is not empty: name another folder, or pass --overwrite"
-        )
+        raise UserError(f"--output={output} is not empty: pass another folder, or --overwrite")
     source_format = (
         make_format(config.source_format, families)
         if config.source_format
@@ -67,7 +65,7 @@ def convert(
 def with_kinds(
     checkpoint: ModelCheckpoint, kind_of_task: Callable[[str], str]
 ) -> ModelCheckpoint:
-    """Returns the checkpoint with the kinds of its tasks, where its format has none."""
+    """Adds the kinds of tasks to a checkpoint whose format does not record them."""
     description = checkpoint.description
     tasks = tuple(
         task if task.kind else dataclasses.replace(task, kind=kind_of_task(task.name))
@@ -84,8 +82,8 @@ def _with_heads(
     description = checkpoint.description
     if format_name != "tf1" or description.hyperparameters:
         raise UserError(
-            "--num_attention_heads is for checkpoints of the authors' code, which do not tell; "
-            f"this one has {description.encoder.num_attention_heads}"
+            "--num_attention_heads is for checkpoints of the authors' code, which do not "
+            f"record it; this one has {description.encoder.num_attention_heads}"
         )
     encoder = dataclasses.replace(description.encoder, num_attention_heads=num_attention_heads)
     return dataclasses.replace(
@@ -96,23 +94,23 @@ def _with_heads(
 def _with_vocabulary(
     checkpoint: ModelCheckpoint, config: ConversionConfig, notes: list[str]
 ) -> ModelCheckpoint:
-    """Returns the checkpoint with a vocabulary that has a token for each embedding."""
+    """Returns the checkpoint with a vocabulary of one token per embedding."""
     description = checkpoint.description
     vocabulary = description.vocabulary
     if config.vocab_file:
         vocabulary = load_vocabulary(config.vocab_file, "--vocab_file").path.read_bytes()
     if vocabulary is None:
-        raise UserError(f"There is no vocabulary beside {config.source}: give --vocab_file")
+        raise UserError(f"No vocabulary in {config.source}: pass --vocab_file")
     size = description.encoder.vocab_size
     count = len(vocabulary.decode().removesuffix("\n").split("\n"))
     if count > size:
         raise UserError(
-            f"The vocabulary has {count} tokens and the model {size} embeddings: give the "
-            "model's own with --vocab_file"
+            f"The vocabulary has {count} tokens, but the model has {size} embeddings: pass the "
+            "model's vocabulary with --vocab_file"
         )
     if count < size:
         notes.append(
-            f"{size - count} embeddings of no token: the vocabulary gets as many unused ones"
+            f"{size - count} embeddings without a token: as many unused tokens are added"
         )
         if not vocabulary.endswith(b"\n"):
             vocabulary += b"\n"
@@ -124,7 +122,7 @@ def _with_vocabulary(
 
 
 def _check_encoder(checkpoint: ModelCheckpoint, source: str) -> None:
-    """Raises UserError unless all of the encoder is there in the shapes of its description."""
+    """Raises UserError unless the encoder is complete, with the shapes of its description."""
     mapping = encoder_variables(Encoder(checkpoint.description.encoder))
     check_arrays(checkpoint.arrays, mapping, source)
 

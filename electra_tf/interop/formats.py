@@ -1,4 +1,4 @@
-"""The checkpoint formats: which of them a path is of, and what it says of its model.
+"""The checkpoint formats: detecting the format of a path, and reading its settings.
 
 Imports no TensorFlow: flags are filled in from checkpoints before anything slow happens.
 """
@@ -24,8 +24,8 @@ from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
 from electra_tf.util.errors import UserError
 
-# In the order in which they are tried: the authors' files say least of themselves. A new
-# format is a class and an entry here.
+# In the order in which they are tried; the authors' files are the least specific, so they are
+# last. A new format is a class and an entry here.
 FORMATS: tuple[type[CheckpointFormat], ...] = (
     NativeFormat,
     HuggingFaceFormat,
@@ -37,17 +37,17 @@ INIT_FLAG = "--init_checkpoint"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConversionConfig:
-    """What to convert.
+    """Settings of a conversion.
 
     Attributes:
         source: folder or prefix of the checkpoint.
-        source_format: its format; found by its files if None.
-        target_format: name of the format to write.
+        source_format: its format; None detects it.
+        target_format: format to write.
         output_dir: folder to write.
-        vocab_file: vocabulary, for a source that has none beside it.
-        num_attention_heads: of the encoder, for a checkpoint of the authors' code that was
-            trained with other heads than their rule gives: nothing in it tells.
-        overwrite: write into a folder that holds something.
+        vocab_file: vocabulary, for a source without one.
+        num_attention_heads: attention heads of a checkpoint of the authors' code, which does
+            not record them, if different from hidden_size / 64.
+        overwrite: write into a non-empty folder.
     """
 
     source: str
@@ -65,7 +65,7 @@ def format_names() -> tuple[str, ...]:
 
 
 def make_format(name: str, families: Sequence[ModelFamily] = ()) -> CheckpointFormat:
-    """Returns the format of a name; see `CheckpointFormat` for the families."""
+    """Returns the format with the given name; see `CheckpointFormat` for `families`."""
     (format_class,) = [each for each in FORMATS if each.name == name]
     return format_class(families)
 
@@ -75,11 +75,11 @@ def find_format(path: str, flag: str, families: Sequence[ModelFamily] = ()) -> C
 
     Args:
         path: a folder, or the prefix of a checkpoint's files.
-        flag: that errors name.
-        families: that the format is to read and write; see `CheckpointFormat`.
+        flag: flag to name in errors.
+        families: families of models; see `CheckpointFormat`.
 
     Raises:
-        UserError: there is nothing, or nothing that is known.
+        UserError: there is no checkpoint, or its format is unknown.
     """
     for format_class in FORMATS:
         found = format_class(families)
@@ -87,13 +87,13 @@ def find_format(path: str, flag: str, families: Sequence[ModelFamily] = ()) -> C
             return found
     if os.path.isdir(path):
         raise UserError(
-            f"{flag}: the folder {path} holds no checkpoint: no checkpoint of this project or "
-            "of the authors' code, no Hugging Face model of type electra, no KerasHub preset "
-            "of ElectraBackbone"
+            f"{flag}: the folder {path} contains no checkpoint: no checkpoint of this project "
+            "or of the authors' code, no Hugging Face model of type electra, no KerasHub "
+            "preset of ElectraBackbone"
         )
     raise UserError(
-        f"{flag}: there is no checkpoint {path} (no {path.removesuffix('.index')}.index), and "
-        "no such folder"
+        f"{flag}: no such checkpoint: {path} (neither {path.removesuffix('.index')}.index nor "
+        "a folder)"
     )
 
 
@@ -123,14 +123,15 @@ def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[s
 
 
 def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]:
-    """Returns what a pre-training run takes from `init_checkpoint`, and its path.
+    """Returns the settings that a pre-training run takes from `init_checkpoint`, and its path.
 
-    A run that has begun describes itself: what it started from may be gone.
+    If the run has started, its own description is used, since the initial checkpoint may have
+    been deleted.
 
     Args:
-        given: hyperparameters, which win over the checkpoint's; `init_checkpoint` and
-            `data_dir` are among them.
-        model_dir: of the run.
+        given: hyperparameters given by the user, including `init_checkpoint` and `data_dir`;
+            they take precedence.
+        model_dir: folder of the run.
 
     Raises:
         UserError: there is no such checkpoint.
@@ -150,9 +151,9 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
 
 
 def pretraining_config(**given: Any) -> PretrainingConfig:
-    """Returns the configuration of a run, which may start from a checkpoint of any format.
+    """Returns the configuration of a run, with settings from `init_checkpoint` if given.
 
-    Sizes, vocabulary and casing that are not given are those of `init_checkpoint`.
+    Model size, vocabulary and casing default to those of the checkpoint.
 
     Raises:
         UserError: there is no such checkpoint, or as `PretrainingConfig.create`.

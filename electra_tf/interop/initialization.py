@@ -1,4 +1,4 @@
-"""Starts a model from a checkpoint of any format: its whole encoder, or nothing."""
+"""Initializes a model from a checkpoint of any format: the whole encoder, or nothing."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
-# A run starts from an encoder; of pre-training from the rest of the model, too.
+# A run needs the encoder; pre-training also uses the rest of the model.
 FAMILIES = (PRETRAINING, ENCODER_ONLY)
 
 
@@ -30,18 +30,18 @@ def initialize_from_checkpoint(
     flag: str,
     print_fn: Callable[[str], None] = print,
 ) -> LoadReport:
-    """Loads what a checkpoint has of a model; moments and steps are left out.
+    """Initializes the variables of a model from a checkpoint, without moments and step.
 
     Args:
         path: a folder, or the prefix of a checkpoint's files.
-        mapping: of all variables that may be loaded.
-        required: those of the encoder; all of them must be there.
-        flag: that errors name.
-        print_fn: is told what was matched, missing and unused, and what has no counterpart.
+        mapping: all variables that may be loaded.
+        required: the variables of the encoder, all of which must be loaded.
+        flag: flag to name in errors.
+        print_fn: prints matched, missing and unused names, and what has no counterpart.
 
     Raises:
-        UserError: the checkpoint has not the whole encoder, or a larger one, or something
-            in it has another shape; nothing is loaded then.
+        UserError: the checkpoint's encoder is incomplete or larger, or shapes differ; nothing
+            has been loaded.
     """
     checkpoint = find_format(path, flag, FAMILIES).read(path)
     mapping = list(mapping)
@@ -49,8 +49,8 @@ def initialize_from_checkpoint(
     beyond = [name for name in checkpoint.part(f"{ENCODER_SCOPE}/") if name not in names]
     if beyond:
         raise UserError(
-            f"{flag}: the encoder of {path} is larger than the flags ask for. Leave out "
-            "--model_size, --model_hparam_overrides and --embedding_size to take those of the "
+            f"{flag}: the encoder of {path} is larger than the configured one. Remove "
+            "--model_size, --model_hparam_overrides and --embedding_size to use those of the "
             f"checkpoint. {len(beyond)} variables are only in the checkpoint:\n  "
             + "\n  ".join(beyond)
         )
@@ -69,23 +69,23 @@ def load_tf1_checkpoint(
     *,
     require_all: bool = True,
 ) -> LoadReport:
-    """Reads a checkpoint of the authors' code into a model.
+    """Loads a checkpoint of the authors' code into a model.
 
     Nothing is assigned unless everything fits.
 
     Args:
-        path: the checkpoint's prefix (`model.ckpt-1000000`), its `.index` file, or a
-            folder with a `checkpoint` file, which names the newest.
-        model: a pre-training model, or an encoder, which takes the discriminator's weights.
-        require_all: False leaves variables that the checkpoint lacks as they are.
+        path: prefix of the checkpoint (`model.ckpt-1000000`), its `.index` file, or a folder
+            with a `checkpoint` file, which names the latest.
+        model: a pre-training model, or an encoder, which gets the discriminator's weights.
+        require_all: False keeps variables that the checkpoint lacks.
 
     Returns:
-        Which of the authors' variables were read. Optimizer slots, the step and parts
-        that the model does not have are `unused`.
+        The names of the authors' variables that were loaded. Optimizer slots, the step and
+        parts that the model does not have are `unused`.
 
     Raises:
-        UserError: if there is no checkpoint, a variable is missing, or one has another
-            shape; the message lists the variables.
+        UserError: there is no checkpoint, a variable is missing, or shapes differ; the message
+            lists the variables.
     """
     return load_tf1_variables(path, named_variables(model), require_all=require_all)
 
@@ -93,7 +93,7 @@ def load_tf1_checkpoint(
 def load_tf1_variables(
     path: str | os.PathLike, mapping: Iterable[NamedVariable], *, require_all: bool = True
 ) -> LoadReport:
-    """Reads the variables of `mapping`; see `load_tf1_checkpoint`."""
+    """Loads the variables of `mapping`; see `load_tf1_checkpoint`."""
     mapping = list(mapping)
     names = [name for entry in mapping for name in entry.names]
     arrays = read_tf1_arrays(path)
@@ -106,12 +106,12 @@ def load_encoder(
     """Loads an encoder from a checkpoint of any format.
 
     Args:
-        path: as `find_checkpoint` returns it.
-        encoder: every variable of it must be in the checkpoint, in the same shape.
-        print_fn: is told what was matched, missing and unused.
+        path: result of `find_checkpoint`.
+        encoder: encoder, all of whose variables must be in the checkpoint.
+        print_fn: prints matched, missing and unused names.
 
     Raises:
-        UserError: the checkpoint has not the whole encoder; nothing is loaded then.
+        UserError: the checkpoint's encoder is incomplete; nothing has been loaded.
     """
     mapping = encoder_variables(encoder)
     return initialize_from_checkpoint(path, mapping, mapping, flag=INIT_FLAG, print_fn=print_fn)

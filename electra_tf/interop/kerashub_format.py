@@ -1,6 +1,6 @@
 """KerasHub's ELECTRA: presets of `ElectraBackbone` with the tokenizer's vocabulary.
 
-A backbone is an encoder and a pooler; heads of pre-training have no place in it.
+A backbone is an encoder and a pooler; it cannot represent heads of pre-training.
 """
 
 import collections
@@ -25,7 +25,7 @@ from electra_tf.util.files import read_json, write_atomically
 
 ENCODER = "electra/"
 POOLER = "pooled_dense/"
-# Paths of KerasHub's variables and the authors' names.
+# Paths of KerasHub's variables, and the authors' names.
 _EMBEDDINGS = {
     "token_embedding/embeddings": "electra/embeddings/word_embeddings",
     "position_embedding/embeddings": "electra/embeddings/position_embeddings",
@@ -54,14 +54,14 @@ CONFIG_FILE = "config.json"
 TOKENIZER_CONFIG_FILE = "tokenizer.json"
 VOCAB_FILE = os.path.join("assets", "tokenizer", "vocabulary.txt")
 REGISTERED_NAME = "keras_hub>ElectraBackbone"
-# KerasHub's backbone fixes these.
+# Fixed by KerasHub's backbone.
 HIDDEN_ACT = "gelu_tanh"
 _KERASHUB = ("keras_hub", "kerashub", "A preset of KerasHub")
 LAYER_NORM_EPSILON = 1e-12
 
 
 class KerasHubFormat(CheckpointFormat):
-    """What `save_to_preset` writes and `from_preset` reads."""
+    """The format of `save_to_preset` and `from_preset`."""
 
     name = "kerashub"
 
@@ -73,7 +73,7 @@ class KerasHubFormat(CheckpointFormat):
         """Returns the encoder; the pooler has no counterpart.
 
         Raises:
-            UserError: the preset cannot be loaded by the installed KerasHub.
+            UserError: the installed KerasHub cannot load the preset.
         """
         keras_hub = import_extra(*_KERASHUB)
 
@@ -89,9 +89,9 @@ class KerasHubFormat(CheckpointFormat):
             arrays[ours] = value.reshape(_flat_shape(value, kind))
         pooler = [path for path in variables if path.startswith(POOLER)]
         note = (
-            "KerasHub computes the tanh approximation of GELU, and so does what this is "
-            "converted to; weights trained with the exact one want "
-            '--model_hparam_overrides=\'{"hidden_act": "gelu"}\' when they are fine-tuned'
+            "KerasHub computes the tanh approximation of GELU, and so does the converted "
+            "model; weights trained with the exact GELU need "
+            '--model_hparam_overrides=\'{"hidden_act": "gelu"}\' for fine-tuning'
         )
         return ModelCheckpoint(
             description=description,
@@ -100,13 +100,13 @@ class KerasHubFormat(CheckpointFormat):
         )
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
-        """Writes a preset of the encoder that is fine-tuned, and its tokenizer."""
+        """Writes a preset of the encoder (the discriminator's), and its tokenizer."""
         description = checkpoint.description
         encoder = description.encoder
         if encoder.layer_norm_epsilon != LAYER_NORM_EPSILON:
             raise UserError(
-                f"KerasHub's ElectraBackbone fixes the epsilon of layer normalization at "
-                f"{LAYER_NORM_EPSILON}, and this model has {encoder.layer_norm_epsilon}"
+                "KerasHub's ElectraBackbone fixes the epsilon of layer normalization at "
+                f"{LAYER_NORM_EPSILON}, but this model has {encoder.layer_norm_epsilon}"
             )
         keras_hub = import_extra(*_KERASHUB)
 
@@ -128,12 +128,12 @@ class KerasHubFormat(CheckpointFormat):
         )
         backbone.save_to_preset(directory)
         tokenizer.save_to_preset(directory)
-        # Theirs is written without the final newline.
+        # KerasHub writes it without a final newline.
         write_atomically(pathlib.Path(vocabulary), description.vocabulary)
         return _notes(checkpoint)
 
     def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
-        """Returns sizes, casing and the tokenizer's vocabulary."""
+        """Returns model size, casing and the tokenizer's vocabulary."""
         folder = containing_folder(path)
         if not is_kerashub_folder(folder):
             return None
@@ -143,11 +143,11 @@ class KerasHubFormat(CheckpointFormat):
 
 def _notes(checkpoint: ModelCheckpoint) -> list[str]:
     encoder = checkpoint.description.encoder
-    notes = [f"{POOLER}kernel: fresh random weights, since ELECTRA has no pooler"]
+    notes = [f"{POOLER}kernel: random weights, since ELECTRA has no pooler"]
     if encoder.hidden_act != HIDDEN_ACT:
         notes.append(
             f"hidden_act {encoder.hidden_act}: KerasHub always computes the tanh approximation "
-            "of GELU, so its outputs differ a little"
+            "of GELU, so its outputs differ slightly"
         )
     if encoder.attention_probs_dropout_prob != encoder.hidden_dropout_prob:
         notes.append("attention_probs_dropout_prob: KerasHub has one rate for all dropouts")
@@ -162,7 +162,7 @@ def _notes(checkpoint: ModelCheckpoint) -> list[str]:
 
 
 def _names(encoder: EncoderConfig) -> Iterator[tuple[str, str, str]]:
-    """Yields KerasHub's path and the authors' name of each variable, and its kind."""
+    """Yields KerasHub's path, the authors' name and the kind of each variable."""
     for theirs, ours in _EMBEDDINGS.items():
         yield theirs, ours, "other"
     if encoder.embedding_size != encoder.hidden_size:
@@ -183,7 +183,7 @@ def _names(encoder: EncoderConfig) -> Iterator[tuple[str, str, str]]:
 
 
 def _flat_shape(value: np.ndarray, kind: str) -> tuple[int, ...]:
-    """Returns the authors' shape: heads and the width of a head are one axis."""
+    """Returns the authors' shape, which merges the axes of heads and head size."""
     return {
         "input kernel": (value.shape[0], -1),
         "input bias": (-1,),
@@ -192,7 +192,7 @@ def _flat_shape(value: np.ndarray, kind: str) -> tuple[int, ...]:
 
 
 def is_kerashub_folder(path: str) -> bool:
-    """Returns whether `config.json` there is that of a preset of `ElectraBackbone`."""
+    """Returns whether a folder is a preset of `ElectraBackbone`."""
     config_file = os.path.join(path, CONFIG_FILE)
     return os.path.isfile(config_file) and (
         read_json(config_file).get("registered_name") == REGISTERED_NAME
@@ -200,7 +200,7 @@ def is_kerashub_folder(path: str) -> bool:
 
 
 def read_kerashub_description(folder: str) -> ModelDescription:
-    """Returns what a preset says of encoder and tokenizer."""
+    """Returns the description of a preset's encoder and tokenizer."""
     config = read_json(os.path.join(folder, CONFIG_FILE))["config"]
     tokenizer = read_json(os.path.join(folder, TOKENIZER_CONFIG_FILE)).get("config", {})
     vocabulary = pathlib.Path(folder, VOCAB_FILE)

@@ -1,4 +1,4 @@
-"""What all checkpoint formats have in common: a description, and arrays by name.
+"""Common representation of all checkpoint formats: a description, and arrays by name.
 
 No TensorFlow is imported here: flags are filled in from descriptions before anything slow
 happens.
@@ -20,7 +20,7 @@ DISCRIMINATOR_HEAD = "discriminator_predictions/"
 GENERATOR_HEAD = "generator_predictions/"
 GENERATOR_SCOPE = "generator/"
 GENERATOR_EMBEDDINGS = "generator/embeddings/"
-# The two-tower generator of Electric; both towers have one shape.
+# The two-tower generator of Electric; both towers have the same shape.
 TOWER_SCOPE = "generator_ltr/"
 TOWER_EMBEDDINGS = "generator_ltr/embeddings/"
 TASK_SCOPE = "task_specific/"
@@ -34,7 +34,7 @@ VOCAB_FILE = "vocab.txt"
 
 @dataclasses.dataclass(frozen=True)
 class TaskDescription:
-    """A fine-tuned head: its name, its kind (None where unknown) and its labels."""
+    """A fine-tuned head: its name, its kind (None if unknown) and its labels."""
 
     name: str
     kind: str | None
@@ -43,16 +43,15 @@ class TaskDescription:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelDescription:
-    """What a model is, beside its weights.
+    """Description of a model, without weights.
 
     Attributes:
-        encoder: shape of the encoder that is fine-tuned: the discriminator's, where there
-            are two.
-        generator: shape of the generator where it is an encoder of its own.
-        do_lower_case, strip_accents: what the tokenizer does to text.
-        vocabulary: bytes of `vocab.txt`, one token a line; None where the format has none.
-        tasks: heads of fine-tuning.
-        hyperparameters: those of the run, where it was one of this project's.
+        encoder: shape of the encoder to fine-tune; of two, the discriminator's.
+        generator: shape of the generator, if it has its own encoder.
+        do_lower_case, strip_accents: tokenizer settings.
+        vocabulary: bytes of `vocab.txt`, one token per line; None if the format has none.
+        tasks: fine-tuned heads.
+        hyperparameters: hyperparameters of the run, if it was one of this project.
     """
 
     encoder: EncoderConfig
@@ -64,7 +63,7 @@ class ModelDescription:
     hyperparameters: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
     def model_settings(self) -> dict[str, Any]:
-        """Returns the hyperparameters of this project that ask for such an encoder."""
+        """Returns this project's hyperparameters for such an encoder."""
         shape = (self.encoder.hidden_size, self.encoder.num_hidden_layers)
         sizes = [size for size, published in MODEL_SIZES.items() if published == shape]
         size = sizes[0] if sizes else "small"
@@ -88,18 +87,17 @@ class ModelDescription:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelCheckpoint:
-    """A model in memory.
+    """A checkpoint in memory.
 
     Attributes:
-        description: what it is.
-        arrays: by the authors' names: `electra/…`, `generator/…` (without embeddings where
-            these are shared), `discriminator_predictions/…`, `generator_predictions/…`,
+        description: description of the model.
+        arrays: arrays by the authors' names: `electra/…`, `generator/…` (without shared
+            embeddings), `discriminator_predictions/…`, `generator_predictions/…`,
             `generator_ltr/…`, `generator_rtl/…` and `cloze_predictions/…` of Electric,
-            `task_specific/<task>/…`, and of each its moments `…/adam_m` and `…/adam_v`
-            where they were saved.
-        step: updates done; None where the format does not say.
-        notes: sentences about what the source holds and this does not.
-        unread: names of weights that the source holds and that were not asked for.
+            `task_specific/<task>/…`, and their moments `…/adam_m` and `…/adam_v`, if saved.
+        step: global step; None if the format does not record it.
+        notes: messages about parts of the source that were lost.
+        unread: names of weights of the source that were not read.
     """
 
     description: ModelDescription
@@ -110,17 +108,17 @@ class ModelCheckpoint:
 
     @property
     def has_discriminator(self) -> bool:
-        """Whether the head of replaced-token detection is there."""
+        """Whether it has the head of replaced-token detection."""
         return self._has(DISCRIMINATOR_HEAD)
 
     @property
     def has_masked_lm(self) -> bool:
-        """Whether the head that predicts masked tokens is there."""
+        """Whether it has the masked-LM head."""
         return self._has(GENERATOR_HEAD)
 
     @property
     def has_generator_encoder(self) -> bool:
-        """Whether the generator is an encoder of its own."""
+        """Whether the generator has its own encoder."""
         return self._has(GENERATOR_SCOPE)
 
     @property
@@ -147,26 +145,26 @@ class ModelCheckpoint:
 
 
 class ModelFamily(abc.ABC):
-    """Models of this project of one make, as formats see them.
+    """A family of this project's models, as seen by formats.
 
     `native_family.NativeFamily` builds them; no TensorFlow is imported here.
     """
 
     @abc.abstractmethod
     def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
-        """Returns whether the hyperparameters of a `config.json` are of such a model."""
+        """Returns whether the hyperparameters of a `config.json` are of this family."""
 
     @abc.abstractmethod
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
-        """Returns those that `config.json` would hold beside a checkpoint of another format.
+        """Returns the hyperparameters of `config.json` for a checkpoint of another format.
 
         Returns:
-            None where it is not of this family.
+            None if the checkpoint is not of this family.
         """
 
     @abc.abstractmethod
     def read(self, path: str, saved: SavedConfig) -> ModelCheckpoint:
-        """Returns the newest checkpoint of a folder, or the one of a prefix.
+        """Returns the latest checkpoint of a folder, or the one with a prefix.
 
         Args:
             path: the folder or the prefix.
@@ -198,12 +196,12 @@ def find_family(
 def with_hyperparameters(
     checkpoint: ModelCheckpoint, families: Sequence[ModelFamily]
 ) -> ModelCheckpoint:
-    """Returns a checkpoint with the hyperparameters of this project that describe it.
+    """Returns a checkpoint with this project's hyperparameters.
 
-    Those of the source are kept; else the first family that the checkpoint is of says them.
+    Those of the source are kept; otherwise the first matching family derives them.
 
     Raises:
-        UserError: none of the families has such models.
+        UserError: no family matches.
     """
     description = checkpoint.description
     if description.hyperparameters:
@@ -217,14 +215,14 @@ def with_hyperparameters(
 
 
 class CheckpointFormat(abc.ABC):
-    """One format: how to recognize, read, write and describe its checkpoints.
+    """A checkpoint format: recognizes, reads, writes and describes checkpoints.
 
     Args:
-        families: of models of this project, for formats that build them or describe them in
-            this project's hyperparameters.
+        families: families of this project's models, for formats that build them or describe
+            them by this project's hyperparameters.
 
     Attributes:
-        name: for flags.
+        name: name of the format in flags.
     """
 
     name: ClassVar[str]
@@ -238,37 +236,37 @@ class CheckpointFormat(abc.ABC):
 
     @abc.abstractmethod
     def read(self, path: str) -> ModelCheckpoint:
-        """Returns the model at `path`; raises UserError for what cannot be read."""
+        """Returns the model at `path`; raises UserError if it cannot be read."""
 
     @abc.abstractmethod
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
-        """Writes a model that has a vocabulary; returns what has no counterpart there."""
+        """Writes a model with a vocabulary; returns messages about what is lost."""
 
     def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
-        """Returns what a checkpoint says of model and tokenizer, without reading its weights.
+        """Returns the settings of model and tokenizer, without reading weights.
 
-        These are hyperparameters of this project, and `vocab_file` where the vocabulary lies
-        in a file of one token a line. Imports no TensorFlow.
+        These are hyperparameters of this project, and `vocab_file` if there is a vocabulary
+        file with one token per line. Imports no TensorFlow.
 
         Args:
             path: a folder, or the prefix of a checkpoint's files.
-            needs_vocabulary: whether to insist on such a file where the model has a vocabulary.
+            needs_vocabulary: whether to require such a file if the model has a vocabulary.
 
         Returns:
-            None for a path that this format does not describe, as by default.
+            None for a path that is not of this format.
 
         Raises:
-            UserError: a description that cannot be read, or a vocabulary that lies in a file
-                of another kind.
+            UserError: the description cannot be read, or the vocabulary is in another kind of
+                file.
         """
         return None
 
 
 def containing_folder(path: str) -> str:
-    """Returns a folder as it is, and of the prefix of a checkpoint's files the folder."""
+    """Returns the folder of a checkpoint given as a folder or a prefix."""
     return path if os.path.isdir(path) else os.path.dirname(path)
 
 
 def vocabulary_setting(vocab_file: str) -> dict[str, str]:
-    """Returns the setting `vocab_file`, where there is such a file."""
+    """Returns the setting `vocab_file`, if the file exists."""
     return {"vocab_file": vocab_file} if os.path.exists(vocab_file) else {}

@@ -1,4 +1,4 @@
-"""What the families of this project's models share: reading, writing, rebuilding."""
+"""Base class of the families of this project's models: reading, writing, rebuilding."""
 
 import abc
 import dataclasses
@@ -45,27 +45,27 @@ class RebuiltModel(NamedTuple):
 
 
 class NativeFamily(ModelFamily):
-    """A family whose models are Keras models, kept in `CheckpointDirectory`.
+    """A family of Keras models, saved in a `CheckpointDirectory`.
 
     Attributes:
-        is_partial: whether the models leave out a part of what checkpoints hold, and the
-            optimizer's moments with it.
+        is_partial: whether the models omit a part of the checkpoints, and the optimizer's
+            moments.
     """
 
     is_partial = False
 
     @abc.abstractmethod
     def build(self, saved: SavedConfig) -> RebuiltModel:
-        """Returns the model that `config.json` describes, with random weights.
+        """Builds the model described by `config.json`, with random weights.
 
-        No data is read. Of `saved.variables` only those of fine-tuned heads are asked.
+        Reads no data. Of `saved.variables`, only those of fine-tuned heads are used.
         """
 
     def load(self, checkpoint: ModelCheckpoint) -> RebuiltModel:
-        """Returns the model that `description.hyperparameters` describe, with its weights.
+        """Builds the model described by `description.hyperparameters`, with its weights.
 
         Raises:
-            UserError: a weight is missing or has another shape than the description says.
+            UserError: a weight is missing, or its shape differs from the description.
         """
         # The variables of heads have the authors' names.
         heads = {k: list(v.shape) for k, v in checkpoint.part(TASK_SCOPE).items()}
@@ -76,13 +76,13 @@ class NativeFamily(ModelFamily):
         return rebuilt
 
     def read(self, path: str, saved: SavedConfig) -> ModelCheckpoint:
-        """Returns a checkpoint, with its moments if it has them."""
+        """Returns a checkpoint, with moments if it has them."""
         folder = containing_folder(path)
         prefix = path.removesuffix(".index")
         if os.path.isdir(path):
             prefix = tf.train.latest_checkpoint(path)
             if prefix is None:
-                raise UserError(f"The folder {path} holds no checkpoint that is whole")
+                raise UserError(f"The folder {path} contains no complete checkpoint")
         rebuilt = self.build(saved)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         mapping, optimizer = rebuilt.mapping, None
@@ -104,7 +104,7 @@ class NativeFamily(ModelFamily):
         )
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
-        """Writes a checkpoint, with moments if all of them are known."""
+        """Writes a checkpoint, with moments if all are known."""
         rebuilt = self.load(checkpoint)
         step = tf.Variable(checkpoint.step or 0, dtype=tf.int64, trainable=False)
         left = set(checkpoint.arrays) - {n for entry in rebuilt.mapping for n in entry.names}
@@ -134,7 +134,7 @@ def _has_optimizer(prefix: str) -> bool:
 
 
 def _optimizer_of(rebuilt: RebuiltModel) -> tuple[ElectraAdam, list[NamedVariable]]:
-    """Returns an optimizer like that of training, and the mapping of its moments."""
+    """Returns an optimizer as in training, and the mapping of its moments."""
     variables = rebuilt.model.trainable_variables
     optimizer = ElectraAdam(WarmupPolynomialDecay(0.0, 1))
     optimizer.build(variables)
@@ -145,8 +145,8 @@ def load_model(checkpoint: ModelCheckpoint, families: Sequence[NativeFamily]) ->
     """Returns the model of a checkpoint of any format, with its weights.
 
     Raises:
-        UserError: a weight is missing or has another shape than the description says, or
-            none of the families has such models.
+        UserError: a weight is missing, its shape differs from the description, or no family
+            matches.
     """
     checkpoint = with_hyperparameters(checkpoint, families)
     return find_family(checkpoint.description.hyperparameters, families).load(checkpoint)

@@ -1,6 +1,6 @@
-"""This project's checkpoints: of pre-training, of fine-tuning, or of an encoder alone.
+"""This project's checkpoints: of pre-training, of fine-tuning, or of an encoder only.
 
-Imports no TensorFlow: the families of models that are given read and write.
+Imports no TensorFlow: the given families read and write the models.
 """
 
 import os
@@ -28,7 +28,7 @@ class NativeFormat(CheckpointFormat):
     name = "electra_tf"
 
     def recognizes(self, path: str) -> bool:
-        """Returns whether it is a folder of ours that has a checkpoint, or a prefix in one."""
+        """Returns whether it is a folder of this project with a checkpoint, or a prefix."""
         if not _is_described(containing_folder(path)):
             return False
         if os.path.isdir(path):
@@ -36,7 +36,7 @@ class NativeFormat(CheckpointFormat):
         return os.path.isfile(path.removesuffix(_INDEX) + _INDEX)
 
     def read(self, path: str) -> ModelCheckpoint:
-        """Returns the newest checkpoint of a folder, or the one of a prefix.
+        """Returns the latest checkpoint of a folder, or the one with a prefix.
 
         Raises:
             UserError: the checkpoint cannot be restored into the model of `config.json`.
@@ -44,14 +44,14 @@ class NativeFormat(CheckpointFormat):
         folder = containing_folder(path)
         saved = load_saved_config(folder)
         if saved is None:
-            raise UserError(f"{folder} is no model of this project: it has no {CONFIG_FILE}")
+            raise UserError(f"{folder} is not a model of this project: it has no {CONFIG_FILE}")
         return find_family(saved.hyperparameters, self.families).read(path, saved)
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
-        """Writes a checkpoint that training goes on from, where the moments are known.
+        """Writes a checkpoint, from which training can resume if the moments are known.
 
         Raises:
-            UserError: a weight is missing or has another shape than the description says.
+            UserError: a weight is missing, or its shape differs from the description.
         """
         checkpoint = with_hyperparameters(checkpoint, self.families)
         family = find_family(checkpoint.description.hyperparameters, self.families)

@@ -1,4 +1,4 @@
-"""The families of this project's models: pre-training, and encoders alone.
+"""Families of this project's models: pre-training models, and encoders only.
 
 Fine-tuned models are `finetune.model_family.FINETUNING`.
 """
@@ -29,7 +29,7 @@ from electra_tf.model.encoder import Encoder
 from electra_tf.model_builder import build_model
 from electra_tf.util.errors import UserError
 
-# What a generator's shape is compared in: the rest of it follows the discriminator's.
+# Fields in which a generator's shape is compared; the others are the discriminator's.
 _SHAPE = (
     "embedding_size",
     "hidden_size",
@@ -43,17 +43,17 @@ class PretrainingFamily(NativeFamily):
     """Models of `run_pretraining.py`."""
 
     def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
-        """Returns whether an objective is named."""
+        """Returns whether there is an objective."""
         return "electra_objective" in hyperparameters
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
-        """Returns those under which such a model would have been made.
+        """Returns hyperparameters that describe the model.
 
-        Two towers are Electric's. A discriminator alone is a model with a uniform
-        generator, which has no weights; a generator alone a masked language model.
+        Two towers imply Electric. A discriminator only is a model with a uniform generator,
+        which has no weights; a generator only is a masked language model.
 
         Raises:
-            UserError: a generator of a shape that no hyperparameters ask for.
+            UserError: no hyperparameters can describe the shape of the generator.
         """
         description = checkpoint.description
         if description.tasks or not (checkpoint.has_discriminator or checkpoint.has_masked_lm):
@@ -71,7 +71,7 @@ class PretrainingFamily(NativeFamily):
         return dataclasses.asdict(config)
 
     def build(self, saved: SavedConfig) -> RebuiltModel:
-        """Returns both models, or the one, that the objective trains."""
+        """Builds the models of the objective."""
         values = saved.hyperparameters
         known = {field.name for field in dataclasses.fields(PretrainingConfig)}
         config = PretrainingConfig.create(
@@ -83,7 +83,7 @@ class PretrainingFamily(NativeFamily):
                 "do_eval": False,
             }
         )
-        # Which tokens are special decides on masks, and not on weights.
+        # Special tokens affect masking only, not the weights.
         model = build_model(config, SpecialTokenIds(cls=0, sep=0, mask=0))
         has_generator = model.two_tower is not None or (
             model.generator is not None and model.generator is not model.electra
@@ -120,21 +120,21 @@ def _generator_settings(checkpoint: ModelCheckpoint) -> dict[str, Any]:
 
 def _check_generator(ours: EncoderConfig, theirs: EncoderConfig) -> None:
     differing = [
-        f"{name} is {getattr(theirs, name)}, and would be {getattr(ours, name)}"
+        f"{name} is {getattr(theirs, name)} instead of {getattr(ours, name)}"
         for name in _SHAPE
         if getattr(ours, name) != getattr(theirs, name)
     ]
     if differing:
         raise UserError(
-            "The generator has a shape that the hyperparameters of this project cannot "
-            "ask for: heads of 64 units, four times as many intermediate as hidden ones, "
-            "embeddings as wide as the discriminator's (or, of its own, as its hidden "
-            f"layers). {'; '.join(differing)}. Convert the discriminator alone"
+            "This project's hyperparameters cannot describe the shape of the generator, which "
+            "must have heads of 64 units, an intermediate size of four times the hidden size, "
+            "and embeddings as wide as the discriminator's (or as its hidden layers, if "
+            f"unshared). {'; '.join(differing)}. Convert only the discriminator"
         )
 
 
 def saved_encoder(hyperparameters: Mapping[str, Any]) -> EncoderConfig:
-    """Returns the shape of the encoder that hyperparameters, as saved, ask for."""
+    """Returns the shape of the encoder of saved hyperparameters."""
     return encoder_config(
         hyperparameters["model_size"],
         hyperparameters.get("model_hparam_overrides") or {},
@@ -144,7 +144,7 @@ def saved_encoder(hyperparameters: Mapping[str, Any]) -> EncoderConfig:
 
 
 class _EncoderModel(keras.Model):
-    """An encoder under the name that it has in all models of this project."""
+    """An encoder with the attribute name that it has in all models of this project."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -153,15 +153,15 @@ class _EncoderModel(keras.Model):
 
 
 class EncoderFamily(NativeFamily):
-    """The encoders of models of any kind, whose heads are not read.
+    """The encoders of models of any kind, without their heads.
 
-    It is the last of a tuple of families: it takes what no other does.
+    It must be the last family, because it matches every model.
     """
 
     is_partial = True
 
     def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
-        """Returns whether the shape of an encoder is named."""
+        """Returns whether there is a model size."""
         return "model_size" in hyperparameters
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
@@ -169,7 +169,7 @@ class EncoderFamily(NativeFamily):
         return None
 
     def build(self, saved: SavedConfig) -> RebuiltModel:
-        """Returns the encoder."""
+        """Builds the encoder."""
         values = saved.hyperparameters
         encoder = saved_encoder(values)
         model = _EncoderModel(encoder)

@@ -1,8 +1,8 @@
-"""Checkpoints of the authors' code as files: released ones, and ours under their names.
+"""Checkpoints of the authors' TensorFlow 1 code.
 
-Such a checkpoint does not say what the model is. Sizes follow from the shapes of its
-variables and the authors' rule of 64 units a head; `electra_tf.json` beside it, which only
-`write` makes, holds this project's hyperparameters, and so the rest.
+Such a checkpoint does not describe its model. Sizes are derived from the shapes of its
+variables and the authors' rule of 64 units per head. `write` adds `electra_tf.json` with this
+project's hyperparameters, which provides the rest.
 """
 
 import os
@@ -42,16 +42,16 @@ class Tf1Format(CheckpointFormat):
     name = "tf1"
 
     def recognizes(self, path: str) -> bool:
-        """Returns whether it is a prefix, an .index file or a folder of TensorFlow's."""
+        """Returns whether it is a prefix, an .index file or a folder of a TF checkpoint."""
         if os.path.isdir(path):
             return any(name.endswith(_INDEX) for name in os.listdir(path))
         return os.path.isfile(path.removesuffix(_INDEX) + _INDEX)
 
     def read(self, path: str) -> ModelCheckpoint:
-        """Returns everything in a checkpoint, the optimizer's moments included.
+        """Returns all arrays of a checkpoint, including the optimizer's moments.
 
         Raises:
-            UserError: there is none, or it holds no encoder of the authors'.
+            UserError: there is none, or it has no ELECTRA encoder.
         """
         arrays = read_tf1_arrays(path)
         step = arrays.pop(GLOBAL_STEP, None)
@@ -62,7 +62,7 @@ class Tf1Format(CheckpointFormat):
         generator = None
         for scope in (GENERATOR_SCOPE, TOWER_SCOPE):
             if any(name.startswith(f"{scope}encoder/") for name in arrays):
-                # As in the authors' code, a generator has the heads of its own width.
+                # As in the authors' code, a generator's heads depend on its own width.
                 heads = {"num_attention_heads": None}
                 generator = _encoder_config(
                     arrays, scope.removesuffix("/"), {**overrides, **heads}, path
@@ -81,7 +81,7 @@ class Tf1Format(CheckpointFormat):
         )
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
-        """Writes a checkpoint, `vocab.txt` and `electra_tf.json`; nothing is left out."""
+        """Writes a checkpoint, `vocab.txt` and `electra_tf.json`; nothing is lost."""
         import tensorflow as tf
 
         description = with_hyperparameters(checkpoint, self.families).description
@@ -111,11 +111,11 @@ def _encoder_config(
     def shape(name: str, owner: str = scope) -> tuple[int, ...]:
         if f"{owner}/{name}" not in arrays:
             raise UserError(
-                f"{path} is no checkpoint of the authors' code: it has no {owner}/{name}"
+                f"{path} is not a checkpoint of the authors' code: it has no {owner}/{name}"
             )
         return arrays[f"{owner}/{name}"].shape
 
-    # A generator that shares the embeddings has none of its own.
+    # A generator with shared embeddings has none itself.
     has_own = f"{scope}/embeddings/word_embeddings" in arrays
     embeddings = scope if has_own else "electra"
     vocab_size, embedding_size = shape("embeddings/word_embeddings", embeddings)
@@ -162,7 +162,7 @@ def _tasks(
 
 
 def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Returns everything that a checkpoint of the authors' code holds, by name.
+    """Returns all arrays of a checkpoint of the authors' code, by name.
 
     Raises:
         UserError: there is no checkpoint at `path` (see `load_tf1_checkpoint`).
@@ -180,11 +180,11 @@ def _open(path: str) -> Any:
         if prefix is None:
             raise UserError(
                 f"The folder {path} has no `checkpoint` file that names a checkpoint in it, "
-                "and not exactly one .index file: give the "
-                "prefix of its files, such as FOLDER/model.ckpt-1000000"
+                "and not exactly one .index file: pass the prefix of a checkpoint, such as "
+                "FOLDER/model.ckpt-1000000"
             )
     if not tf.io.gfile.exists(prefix + _INDEX):
-        raise UserError(f"There is no TensorFlow checkpoint {prefix} (no {prefix}.index)")
+        raise UserError(f"No such TensorFlow checkpoint: {prefix} (no {prefix}.index)")
     try:
         return tf.train.load_checkpoint(prefix)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
@@ -192,6 +192,6 @@ def _open(path: str) -> Any:
 
 
 def _only_checkpoint(folder: str) -> str | None:
-    """Returns the prefix of the one checkpoint there; None where there are more or none."""
+    """Returns the prefix of the only checkpoint in a folder, or None."""
     names = [name for name in os.listdir(folder) if name.endswith(_INDEX)]
     return os.path.join(folder, names[0].removesuffix(_INDEX)) if len(names) == 1 else None

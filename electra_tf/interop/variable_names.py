@@ -1,7 +1,7 @@
-"""Checkpoints of the authors' TensorFlow 1 code, and how their variables map to ours.
+"""Mapping between our variables and the names of the authors' TensorFlow 1 code.
 
-One table serves both directions: each of our variables is one of theirs, or, for the
-fused query, key and value product, three of theirs side by side.
+One table serves both directions: each of our variables is one of theirs or, for the fused
+query, key and value kernel, the concatenation of three.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _NAMES_SHOWN = 8
 class NamedVariable(NamedTuple):
     """One of our variables, and the authors' names of its parts along the last axis.
 
-    Where `base` is set, theirs is the sum of both variables; ours holds the difference.
+    If `base` is set, theirs is the sum of both variables, and ours the difference.
     """
 
     variable: keras.Variable
@@ -42,34 +42,34 @@ class NamedVariable(NamedTuple):
         return (*shape[:-1], shape[-1] // len(self.names))
 
     def value(self) -> np.ndarray:
-        """Returns the value that theirs have side by side."""
+        """Returns the concatenated value of the authors' variables."""
         value = self.variable.numpy()
         return value if self.base is None else value + self.base.numpy()
 
     def assign(self, parts: list[np.ndarray]) -> None:
-        """Sets our variable from theirs; the base has to be set before."""
+        """Assigns our variable from theirs; the base must be assigned before."""
         value = self.join(parts)
         self.variable.assign(value if self.base is None else value - self.base.numpy())
 
     def join(self, parts: list[np.ndarray]) -> np.ndarray:
-        """Returns our value, made from theirs in the order of `names`."""
+        """Returns our value from theirs, in the order of `names`."""
         return np.concatenate(parts, axis=-1)
 
     def split(self, value: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns their values by name, made from ours (or from our gradient)."""
+        """Returns their values by name from ours (or from a gradient)."""
         parts = np.split(np.asarray(value), len(self.names), axis=-1)
         return dict(zip(self.names, parts, strict=True))
 
 
 class LoadReport(NamedTuple):
-    """Names of the authors' variables: loaded, absent from the checkpoint, left unread."""
+    """Names of the authors' variables: loaded, missing in the checkpoint, and unused."""
 
     matched: tuple[str, ...]
     missing: tuple[str, ...]
     unused: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """Returns one line for each of the three, with the first names."""
+        """Returns one line for each of the three, with the first few names."""
         return [
             f"{kind:9}{len(names):4}  {_shortened(names)}"
             for kind, names in zip(("matched", "missing", "unused"), self, strict=True)
@@ -84,13 +84,13 @@ def _shortened(names: tuple[str, ...]) -> str:
 def named_variables(model: PretrainingModel | Encoder) -> list[NamedVariable]:
     """Returns the mapping of all variables of a model, or of one encoder.
 
-    An encoder by itself has the discriminator's names; `encoder_variables` takes others.
+    A single encoder has the discriminator's names; see `encoder_variables` for others.
     """
     if isinstance(model, Encoder):
         return encoder_variables(model)
     mapping: list[NamedVariable] = []
     if isinstance(model.electra.embeddings, DisentangledEmbeddings):
-        # Differences can be taken once what they differ from is there.
+        # Differences can be assigned once their base is.
         mapping += encoder_variables(model.generator, GENERATOR_SCOPE)
     mapping += encoder_variables(model.electra)
     if model.generator is not None:
@@ -104,8 +104,8 @@ def named_variables(model: PretrainingModel | Encoder) -> list[NamedVariable]:
         mapping += _discriminator_head(
             model.discriminator_predictions, "discriminator_predictions"
         )
-    # What is shared has the name under which it comes first; what the authors' code does
-    # not have is called as it is here.
+    # Shared variables have the name of their first occurrence; variables that the authors' code
+    # does not have keep their names.
     first = {id(entry.variable): entry for entry in reversed(mapping)}
     own = [
         NamedVariable(variable, (variable.path,))
@@ -123,7 +123,7 @@ def encoder_variables(
     Args:
         encoder: an encoder of any shape.
         scope: prefix of the authors' names.
-        embeddings: False leaves out the embeddings, where they belong to another scope.
+        embeddings: False omits the embeddings, if they belong to another scope.
     """
     mapping = _embeddings(encoder.embeddings, f"{scope}/embeddings") if embeddings else []
     if encoder.embeddings_project is not None:
@@ -138,12 +138,12 @@ def slot_variables(
     variables: Sequence[keras.Variable],
     optimizer: ElectraAdam,
 ) -> list[NamedVariable]:
-    """Returns the mapping of the moments that the optimizer keeps of a model's variables.
+    """Returns the mapping of the optimizer's moments.
 
     Args:
-        mapping: of the model.
-        variables: those that the optimizer was built with, in their order.
-        optimizer: built.
+        mapping: mapping of the model's variables.
+        variables: variables that the optimizer was built with, in order.
+        optimizer: built optimizer.
     """
     indices = {id(variable): i for i, variable in enumerate(variables)}
     moments = (("adam_m", optimizer.adam_m), ("adam_v", optimizer.adam_v))
@@ -224,17 +224,16 @@ def assign_arrays(
     source: str,
     required: Collection[str],
 ) -> LoadReport:
-    """Puts arrays into the variables of `mapping`: all that fit, or none.
+    """Assigns arrays to the variables of `mapping`: all, or none if any does not fit.
 
     Args:
-        arrays: by the authors' names.
-        mapping: of the variables.
-        source: where the arrays come from, for messages.
+        arrays: arrays by the authors' names.
+        mapping: mapping of the variables.
+        source: source of the arrays, for messages.
         required: names that must be among `arrays`.
 
     Raises:
-        UserError: a required array is missing, or one has another shape than its variable;
-            the message lists them.
+        UserError: a required array is missing, or a shape differs; the message lists them.
     """
     mapping = list(mapping)
     check_arrays(arrays, mapping, source, required)
@@ -255,7 +254,7 @@ def check_arrays(
     source: str,
     required: Collection[str] | None = None,
 ) -> None:
-    """Raises as `assign_arrays`; everything is required by default."""
+    """Raises like `assign_arrays`; all arrays are required by default."""
     shapes = {name: entry.part_shape for entry in mapping for name in entry.names}
     wrong = [
         f"{name} is {arrays[name].shape} in the checkpoint and {shape} in the model"
@@ -264,7 +263,7 @@ def check_arrays(
     ]
     if wrong:
         raise UserError(
-            f"The checkpoint {source} is of another shape than the model; compare "
+            f"The shapes of the checkpoint {source} differ from those of the model; compare "
             "--model_size, --model_hparam_overrides, --embedding_size, --vocab_size and "
             "--generator_hidden_size. Differing variables:\n  " + "\n  ".join(wrong)
         )

@@ -1,4 +1,4 @@
-"""Checkpoints of a run, and beside them its configuration and vocabulary."""
+"""Checkpoints of a run, with its configuration and vocabulary; locking of model folders."""
 
 import contextlib
 import json
@@ -25,16 +25,15 @@ LOCK_SUFFIX = ".lock"
 
 
 class CheckpointDirectory:
-    """The one place that writes and restores the checkpoints of a run.
+    """Saves and restores the checkpoints of a run.
 
-    A checkpoint holds the model, the optimizer and the step; the position in the
-    data and every random stream follow from the step (see
-    `pretrain_data.reader` and `electra_tf.random_bits`).
+    A checkpoint contains the model, the optimizer and the step. The position in the data and
+    all random streams are functions of the step (see `pretrain_data.records.reader` and
+    `electra_tf.model.randomness`).
 
-    With `partial` the model may be a part of that of the checkpoints, whose rest is left.
+    With `partial`, the model may be a part of the saved one; the rest is ignored.
 
-    Of several workers all call the same methods, and the chief alone writes; they have to
-    see the same folder.
+    All workers call the same methods, but only the chief writes; they must share the folder.
     """
 
     def __init__(
@@ -75,11 +74,11 @@ class CheckpointDirectory:
         return self._manager.latest_checkpoint
 
     def restore_latest(self) -> bool:
-        """Restores the newest checkpoint; False where there is none.
+        """Restores the latest checkpoint; returns False if there is none.
 
         Raises:
-            UserError: when the checkpoint is of another model, with the differing
-                variables, or cannot be read.
+            UserError: the checkpoint cannot be read, or is of another model; the message
+                lists the differing variables.
         """
         latest = self.latest
         self._check_shared(latest)
@@ -89,7 +88,7 @@ class CheckpointDirectory:
         return True
 
     def restore(self, prefix: str) -> None:
-        """Restores the checkpoint whose files start with `prefix`; see `restore_latest`."""
+        """Restores the checkpoint with the path `prefix`; see `restore_latest`."""
         self._check_variables(prefix)
         try:
             status = self._checkpoint.restore(prefix)
@@ -102,7 +101,7 @@ class CheckpointDirectory:
             ) from error
 
     def save(self) -> None:
-        """Writes a checkpoint of the current step; it is there for all workers then."""
+        """Writes a checkpoint of the current step, and waits for it on all workers."""
         if self._is_chief:
             self._manager.save(checkpoint_number=self._step)
         if self._workers is not None:
@@ -111,7 +110,7 @@ class CheckpointDirectory:
     def write_description(
         self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
     ) -> None:
-        """Writes `config.json` and `vocab.txt`, each in one step."""
+        """Writes `config.json` and `vocab.txt` atomically."""
         if not self._is_chief:
             return
         os.makedirs(self.directory, exist_ok=True)
@@ -136,14 +135,14 @@ class CheckpointDirectory:
             number = int(os.path.basename(latest).rpartition("-")[2])
         self._workers.require_same(
             number,
-            f"The workers see different checkpoints in {self.directory}: it has to be a "
-            "folder that they share, or the same --model_dir everywhere",
+            f"The workers see different checkpoints in {self.directory}: it must be a shared "
+            "folder, and --model_dir the same for all workers",
         )
 
     def _check_variables(self, prefix: str) -> None:
         description = load_saved_config(self.directory)
         if description is None:
-            return  # the restoration itself finds out
+            return  # restoring will report it
         wanted = _shapes(self._model.variables)
         saved = description.variables
         if self._partial:
@@ -154,8 +153,8 @@ class CheckpointDirectory:
             if len(differences) > len(shown):
                 shown.append(f"… and {len(differences) - len(shown)} more")
             raise UserError(
-                f"The checkpoint {prefix} is of another model than the flags ask for. "
-                "Use another --model_name, or the flags of the first run (they are in "
+                f"The checkpoint {prefix} is of a different model than the configured one. "
+                "Use another --model_name, or the flags of the first run (see "
                 f"{os.path.join(self.directory, CONFIG_FILE)}). Differing variables:\n  "
                 + "\n  ".join(shown)
             )
@@ -164,7 +163,7 @@ class CheckpointDirectory:
 def describe_differences(
     saved: Mapping[str, Sequence[int]], wanted: Mapping[str, Sequence[int]]
 ) -> list[str]:
-    """Returns one line for each variable that two models do not share, by name and shape."""
+    """Returns one line per variable whose name or shape differs between two models."""
     lines = []
     for name in sorted({*saved, *wanted}):
         if name not in wanted:
@@ -184,12 +183,12 @@ def _shapes(variables: Sequence[keras.Variable]) -> dict[str, list[int]]:
 
 
 class BestCheckpoint:
-    """Remembers the best value of a metric (higher is better), over restarts too.
+    """Tracks the best value of a metric (higher is better), across restarts.
 
     Attributes:
-        step: of the best evaluation, None before the first.
+        step: step of the best evaluation; None before the first.
         value: the best value.
-        evaluations_since_best: how many evaluations came after it.
+        evaluations_since_best: number of evaluations since then.
     """
 
     def __init__(
@@ -211,7 +210,7 @@ class BestCheckpoint:
                 self.evaluations_since_best = saved["evaluations_since_best"]
 
     def update(self, value: float) -> bool:
-        """Takes the value of the current step; returns whether it is a new best."""
+        """Records the value of the current step; returns whether it is a new best."""
         improved = self.step is None or value > self.value
         if improved:
             self.step, self.value = int(self._current_step.numpy()), float(value)
@@ -227,25 +226,25 @@ class BestCheckpoint:
         return improved
 
     def save(self) -> None:
-        """Writes the weights of the current step."""
+        """Saves the weights of the current step."""
         self._checkpoints.save()
 
     def restore(self) -> None:
-        """Loads the weights of the best evaluation."""
+        """Restores the weights of the best evaluation."""
         self._checkpoints.restore_latest()
 
 
 @contextlib.contextmanager
 def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
-    """Keeps other programs from training into a folder, by a lock on a file beside it.
+    """Locks a model folder against other training programs, by a file next to it.
 
-    The operating system gives the lock back when the program ends, however it does; the file
-    stays. Remote folders (`gs://…`) are not locked.
+    The operating system releases the lock when the program ends, in whatever way; the file
+    remains. Remote folders (`gs://…`) are not locked.
 
     Args:
-        folder: of the model; it need not be there yet.
-        flags: those that choose another one, for the message.
-        workers: of the run; the chief holds the lock for all.
+        folder: folder of the model; need not exist.
+        flags: flags that select the folder, for the message.
+        workers: workers of the run; the chief holds the lock.
 
     Raises:
         UserError: another program holds the lock.
@@ -260,8 +259,8 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
         lock.acquire()
     except filelock.Timeout:
         raise UserError(
-            f"Another program is training into {folder} (it holds {path}): wait until it has "
-            f"ended, or choose another folder with {flags}"
+            f"Another program is training into {folder} (it has locked {path}): wait until it "
+            f"ends, or choose another folder with {flags}"
         ) from None
     try:
         yield

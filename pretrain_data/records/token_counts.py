@@ -31,7 +31,7 @@ def count_tokens(
         flag: flag that errors name.
 
     Raises:
-        UserError: as `reader.read_pretraining_records`.
+        UserError: as `pretrain_data.records.reader.read_pretraining_records`.
     """
     batches = read_pretraining_records(
         patterns,

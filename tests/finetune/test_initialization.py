@@ -76,8 +76,8 @@ def test_another_size_fails(pretrained, tmp_path, overrides, message):
 
 def test_where_there_is_no_checkpoint(tmp_path):
     (tmp_path / "models" / "m").mkdir(parents=True)
-    with pytest.raises(UserError, match="holds no checkpoint"):
+    with pytest.raises(UserError, match="contains no checkpoint"):
         find_checkpoint(finetuning_config(tmp_path))
-    with pytest.raises(UserError, match="there is no checkpoint"):
+    with pytest.raises(UserError, match="no such checkpoint"):
         find_checkpoint(finetuning_config(tmp_path, init_checkpoint=str(tmp_path / "x")))
     assert find_checkpoint(finetuning_config(tmp_path, init_checkpoint="random")) is None

@@ -55,4 +55,6 @@ def test_errors_come_quickly_and_without_a_traceback(tmp_path):
         text=True,
     )
     assert result.returncode == 1
-    assert result.stderr.startswith(f"error: --from: the folder {tmp_path} holds no checkpoint")
+    assert result.stderr.startswith(
+        f"error: --from: the folder {tmp_path} contains no checkpoint"
+    )

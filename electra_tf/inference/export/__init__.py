@@ -1,5 +1,5 @@
-"""Trained models as files that answer without this repository: SavedModel, LiteRT, ONNX.
+"""Exports of trained models, usable without this repository: SavedModel, LiteRT, ONNX.
 
-`servable.py` says what an exported model is; `pretrained.py` makes one of the folder
-of a pre-trained model, `run.py` exports it.
+`servable.py` is the interface of an exported model; `pretrained.py` loads one from the folder
+of a pre-trained model, and `run.py` exports it.
 """

@@ -1,4 +1,4 @@
-"""What to export, and whereto; imports no TensorFlow."""
+"""Settings of an export; no TensorFlow is imported here."""
 
 import dataclasses
 import pathlib
@@ -8,17 +8,17 @@ from typing import Any
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 SAVED_MODEL = "saved_model"
-# Each format, and the "module:function" (servable, directory, model_name) that writes it. A
-# new format is a file and a line here.
+# Format to the "module:function" (servable, directory, model_name) that writes it. A new format
+# is a file and a line here.
 FORMATS = {
     SAVED_MODEL: "electra_tf.inference.export.saved_model:write_saved_model",
     "litert": "electra_tf.inference.export.litert:write_litert",
     "onnx": "electra_tf.inference.export.onnx:write_onnx",
 }
-# The package that a format needs, and the extra that installs it; SavedModels hold warm-up
-# requests of TensorFlow Serving.
+# Package that a format requires, and the extra that installs it; the warm-up requests of
+# SavedModels need TensorFlow Serving's.
 EXTRAS = {SAVED_MODEL: ("tensorflow_serving", "serving"), "onnx": ("tf2onnx", "onnx")}
-# The shortest row that holds [CLS], a pair of tokens and its [SEP]s.
+# [CLS], a pair of tokens and its [SEP]s.
 MIN_SEQ_LENGTH = 8
 
 
@@ -28,17 +28,18 @@ class ExportConfig:
 
     Attributes:
         model_dir: folder of a pre-trained or fine-tuned model.
-        export_dir: gets a folder for each version; its name is that of the served model.
-        component: "discriminator", "generator", "embeddings" or a fine-tuned task; the
-            discriminator, or the first task, if None.
+        export_dir: directory with one folder per version; its name is that of the served
+            model.
+        component: "discriminator", "generator", "embeddings" or a fine-tuned task; None is
+            the discriminator or the first task.
         format: one of `FORMATS`.
-        version: number of the version; the one after the highest if None.
-        max_seq_length: tokens of a row at most; that of training if None.
-        precision: of the matrix products; that of training if None.
-        top_k: candidates of a generator for each [MASK].
+        version: version number; None is the one after the highest.
+        max_seq_length: maximum sequence length, in tokens; None is that of training.
+        precision: Keras dtype policy; None is that of training.
+        top_k: predictions of a generator per [MASK].
 
     Raises:
-        UserError: for a value that cannot be.
+        UserError: a value is invalid.
     """
 
     model_dir: str
@@ -62,7 +63,7 @@ class ExportConfig:
             if value is not None and value < 1:
                 raise UserError(f"--{name} must be at least 1, not {value}")
         if self.format != SAVED_MODEL and self.precision not in (None, "float32"):
-            raise UserError(f"--format={self.format} takes --precision=float32 alone")
+            raise UserError(f"--format={self.format} supports only --precision=float32")
 
 
 def select_fields(config_class: type, saved: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def select_fields(config_class: type, saved: Mapping[str, Any]) -> dict[str, Any
 
 
 def choose_component(asked: str | None, known: tuple[str, ...], model_dir: str) -> str:
-    """Returns `asked`, or the first of the known components where nothing was asked for.
+    """Returns `asked`, or the first known component if it is None.
 
     Raises:
         UserError: the model has no such component.
@@ -88,7 +89,7 @@ def choose_component(asked: str | None, known: tuple[str, ...], model_dir: str) 
 
 
 def serving_length(asked: int | None, trained: int, positions: int) -> int:
-    """Returns the longest row to serve; by default it is that of training.
+    """Returns the maximum sequence length to serve, by default that of training.
 
     Raises:
         UserError: the model has fewer position embeddings.

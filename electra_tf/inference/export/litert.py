@@ -1,7 +1,7 @@
-"""LiteRT (TensorFlow Lite): models for phones and small devices, ids in and numbers out.
+"""LiteRT (TensorFlow Lite) export, for mobile and embedded devices.
 
-Strings and tokenizing stay outside: the files are the graph of `Servable.predict`, the
-vocabulary, and `description.json` with what a client has to know.
+The model takes ids; tokenization is left to the client. The files are the graph of
+`Servable.predict`, the vocabulary, and `description.json` with settings for clients.
 """
 
 import pathlib
@@ -24,14 +24,14 @@ FLOAT32_FILE, INT8_FILE = "model_float32.tflite", "model_int8.tflite"
 def write_litert(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
     """Writes the model in float32, and with int8 weights.
 
-    The latter is dynamic-range quantization: kernels are int8, a scale for each output
-    channel, and activations are quantized where the device is faster for it. Inputs are
-    int32 [batch, seq] of any batch size and any length up to the model's.
+    The latter is dynamic-range quantization: kernels are int8 with a scale per output channel,
+    and activations are quantized at runtime where that is faster. Inputs are int32
+    [batch, seq] of any batch size and any length up to the maximum.
 
     Args:
         servable: the model, in float32.
-        directory: exists.
-        model_name: not needed; the file has no name of its own.
+        directory: existing directory.
+        model_name: unused.
     """
     del model_name
     function = trace_predict(servable)

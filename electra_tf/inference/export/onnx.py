@@ -1,7 +1,7 @@
-"""ONNX: ids in and numbers out, for the runtimes that read it.
+"""ONNX export.
 
-As with LiteRT, strings and tokenizing stay outside. tf2onnx converts the graph; it has no
-mapping for `Erfc`, which the exact GELU of this TensorFlow is made of, so that one is here.
+As with LiteRT, the model takes ids. tf2onnx converts the graph; it lacks a mapping for `Erfc`,
+which TensorFlow's exact GELU uses, so this module provides it.
 """
 
 import pathlib
@@ -22,11 +22,11 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
 
     Args:
         servable: the model, in float32.
-        directory: exists.
-        model_name: not needed; the file has no name of its own.
+        directory: existing directory.
+        model_name: unused.
     """
     del model_name
-    # Imported here: an extra installs them.
+    # Imported here, because they are optional dependencies.
     import onnx
     import tf2onnx
 
@@ -43,13 +43,13 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
             opset=_OPSET,
             custom_op_handlers={"Erfc": (_convert_erfc, [])},
         )
-    onnx.checker.check_model(model)  # tf2onnx passes over what it cannot convert
+    onnx.checker.check_model(model)  # tf2onnx skips what it cannot convert
     (directory / ONNX_FILE).write_bytes(model.SerializeToString())
     write_description(servable, concrete, directory)
 
 
 def _convert_erfc(context: Any, node: Any, name: str, arguments: Any) -> Any:
-    """Writes erfc(x) as 1 - erf(x)."""
+    """Converts erfc(x) to 1 - erf(x)."""
     one = context.make_const(f"{name}/one", np.array(1, np.float32))
     erf = context.make_node("Erf", node.input, name=f"{name}/erf")
     output, shape = node.output[0], context.get_shape(node.output[0])

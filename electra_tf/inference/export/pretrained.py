@@ -1,4 +1,4 @@
-"""What a pre-trained model is exported as: discriminator, generator, embeddings."""
+"""Servables of pre-trained models: discriminator, generator, embeddings."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,7 +29,7 @@ COMPONENTS = (DISCRIMINATOR, GENERATOR, EMBEDDINGS)
 
 
 class _SingleText(Servable):
-    """Answers one text a row, token by token."""
+    """Takes one text per row."""
 
     def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
         ids = self.tokenizer.tokenize(texts["text"])
@@ -40,7 +40,7 @@ class _SingleText(Servable):
 
 
 class DiscriminatorServable(_SingleText):
-    """`replaced_probability` float32 [batch, seq] of every token, 0 on padding.
+    """Returns `replaced_probability` float32 [batch, seq] of every token, 0 for padding.
 
     Raises:
         UserError: the model has no discriminator.
@@ -64,14 +64,14 @@ class DiscriminatorServable(_SingleText):
 
 
 class GeneratorServable(_SingleText):
-    """The likeliest tokens for every "[MASK]" of a text.
+    """Predicts the tokens at every "[MASK]" of a text.
 
-    Answers `candidates` string and `probabilities` float32 [batch, masks, top_k], the
-    likeliest first, `mask_positions` int32 [batch, masks] within `tokens`, and `num_masks`
-    int32 [batch]; rows with fewer masks than others end in "" and 0.
+    Returns `candidates` string and `probabilities` float32 [batch, masks, top_k], most likely
+    first; `mask_positions` int32 [batch, masks] within `tokens`; and `num_masks` int32
+    [batch]. Rows with fewer masks are padded with "" and 0.
 
     Args:
-        top_k: candidates for each mask.
+        top_k: number of candidates per mask.
 
     Raises:
         UserError: the model has no generator.
@@ -83,7 +83,7 @@ class GeneratorServable(_SingleText):
         if model.generator is None:
             raise UserError(
                 "This model was pre-trained with "
-                f"--generator_type={model.config.generator_type}, which fills in no masks: "
+                f"--generator_type={model.config.generator_type}, which cannot fill in masks: "
                 f"export --component={DISCRIMINATOR} or {EMBEDDINGS}"
             )
         super().__init__(tokenizer, max_seq_length, model.generator.linears)
@@ -108,7 +108,7 @@ class GeneratorServable(_SingleText):
         )
         positions = found.to_tensor()  # (batch, masks)
         used = tf.ones_like(found).to_tensor() > 0
-        # The vocabulary is wide: only the masks go through the output layer.
+        # Only the masks go through the output layer, because the vocabulary is large.
         ids, probabilities = self._candidates(gather_positions(sequence, positions))
         candidates = tf.gather(tf.constant(self.vocabulary.tokens), ids)
         return self._with_tokens(
@@ -133,11 +133,11 @@ class GeneratorServable(_SingleText):
 
 
 class EmbeddingsServable(_SingleText):
-    """Vectors of texts and of their tokens.
+    """Embeddings of texts and tokens.
 
-    Answers `token_embeddings` float32 [batch, seq, hidden], the encoder's output (0 on
-    padding), and `sentence_embedding` [batch, hidden], their mean over the real tokens,
-    [CLS] and [SEP] included (the mean pooling of Reimers and Gurevych 2019).
+    Returns `token_embeddings` float32 [batch, seq, hidden], the encoder's output (0 for
+    padding), and `sentence_embedding` [batch, hidden], their mean over all tokens including
+    [CLS] and [SEP] (mean pooling, Reimers and Gurevych 2019).
     """
 
     def __init__(self, encoder: Encoder, tokenizer: Tokenizer, max_seq_length: int) -> None:

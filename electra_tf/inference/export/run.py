@@ -1,4 +1,4 @@
-"""Exports a model, from its folder to a new version."""
+"""Exports the model in a folder as a new version."""
 
 import contextlib
 import os
@@ -20,18 +20,18 @@ def export(
     loaders: Sequence[ServableLoader],
     print_fn: Callable[[str], None] = print,
 ) -> pathlib.Path:
-    """Exports what the configuration asks for.
+    """Exports a component of a model.
 
     Args:
-        config: the export.
-        loaders: for the models that the folder may hold.
-        print_fn: takes progress messages.
+        config: settings of the export.
+        loaders: loaders of the supported kinds of models.
+        print_fn: prints a message.
 
     Returns:
         The folder of the new version.
 
     Raises:
-        UserError: for bad input, before anything is written.
+        UserError: the input is invalid; nothing has been written.
     """
     if config.format in EXTRAS:
         module, extra = EXTRAS[config.format]
@@ -50,14 +50,14 @@ def export(
 
 
 def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:
-    """Returns the version that an export gets.
+    """Returns the version number of a new export.
 
     Args:
-        export_dir: may not exist yet.
-        version: as asked for; the one after the highest that is there if None.
+        export_dir: export directory; need not exist.
+        version: requested version; None is the one after the highest.
 
     Raises:
-        UserError: the version is there already, or `export_dir` is a file.
+        UserError: the version exists, or `export_dir` is a file.
     """
     if export_dir.exists() and not export_dir.is_dir():
         raise UserError(f"--export_dir={export_dir} is a file, not a folder")
@@ -68,22 +68,22 @@ def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:
     if version in taken:
         raise UserError(
             f"--version={version}: {export_dir / str(version)} exists and is not overwritten. "
-            f"Leave out --version for the next free one, {max(taken) + 1}"
+            f"Omit --version to use the next free one, {max(taken) + 1}"
         )
     return version
 
 
 @contextlib.contextmanager
 def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path]:
-    """Gives a folder to write to, which becomes `EXPORT_DIR/VERSION` when all went well.
+    """Yields a temporary folder that is renamed to `EXPORT_DIR/VERSION` on success.
 
-    Model servers look for folders that are numbers: they see a version when it is whole.
+    Model servers look for numbered folders, so they only see complete versions.
 
     Raises:
-        UserError: the version has appeared meanwhile.
+        UserError: the version has been created meanwhile.
     """
     export_dir.mkdir(parents=True, exist_ok=True)
-    # Another process may export the same version at the same time.
+    # Another process may be exporting the same version.
     temporary = export_dir / f"writing-{version}-{os.getpid()}"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
@@ -93,7 +93,7 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
             temporary.rename(export_dir / str(version))
         except OSError as error:
             raise UserError(
-                f"{export_dir / str(version)} cannot be made: {error.strerror}"
+                f"{export_dir / str(version)} cannot be created: {error.strerror}"
             ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -104,7 +104,7 @@ def load_servable(
     loaders: Sequence[ServableLoader],
     print_fn: Callable[[str], None] = print,
 ) -> Servable:
-    """Returns what `config.component` of the model in `config.model_dir` is; see `export`.
+    """Loads the component of the model in `config.model_dir`; see `export`.
 
     Raises:
         UserError: there is no model, or it has no such component.
@@ -112,7 +112,7 @@ def load_servable(
     description = load_saved_config(config.model_dir)
     if description is None:
         raise UserError(
-            f"--model_dir={config.model_dir} holds no {CONFIG_FILE}: name the folder of a "
+            f"--model_dir={config.model_dir} contains no {CONFIG_FILE}: pass the folder of a "
             "model of run_pretraining.py (DATA_DIR/models/NAME) or of run_finetuning.py "
             "(…/finetuning_models/TASK_model_1)"
         )
@@ -127,5 +127,5 @@ def load_servable(
         if loader.describes(saved):
             return loader.load(config, saved, print_fn)
     raise UserError(
-        f"--model_dir={config.model_dir}: {CONFIG_FILE} describes no model that can be exported"
+        f"--model_dir={config.model_dir}: {CONFIG_FILE} does not describe an exportable model"
     )

@@ -1,4 +1,4 @@
-"""SavedModels with signatures for texts and for ids, laid out as model servers read them."""
+"""SavedModel export, with signatures for texts and for ids, for model servers."""
 
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _WORD = "warm "
 
 
 class _ExportedModule(tf.Module):
-    """Holds what the graphs read, and nothing else: no optimizer, no unused weights."""
+    """Holds only the variables that the graphs use, without optimizer and unused weights."""
 
     def __init__(self, variables: Iterable[tf.Variable]) -> None:
         super().__init__(name="electra")
@@ -32,8 +32,8 @@ def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: s
 
     Args:
         servable: the model.
-        directory: of the SavedModel; new.
-        model_name: under which a server offers it.
+        directory: new directory of the SavedModel.
+        model_name: name of the model on a server.
     """
     save_signatures(trace_signatures(servable), directory)
     write_warmup_requests(directory, model_name, servable)
@@ -59,7 +59,7 @@ def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
     def answer_tokens(**features: tf.Tensor) -> ServedOutputs:
         inputs = EncoderInputs(**features)
         length = tf.shape(inputs.input_ids)[1]
-        message = f"input_ids may hold {servable.max_seq_length} tokens at most"
+        message = f"input_ids may have at most {servable.max_seq_length} tokens"
         tf.debugging.assert_less_equal(length, servable.max_seq_length, message=message)
         return servable.answer_tokens(inputs)
 
@@ -79,14 +79,14 @@ def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
 
 
 def write_warmup_requests(directory: pathlib.Path, model_name: str, servable: Servable) -> None:
-    """Writes requests for both signatures, of short and of longest rows.
+    """Writes requests for both signatures, with short and maximum-length rows.
 
     Args:
-        directory: of the SavedModel.
-        model_name: under which the server offers it.
+        directory: directory of the SavedModel.
+        model_name: name of the model on a server.
         servable: the model.
     """
-    # Imported here: an extra installs it, and it loads gRPC, which nothing else needs.
+    # Imported here, because it is an optional dependency and loads gRPC.
     from tensorflow_serving.apis import prediction_log_pb2
 
     folder = directory / WARMUP_FOLDER

@@ -1,4 +1,4 @@
-"""What an exported model is: how it answers ids, and how it answers texts."""
+"""Interface of an exported model: outputs for ids and for texts."""
 
 import abc
 import contextlib
@@ -23,15 +23,15 @@ ConcreteFunction = tf.types.experimental.ConcreteFunction
 
 
 class Servable(abc.ABC):
-    """A trained model and everything between a request and its answer.
+    """A trained model with its pre- and post-processing.
 
     Args:
-        tokenizer: the one of training.
-        max_seq_length: tokens of a row at most.
+        tokenizer: tokenizer of training.
+        max_seq_length: maximum sequence length, in tokens.
         linears: layers whose kernels are cast to the compute dtype once.
     """
 
-    # Names of the texts that a request holds.
+    # Names of the texts of a request.
     text_names: tuple[str, ...] = ("text",)
 
     def __init__(
@@ -44,25 +44,25 @@ class Servable(abc.ABC):
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:
-        """What graphs of this model are traced in: kernels cast once, and no XLA."""
+        """Context in which graphs are traced: kernels are cast once, and XLA is off."""
         with self._cast_kernels, without_fusion():
             yield
 
     @abc.abstractmethod
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
-        """Returns the numbers that the model puts out, for formats without strings.
+        """Returns numeric outputs, for formats without strings.
 
         Args:
-            inputs: a batch, at most `max_seq_length` long.
+            inputs: a batch of at most `max_seq_length` tokens per row.
         """
 
     @abc.abstractmethod
     def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
-        """Returns what the signature "tokens" answers."""
+        """Returns the outputs of the signature "tokens"."""
 
     @abc.abstractmethod
     def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
-        """Returns what the signature "serving_default" answers.
+        """Returns the outputs of the signature "serving_default".
 
         Args:
             texts: string [batch] for each of `text_names`.
@@ -70,7 +70,7 @@ class Servable(abc.ABC):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What a client of `predict` has to know, JSON-serializable."""
+        """Settings for clients of `predict`; JSON-serializable."""
         return {
             "max_seq_length": self.max_seq_length,
             "do_lower_case": self.tokenizer.do_lower_case,
@@ -78,7 +78,7 @@ class Servable(abc.ABC):
         }
 
     def _with_tokens(self, inputs: EncoderInputs, outputs: ServedOutputs) -> ServedOutputs:
-        """Adds the tokens of each row, their ids and their number."""
+        """Adds the tokens of each row, their ids and number."""
         return {
             "token_ids": inputs.input_ids,
             "tokens": token_strings(self.vocabulary, inputs),
@@ -88,13 +88,13 @@ class Servable(abc.ABC):
 
 
 class ServableLoader(NamedTuple):
-    """How models of one make become servables.
+    """Loads servables from models of one kind.
 
     Attributes:
         describes: whether the hyperparameters of a `config.json` are of such a model.
-        load: returns what the export asks for, given these hyperparameters with the paths of
-            the model's folder, and a function that takes progress messages. It raises
-            UserError where the model has no such component.
+        load: returns the servable, given the settings of the export, these hyperparameters
+            with the paths of the model's folder, and a print function. Raises UserError if
+            the model has no such component.
     """
 
     describes: Callable[[Mapping[str, Any]], bool]
@@ -102,7 +102,7 @@ class ServableLoader(NamedTuple):
 
 
 def trace_predict(servable: Servable) -> ConcreteFunction:
-    """Returns the graph of `Servable.predict`, of int32 [batch, seq] inputs by their names."""
+    """Traces `Servable.predict` with named int32 [batch, seq] inputs."""
 
     def predict(**features: tf.Tensor) -> dict[str, tf.Tensor]:
         return servable.predict(EncoderInputs(**features))

@@ -1,1 +1,1 @@
-"""Hugging Face's checkpoints: tensors, metadata and heads."""
+"""Hugging Face checkpoints: tensors, metadata and heads."""

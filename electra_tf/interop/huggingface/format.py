@@ -1,7 +1,7 @@
-"""Hugging Face's ELECTRA: folders that `transformers` writes and loads, without PyTorch.
+"""Hugging Face's ELECTRA: reads and writes folders of `transformers`, without PyTorch.
 
-A generator and a discriminator are two models there. A checkpoint that has both is written
-as two folders, `discriminator` and `generator`, and read from the folder that holds them.
+There, generator and discriminator are two models. A checkpoint with both is written as two
+folders, `discriminator` and `generator`, and read from their parent folder.
 """
 
 import dataclasses
@@ -59,12 +59,12 @@ PYTORCH_FILE = "pytorch_model.bin"
 DISCRIMINATOR_FOLDER, GENERATOR_FOLDER = "discriminator", "generator"
 ENCODER = "electra/"
 EMBEDDINGS = "electra/embeddings/"
-# What PyTorch saves beside weights: row numbers, which follow from the sizes.
+# Saved by PyTorch besides weights: position ids, which are constants.
 _BUFFERS = ("electra.embeddings.position_ids", "electra.embeddings.token_type_ids")
 
 
 class _Part(NamedTuple):
-    """One Hugging Face model of a checkpoint; `arrays` name its encoder `electra/…`."""
+    """One Hugging Face model of a checkpoint; its encoder is `electra/…` in `arrays`."""
 
     folder: str
     architecture: str
@@ -80,15 +80,15 @@ class HuggingFaceFormat(CheckpointFormat):
     name = "huggingface"
 
     def recognizes(self, path: str) -> bool:
-        """Returns whether it is such a folder, or one of the two that `write` makes."""
+        """Returns whether it is such a folder, or a parent folder made by `write`."""
         return is_huggingface_folder(path) or _is_pair(path)
 
     def read(self, path: str) -> ModelCheckpoint:
-        """Returns the model, and the generator too where the folder holds both.
+        """Returns the model, including the generator if the folder contains both.
 
         Raises:
-            UserError: weights that are missing or cannot be read without PyTorch, or a model
-                that differs from the authors' encoder.
+            UserError: weights are missing or cannot be read without PyTorch, or the model
+                differs from the authors' encoder.
         """
         if not _is_pair(path):
             return _read_folder(path)
@@ -98,7 +98,7 @@ class HuggingFaceFormat(CheckpointFormat):
         )
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
-        """Writes one folder, or one for each model that the checkpoint holds."""
+        """Writes one folder, or one per model of the checkpoint."""
         notes: list[str] = []
         parts = _parts(checkpoint, notes)
         if checkpoint.slots:
@@ -122,7 +122,7 @@ class HuggingFaceFormat(CheckpointFormat):
         return notes
 
     def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
-        """Returns sizes and casing, those of the discriminator where there are two models."""
+        """Returns model size and casing; of two models, those of the discriminator."""
         folder = containing_folder(path)
         pair = os.path.join(folder, DISCRIMINATOR_FOLDER)
         if not is_huggingface_folder(folder):
@@ -133,9 +133,9 @@ class HuggingFaceFormat(CheckpointFormat):
         vocabulary = vocabulary_setting(os.path.join(folder, VOCAB_FILE))
         if needs_vocabulary and description.vocabulary and not vocabulary:
             raise UserError(
-                f"The vocabulary of {folder} is inside of its tokenizer.json: convert the "
-                "model with convert_checkpoint.py --to_format=electra_tf, or give a file of "
-                "one token a line with --vocab_file"
+                f"The vocabulary of {folder} is inside its tokenizer.json: convert the model "
+                "with convert_checkpoint.py --to_format=electra_tf, or pass a file with one "
+                "token per line as --vocab_file"
             )
         return description.model_settings() | vocabulary
 
@@ -143,7 +143,7 @@ class HuggingFaceFormat(CheckpointFormat):
 def _pad_token_id(vocabulary: bytes) -> int:
     tokens = [token.strip() for token in vocabulary.decode().split("\n")]
     if "[PAD]" not in tokens:
-        raise UserError("The vocabulary has no token [PAD]: give the model's with --vocab_file")
+        raise UserError("The vocabulary has no token [PAD]: pass the model's with --vocab_file")
     return tokens.index("[PAD]")
 
 
@@ -167,7 +167,9 @@ def _read_folder(folder: str) -> ModelCheckpoint:
     if output_layer is not None and not np.array_equal(
         output_layer, arrays.get(WORD_EMBEDDINGS)
     ):
-        notes.append(f"{LM_HEAD_WEIGHT}: differs from the word embeddings, which are used here")
+        notes.append(
+            f"{LM_HEAD_WEIGHT}: differs from the token embeddings, which are used instead"
+        )
     head = from_huggingface_head(
         {k: v for k, v in tensors.items() if not k.startswith(scopes)}, config
     )
@@ -198,11 +200,11 @@ def _read_tensors(folder: str) -> dict[str, np.ndarray]:
         except zlib.error as error:
             raise UserError(f"{archive} is damaged: {error}") from error
     missing = [path for path in paths if not os.path.exists(path)]
-    raise UserError(f"{folder} holds no weights: there is no {' and no '.join(missing)}")
+    raise UserError(f"{folder} contains no weights: neither {' nor '.join(missing)}")
 
 
 def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> ModelCheckpoint:
-    """Returns both as one checkpoint; embeddings that are the same belong to both."""
+    """Merges both into one checkpoint; equal embeddings are shared."""
 
     def is_shared(prefix: str) -> bool:
         ours, theirs = discriminator.part(prefix), generator.part(prefix)

@@ -1,9 +1,9 @@
-"""Fine-tuned heads of Hugging Face's ELECTRA, and ours.
+"""Conversion of fine-tuned heads from and to Hugging Face's ELECTRA.
 
-Theirs for sequences is two layers, `out_proj(gelu(dense(x)))`, ours is one. Since
-gelu(x) - gelu(-x) = x, one layer of L outputs is exactly their two when the first holds it
-and its negative, in 2 L rows, and the second subtracts. The reverse exists only for such
-weights: other two-layer heads have no counterpart here.
+Their sequence head has two layers, `out_proj(gelu(dense(x)))`; ours has one. Since
+gelu(x) - gelu(-x) = x, one layer of L outputs equals their two if the first contains it and its
+negative, in 2 L rows, and the second subtracts them. Only two-layer heads with such weights can
+be converted back.
 """
 
 import abc
@@ -29,7 +29,7 @@ _TWO_LAYERS = {
 
 
 class HuggingFaceHead(NamedTuple):
-    """Class that a head belongs to, its tensors, entries of `config.json`, and notes."""
+    """Class of a head, its tensors, entries of `config.json`, and notes."""
 
     architecture: str
     tensors: dict[str, np.ndarray]
@@ -38,7 +38,7 @@ class HuggingFaceHead(NamedTuple):
 
 
 class ConvertedHead(NamedTuple):
-    """A head of ours: the task (None without a counterpart), arrays and notes."""
+    """One of our heads: task (None without a counterpart), arrays and notes."""
 
     task: TaskDescription | None
     arrays: dict[str, np.ndarray]
@@ -61,13 +61,13 @@ class HeadConverter(abc.ABC):
         """Returns our head, or None for tensors of another kind of head.
 
         Args:
-            kind: under which this stands in `HEADS`.
-            tensors, config: as `from_huggingface_head` has them.
+            kind: key of this converter in `HEADS`.
+            tensors, config: see `from_huggingface_head`.
         """
 
 
 class SequenceHead(HeadConverter):
-    """One layer on [CLS], which is `ElectraForSequenceClassification` there.
+    """One layer on [CLS]: `ElectraForSequenceClassification`.
 
     Args:
         problem_type: Hugging Face's name of the loss.
@@ -79,7 +79,7 @@ class SequenceHead(HeadConverter):
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
     ) -> HuggingFaceHead:
-        """Returns two layers; the bare encoder where they are too narrow for the outputs."""
+        """Returns two layers, or the bare encoder if they are too narrow for the outputs."""
         units = arrays[_BIAS].shape[0]
         config = self._config(task, units)
         if 2 * units > hidden_size:
@@ -95,7 +95,7 @@ class SequenceHead(HeadConverter):
     def from_huggingface(
         self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
     ) -> ConvertedHead | None:
-        """Returns one layer where their two are one."""
+        """Returns one layer if their two are equivalent to one."""
         if set(tensors) != _TWO_LAYERS or kind != _sequence_kind(tensors, config):
             return None
         dense, dense_bias = tensors["classifier.dense.weight"], tensors["classifier.dense.bias"]
@@ -108,8 +108,8 @@ class SequenceHead(HeadConverter):
                 task = TaskDescription(name, kind, self._labels(config))
                 return _scoped(task, {_KERNEL: kernel, _BIAS: bias})
         note = (
-            "classifier.dense and classifier.out_proj: a two-layer head, where classification "
-            "here is one layer on [CLS]; the encoder is taken over, fine-tune a new head"
+            "classifier.dense and classifier.out_proj: a two-layer head, but classification "
+            "here has one layer on [CLS]; the encoder is converted, fine-tune a new head"
         )
         return ConvertedHead(None, {}, (note,))
 
@@ -121,7 +121,7 @@ class SequenceHead(HeadConverter):
 
 
 class RegressionHead(SequenceHead):
-    """A layer of one output, whose label is the task."""
+    """One layer with one output, whose label is the task."""
 
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
@@ -130,7 +130,7 @@ class RegressionHead(SequenceHead):
         head = super().to_huggingface(task, arrays, hidden_size)
         note = (
             f"{TASK_SCOPE}{task.name}: predictions are scaled to [0, 1], as in training here; "
-            "the range of the labels has no place in Hugging Face's configuration"
+            "Hugging Face's configuration cannot represent the range of the labels"
         )
         labels = {"id2label": {"0": task.name}, "label2id": {task.name: 0}}
         return head._replace(config=head.config | labels, notes=(*head.notes, note))
@@ -143,7 +143,7 @@ class RegressionHead(SequenceHead):
 
 
 class TokenHead(HeadConverter):
-    """One layer on every token, which is `ElectraForTokenClassification` there."""
+    """One layer on every token: `ElectraForTokenClassification`."""
 
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
@@ -168,19 +168,19 @@ class TokenHead(HeadConverter):
 
 
 class AnswerHead(HeadConverter):
-    """Start and end of an answer, which are `ElectraForQuestionAnswering` there."""
+    """Start and end of an answer: `ElectraForQuestionAnswering`."""
 
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
     ) -> HuggingFaceHead:
-        """Returns the layers of start and end; the bare encoder where the end needs more."""
+        """Returns the layers of start and end, or the bare encoder for joint prediction."""
         scope, config = f"{TASK_SCOPE}{task.name}", {"finetuning_task": task.name}
         unused = sorted({name.split("/")[0] for name in arrays} - {"dense", "dense_1"})
         if "qa_hidden" in unused:
             note = (
                 f"{scope}: the end of an answer is predicted given its start, which "
-                f"{ANSWER_CLASS} cannot; train with --joint_prediction=false for it. Only the "
-                "encoder is written"
+                f"{ANSWER_CLASS} does not support; train with --joint_prediction=false for it. "
+                "Only the encoder is written"
             )
             return HuggingFaceHead(ENCODER_CLASS, {}, config, (note,))
         notes = ()
@@ -197,7 +197,7 @@ class AnswerHead(HeadConverter):
     def from_huggingface(
         self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
     ) -> ConvertedHead | None:
-        """Returns a layer each for start and end."""
+        """Returns one layer each for start and end."""
         if set(tensors) != {"qa_outputs.weight", "qa_outputs.bias"}:
             return None
         task = TaskDescription(config.get("finetuning_task") or kind, kind)
@@ -209,7 +209,7 @@ class AnswerHead(HeadConverter):
         return _scoped(task, arrays)
 
 
-# By the kind of task: the only place where kinds and this format meet.
+# By kind of task.
 HEADS: dict[str, HeadConverter] = {
     "classification": SequenceHead("single_label_classification"),
     "multilabel": SequenceHead("multi_label_classification"),
@@ -222,12 +222,12 @@ HEADS: dict[str, HeadConverter] = {
 def to_huggingface_head(
     task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
 ) -> HuggingFaceHead:
-    """Returns what Hugging Face computes the same with; the bare encoder where nothing does.
+    """Returns the equivalent head of Hugging Face, or the bare encoder if there is none.
 
     Args:
-        task: whose head it is.
-        arrays: of the head, by names without `task_specific/<task>/`.
-        hidden_size: of the encoder.
+        task: task of the head.
+        arrays: arrays of the head, by names without `task_specific/<task>/`.
+        hidden_size: hidden size of the encoder.
     """
     if task.kind in HEADS:
         return HEADS[task.kind].to_huggingface(task, arrays, hidden_size)
@@ -238,11 +238,11 @@ def to_huggingface_head(
 def from_huggingface_head(
     tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
 ) -> ConvertedHead:
-    """Returns our head of the tensors that belong to no encoder or head of pre-training.
+    """Returns our head of the tensors that are not of an encoder or pre-training head.
 
     Args:
-        tensors: by Hugging Face's names.
-        config: content of `config.json`.
+        tensors: tensors by Hugging Face's names.
+        config: contents of `config.json`.
     """
     if not tensors:
         return ConvertedHead(None, {})
@@ -254,7 +254,7 @@ def from_huggingface_head(
 
 
 def _sequence_kind(tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> str:
-    """Returns the kind that `problem_type` asks for, or else the number of outputs."""
+    """Returns the kind given by `problem_type`, else by the number of outputs."""
     for kind, head in HEADS.items():
         if isinstance(head, SequenceHead) and head.problem_type == config.get("problem_type"):
             return kind

@@ -49,7 +49,7 @@ _DEFAULTS = {
 
 
 class HuggingFaceDescription(NamedTuple):
-    """`config` as the file has it, what the model is, and what was not taken over."""
+    """Contents of `config.json`, description of the model, and notes on what is lost."""
 
     config: dict[str, Any]
     description: ModelDescription
@@ -57,7 +57,7 @@ class HuggingFaceDescription(NamedTuple):
 
 
 def is_huggingface_folder(path: str) -> bool:
-    """Returns whether `config.json` there is that of a Hugging Face ELECTRA."""
+    """Returns whether a folder is a Hugging Face ELECTRA model."""
     config_file = os.path.join(path, CONFIG_FILE)
     return (
         os.path.isfile(config_file) and read_json(config_file).get("model_type") == MODEL_TYPE
@@ -65,10 +65,10 @@ def is_huggingface_folder(path: str) -> bool:
 
 
 def read_huggingface_description(folder: str) -> HuggingFaceDescription:
-    """Reads everything in a folder but the weights.
+    """Reads everything in a folder except the weights.
 
     Raises:
-        UserError: a file that cannot be read, or a model that is not the authors' encoder.
+        UserError: a file cannot be read, or the model is not the authors' encoder.
     """
     config = read_json(os.path.join(folder, CONFIG_FILE))
     encoder = _encoder_config(config, os.path.join(folder, CONFIG_FILE))
@@ -84,13 +84,13 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
     notes = []
     if strip and not lower:
         notes.append(
-            "strip_accents without do_lower_case: accents are stripped here only from "
-            "lower-cased text, so this tokenizer keeps them"
+            "strip_accents without do_lower_case: here, accents are only stripped from "
+            "lowercased text, so this tokenizer keeps them"
         )
     if not setting("tokenize_chinese_chars", "handle_chinese_chars", True):
         notes.append(
-            "tokenize_chinese_chars is false: the tokenizer here always takes CJK characters "
-            "apart, so texts that hold them get other tokens"
+            "tokenize_chinese_chars is false: the tokenizer here always splits CJK characters, "
+            "so texts with them get different tokens"
         )
     description = ModelDescription(
         encoder=encoder,
@@ -136,7 +136,7 @@ def _read_vocabulary(folder: str, fast: Mapping[str, Any]) -> bytes | None:
 def huggingface_config(
     encoder: EncoderConfig, architecture: str, pad_token_id: int, **more: Any
 ) -> dict[str, Any]:
-    """Returns the `config.json` of an encoder under the head of `architecture`."""
+    """Returns the `config.json` of an encoder with the head of `architecture`."""
     activation = next(
         theirs for theirs, ours in ACTIVATIONS.items() if ours == encoder.hidden_act
     )
@@ -159,7 +159,7 @@ def huggingface_config(
 
 
 def tokenizer_files(description: ModelDescription) -> dict[str, bytes]:
-    """Returns the contents of the tokenizer's files by name."""
+    """Returns the contents of the tokenizer files by name."""
     special = {
         "unk_token": "[UNK]",
         "sep_token": "[SEP]",

@@ -1,8 +1,8 @@
 """Reads the tensors of a `pytorch_model.bin` without PyTorch.
 
 Such a file is a zip of one pickle and the raw bytes of each storage (PyTorch 1.6 and later).
-A pickle can run any code; here it may only make dictionaries and tensors, by the few names
-below, and everything else is refused.
+Pickles can run arbitrary code; this unpickler only allows dictionaries and tensors, by the few
+names below.
 """
 
 import collections
@@ -25,7 +25,7 @@ _STORAGES = {
     "BoolStorage": np.bool_,
 }
 _HOW_TO_CONVERT = (
-    'Convert it where PyTorch is: python -c "import torch; from safetensors.torch import '
+    'Convert it with PyTorch: python -c "import torch; from safetensors.torch import '
     "save_file; save_file({k: v.clone() for k, v in torch.load('pytorch_model.bin', "
     "weights_only=True).items()}, 'model.safetensors', {'format': 'pt'})\""
 )
@@ -35,7 +35,7 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
     """Returns the tensors of a state dictionary by name.
 
     Raises:
-        UserError: a file of another kind, with the command that converts it.
+        UserError: the file has another format; the message has a command to convert it.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -55,7 +55,7 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
             f"{path} cannot be read without PyTorch ({error}). {_HOW_TO_CONVERT}"
         ) from error
     if not isinstance(state, dict):
-        raise UserError(f"{path} holds a {type(state).__name__}, and no state dictionary")
+        raise UserError(f"{path} contains a {type(state).__name__}, not a state dictionary")
     return {
         str(name): np.ascontiguousarray(value)
         for name, value in state.items()
@@ -66,7 +66,7 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
 def _rebuild_tensor(
     storage: np.ndarray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any
 ) -> np.ndarray:
-    """Returns a tensor's values: a view of its storage, strides counted in elements."""
+    """Returns the values of a tensor as a view of its storage; strides are in elements."""
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     is_empty = 0 in shape
     if offset < 0 or min(strides, default=0) < 0 or (not is_empty and last >= storage.size):
@@ -89,7 +89,7 @@ _ALLOWED: dict[tuple[str, str], Callable] = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows the names of tensors and nothing else."""
+    """Unpickler that only resolves the names of tensors."""
 
     def __init__(self, file: Any, archive: zipfile.ZipFile, folder: str) -> None:
         super().__init__(file)

@@ -1,6 +1,6 @@
 """Names and layouts of Hugging Face's ELECTRA tensors, and the authors'.
 
-PyTorch stores the kernel of an affine map as [out, in], the authors as [in, out].
+PyTorch stores the kernel of a linear layer as [out, in], the authors as [in, out].
 """
 
 import re
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# The authors' last parts of names that are transposed or renamed.
+# Last parts of the authors' names that are transposed or renamed.
 _KERNEL, _BIAS = "kernel", "bias"
 _TABLE = re.compile(r"_embeddings$")
 _OUTPUT_BIAS = "generator_predictions/output_bias"
 LM_HEAD_BIAS = "generator_lm_head.bias"
 LM_HEAD_WEIGHT = "generator_lm_head.weight"
 WORD_EMBEDDINGS = "electra/embeddings/word_embeddings"
-# The authors' scopes of the parts of one of their models, which has a single encoder.
+# The authors' scopes of the parts of a model with a single encoder.
 SCOPES = ("electra/", "discriminator_predictions/", "generator_predictions/")
 _OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
 
@@ -24,8 +24,8 @@ def to_huggingface(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns tensors by their names.
 
     Args:
-        arrays: by the authors' names, all in one of `SCOPES`; a generator's encoder is
-            named `electra/…` here.
+        arrays: arrays by the authors' names, all in one of `SCOPES`; the encoder of a
+            generator is `electra/…`, too.
     """
     return dict(_to_huggingface(name, value) for name, value in arrays.items())
 
@@ -51,7 +51,7 @@ def from_huggingface(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
     """Returns arrays by the authors' names; the inverse of `to_huggingface`.
 
     Args:
-        tensors: of the encoder (`electra.…`) and the heads of pre-training.
+        tensors: tensors of the encoder (`electra.…`) and the pre-training heads.
     """
     return dict(_from_huggingface(name, value) for name, value in tensors.items())
 
@@ -72,16 +72,16 @@ def _from_huggingface(name: str, value: np.ndarray) -> tuple[str, np.ndarray]:
 
 
 def transposed(kernel: np.ndarray) -> np.ndarray:
-    """Returns the transpose, laid out anew: files hold rows."""
+    """Returns the transpose as a contiguous array, as files need."""
     return np.ascontiguousarray(kernel.T)
 
 
 def normalized_name(name: str, *, is_bare: bool) -> str:
-    """Returns the name that current versions give a tensor.
+    """Returns the name of a tensor in current versions.
 
     Args:
         name: such as "electra.embeddings.LayerNorm.gamma" of early PyTorch checkpoints.
-        is_bare: whether it is of an `ElectraModel`, which leaves out "electra.".
+        is_bare: whether the model is an `ElectraModel`, whose names lack "electra.".
     """
     for old, new in _OLD_ENDINGS.items():
         if name.endswith(old):

@@ -57,7 +57,7 @@ def test_the_tokenizer_lowers_case_as_ours(tmp_path):
 
 def test_another_epsilon_is_refused(tmp_path):
     checkpoint = read(HUGGINGFACE_DATA / "gelu_new", "huggingface")
-    with pytest.raises(UserError, match="1e-12, and this model has 1e-05"):
+    with pytest.raises(UserError, match="1e-12, but this model has 1e-05"):
         KERASHUB.write(checkpoint, str(tmp_path / "x"))
     assert not (tmp_path / "x").exists()
 

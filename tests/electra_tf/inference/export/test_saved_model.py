@@ -92,7 +92,7 @@ def test_a_sentence_is_the_mean_of_its_tokens(servers, model):
 
 def test_a_row_of_too_many_ids_is_refused_with_the_limit(servers):
     ids = tf.ones([1, 17], tf.int32)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="may hold 16 tokens at most"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="may have at most 16 tokens"):
         servers["discriminator"].signature("tokens")(
             input_ids=ids, input_mask=ids, segment_ids=tf.zeros_like(ids)
         )

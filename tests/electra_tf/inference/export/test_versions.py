@@ -44,7 +44,7 @@ def test_a_version_that_appears_meanwhile_is_kept(tmp_path):
         (tmp_path / "1").mkdir()
         (tmp_path / "1" / "theirs").write_text("")
 
-    with pytest.raises(UserError, match="cannot be made"):
+    with pytest.raises(UserError, match="cannot be created"):
         write_file(tmp_path, appear)
     assert [path.name for path in (tmp_path / "1").iterdir()] == ["theirs"]
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
@@ -64,7 +64,7 @@ def test_a_failed_export_leaves_nothing(tmp_path):
     [
         ({"component": "discriminater"}, "Did you mean 'discriminator'"),
         ({"max_seq_length": 17}, "exceeds the model's 16 position embeddings"),
-        ({"model_dir": "nowhere"}, "--model_dir=nowhere holds no config.json"),
+        ({"model_dir": "nowhere"}, "--model_dir=nowhere contains no config.json"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(
@@ -82,7 +82,7 @@ def test_bad_input_is_refused_before_anything_is_written(
         ({"version": 0}, "--version must be at least 1"),
         ({"max_seq_length": 3}, "--max_seq_length must be at least 8"),
         ({"format": "pickle"}, "--format must be one of"),
-        ({"format": "litert", "precision": "mixed_bfloat16"}, "--precision=float32 alone"),
+        ({"format": "litert", "precision": "mixed_bfloat16"}, "only --precision=float32"),
     ],
 )
 def test_values_that_cannot_be(tmp_path, given, message):
@@ -115,5 +115,5 @@ def test_a_new_format_is_a_function_and_a_line(
 
 def test_a_model_that_no_loader_knows_is_refused(pretrained_dir, tmp_path):
     config = ExportConfig(model_dir=pretrained_dir, export_dir=tmp_path / "x")
-    with pytest.raises(UserError, match="describes no model that can be exported"):
+    with pytest.raises(UserError, match="does not describe an exportable model"):
         export(config, [FINETUNED], lambda line: None)

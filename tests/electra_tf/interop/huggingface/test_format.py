@@ -293,7 +293,7 @@ def test_no_weights_and_damaged_weights(tmp_path):
     with pytest.raises(UserError, match="safetensors cannot be read"):
         HUGGINGFACE.read(str(folder))
     (folder / "model.safetensors").unlink()
-    with pytest.raises(UserError, match="holds no weights"):
+    with pytest.raises(UserError, match="contains no weights"):
         HUGGINGFACE.read(str(folder))
 
 

@@ -50,7 +50,7 @@ def test_other_files_say_how_to_convert_them(tmp_path):
     (tmp_path / "old.bin").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(UserError, match=r"cannot be read without PyTorch.*safetensors\.torch"):
         read_pytorch_archive(str(tmp_path / "old.bin"))
-    with pytest.raises(UserError, match="no state dictionary"):
+    with pytest.raises(UserError, match="not a state dictionary"):
         read_pytorch_archive(write(tmp_path / "list.bin", pickle.dumps([1])))
     with pytest.raises(UserError, match="cannot be read without PyTorch"):
         read_pytorch_archive(write(tmp_path / "cut.bin", pickle.dumps({"a": 1})[:-3]))
