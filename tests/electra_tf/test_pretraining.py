@@ -206,11 +206,11 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
             pretraining_runs.train(config, quiet)
         assert not pathlib.Path(config.model_dir).exists()
     length = make_config(max_seq_length=8)
-    with pytest.raises(UserError, match="hold 16 tokens"):
+    with pytest.raises(UserError, match="have 16 tokens"):
         pretraining_runs.train(length, quiet)
     assert not pathlib.Path(length.model_dir).exists()
     evaluation = make_config(do_train=False, do_eval=True)
-    with pytest.raises(UserError, match="no checkpoint"):
+    with pytest.raises(UserError, match="No checkpoint"):
         pretraining_runs.evaluate(evaluation, quiet)
 
 
