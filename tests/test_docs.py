@@ -1,0 +1,156 @@
+"""Documentation, docstrings and comments name only modules, functions and files that exist."""
+
+import ast
+import functools
+import io
+import pathlib
+import re
+import tokenize
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGES = ("electra_tf", "pretrain_data", "finetune", "flags", "benchmarks", "tests")
+FOLDERS = (*PACKAGES, "recipes", "demo", "docs")
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+DOTTED = re.compile(rf"(?<![\w./])(?:{'|'.join(PACKAGES)})(?:\.[A-Za-z_]\w*)+")
+PATH = re.compile(rf"(?<![\w./{{}}-])(?:{'|'.join(FOLDERS)})/[\w./*-]*[\w*/]")
+# `file.py:function` or `file.py:Class.method`; the file is given by its whole path.
+LOCATED = re.compile(r"([\w/]+\.py):([A-Za-z_][\w.]*)")
+# Made by `make demo` and by the packaging.
+GENERATED = ("demo/output", "flags/recipes")
+FILE_SUFFIXES = ("json", "tfrecord")
+
+
+def python_files() -> list[pathlib.Path]:
+    files = [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
+    return [*sorted(ROOT.glob("*.py")), *files]
+
+
+def other_files() -> list[pathlib.Path]:
+    files = [path for name in ("docs", "demo") for path in sorted((ROOT / name).rglob("*.md"))]
+    recipes = [path for path in sorted((ROOT / "recipes").rglob("*")) if path.is_file()]
+    recipes = [path for path in recipes if path.suffix not in (".txt", ".json")]
+    others = [ROOT / "README.md", ROOT / "Makefile", ROOT / "pyproject.toml"]
+    return [*others, *files, *recipes, ROOT / "benchmarks/RESULTS.md"]
+
+
+def prose(path: pathlib.Path) -> str:
+    """Returns the docstrings and comments of a Python file, or the whole of another file."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return source
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    return "\n".join([*(ast.get_docstring(node) or "" for node in nodes), *comments])
+
+
+@functools.cache
+def members(path: pathlib.Path) -> frozenset[str]:
+    """Returns the names and `Class.name`s that a module defines or imports."""
+    names = set()
+
+    def visit(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.add(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{node.name}.")
+            elif isinstance(node, ast.FunctionDef) and prefix:
+                targets = (t for t in ast.walk(node) if isinstance(t, ast.Attribute))
+                names.update(prefix + t.attr for t in targets if isinstance(t.ctx, ast.Store))
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                names.update(prefix + (alias.asname or alias.name) for alias in node.names)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                named = (n for target in targets for n in ast.walk(target))
+                names.update(prefix + n.id for n in named if isinstance(n, ast.Name))
+
+    visit(ast.parse(path.read_text(encoding="utf-8")).body, "")
+    return frozenset(names)
+
+
+def dotted_name_exists(name: str) -> bool:
+    """Whether `package.module.Class.name` names a package, a module or something in one."""
+    parts = name.split(".")
+    if "/".join(parts).startswith(GENERATED):
+        return True
+    for length in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:length])
+        rest = ".".join(parts[length:])
+        if place.is_dir():
+            file = place / "__init__.py"
+            return not rest or (file.exists() and rest in members(file))
+        if place.with_suffix(".py").is_file():
+            return not rest or rest in members(place.with_suffix(".py"))
+    return False
+
+
+def path_exists(path: str) -> bool:
+    if path.startswith(GENERATED):
+        return True
+    return any(ROOT.glob(path.rstrip("/"))) if "*" in path else (ROOT / path).exists()
+
+
+def missing(text: str) -> list[str]:
+    """Returns the names and paths of a text that do not exist."""
+    dotted = {
+        name for name in DOTTED.findall(text) if not _is_absl(name) and not _is_file_name(name)
+    }
+    located = {f"{path}:{name}" for path, name in LOCATED.findall(text) if "/" in path}
+    return sorted(
+        [name for name in dotted if not dotted_name_exists(name)]
+        + [path for path in set(PATH.findall(text)) if not path_exists(path)]
+        + [place for place in located if not located_exists(place)]
+    )
+
+
+def located_exists(place: str) -> bool:
+    path, _, name = place.partition(":")
+    return (ROOT / path).is_file() and name in members(ROOT / path)
+
+
+def _is_absl(name: str) -> bool:
+    """Whether it is a name of `absl.flags`, such as flags.DEFINE_string."""
+    return name.startswith("flags.") and name.split(".")[1][0].isupper()
+
+
+def _is_file_name(name: str) -> bool:
+    """Whether it is the name of a file, such as pretrain_data.json."""
+    return name.split(".")[1] in FILE_SUFFIXES
+
+
+@pytest.mark.parametrize(
+    "path", [*python_files(), *other_files()], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_every_named_module_function_and_file_exists(path):
+    assert missing(prose(path)) == []
+
+
+def test_missing_names_are_found():
+    assert missing("see electra_tf.no_module and electra_tf.util.errors.UserError") == [
+        "electra_tf.no_module"
+    ]
+    assert missing("electra_tf.util.errors.NoError, flags.DEFINE_string") == [
+        "electra_tf.util.errors.NoError"
+    ]
+    assert missing("in recipes/none.flags and recipes/*.flags and electra_tf/util/") == [
+        "recipes/none.flags"
+    ]
+    assert missing("electra_tf/util/errors.py:NoError electra_tf/util/errors.py:UserError") == [
+        "electra_tf/util/errors.py:NoError"
+    ]
+
+
+def test_the_architecture_locates_its_walks():
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    assert len(LOCATED.findall(text)) >= 12
+    named = re.findall(r"`([\w.]+/[\w./]*)`", text)
+    assert named
+    assert [path for path in named if not path_exists(path)] == []
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Find your way")[1]
+    assert "docs/architecture.md" in section
+    for folder in re.findall(r"`((?:\w+/)+)`", section):
+        assert path_exists(folder), folder
