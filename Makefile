@@ -58,7 +58,7 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 study: $(READY)
 	$(BIN)/python -m benchmarks.study --corpus_dir $(CORPUS) \

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
@@ -208,6 +209,18 @@ def test_an_error_in_a_process_names_the_file_and_leaves_nothing(corpus_dir, tmp
     assert not (tmp_path / "records").exists()
 
 
+@pytest.fixture
+def heeded_sigint() -> Iterator[None]:
+    """Lets programs that are started here heed SIGINT, even where pytest runs with it ignored.
+
+    A shell script starts `pytest &` so, and what a process ignores its children ignore.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_sigint")
 def test_ctrl_c_leaves_no_half_shards(tmp_path):
     (tmp_path / "corpus").mkdir()
     with open(tmp_path / "corpus/a.txt", "w") as f:
