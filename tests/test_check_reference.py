@@ -36,7 +36,7 @@ def test_status_and_summary(monkeypatch, capsys, passed, status):
 @pytest.mark.parametrize("whole_set", WHOLE_SETS, ids=lambda path: path.name)
 def test_the_whole_set_agrees(whole_set, capsys):
     if not whole_set.exists():
-        pytest.skip(f"{whole_set} is not here")
+        pytest.skip(f"needs the recorded numbers of the authors' code in {whole_set}")
     status = check_reference.main(["--reference_dir", str(whole_set)])
     assert status == 0, capsys.readouterr().out
 

@@ -1,5 +1,9 @@
 """Fused kernels give the values and gradients of the plain operations."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -120,3 +124,11 @@ def test_rows_are_summed_in_float32(dtype):
     total = sum_rows(x)
     assert total.dtype == tf.float32
     np.testing.assert_array_equal(total, [1200, 1200, 600])
+
+
+def test_kernels_as_users_have_them_compiled():
+    """The other tests run with the quick settings of XLA of tests/conftest.py."""
+    command = [sys.executable, "-m", "pytest", "-k", "not as_users_have", __file__]
+    environment = {**os.environ, "XLA_FLAGS": ""}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout

@@ -34,7 +34,9 @@ def quiet(message: str) -> None:
 
 
 def answers(directory, file: str, inputs: EncoderInputs) -> np.ndarray:
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    interpreter = pytest.importorskip(
+        "ai_edge_litert.interpreter", reason="needs LiteRT: pip install ai-edge-litert"
+    )
     runner = interpreter.Interpreter(str(directory / file)).get_signature_runner()
     features = {name: value.numpy() for name, value in inputs._asdict().items()}
     return runner(**features)["replaced_probability"]
@@ -74,8 +76,9 @@ def test_the_description_says_what_a_client_needs(exported_litert):
 
 
 def test_onnx(exported_litert):
-    pytest.importorskip("tf2onnx")
-    onnxruntime = pytest.importorskip("onnxruntime")
+    reason = "needs ONNX: pip install tf2onnx onnxruntime"
+    pytest.importorskip("tf2onnx", reason=reason)
+    onnxruntime = pytest.importorskip("onnxruntime", reason=reason)
     _, servable, config = exported_litert
     directory = export(dataclasses.replace(config, format="onnx"), [PRETRAINED], quiet)
     session = onnxruntime.InferenceSession(str(directory / "model.onnx"))

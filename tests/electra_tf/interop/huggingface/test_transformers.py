@@ -23,7 +23,9 @@ from tests.electra_tf.interop.models import (
 TORCH_PYTHON = os.environ.get("ELECTRA_TORCH_PYTHON")
 SIDE = pathlib.Path(__file__).with_name("huggingface_side.py")
 pytestmark = pytest.mark.skipif(
-    not TORCH_PYTHON, reason="ELECTRA_TORCH_PYTHON names no Python with torch and transformers"
+    not TORCH_PYTHON,
+    reason="set ELECTRA_TORCH_PYTHON to the Python of an environment with PyTorch: python -m "
+    "venv torch && torch/bin/pip install torch transformers",
 )
 
 
