@@ -1,4 +1,4 @@
-"""Pre-training, from batches to checkpoints, and the evaluation of a checkpoint."""
+"""Pre-training from batches to checkpoints, and evaluation of checkpoints."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ PrintFn = Callable[[str], None]
 
 
 class PretrainingRecords(Protocol):
-    """Examples to train on or to evaluate; `pretrain_data.records.source` has ours."""
+    """Source of examples for training or evaluation; see `pretrain_data.records.source`."""
 
     def check(
         self,
@@ -53,35 +53,36 @@ class PretrainingRecords(Protocol):
         tokenizer_settings: Mapping[str, Any],
         seq_lengths: Sequence[int],
     ) -> None:
-        """Checks that there are examples of these lengths, made with this vocabulary.
+        """Checks that there are examples of these lengths, built with this vocabulary.
 
         Raises:
-            UserError: before anything is built or written.
+            UserError: they are missing or differ; nothing has been built or written.
         """
 
     def describe(self, seq_length: int) -> str:
-        """Returns what the examples of a length are and where, such as "8 files in DIR"."""
+        """Describes the examples of a length, such as "8 files in DIR"."""
 
     def batches(
         self, *, first_example: int, batch_size: int, seq_length: int, shard: DataShard
     ) -> tf.data.Dataset:
         """Returns batches of `input_ids`, `input_mask`, `segment_ids`, int32 [rows, length].
 
-        Those to train on are endless, and the same after `first_example` examples as in a
-        run that has read them. Held-out ones are read once; padding fills the last batch.
+        Training batches are endless, and those after `first_example` examples are the same as
+        in an uninterrupted run. Held-out examples are read once, and the last batch is
+        padded.
 
         Args:
-            first_example: number of examples of this length that all workers have read.
-            batch_size: examples of a batch over all replicas.
-            seq_length: tokens of an example.
-            shard: the worker's share, one batch for each of its replicas in turn.
+            first_example: number of examples of this length already read by all workers.
+            batch_size: global batch size.
+            seq_length: sequence length, in tokens.
+            shard: share of the worker, with one batch for each of its replicas in turn.
         """
 
     def token_counts(self, vocab_size: int) -> np.ndarray:
-        """Returns int64 [vocab_size], how often each token is met."""
+        """Returns the number of occurrences of each token, int64 [vocab_size]."""
 
     def locating_damage(self, seq_length: int) -> AbstractContextManager[None]:
-        """Turns an error of reading examples of a length into one that says where it is."""
+        """Turns read errors of examples of a length into ones that locate the damage."""
 
 
 def train(
@@ -90,25 +91,25 @@ def train(
     eval_records: PretrainingRecords | None = None,
     print_fn: PrintFn = print,
 ) -> dict[str, float]:
-    """Pre-trains until `num_train_steps`, going on from the newest checkpoint.
+    """Pre-trains for `num_train_steps`, resuming from the latest checkpoint.
 
-    A run without one starts from `init_checkpoint`, or else from random weights.
+    Without a checkpoint, the run starts from `init_checkpoint`, else from random weights.
 
     Args:
         config: hyperparameters.
-        records: to train on.
-        eval_records: held-out, evaluated at every checkpoint.
-        print_fn: takes the lines that describe the run.
+        records: training records.
+        eval_records: held-out records, evaluated at every checkpoint.
+        print_fn: prints a line about the run.
 
     Returns:
-        The last evaluation's metrics, or the last training metrics without `eval_records`.
+        The metrics of the last evaluation, or of training without `eval_records`.
 
     Raises:
-        UserError: for bad input, a checkpoint of another model, another program that trains
-            into the folder, or a loss that is no longer finite; the last good checkpoint is
+        UserError: the input is invalid, the checkpoint is of another model, another program
+            trains into the folder, or the loss is not finite; the last good checkpoint is
             kept.
-        PreemptedError: SIGTERM came; a checkpoint of the last step is there.
-        WorkerLostError: another worker has ended.
+        PreemptedError: the run was preempted, after saving its last step.
+        WorkerLostError: another worker has failed.
     """
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [context.TRAIN_BATCH_SIZE]
@@ -138,7 +139,7 @@ def _train(
     checkpoints = CheckpointDirectory(
         config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
     )
-    # The run's own checkpoint wins over --init_checkpoint, which wins over random weights.
+    # Precedence: the run's own checkpoint, --init_checkpoint, random weights.
     resumed = checkpoints.restore_latest()
     if not resumed and config.init_checkpoint:
         _initialize(config, model, print_fn)
@@ -147,7 +148,7 @@ def _train(
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
     if first_step >= config.num_train_steps:
-        print_fn(f"Nothing to do: the run has its {config.num_train_steps} steps.")
+        print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
     checkpoints.write_description(dataclasses.asdict(config), vocabulary.path)
     log: TrainLog | SilentLog = SilentLog()
@@ -188,9 +189,9 @@ def _train(
 
 @dataclasses.dataclass
 class _Phases:
-    """The phases of a run as segments of the training loop, and the evaluation among them.
+    """The phases of a run as segments of the training loop, and their evaluation.
 
-    A training step and an evaluator are traced for one stage of the objective.
+    The training step and the evaluator are traced once per stage of the objective.
     """
 
     config: PretrainingConfig
@@ -205,7 +206,7 @@ class _Phases:
     evaluator: HeldOutEvaluator | None = None
 
     def segments(self) -> Iterator[Segment]:
-        """Yields the phases that the step has not passed yet, the first from the step on."""
+        """Yields the remaining phases, the first one starting at the current step."""
         stage, steps = None, None
         for phase in training_phases(self.config, self.model.stages()):
             current = int(self.step.numpy())
@@ -263,10 +264,10 @@ class _Phases:
 def evaluate(
     config: PretrainingConfig, records: PretrainingRecords, print_fn: PrintFn = print
 ) -> dict[str, float]:
-    """Evaluates the newest checkpoint on `records` and writes its metrics.
+    """Evaluates the latest checkpoint on `records` and writes its metrics.
 
     Raises:
-        UserError: for bad input, or where there is no checkpoint.
+        UserError: the input is invalid, or there is no checkpoint.
     """
     vocabulary = load_checked_vocabulary(config)
     with context.open_context(config, ["eval_batch_size"]) as run:
@@ -311,7 +312,7 @@ def _evaluate(
 
 
 def _initialize(config: PretrainingConfig, model: PretrainingModel, print_fn: PrintFn) -> None:
-    """Loads the whole encoder, and of the rest what is there; the optimizer starts anew."""
+    """Loads the whole encoder, and the rest if available; the optimizer is not loaded."""
     initialize_from_checkpoint(
         config.init_checkpoint,
         named_variables(model),
@@ -327,10 +328,10 @@ def _tokenizer_settings(config: PretrainingConfig) -> dict[str, Any]:
 
 def _non_finite_error(terms: Sequence[str], step: int, checkpoint: str | None) -> UserError:
     names = ", ".join(name.removeprefix("train/") for name in terms)
-    kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "None was saved yet"
+    kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "No checkpoint yet"
     return UserError(
-        f"Step {step}: not finite: {names}. {kept}. Lower --learning_rate, lengthen "
-        "--num_warmup_steps, or look at the data of this step"
+        f"Step {step}: not finite: {names}. {kept}. Reduce --learning_rate, increase "
+        "--num_warmup_steps, or check the data of this step"
     )
 
 

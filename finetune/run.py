@@ -1,4 +1,4 @@
-"""A fine-tuning run: data, trials with their seeds (or folds), results and predictions."""
+"""A fine-tuning run: data, trials or folds, results and predictions."""
 
 import contextlib
 import dataclasses
@@ -46,16 +46,16 @@ PrintFn = Callable[[str], None]
 
 
 def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult]:
-    """Fine-tunes, evaluates and predicts, as the configuration asks.
+    """Fine-tunes, evaluates and predicts, as configured.
 
     Returns:
         The result of each trial, or of each fold of each trial.
 
     Raises:
-        UserError: for bad input, or another program that trains into the folder, before
-            anything is trained or overwritten.
-        PreemptedError: the run was told to end; it can be gone on with.
-        WorkerLostError: another worker has ended.
+        UserError: the input is invalid, or another program trains into the folder; nothing
+            has been trained or overwritten.
+        PreemptedError: the run was preempted, and can be resumed.
+        WorkerLostError: another worker has failed.
     """
     divided = [TRAIN_BATCH_SIZE] if config.do_train else []
     with open_context(config, divided) as context:
@@ -117,7 +117,7 @@ def _run(
 def _restore_best(
     trainer: Trainer, runs: Sequence[TrialRun], results: Sequence[TrialResult]
 ) -> None:
-    """Loads the model of the trial that is best on dev, of those that are there."""
+    """Loads the model of the trial with the best dev score, of the saved ones."""
 
     def value(pair: tuple[TrialRun, TrialResult]) -> float:
         key = next(iter(pair[1].metrics), None)
@@ -129,12 +129,12 @@ def _restore_best(
         if result.finished and os.path.isdir(trial.model_dir)
     ]
     if not there:
-        raise UserError("--do_predict: no trial came to its end, so nothing can be predicted")
+        raise UserError("--do_predict: no trial finished, so there is no model to predict with")
     trainer.restore(max(there, key=value)[0].model_dir)
 
 
 def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> None:
-    """Loads what will be predicted, so that a missing file is told of before training."""
+    """Loads the data to predict, so a missing file is reported before training."""
     if config.write_test_outputs:
         for task in tasks:
             for split in task.test_splits:
@@ -144,7 +144,7 @@ def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: Ta
 
 
 class TrialSession:
-    """One trial from fresh weights to its scores."""
+    """One trial, from initialization to its scores."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class TrialSession:
         return [self._data.get(task, split) for split in task.dev_splits]
 
     def _selecting_value(self) -> tuple[float, dict[str, float]]:
-        """Returns the mean of the tasks' main metrics on dev, and all metrics."""
+        """Returns the mean of the main dev metrics of all tasks, and all metrics."""
         values: dict[str, float] = {}
         mains = []
         for task in self._tasks:
@@ -274,7 +274,7 @@ def _write_all(
     results: list[TrialResult],
     print_fn: PrintFn | None,
 ) -> None:
-    """Writes results and learning curves after each trial; prints the last ones."""
+    """Writes results and learning curves after each trial; prints the paths of the last."""
     if not config.do_eval:
         return
     files = write_results(

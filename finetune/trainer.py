@@ -1,4 +1,4 @@
-"""Trains and evaluates one model, again and again: trials and folds share compiled graphs."""
+"""Trains and evaluates a model; trials and folds share compiled graphs."""
 
 import functools
 import os
@@ -51,7 +51,7 @@ class DivergedError(Exception):
 
 
 class TrainedTrial(NamedTuple):
-    """How a training run went: updates done, the step that was kept, and its seconds."""
+    """Result of a training run: number of steps, the step that was kept, and its seconds."""
 
     steps: int
     best_step: int | None
@@ -59,13 +59,13 @@ class TrainedTrial(NamedTuple):
 
 
 class Trainer:
-    """A model and its compiled steps; `start` makes it a fresh one for each trial.
+    """A model and its compiled steps; `start` reinitializes it for each trial.
 
     Args:
         config: hyperparameters.
-        tasks: trained together.
-        run: over whose replicas batches are spread.
-        print_fn: takes progress messages.
+        tasks: tasks, trained jointly.
+        run: distribution of the run.
+        print_fn: prints a message.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Trainer:
         self._num_train_steps = 0
 
     def start(self, seed: int) -> None:
-        """Puts in fresh weights: heads drawn with `seed`, the encoder from its checkpoint.
+        """Reinitializes the model: heads with `seed`, the encoder from its checkpoint.
 
         Raises:
-            UserError: the checkpoint has not the whole encoder.
+            UserError: the checkpoint's encoder is incomplete.
         """
         keras.utils.set_random_seed(seed)
         with self._strategy.scope():
@@ -111,7 +111,7 @@ class Trainer:
         self._seed.assign(seed)
         self._step.assign(0)
         if self._optimizer is not None:
-            self._steps.read_metrics()  # what a trial that diverged or stopped left behind
+            self._steps.read_metrics()  # discards those of a trial that diverged or stopped
             reset_optimizer(self._optimizer)
 
     def train(
@@ -125,23 +125,23 @@ class Trainer:
         eval_steps: int,
         hyperparameters: Mapping[str, object],
     ) -> TrainedTrial:
-        """Trains until `num_train_steps`, or until dev no longer gets better.
+        """Trains for `num_train_steps`, or until the dev score stops improving.
 
-        Goes on from the newest checkpoint of `model_dir`, and leaves one of the final
-        weights there: those of the best evaluation with `keep_best`, else the last.
+        Resumes from the latest checkpoint of `model_dir`, and saves the final weights there:
+        those of the best evaluation with `keep_best`, else the last ones.
 
         Args:
             data: the train split of each task, by name.
-            num_train_steps: updates; the learning rate falls to 0 there.
-            seed: of the order of examples and dropout.
+            num_train_steps: number of training steps; the learning rate decays to 0 by then.
+            seed: random seed of the order of examples and of dropout.
             model_dir: folder of checkpoints and logs.
-            evaluate: returns the selecting metric and all metrics; None never evaluates.
-            eval_steps: updates between two evaluations.
-            hyperparameters: written beside the checkpoints.
+            evaluate: returns the selection metric and all metrics; None never evaluates.
+            eval_steps: evaluation interval, in steps.
+            hyperparameters: written to `config.json`.
 
         Raises:
             DivergedError: the loss or a gradient is not finite.
-            PreemptedError: SIGTERM came; a checkpoint of the last step is there.
+            PreemptedError: the run was preempted, after saving its last step.
         """
         config = self._config
         steps, optimizer = self._compiled(num_train_steps)
@@ -217,7 +217,7 @@ class Trainer:
         if config.keep_best and best.step is not None:
             best.restore()
             best_step = best.step
-        # The weights to use; the step says that the run is over.
+        # The final weights, at the last step, which marks the run as finished.
         self._step.assign(num_train_steps)
         checkpoints.save()
         return TrainedTrial(result.step, best_step, seconds)
@@ -226,7 +226,7 @@ class Trainer:
         """Loads the fine-tuned weights of a folder.
 
         Raises:
-            UserError: there is none, or it is of another model.
+            UserError: there are none, or they are of another model.
         """
         checkpoints = CheckpointDirectory(
             model_dir, self.model, self._step, workers=self._workers
@@ -240,9 +240,9 @@ class Trainer:
     def predict(
         self, task: Task, data: SplitData, batch_size: int | None = None
     ) -> list[Outputs]:
-        """Returns what the task's head puts out for every row, in their order.
+        """Returns the outputs of the task's head for every row, in order.
 
-        The replicas share the rows, and every worker gets the outputs of all of them.
+        Rows are distributed over the replicas; every worker gets all outputs.
         """
         replicas = self._strategy.num_replicas_in_sync
         batch_size = batch_size or self._config.eval_batch_size
@@ -268,20 +268,20 @@ class Trainer:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this worker writes what is to be kept."""
+        """Whether this worker writes files."""
         return self._workers.is_chief
 
     @property
     def buckets(self) -> tuple[int, ...]:
-        """Lengths that batches are padded to."""
+        """Length buckets of batches."""
         buckets = tuple(self._config.length_buckets)
         return buckets if self._config.bucket_by_length else buckets[-1:]
 
     def _batches(self, table: FeatureTable, plan: BatchPlan, start_step: int = 0) -> Any:
-        """Returns an iterator over a plan's batches; its user counts them."""
+        """Returns an iterator over the batches of a plan; the caller must not exhaust it."""
 
         def make(shard: DataShard) -> tf.data.Dataset:
-            # Strategies take no precautions for workers that run out of an endless dataset.
+            # Tells strategies that no worker runs out of batches.
             return make_dataset(table, plan, start_step, shard).repeat()
 
         return iter(distribute_batches(self._strategy, make))
@@ -289,7 +289,7 @@ class Trainer:
     def _compiled(
         self, num_train_steps: int
     ) -> tuple[TrainingSteps, keras.optimizers.Optimizer]:
-        """Returns step and optimizer; the length of the schedule is a part of the graph."""
+        """Returns step and optimizer; the length of the schedule is part of the graph."""
         if self._steps is None or self._num_train_steps != num_train_steps:
             config = self._config
             schedule = WarmupPolynomialDecay(
@@ -357,14 +357,14 @@ class Trainer:
         return tf.function(predict_batch, autograph=False, reduce_retracing=True)
 
     def _gather(self, per_replica: Any) -> tf.Tensor:
-        """Returns the rows of all replicas, in their order."""
+        """Returns the rows of all replicas, in order."""
         if self._strategy.num_replicas_in_sync == 1:
             return self._strategy.experimental_local_results(per_replica)[0]
         return self._strategy.gather(per_replica, axis=0)
 
     def _summarize(self, sums: Mapping[str, np.ndarray]) -> dict[str, float]:
         values = training_values(sums, self._optimizer)
-        values["loss"] = values.pop(f"{MEAN_LOSS}_loss")  # of an example, not of a batch
+        values["loss"] = values.pop(f"{MEAN_LOSS}_loss")  # per example, not per batch
         return values
 
 
@@ -382,10 +382,10 @@ def _diverged_error(terms: Sequence[str], step: int, checkpoint: str | None) -> 
 
 
 def find_checkpoint(config: FinetuningConfig) -> str | None:
-    """Returns the checkpoint to start from; None for random weights.
+    """Returns the checkpoint to initialize from; None for random weights.
 
     Raises:
-        UserError: there is no checkpoint where `init_checkpoint` says.
+        UserError: `init_checkpoint` does not exist.
     """
     path = config.init_checkpoint
     if path == RANDOM_INIT:
@@ -394,7 +394,7 @@ def find_checkpoint(config: FinetuningConfig) -> str | None:
         find_format(path, INIT_FLAG)
     except UserError as error:
         raise UserError(
-            f"{error}. Pre-train with run_pretraining.py first, name another --model_name or "
+            f"{error}. Pre-train with run_pretraining.py first, pass another --model_name or "
             f"--init_checkpoint, or pass {INIT_FLAG}={RANDOM_INIT} to start from random weights"
         ) from error
     return path

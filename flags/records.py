@@ -1,4 +1,4 @@
-"""The records that the flags of pre-training name."""
+"""The record files given by the flags of pre-training."""
 
 from collections.abc import Callable
 
@@ -11,14 +11,14 @@ from pretrain_data.records.source import RecordFiles
 def training_records(
     config: PretrainingConfig, print_fn: Callable[[str], None] = print
 ) -> RecordFiles:
-    """Returns the records to train on, of every length of the curriculum.
+    """Returns the training records, of every length of the curriculum.
 
     Args:
-        config: of the run.
-        print_fn: gets a message about every skipped record.
+        config: configuration of the run.
+        print_fn: prints a message about every skipped record.
 
     Raises:
-        UserError: `--pretrain_tfrecords` does not say where the records of a length are.
+        UserError: `--pretrain_tfrecords` does not locate the records of a length.
     """
     lengths = (*config.length_curriculum, config.max_seq_length)
     return RecordFiles(
@@ -33,14 +33,14 @@ def training_records(
 
 
 def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
-    """Returns the records of `--eval_tfrecords`, if it is given."""
+    """Returns the records of `--eval_tfrecords`, if given."""
     if not config.eval_tfrecords:
         return None
     return _read_once(config, config.eval_tfrecords, EVAL_FLAG)
 
 
 def evaluated_records(config: PretrainingConfig) -> RecordFiles:
-    """Returns what `--do_eval` evaluates: held-out records, else some to train on."""
+    """Returns the records that `--do_eval` evaluates: held-out ones, else training records."""
     patterns = records_of_length(config, config.max_seq_length)
     return held_out_records(config) or _read_once(config, patterns, TRAIN_FLAG)
 

@@ -1,4 +1,4 @@
-"""Corrupts sentences with the generator and asks the discriminator which tokens it did."""
+"""Corrupts sentences with the generator, and shows what the discriminator detects."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 
-# Suspects named below each sentence.
+# Number of tokens listed below each sentence.
 _NUM_NAMED = 3
 
 
@@ -24,9 +24,9 @@ class InspectedToken(NamedTuple):
     """One token of a corrupted sentence.
 
     Attributes:
-        token: what the discriminator saw.
-        original: what stood there.
-        probability: of being replaced, by the discriminator.
+        token: token in the corrupted sentence.
+        original: original token.
+        probability: predicted probability of being replaced.
     """
 
     token: str
@@ -42,20 +42,21 @@ def show(
     color: bool,
     print_fn: Callable[[str], None] = print,
 ) -> None:
-    """Corrupts the sentences with the newest checkpoint's generator and prints them.
+    """Corrupts sentences with the latest checkpoint's generator, and prints the result.
 
     Args:
-        config: of the run.
+        config: configuration of the run.
         sentences: texts.
-        token_counts: of the run's records, for a unigram generator or strategic masking.
+        token_counts: counts the tokens of the run's records, for a unigram generator or
+            strategic masking.
         color: mark tokens by colors.
-        print_fn: takes the lines.
+        print_fn: prints a line.
 
     Raises:
-        UserError: where there is no checkpoint, or a discriminator is not part of it.
+        UserError: there is no checkpoint, or it has no discriminator.
     """
     if not model_builder.model_class(config).has_discriminator:
-        raise UserError(f"--objective={config.objective}: such a model has no discriminator")
+        raise UserError(f"--objective={config.objective}: the model has no discriminator")
     vocabulary = model_builder.load_checked_vocabulary(config)
     strategy = create_strategy(config)
     model, step, _ = model_builder.load_model(config, vocabulary, strategy, token_counts)
@@ -82,18 +83,18 @@ def inspect_sentences(
 ) -> list[list[InspectedToken]]:
     """Returns the tokens of each sentence, some replaced by the generator.
 
-    Sentences are cut at the model's `max_seq_length`; [CLS] and [SEP] are left out.
+    Sentences are truncated at the model's `max_seq_length`; [CLS] and [SEP] are omitted.
 
     Raises:
-        UserError: the run is in a stage that trains no discriminator.
+        UserError: the run is in a stage without a discriminator.
     """
     length = model.config.max_seq_length
     features = encode(vocabulary, tokenizer, sentences, length)
     output = model(features, randomness=Randomness(seed, 0, dropout=False))
     if output.discriminator is None:
         raise UserError(
-            f"--objective={model.config.objective}: the discriminator has not begun to train; "
-            "go on with the run"
+            f"--objective={model.config.objective}: the discriminator is not trained yet; "
+            "continue the run"
         )
     originals = features["input_ids"].numpy()
     corrupted = output.fake_data.inputs.input_ids.numpy()
@@ -115,7 +116,7 @@ def inspect_sentences(
 def encode(
     vocabulary: Vocabulary, tokenizer: Tokenizer, texts: Sequence[str], max_seq_length: int
 ) -> dict[str, tf.Tensor]:
-    """Returns the model's features of single texts, each int32 [n, max_seq_length]."""
+    """Returns the features of single texts, each int32 [n, max_seq_length]."""
     tokens = tokenizer.tokenize(tf.constant(list(texts)))
     inputs = single_text_inputs(vocabulary, tokens, max_seq_length)
     missing = [[0, 0], [0, max_seq_length - tf.shape(inputs.input_ids)[1]]]
@@ -123,11 +124,11 @@ def encode(
 
 
 def render(tokens: Sequence[InspectedToken], *, color: bool) -> str:
-    """Returns one line: red what the discriminator believes replaced, underlined what was.
+    """Formats a sentence: suspected tokens are red, replaced ones underlined.
 
-    Without `color` these are `token?` and `token(original)`. A token counts as believed
-    replaced above the probability that the discriminator gives on average to twice as
-    many tokens as were replaced, or 0.5 where that is lower.
+    Without `color` they are `token?` and `token(original)`. A token is suspected if its
+    probability exceeds that which the discriminator assigns on average to twice as many
+    tokens as were replaced, or 0.5 if that is lower.
     """
     threshold = _threshold(tokens)
     words = []

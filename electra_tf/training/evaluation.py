@@ -13,13 +13,13 @@ from electra_tf.model.randomness import Randomness
 from electra_tf.training.step import TrainableModel
 from electra_tf.util.files import write_atomically
 
-# Another stream than training's, so that evaluation masks alike at every step.
+# A separate seed, so every evaluation uses the same masks.
 EVALUATION_SEED = 0x5EED
 _TERM = "term/"
 
 
 class HeldOutEvaluator:
-    """Runs the objective without dropout over batches, with the same masks every time."""
+    """Evaluates the objective on batches, without dropout and with fixed masks."""
 
     def __init__(self, model: TrainableModel, strategy: tf.distribute.Strategy) -> None:
         self._model = model
@@ -78,7 +78,7 @@ def write_results(
     results_json: str,
     results_pkl: str | None = None,
 ) -> list[str]:
-    """Writes metrics as text, JSON and, if asked, a pickle; returns the paths."""
+    """Writes metrics as text, JSON and optionally a pickle; returns the paths."""
     lines = "".join(f"{name} = {value}\n" for name, value in values.items())
     write_atomically(results_txt, lines)
     finite = {k: v if np.isfinite(v) else None for k, v in values.items()}

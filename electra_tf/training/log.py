@@ -1,4 +1,4 @@
-"""What training says: a console line, TensorBoard scalars and a JSON-lines log."""
+"""Training log: console lines, TensorBoard scalars and a JSON-lines file."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from electra_tf.util.console import format_seconds
 LOG_FILE = "train_log.jsonl"
 TENSORBOARD_DIR = "tensorboard"
 
-# Name in the log, label on the console, format; in this order where they exist.
+# Console columns: name in the log, label, format.
 _CONSOLE_COLUMNS = (
     ("loss", "loss", ".3f"),
     ("gen_loss", "gen", ".3f"),
@@ -40,7 +40,7 @@ _CONSOLE_COLUMNS = (
 
 
 def format_metrics(values: Mapping[str, float]) -> str:
-    """Returns the console's columns, `label value` each."""
+    """Formats metrics as console columns, `label value` each."""
     return "  ".join(
         f"{label} {values[name]:{spec}}"
         for name, label, spec in _CONSOLE_COLUMNS
@@ -53,10 +53,10 @@ class TrainLog:
 
     Args:
         model_dir: folder of the run.
-        first_step: finished steps at the start. Later records of an interrupted run
-            are dropped from the file, since they are about to be repeated.
-        num_train_steps, batch_size: for the rates and the time left.
-        seq_length: tokens of a sequence; None where batches differ in length.
+        first_step: global step at the start. Later records of an interrupted run are dropped
+            from the file, because these steps are repeated.
+        num_train_steps, batch_size: used for rates and remaining time.
+        seq_length: sequence length, in tokens; None if it varies.
         stream: the console.
     """
 
@@ -83,7 +83,7 @@ class TrainLog:
         self._last_step, self._last_time = first_step, time.monotonic()
 
     def set_length(self, seq_length: int) -> None:
-        """Says how many tokens the sequences of the following steps have."""
+        """Sets the sequence length of the following steps."""
         self._seq_length = seq_length
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
@@ -110,12 +110,12 @@ class TrainLog:
     def evaluation(
         self, step: int, values: Mapping[str, float], shown: str | None = None
     ) -> None:
-        """Logs the metrics of held-out text; `shown` takes the place of the usual columns."""
+        """Logs the metrics of an evaluation; `shown` replaces the usual console columns."""
         self._record(step, "eval", values)
         self._say(f"eval at step {step}  {shown or format_metrics(values)}")
 
     def restart_clock(self) -> None:
-        """Leaves the time since the last record out of the rates (saving, evaluating)."""
+        """Excludes the time since the last record (saving, evaluating) from the rates."""
         self._last_time = time.monotonic()
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class TrainLog:
         self._writer.close()
 
     def _record(self, step: int, kind: str, values: Mapping[str, float]) -> None:
-        # JSON has no NaN: a metric over nothing is null.
+        # JSON has no NaN, so an empty mean is null.
         record = {name: v if math.isfinite(v) else None for name, v in values.items()}
         self._file.write(json.dumps({"step": step, "kind": kind, **record}) + "\n")
         self._file.flush()
@@ -149,28 +149,28 @@ class TrainLog:
 
 
 class SilentLog:
-    """Takes the place of a `TrainLog` on the workers that write nothing."""
+    """A `TrainLog` for workers other than the chief, which logs nothing."""
 
     def set_length(self, seq_length: int) -> None:
-        """Leaves it to the chief."""
+        """Does nothing."""
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
-        """Leaves it to the chief."""
+        """Does nothing."""
 
     def evaluation(
         self, step: int, values: Mapping[str, float], shown: str | None = None
     ) -> None:
-        """Leaves it to the chief."""
+        """Does nothing."""
 
     def restart_clock(self) -> None:
-        """Has no clock."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """Has no files."""
+        """Does nothing."""
 
 
 def _is_record_until(line: str, step: int) -> bool:
     try:
         return json.loads(line)["step"] <= step
     except (ValueError, KeyError, TypeError):
-        return False  # cut off when the run was killed
+        return False  # truncated when the run was killed

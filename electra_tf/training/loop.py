@@ -1,7 +1,7 @@
 """The training loop: updates, log, evaluations, checkpoints, preemption.
 
-It knows neither pre-training nor fine-tuning. Both give it segments of updates, and functions
-that summarize metrics, evaluate, and say what a loss that is not finite means.
+It is independent of pre-training and fine-tuning. Both provide segments of updates, and
+functions that summarize metrics, evaluate, and report a non-finite loss.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ _TRAIN_PREFIX = "train/"
 
 
 class Intervals(NamedTuple):
-    """Numbers of updates.
+    """Intervals in training steps.
 
     Attributes:
-        host_loop: in one call of the compiled function.
-        log, save: between two log lines, and between two checkpoints.
-        evaluate: between two evaluations; None evaluates at the last step alone, if at all.
+        host_loop: steps per call of the compiled function.
+        log, save: logging and checkpoint intervals.
+        evaluate: evaluation interval; None evaluates only at the last step, if at all.
     """
 
     host_loop: int
@@ -39,18 +39,18 @@ class Intervals(NamedTuple):
     evaluate: int | None = None
 
     def next_stop(self, step: int, end_step: int) -> int:
-        """Returns the next step at which the host has something to do."""
+        """Returns the next step at which control returns to the host."""
         return min(end_step, *((step // n + 1) * n for n in self if n is not None))
 
 
 class Segment(NamedTuple):
-    """Updates with one compiled step, on the batches of one iterator.
+    """Updates by one compiled step, on the batches of one iterator.
 
     Attributes:
-        end_step: updates done after it.
+        end_step: global step at its end.
         steps: the compiled step.
-        batches: distributed iterator; it starts where the segment does.
-        guard: entered around each call of the compiled function, to explain its errors.
+        batches: distributed iterator, positioned at the start of the segment.
+        guard: context manager around each call of the compiled function, to explain errors.
     """
 
     end_step: int
@@ -60,12 +60,12 @@ class Segment(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What an evaluation found.
+    """Result of an evaluation.
 
     Attributes:
         values: the metrics.
-        shown: their console line; the usual columns if None.
-        stop: training is to stop early.
+        shown: console line of the metrics; None prints the usual columns.
+        stop: whether to stop training early.
     """
 
     values: Mapping[str, float]
@@ -74,9 +74,9 @@ class Evaluation(NamedTuple):
 
 
 class LoopResult(NamedTuple):
-    """How the loop ended: at which step, with which metrics, and whether before its end.
+    """Result of the loop: last step, metrics, and whether it stopped early.
 
-    `values` are those of the last evaluation, or of training without one.
+    `values` are those of the last evaluation, or of training if there was none.
     """
 
     step: int
@@ -99,30 +99,31 @@ def run_loop(
     evaluate_before_save: bool = False,
     save_last: bool = True,
 ) -> LoopResult:
-    """Trains to the end of the last segment, or until an evaluation says to stop.
+    """Trains to the end of the last segment, or until an evaluation requests a stop.
 
-    The loop stops at multiples of the intervals and at the end of each segment. At a stop it
-    logs, evaluates and saves what is due, and asks for a preemption, in the same order on all
-    workers. The last step is always logged and evaluated. Stops do not change the weights.
+    Control returns to the host at multiples of the intervals and at the end of each segment.
+    There, the loop logs, evaluates and saves if due, and checks for preemption, in the same
+    order on all workers. The last step is always logged and evaluated. The intervals do not
+    affect the weights.
 
     Args:
-        segments: in their order; each is asked for when the one before has ended.
-        step: counts finished updates.
-        num_train_steps: updates of the whole run.
-        intervals: between the stops.
-        checkpoints: of the run.
-        log: of metrics; closed at the end.
-        preemption: watched; its signals are deferred to the next stop.
-        summarize: returns metrics from the sums of `TrainingSteps.read_metrics`.
-        diverged: returns the error for the names of the terms that are not finite, the step
-            and the newest checkpoint.
+        segments: segments in order; each is requested when the previous one has ended.
+        step: the global step.
+        num_train_steps: total number of training steps.
+        intervals: intervals of host loop, log, checkpoints and evaluation.
+        checkpoints: checkpoints of the run.
+        log: log of metrics; closed at the end.
+        preemption: termination signals, deferred to the next return to the host.
+        summarize: computes metrics from the sums of `TrainingSteps.read_metrics`.
+        diverged: creates the error, given the names of the non-finite terms, the step and the
+            latest checkpoint.
         evaluate: evaluates the current weights.
-        evaluate_before_save: so that a checkpoint is of a step whose evaluation is known.
+        evaluate_before_save: evaluate before saving, so every saved step has been evaluated.
         save_last: save at the last step.
 
     Raises:
-        PreemptedError: the run was told to end; a checkpoint of its last step is there.
-        Exception: what `diverged` returns; nothing of that step is saved.
+        PreemptedError: the run was preempted, after saving its last step.
+        Exception: result of `diverged`; that step is not saved.
     """
     values: dict[str, float] = {}
     current = int(step.numpy())
@@ -161,7 +162,7 @@ def run_loop(
                     checkpoints.save()
                 raise PreemptedError(
                     f"Preempted at step {current}; saved {checkpoints.latest}. Run the "
-                    "same command again to go on."
+                    "same command again to resume."
                 )
     return LoopResult(current, values, stopped_early=False)
 
@@ -169,7 +170,7 @@ def run_loop(
 def training_values(
     sums: Mapping[str, np.ndarray], optimizer: keras.optimizers.Optimizer
 ) -> dict[str, float]:
-    """Returns the model's metrics, the loss terms and norms of the steps, the learning rate."""
+    """Returns the metrics of the model, losses and norms of the steps, and learning rate."""
     values = metrics.finalize(sums)
     of_model = {n: v for n, v in values.items() if not n.startswith(_TRAIN_PREFIX)}
     of_steps = {
@@ -183,7 +184,7 @@ def training_values(
 def _run_to_stops(
     segments: Iterable[Segment], step: tf.Variable, num_train_steps: int, intervals: Intervals
 ) -> Iterator[Segment]:
-    """Trains, and yields at each stop the segment that it lies in."""
+    """Trains, and yields the current segment at each return to the host."""
     for segment in segments:
         while (current := int(step.numpy())) < segment.end_step:
             stop = intervals.next_stop(current, min(segment.end_step, num_train_steps))

@@ -1,8 +1,8 @@
-"""TFRecords of pre-training data to batches, in an order that can be taken up again.
+"""Reads TFRecords of pre-training data in batches, in a resumable order.
 
-The order of the examples is a function of the files, the seed and the position: an epoch
-shuffles the files and its buffer by (seed, epoch) alone. So `start_example` gives exactly
-what an uninterrupted run would have read from there on.
+The order of the examples is a function of the files, the seed and the position: files and
+shuffle buffer depend on (seed, epoch) only. So `start_example` resumes exactly where an
+uninterrupted run would be.
 """
 
 import dataclasses
@@ -44,35 +44,33 @@ def read_pretraining_records(
     """Reads batches of examples.
 
     Args:
-        patterns: files and wildcards, also separated by commas.
-        max_seq_length: length of the records.
-        batch_size: examples per batch, over all replicas.
-        seed: of the shuffling.
-        shuffle_buffer_size: examples that a draw chooses from; 0 keeps the order of the
-            files and of the records in them.
-        deterministic: give up for speed by False; then nothing can be taken up exactly.
-        skip_bad_records: leave out what is damaged and say so, at the cost of reading all
-            files once before the start. Otherwise reading stops there with one of
-            `bad_records.BAD_RECORD_ERRORS`; `bad_records.diagnose_bad_record` then finds
-            the file and the place.
-        start_example: number of examples that were read before, by all workers.
-        repeat: read forever. A batch may hold the end of one epoch and the start of the
-            next. Otherwise every record is read once.
-        pad_last_batch: without `repeat`, fill the last batch with rows of zeros, whose
-            `input_mask` is 0; otherwise it is left smaller.
-        shard: the part of a worker; its replicas take the batches in turn.
-        flag: flag that errors name.
+        patterns: files or glob patterns, also comma-separated.
+        max_seq_length: sequence length of the records.
+        batch_size: global batch size.
+        seed: random seed of the shuffling.
+        shuffle_buffer_size: size of the shuffle buffer, in examples; 0 disables shuffling.
+        deterministic: False is faster, but cannot be resumed exactly.
+        skip_bad_records: skip and report damaged records, at the cost of reading all files
+            once beforehand. Otherwise reading fails with one of
+            `bad_records.BAD_RECORD_ERRORS`, and `bad_records.diagnose_bad_record` locates
+            the damage.
+        start_example: number of examples already read by all workers.
+        repeat: repeat forever; batches may span epochs. Otherwise every record is read once.
+        pad_last_batch: without `repeat`, pad the last batch with rows of zeros (`input_mask`
+            0) instead of making it smaller.
+        shard: share of the worker; its replicas take the batches in turn.
+        flag: flag to name in errors.
         print_fn: gets a message about every skipped record.
 
     Returns:
         A dataset of `input_ids`, `input_mask` and `segment_ids`, each int32
-        (rows, max_seq_length), where a replica's rows are batch_size over all replicas.
+        (rows per replica, max_seq_length).
 
     Raises:
-        UserError: no file matches, there is no record, the records have another length, or
-            a file another size than its manifest says.
-        ValueError: only a whole, single reader can leave the last batch smaller, and only
-            endless reading can be sharded by file.
+        UserError: no file matches, there is no record, the records have another length, or a
+            file size differs from the manifest.
+        ValueError: the last batch of a shard must be padded, and sharding by file requires
+            `repeat`.
     """
     if shard != UNSHARDED and not (repeat or pad_last_batch):
         raise ValueError("The last batch of a shard has to be filled")
@@ -92,7 +90,7 @@ def read_pretraining_records(
         start_example //= shard.num_workers
         if not num_records:
             raise UserError(
-                f"{flag} holds {sum(counts)} records, too few for {shard.num_workers} workers"
+                f"{flag} has {sum(counts)} records, too few for {shard.num_workers} workers"
             )
 
     first_epoch, position = 0, start_example
@@ -122,7 +120,7 @@ def read_pretraining_records(
     if shard.replicas > 1:
         parsed = parsed.rebatch(num_rows // shard.replicas, drop_remainder=True)
     if repeat:
-        # Strategies then take no precautions for workers that run out of batches.
+        # Tells strategies that no worker runs out of batches.
         parsed = parsed.apply(
             tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
         )
@@ -131,7 +129,7 @@ def read_pretraining_records(
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """The records from `first` until `until` of an epoch whose runs hold `counts`."""
+    """Records `first` to `until` (exclusive) of an epoch; `counts` are those of its spans."""
 
     counts: list[int]
     first: int
@@ -147,7 +145,7 @@ def _runs(
     flag: str,
     print_fn: Callable[[str], None],
 ) -> tuple[list[RecordSpan], list[int]]:
-    """What to read, and the number of records in each run where it has to be known."""
+    """Returns the spans to read, and their numbers of records if needed."""
     if not skip_bad_records:
         counts = count_records_by_file(files) if needs_counts else []
         return [RecordSpan(path) for path in files], counts
@@ -179,11 +177,11 @@ def _epoch_records(
     part: _Part | None,
 ) -> tf.data.Dataset:
     """The serialized records of one epoch, or of a worker's part of it."""
-    # tf.random.set_seed would mix into the seed of the shuffling.
+    # tf.random.set_seed would affect the seed of the shuffling.
     tf.compat.v1.get_default_graph().seed = None
     paths = tf.constant([run.path for run in runs])
     offsets = [run.offset for run in runs]
-    # Without damaged files every run is a whole file, which the plain reader takes.
+    # Without damage, every span is a whole file, which needs no offset.
     offset_of = tf.constant(offsets, tf.int64).__getitem__ if any(offsets) else lambda i: 0
     counts = tf.constant([run.count for run in runs], tf.int64)
     order = tf.range(len(runs))
@@ -212,9 +210,9 @@ def _epoch_records(
 
 
 def _overlaps(order: tf.Tensor, part: _Part) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the runs that overlap a part, in order, and by run where the part is in it.
+    """Returns the spans that overlap a part, in order, and the start and end in each span.
 
-    Each epoch shuffles the runs before they are shared, so a worker meets all of them.
+    Spans are shuffled in each epoch before they are divided, so a worker reads all of them.
     """
     counts = tf.constant(part.counts, tf.int64)
     lengths = tf.gather(counts, order)

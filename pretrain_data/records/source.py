@@ -1,4 +1,4 @@
-"""TFRecord files as the batches that pre-training is given."""
+"""TFRecord files as the source of pre-training batches."""
 
 import dataclasses
 import pathlib
@@ -23,13 +23,13 @@ from pretrain_data.records.token_counts import count_tokens
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordFiles:
-    """Files of examples, to train on or held out (`pretraining.PretrainingRecords`).
+    """Record files for training or evaluation (`electra_tf.pretraining.PretrainingRecords`).
 
     Attributes:
-        patterns: files and wildcards, separated by commas, by the length of their records.
-        flag: flag that errors name.
-        seed, shuffle_buffer_size, deterministic, skip_bad_records, repeat, print_fn: as
-            `reader.read_pretraining_records` has them.
+        patterns: comma-separated files or glob patterns, by sequence length.
+        flag: flag to name in errors.
+        seed, shuffle_buffer_size, deterministic, skip_bad_records, repeat, print_fn: see
+            `pretrain_data.records.reader.read_pretraining_records`.
     """
 
     patterns: Mapping[int, str]
@@ -47,7 +47,7 @@ class RecordFiles:
         tokenizer_settings: Mapping[str, Any],
         seq_lengths: Sequence[int],
     ) -> None:
-        """Compares the files of each length with the manifests beside them.
+        """Compares the files of each length with their manifests.
 
         Raises:
             UserError: see `files.check_records`.
@@ -63,14 +63,14 @@ class RecordFiles:
             )
 
     def describe(self, seq_length: int) -> str:
-        """Returns such as "8 files in data/pretrain_tfrecords"."""
+        """Describes the files of a length, such as "8 files in data/pretrain_tfrecords"."""
         files = find_record_files(self.patterns[seq_length], self.flag)
         return f"{len(files)} files in {pathlib.Path(files[0]).parent}"
 
     def batches(
         self, *, first_example: int, batch_size: int, seq_length: int, shard: DataShard
     ) -> tf.data.Dataset:
-        """Returns the batches from an example on; see `reader.read_pretraining_records`."""
+        """Returns the batches from `first_example` on; see `read_pretraining_records`."""
         return read_pretraining_records(
             self.patterns[seq_length],
             max_seq_length=seq_length,
@@ -87,7 +87,7 @@ class RecordFiles:
         )
 
     def token_counts(self, vocab_size: int) -> np.ndarray:
-        """Returns int64 [vocab_size], counted in the longest examples."""
+        """Returns token counts of the longest examples, int64 [vocab_size]."""
         length = max(self.patterns)
         return count_tokens(
             self.patterns[length],
@@ -98,5 +98,5 @@ class RecordFiles:
         )
 
     def locating_damage(self, seq_length: int) -> AbstractContextManager[None]:
-        """Raises UserError with the file and the place of a record that cannot be read."""
+        """Turns a read error into a UserError that locates the bad record."""
         return locate_bad_records(self.patterns[seq_length], self.flag, seq_length)

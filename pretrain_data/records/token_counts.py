@@ -1,4 +1,4 @@
-"""How often each token of the vocabulary is met in records."""
+"""Counts the tokens of records."""
 
 import numpy as np
 
@@ -20,15 +20,15 @@ def count_tokens(
     max_examples: int = MAX_EXAMPLES,
     flag: str = DEFAULT_FLAG,
 ) -> np.ndarray:
-    """Returns int64 [vocab_size], the counts in the first examples; padding is left out.
+    """Returns the token counts of the first examples, without padding, int64 [vocab_size].
 
     Args:
-        patterns: files and wildcards, also separated by commas.
-        vocab_size: entries of the vocabulary.
-        max_seq_length: length of the records.
-        skip_bad_records: leave out what is damaged.
-        max_examples: that are read at most.
-        flag: flag that errors name.
+        patterns: files or glob patterns, also comma-separated.
+        vocab_size: vocabulary size.
+        max_seq_length: sequence length of the records.
+        skip_bad_records: skip damaged records.
+        max_examples: maximum number of examples to read.
+        flag: flag to name in errors.
 
     Raises:
         UserError: as `pretrain_data.records.reader.read_pretraining_records`.

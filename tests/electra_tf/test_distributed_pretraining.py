@@ -108,9 +108,9 @@ def test_two_devices_equal_one(tiny_data, tmp_path, one_device):
     said = []
     pretraining_runs.train(config, said.append)
     assert_equal_runs(tmp_path / "model", one_device)
-    spread = next(line for line in said if line.startswith("Spread:"))
+    spread = next(line for line in said if line.startswith("Distribution:"))
     assert "mirrored, 2 replicas" in spread
-    assert "4 a replica in 2 parts" in spread
+    assert "4 per replica in 2 micro-batches" in spread
 
 
 def test_two_processes_equal_one_and_only_the_chief_writes(two_workers, one_device):

@@ -1,4 +1,4 @@
-"""What a run stands on: its strategy, the other workers, and the signals that may end it."""
+"""Distribution of a run: strategy, workers and preemption signals."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ TRAIN_BATCH_SIZE = "train_batch_size"
 
 
 class DistributionContext(NamedTuple):
-    """The strategy of a run, its workers, and the watch over signals."""
+    """The strategy, the workers and the preemption handler of a run."""
 
     strategy: tf.distribute.Strategy
     workers: Workers
@@ -25,7 +25,7 @@ class DistributionContext(NamedTuple):
 def create_context(
     config: DistributionConfig, batch_sizes: Sequence[str] = ()
 ) -> DistributionContext:
-    """Sets up devices and workers; see `start`."""
+    """Sets up devices and workers; see `open_context`."""
     strategy = create_strategy(config)
     for name in batch_sizes:
         check_batch_size(
@@ -36,8 +36,8 @@ def create_context(
         )
     if config.jit_compile and strategy.num_replicas_in_sync > 1 and _on_cpu(strategy):
         raise UserError(
-            "--jit_compile: TensorFlow compiles steps of several replicas for GPUs alone; "
-            "leave it out on CPU devices"
+            "--jit_compile: TensorFlow compiles steps of several replicas for GPUs only; "
+            "remove it on CPU devices"
         )
     workers = Workers(strategy)
     return DistributionContext(strategy, workers, Preemption(workers))
@@ -47,20 +47,20 @@ def create_context(
 def open_context(
     config: DistributionConfig, batch_sizes: Sequence[str] = ()
 ) -> Iterator[DistributionContext]:
-    """Sets up devices and workers, and explains what ends the run from outside.
+    """Sets up devices and workers, and handles signals and lost workers.
 
     Args:
-        config: hyperparameters, with a `model_dir` and `jit_compile`.
-        batch_sizes: names of the global batch sizes that the replicas share.
+        config: hyperparameters, with `model_dir` and `jit_compile`.
+        batch_sizes: names of the global batch sizes that replicas must divide.
 
     Raises:
-        UserError: a device is not there, a batch cannot be shared, TF_CONFIG is wrong.
-        PreemptedError: the run was told to end.
-        WorkerLostError: another worker has ended.
+        UserError: a device is missing, a batch size is not divisible, or TF_CONFIG is invalid.
+        PreemptedError: the run was preempted.
+        WorkerLostError: another worker has failed.
     """
     run = create_context(config, batch_sizes)
     resume = (
-        "Start all workers again with the same command: the run goes on from the newest "
+        "Start all workers again with the same command: the run resumes from the latest "
         f"checkpoint in {config.model_dir}."
     )
     with run.workers.explain_losses(resume), run.preemption.watch():
@@ -79,14 +79,14 @@ def describe_devices(
     precision: str,
     flops_per_step: float,
 ) -> list[str]:
-    """Returns lines with devices, replicas, batches, precision and the FLOPs of a step.
+    """Returns lines about devices, replicas, batches, precision and the FLOPs of a step.
 
     Args:
-        config: where the run is to work.
-        strategy, workers: where it works.
-        batch_size: examples of a step, over all replicas.
-        precision: of the matrix products.
-        flops_per_step: forward and backward, in the paper's counting, over all replicas.
+        config: distribution hyperparameters.
+        strategy, workers: strategy and workers of the run.
+        batch_size: global batch size.
+        precision: Keras dtype policy.
+        flops_per_step: FLOPs of a step over all replicas, as the paper counts them.
     """
     replicas = strategy.num_replicas_in_sync
     devices = ", ".join(strategy.extended.worker_devices)
@@ -95,10 +95,10 @@ def describe_devices(
     where = f" on worker {workers.index} of {workers.count}" if workers.count > 1 else ""
     noun = "replica" if replicas == 1 else "replicas"
     parts = config.gradient_accumulation_steps
-    in_parts = f" in {parts} parts" if parts > 1 else ""
+    in_parts = f" in {parts} micro-batches" if parts > 1 else ""
     return [
         f"Devices: {devices}{where}",
-        f"Spread:  {config.strategy}, {replicas} {noun}, {precision}; "
-        f"{batch_size} examples a step, {batch_size // replicas} a replica{in_parts}",
-        f"Compute: {flops_per_step / 1e9:,.1f} GFLOPs a step, counted as the paper does",
+        f"Distribution: {config.strategy}, {replicas} {noun}, {precision}; "
+        f"{batch_size} examples per step, {batch_size // replicas} per replica{in_parts}",
+        f"Compute: {flops_per_step / 1e9:,.1f} GFLOPs per step, counted as in the paper",
     ]

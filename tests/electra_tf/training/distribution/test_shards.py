@@ -100,5 +100,5 @@ def test_by_file_a_worker_opens_only_files_with_records_of_its(tmp_path):
 
 def test_fewer_records_than_workers_are_refused(tmp_path):
     write_shard(tmp_path / "data-0", range(2))
-    with pytest.raises(UserError, match="holds 2 records, too few for 3 workers"):
+    with pytest.raises(UserError, match="has 2 records, too few for 3 workers"):
         read_all(f"{tmp_path}/data-*", 1, by=BY_FILE)
