@@ -23,6 +23,7 @@ import pathlib
 import re
 
 from absl import flags
+from electra_tf.errors import UserError
 
 from benchmarks.compare_checkouts.cases import Case
 from benchmarks.compare_checkouts.comparing import (
@@ -34,7 +35,6 @@ from benchmarks.compare_checkouts.finetuning_cases import FINETUNING_CASES
 from benchmarks.compare_checkouts.pretraining_cases import PRETRAINING_CASES
 from benchmarks.compare_checkouts.program_cases import PROGRAM_CASES
 from benchmarks.compare_checkouts.running import Outcome, Side
-from electra_tf.errors import UserError
 from flags import command_line
 
 _BEFORE = flags.DEFINE_string("before", None, "Reference checkout.")
