@@ -169,7 +169,7 @@ def generator_paths(model: PretrainingModel) -> set[str]:
         return set()
     layers = [
         model.generator,
-        *model.generate.layers.values(),
+        *model.token_generator.layers.values(),
         # Those of the objective.
         *(layer for name, layer in vars(model).items() if name.startswith("generator_")),
     ]

@@ -41,7 +41,7 @@ from electra_tf.model.metrics import (
     sampling_sums,
 )
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import WEIGHT_EPSILON, num_masked_tokens
+from electra_tf.pretrain_helpers import WEIGHT_EPSILON
 from electra_tf.util.errors import UserError
 
 
@@ -67,7 +67,7 @@ class PretrainingModel(keras.Model):
         stage: index of the current stage; a training step is traced for one stage.
         electra: the full-size encoder, which owns tied embeddings, as in the paper.
         generator: the generator's encoder, or None.
-        generate: the generator, which predicts the masked tokens.
+        token_generator: predicts the masked tokens, with `generator` or without.
     """
 
     Hparams: ClassVar[type] = NoHparams
@@ -93,10 +93,10 @@ class PretrainingModel(keras.Model):
         self.encoder_config = discriminator_config(config)
         self.electra, self.generator = self._create_encoders()
         self.two_tower = None
-        self.generate = self.generator_class(config)(
+        self.token_generator = self.generator_class(config)(
             config, Encoders(self.electra, self.generator), special, tokens
         )
-        for name, layer in self.generate.layers.items():
+        for name, layer in self.token_generator.layers.items():
             setattr(self, name, layer)
         if self.has_discriminator:
             self.discriminator_predictions = DiscriminatorHead(
@@ -104,87 +104,6 @@ class PretrainingModel(keras.Model):
             )
         self.create_layers()
         self.built = True
-
-    @classmethod
-    def check(cls, config: PretrainingConfig) -> None:
-        """Validates the hyperparameters for this objective.
-
-        Raises:
-            UserError: a value is invalid; the message names the flag.
-            ValueError: the configuration has another objective.
-        """
-        of_config = choices.OBJECTIVES[config.objective]
-        if of_config != f"{cls.__module__}:{cls.__qualname__}":
-            raise ValueError(
-                f"{cls.__qualname__} is not --objective={config.objective}, which is "
-                f"{of_config}: call electra_tf.model_builder.build_model"
-            )
-        cls.parse_hparams(config)
-        if cls.generator_types and config.generator_type not in cls.generator_types:
-            raise UserError(
-                f"--objective={config.objective} needs --generator_type="
-                f"{' or '.join(cls.generator_types)}, not {config.generator_type}"
-            )
-        cls.generator_class(config).check(config)
-
-    @classmethod
-    def parse_hparams(cls, config: PretrainingConfig) -> object:
-        """Returns the `Hparams` of a configuration."""
-        return parse_hparams(cls.Hparams, config.objective_hparams, "--objective_hparams")
-
-    @classmethod
-    def generator_class(cls, config: PretrainingConfig) -> type[Generator]:
-        """Returns the class selected by `--generator_type`."""
-        return choices.load(choices.GENERATORS, config.generator_type)
-
-    @classmethod
-    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns the encoders that a training step runs, for counting FLOPs."""
-        return [*cls.generator_class(config).parts(config), discriminator_part(config)]
-
-    def stages(self) -> list[Stage]:
-        """Returns the stages of the run; the optimizer is reset in each."""
-        return [Stage(self.config.objective, self.config.num_train_steps)]
-
-    def start_stage(self) -> None:
-        """Initializes the weights of the starting stage; called once per stage."""
-
-    def create_layers(self) -> None:
-        """Creates the additional layers of the objective."""
-
-    def _create_encoders(self) -> Encoders:
-        config = self.config
-        shapes = Shapes(
-            self.encoder_config,
-            generator_config(config),
-            self.dtype_policy,
-            config.rematerialize,
-        )
-        if not self.generator_class(config).has_encoder:
-            return Encoders(shapes.encoder(DISCRIMINATOR), None)
-        sharing = config.embedding_sharing if self.has_generator else choices.SHARE_ALL
-        return choices.load(choices.EMBEDDING_SHARING, sharing)(shapes)
-
-    def call(
-        self,
-        features: dict[str, tf.Tensor],
-        *,
-        randomness: Randomness,
-        masked_inputs: PretrainInputs | None = None,
-        sampled_token_ids: tf.Tensor | None = None,
-    ) -> PretrainingOutput:
-        """Masks a batch and computes its losses.
-
-        Args:
-            features: inputs of `prepare`.
-            randomness: random streams of masking, sampling and dropout.
-            masked_inputs: already masked inputs, used instead of `features`.
-            sampled_token_ids: int32 [batch, n], used instead of the generator's samples.
-        """
-        inputs = masked_inputs
-        if inputs is None:
-            inputs = self.prepare(features, randomness=randomness)
-        return self.forward(inputs, randomness=randomness, sampled_token_ids=sampled_token_ids)
 
     def prepare(
         self, features: dict[str, tf.Tensor], *, randomness: Randomness
@@ -228,15 +147,13 @@ class PretrainingModel(keras.Model):
         """Computes the losses of a masked batch; no gradient flows through the samples."""
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
-        weights = self.discriminator_weights(inputs)
         discriminator = self._get_discriminator_output(
-            fake.inputs, fake.is_fake_tokens, randomness, weights
+            fake.inputs, fake.is_fake_tokens, randomness
         )
+        weight = tf.reduce_sum(discriminator.weights)
         terms = {
-            **self.generator_terms(inputs, masked_lm),
-            "disc": LossTerm(
-                discriminator.loss, self.config.disc_weight, tf.reduce_sum(weights)
-            ),
+            **self.token_generator.terms(inputs, masked_lm),
+            "disc": LossTerm(discriminator.loss, self.config.disc_weight, weight),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
 
@@ -244,7 +161,7 @@ class PretrainingModel(keras.Model):
         self, inputs: PretrainInputs, randomness: Randomness
     ) -> MaskedLMOutput:
         """Predicts the masked tokens with the generator (eq. 1)."""
-        return self.generate(inputs, randomness)
+        return self.token_generator(inputs, randomness)
 
     def _get_fake_data(
         self,
@@ -276,6 +193,24 @@ class PretrainingModel(keras.Model):
     def _disallowed(self, inputs: PretrainInputs) -> tf.Tensor | None:
         return inputs.masked_lm_ids if self.config.disallow_correct else None
 
+    def _get_discriminator_output(
+        self,
+        inputs: PretrainInputs,
+        labels: tf.Tensor,
+        randomness: Randomness,
+        logit_offset: tf.Tensor | None = None,
+    ) -> DiscriminatorOutput:
+        """Classifies every token as original or replaced (eq. 2).
+
+        Args:
+            inputs: corrupted inputs.
+            labels: int32 [batch, seq], 1 for replaced tokens.
+            randomness: random stream of dropout.
+            logit_offset: float32 [batch, seq], added to the logits.
+        """
+        sequence = self.encode(inputs, randomness)
+        return self.discriminate(inputs, sequence, labels, logit_offset)
+
     def encode(self, inputs: PretrainInputs, randomness: Randomness) -> tf.Tensor:
         """Returns the full-size encoder's output [batch, seq, hidden]."""
         return self.electra(
@@ -285,37 +220,15 @@ class PretrainingModel(keras.Model):
             randomness.dropout_key("discriminator_dropout"),
         ).sequence_output
 
-    def _get_discriminator_output(
-        self,
-        inputs: PretrainInputs,
-        labels: tf.Tensor,
-        randomness: Randomness,
-        weights: tf.Tensor | None = None,
-        logit_offset: tf.Tensor | None = None,
-    ) -> DiscriminatorOutput:
-        """Classifies every token as original or replaced (eq. 2).
-
-        Args:
-            inputs: corrupted inputs.
-            labels: int32 [batch, seq], 1 for replaced tokens.
-            randomness: random stream of dropout.
-            weights: float32 [batch, seq], 1 for the tokens of the loss; None uses all
-                non-padding tokens.
-            logit_offset: float32 [batch, seq], added to the logits.
-        """
-        if weights is None:
-            weights = tf.cast(inputs.input_mask, tf.float32)
-        sequence = self.encode(inputs, randomness)
-        return self.discriminate(sequence, labels, weights, logit_offset)
-
     def discriminate(
         self,
+        inputs: PretrainInputs,
         sequence: tf.Tensor,
         labels: tf.Tensor,
-        weights: tf.Tensor,
         logit_offset: tf.Tensor | None = None,
     ) -> DiscriminatorOutput:
         """Like `_get_discriminator_output`, from the encoder's output [batch, seq, hidden]."""
+        weights = self.discriminator_weights(inputs)
         logits = self.discriminator_predictions(sequence)
         if logit_offset is not None:
             logits += logit_offset
@@ -335,29 +248,6 @@ class PretrainingModel(keras.Model):
         """Returns float32 [batch, seq], 1 for the tokens of the discriminator's loss."""
         return tf.cast(inputs.input_mask, tf.float32)
 
-    def generator_terms(
-        self, inputs: PretrainInputs, masked_lm: MaskedLMOutput
-    ) -> dict[str, LossTerm]:
-        """Returns the loss terms of the generator."""
-        weights = self.generator_weights(inputs)
-        # A two-tower generator learns from all tokens.
-        loss = masked_lm.loss if masked_lm.cloze is None else masked_lm.cloze.loss
-        terms = {"gen": LossTerm(loss, self.config.gen_weight, weights["gen"])}
-        if masked_lm.span_boundary_loss is not None:
-            terms["span_boundary"] = LossTerm(
-                masked_lm.span_boundary_loss,
-                self.config.span_boundary_weight,
-                weights["span_boundary"],
-            )
-        return terms
-
-    def generator_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
-        """Returns the weights of `generator_terms`."""
-        weights = {"gen": self.generate.num_predicted(inputs)}
-        if self.config.span_boundary_weight:
-            weights["span_boundary"] = num_masked_tokens(inputs)
-        return weights
-
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of tokens of each loss term of a masked batch.
 
@@ -365,7 +255,7 @@ class PretrainingModel(keras.Model):
         needed before the first micro-batch.
         """
         disc = tf.reduce_sum(self.discriminator_weights(inputs))
-        return {**self.generator_weights(inputs), "disc": disc}
+        return {**self.token_generator.term_weights(inputs), "disc": disc}
 
     def metric_sums(self, output: PretrainingOutput) -> MetricSums:
         """Returns the sums of the metrics (see `electra_tf.model.metrics`)."""
@@ -374,3 +264,84 @@ class PretrainingModel(keras.Model):
             **sampling_sums(output.inputs, output.fake_data),
             **discriminator_sums(output.fake_data, output.discriminator),
         }
+
+    def call(
+        self,
+        features: dict[str, tf.Tensor],
+        *,
+        randomness: Randomness,
+        masked_inputs: PretrainInputs | None = None,
+        sampled_token_ids: tf.Tensor | None = None,
+    ) -> PretrainingOutput:
+        """Masks a batch and computes its losses.
+
+        Args:
+            features: inputs of `prepare`.
+            randomness: random streams of masking, sampling and dropout.
+            masked_inputs: already masked inputs, used instead of `features`.
+            sampled_token_ids: int32 [batch, n], used instead of the generator's samples.
+        """
+        inputs = masked_inputs
+        if inputs is None:
+            inputs = self.prepare(features, randomness=randomness)
+        return self.forward(inputs, randomness=randomness, sampled_token_ids=sampled_token_ids)
+
+    def stages(self) -> list[Stage]:
+        """Returns the stages of the run; the optimizer is reset in each."""
+        return [Stage(self.config.objective, self.config.num_train_steps)]
+
+    def start_stage(self) -> None:
+        """Initializes the weights of the starting stage; called once per stage."""
+
+    def create_layers(self) -> None:
+        """Creates the additional layers of the objective."""
+
+    def _create_encoders(self) -> Encoders:
+        config = self.config
+        shapes = Shapes(
+            self.encoder_config,
+            generator_config(config),
+            self.dtype_policy,
+            config.rematerialize,
+        )
+        if not self.generator_class(config).has_encoder:
+            return Encoders(shapes.encoder(DISCRIMINATOR), None)
+        sharing = config.embedding_sharing if self.has_generator else choices.SHARE_ALL
+        return choices.load(choices.EMBEDDING_SHARING, sharing)(shapes)
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        """Validates the hyperparameters for this objective.
+
+        Raises:
+            UserError: a value is invalid; the message names the flag.
+            ValueError: the configuration has another objective.
+        """
+        of_config = choices.OBJECTIVES[config.objective]
+        if of_config != f"{cls.__module__}:{cls.__qualname__}":
+            raise ValueError(
+                f"{cls.__qualname__} is not --objective={config.objective}, which is "
+                f"{of_config}: call electra_tf.model_builder.build_model"
+            )
+        cls.parse_hparams(config)
+        if cls.generator_types and config.generator_type not in cls.generator_types:
+            raise UserError(
+                f"--objective={config.objective} needs --generator_type="
+                f"{' or '.join(cls.generator_types)}, not {config.generator_type}"
+            )
+        cls.generator_class(config).check(config)
+
+    @classmethod
+    def parse_hparams(cls, config: PretrainingConfig) -> object:
+        """Returns the `Hparams` of a configuration."""
+        return parse_hparams(cls.Hparams, config.objective_hparams, "--objective_hparams")
+
+    @classmethod
+    def generator_class(cls, config: PretrainingConfig) -> type[Generator]:
+        """Returns the class selected by `--generator_type`."""
+        return choices.load(choices.GENERATORS, config.generator_type)
+
+    @classmethod
+    def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
+        """Returns the encoders that a training step runs, for counting FLOPs."""
+        return [*cls.generator_class(config).parts(config), discriminator_part(config)]

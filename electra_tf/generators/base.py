@@ -10,7 +10,12 @@ from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.generators.sharing import Encoders
 from electra_tf.masking.base import TokenStatistics
-from electra_tf.model.batch_types import MaskedLMOutput, PretrainInputs, SpecialTokenIds
+from electra_tf.model.batch_types import (
+    LossTerm,
+    MaskedLMOutput,
+    PretrainInputs,
+    SpecialTokenIds,
+)
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretrain_helpers import num_masked_tokens
 from electra_tf.util.errors import UserError
@@ -63,9 +68,14 @@ class Generator(abc.ABC):
             randomness: random stream of dropout.
         """
 
-    def num_predicted(self, inputs: PretrainInputs) -> tf.Tensor:
-        """Returns the number of tokens of the generator's loss, float32."""
-        return num_masked_tokens(inputs)
+    def terms(self, inputs: PretrainInputs, output: MaskedLMOutput) -> dict[str, LossTerm]:
+        """Returns the loss terms that train the generator."""
+        weight = self.term_weights(inputs)["gen"]
+        return {"gen": LossTerm(output.loss, self.config.gen_weight, weight)}
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the number of tokens of each loss term, float32."""
+        return {"gen": num_masked_tokens(inputs)}
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:

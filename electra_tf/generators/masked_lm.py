@@ -1,15 +1,21 @@
 """The paper's generator: a masked language model."""
 
 import keras
+import tensorflow as tf
 
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.generators.base import Generator
 from electra_tf.generators.span_boundary import SpanBoundaryHead
-from electra_tf.model.batch_types import MaskedLMOutput, PretrainInputs
+from electra_tf.model.batch_types import LossTerm, MaskedLMOutput, PretrainInputs
 from electra_tf.model.heads import MaskedLMHead
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import gather_positions, get_softmax_output, get_token_logits
+from electra_tf.pretrain_helpers import (
+    gather_positions,
+    get_softmax_output,
+    get_token_logits,
+    num_masked_tokens,
+)
 
 
 class MaskedLMGenerator(Generator):
@@ -53,6 +59,22 @@ class MaskedLMGenerator(Generator):
             )
             output = output._replace(span_boundary_loss=boundary.loss)
         return output
+
+    def terms(self, inputs: PretrainInputs, output: MaskedLMOutput) -> dict[str, LossTerm]:
+        """Returns the loss term, and that of the span-boundary objective if it is trained."""
+        terms = super().terms(inputs, output)
+        if output.span_boundary_loss is not None:
+            terms["span_boundary"] = LossTerm(
+                output.span_boundary_loss,
+                self.config.span_boundary_weight,
+                self.term_weights(inputs)["span_boundary"],
+            )
+        return terms
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the number of masked tokens."""
+        names = ["gen", *(["span_boundary"] if self.config.span_boundary_weight else [])]
+        return {name: num_masked_tokens(inputs) for name in names}
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:

@@ -17,6 +17,7 @@ from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.generators.base import Generator
 from electra_tf.model.batch_types import (
     ClozeOutput,
+    LossTerm,
     MaskedLMOutput,
     PretrainInputs,
     SpecialTokenIds,
@@ -144,9 +145,14 @@ class TwoTowerGenerator(Generator):
             )
         )
 
-    def num_predicted(self, inputs: PretrainInputs) -> tf.Tensor:
-        """Returns the number of tokens without padding and special tokens."""
-        return tf.reduce_sum(cloze_weights(inputs, self.special))
+    def terms(self, inputs: PretrainInputs, output: MaskedLMOutput) -> dict[str, LossTerm]:
+        """Returns the loss term of all predicted tokens."""
+        weight = self.term_weights(inputs)["gen"]
+        return {"gen": LossTerm(output.cloze.loss, self.config.gen_weight, weight)}
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the number of tokens other than special ones."""
+        return {"gen": tf.reduce_sum(cloze_weights(inputs, self.special))}
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:

@@ -64,7 +64,7 @@ class NoiseContrastiveCloze(PretrainingModel):
         )
         weight = self.term_weights(inputs)["disc"]
         terms = {
-            **self.generator_terms(inputs, masked_lm),
+            **self.token_generator.terms(inputs, masked_lm),
             "disc": LossTerm(discriminator.loss, self.config.disc_weight, weight),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)

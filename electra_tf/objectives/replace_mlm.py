@@ -69,7 +69,7 @@ class ReplaceMLM(PretrainingModel):
         )
         weight = self.term_weights(inputs)["replace"]
         terms = {
-            **self.generator_terms(inputs, masked_lm),
+            **self.token_generator.terms(inputs, masked_lm),
             "replace": LossTerm(full_size.loss, self.hparams.replace_weight, weight),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, full_size_lm=full_size)
@@ -90,7 +90,10 @@ class ReplaceMLM(PretrainingModel):
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of masked tokens, for both terms."""
-        return {**self.generator_weights(inputs), "replace": num_masked_tokens(inputs)}
+        return {
+            **self.token_generator.term_weights(inputs),
+            "replace": num_masked_tokens(inputs),
+        }
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums of the generator and, prefixed `full_size_`, the full-size model."""

@@ -61,9 +61,7 @@ class SentenceContrastive(PretrainingModel):
             is_fake_tokens=tf.where(unchanged, 0, fake.is_fake_tokens),
         )
         sequence = self.encode(fake.inputs, randomness)
-        discriminator = self.discriminate(
-            sequence, fake.is_fake_tokens, tf.cast(inputs.input_mask, tf.float32)
-        )
+        discriminator = self.discriminate(fake.inputs, sequence, fake.is_fake_tokens)
         logits = tf.cast(self.sentence_predictions(sequence[:, 0]), tf.float32)[:, 0]
         labels = tf.cast(tf.reduce_max(fake.is_fake_tokens, axis=-1), tf.float32)
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -71,7 +69,7 @@ class SentenceContrastive(PretrainingModel):
         count = tf.reduce_sum(weights)
         loss = tf.math.divide_no_nan(tf.reduce_sum(weights * losses), count)
         terms = {
-            **self.generator_terms(inputs, masked_lm),
+            **self.token_generator.terms(inputs, masked_lm),
             "disc": LossTerm(
                 discriminator.loss, self.config.disc_weight, num_real_tokens(inputs)
             ),
