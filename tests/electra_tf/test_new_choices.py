@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretraining
 from electra_tf.config import choices
 from electra_tf.flops.counting import model_parts
 from electra_tf.generators.base import Generator
@@ -18,6 +17,7 @@ from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
 from electra_tf.pretrain_helpers import get_softmax_output, num_real_tokens
 from electra_tf.pretraining_model import PretrainingModel
+from tests import pretraining_runs
 from tests.electra_tf.test_pretraining_model import SPECIAL, features
 
 WITHOUT_DROPOUT = Randomness(0, 0, dropout=False)
@@ -108,7 +108,7 @@ def test_all_four_train_together(add, make_config):
     overrides = {name: value for flag in NEW_CHOICES for name, value in add(flag).items()}
     del overrides["embedding_sharing"]  # of an encoder, which this generator has not
     config = make_config(num_train_steps=2, gradient_accumulation_steps=2, **overrides)
-    values = pretraining.train(config, lambda line: None)
+    values = pretraining_runs.train(config, lambda line: None)
     assert np.isfinite(values["segment_loss"])
     assert values["sampled_masked_lm_accuracy"] == 0
 
