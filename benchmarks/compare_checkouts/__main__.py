@@ -23,7 +23,6 @@ import pathlib
 import re
 
 from absl import flags
-from electra_tf.errors import UserError
 
 from benchmarks.compare_checkouts.cases import Case
 from benchmarks.compare_checkouts.comparing import (
@@ -35,6 +34,7 @@ from benchmarks.compare_checkouts.finetuning_cases import FINETUNING_CASES
 from benchmarks.compare_checkouts.pretraining_cases import PRETRAINING_CASES
 from benchmarks.compare_checkouts.program_cases import PROGRAM_CASES
 from benchmarks.compare_checkouts.running import Outcome, Side
+from electra_tf.util.errors import UserError
 from flags import command_line
 
 _BEFORE = flags.DEFINE_string("before", None, "Reference checkout.")
@@ -52,7 +52,7 @@ def main() -> int:
     if not _BEFORE.value:
         raise UserError("--before is required")
     cases = _chosen(_ONLY.value)
-    from pretrain_data.quiet import import_tensorflow
+    from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()  # reads checkpoints
     work = pathlib.Path(_WORK.value).resolve()

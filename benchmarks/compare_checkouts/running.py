@@ -12,10 +12,9 @@ import subprocess
 import sys
 import time
 
-from electra_tf.errors import UserError
-
 from benchmarks.compare_checkouts.cases import CHECKPOINT_STATE, Case, Command, Interruption
 from benchmarks.compare_checkouts.inputs import MODELS, PREPARATION, write_files
+from electra_tf.util.errors import UserError
 
 _MARK = ".complete.json"
 _TIMEOUT_SECONDS = 1500
