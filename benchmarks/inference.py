@@ -248,7 +248,7 @@ def _authors_variables(model: Any, task_name: str) -> dict[str, np.ndarray]:
     """Returns the weights under the names of the authors' checkpoints."""
     from electra_tf.interop.variable_names import encoder_variables
 
-    mapping = encoder_variables(model.electra) + model.head(task_name).tf1_variables()
+    mapping = encoder_variables(model.electra) + model.head(task_name).named_variables()
     return {
         name: value
         for entry in mapping

@@ -251,7 +251,7 @@ def serve(config_json: str, num_steps: str) -> None:
     with strategy.scope():
         model = FinetuningModel(config.encoder, [task], config.precision)
         if prefix := find_checkpoint(config):
-            load_encoder(prefix, model.electra, say=lambda message: None)
+            load_encoder(prefix, model.electra, print_fn=lambda message: None)
         schedule = WarmupPolynomialDecay(
             learning_rate=config.learning_rate,
             num_train_steps=num_train_steps,

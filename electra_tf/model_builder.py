@@ -108,8 +108,8 @@ def create_model(
     needs_counts = strategy_class(config).needs_counts or generator_class.needs_counts
     if token_counts is not None and needs_counts:
         counts = token_counts(config.vocab_size)
-    facts = TokenStatistics.of(vocabulary.tokens, counts)
-    return build_model(config, special_token_ids(vocabulary), facts)
+    statistics = TokenStatistics.of(vocabulary.tokens, counts)
+    return build_model(config, special_token_ids(vocabulary), statistics)
 
 
 def create_training_state(

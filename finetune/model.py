@@ -57,7 +57,7 @@ class Dense(keras.layers.Layer):
         y.set_shape(x.shape[:-1].concatenate(kernel.shape[1:]))
         return y
 
-    def tf1_variables(self, scope: str) -> list[NamedVariable]:
+    def named_variables(self, scope: str) -> list[NamedVariable]:
         """Returns the mapping to the authors' variables `<scope>/kernel` and `/bias`."""
         return [
             NamedVariable(self.kernel, (f"{scope}/kernel",)),

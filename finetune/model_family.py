@@ -69,7 +69,7 @@ def finetuned_variables(model: FinetuningModel) -> list[NamedVariable]:
     """Returns the mapping of a model's variables to the authors' names."""
     mapping = encoder_variables(model.electra)
     for name in model.head_names:
-        mapping += model.head(name).tf1_variables()
+        mapping += model.head(name).named_variables()
     return mapping
 
 

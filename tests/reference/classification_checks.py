@@ -218,7 +218,7 @@ def check_heads(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
         task = make_glue_task(make_config("unused"), task_name, tokenizer=None)
         with keras.name_scope("task_specific"):
             head = task.build_head(recorded.encoder_config, keras.DTypePolicy("float32"))
-        variables = head.tf1_variables()
+        variables = head.named_variables()
         recorded.load(variables)
         paths = [entry.variable.path for entry in variables]
         expected = [name for entry in variables for name in entry.names]

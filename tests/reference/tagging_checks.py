@@ -212,7 +212,7 @@ def check_head(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
     task = TaggingTask(config, TASK, None, ConllSource({}), labels=labels, level="token")
     with keras.name_scope("task_specific"):
         head = task.build_head(recorded.encoder_config, keras.DTypePolicy("float32"))
-    variables = head.tf1_variables()
+    variables = head.named_variables()
     recorded.load(variables)
     comparison = Comparison(f"head {TASK}")
     paths = [entry.variable.path for entry in variables]

@@ -28,7 +28,7 @@ _TOKENIZED_AT_ONCE = 1000
 HEADER = ("line", "pll", "tokens", "pll_per_token", "text")
 
 
-def run(config: ScoringConfig, say: Callable[[str], None] = print) -> None:
+def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
     """Scores the input file and writes `output_file`.
 
     Raises:
@@ -54,27 +54,30 @@ def run(config: ScoringConfig, say: Callable[[str], None] = print) -> None:
     scorer = create_scorer(model, config.method, config.batch_size)
     tokenizer = Tokenizer(vocabulary, config.model.do_lower_case, config.model.strip_accents)
     encoder = _TextEncoder(tokenizer, config.model.max_seq_length, config.truncate)
-    say(f"Scoring with {type(scorer).__name__} of {checkpoint}, step {step}.")
+    print_fn(f"Scoring with {type(scorer).__name__} of {checkpoint}, step {step}.")
     if config.text_file:
         numbers, lines = zip(*texts, strict=True)
         scores = scorer.score(encoder.encode(lines, [f"line {n}" for n in numbers]))
         _write_texts(config, texts, scores)
-        _say_perplexity(scores, say)
+        _print_perplexity(scores, print_fn)
     else:
         weight = config.nbest_weight
         if tuning:
             scores = _score_lists(tuning, scorer, encoder)
             weight = tune_weight(tuning, scores, config.nbest_metric)
-            say(f"Weight {weight:g} has the lowest {config.nbest_metric} on --tune_nbest_file.")
+            print_fn(
+                f"Weight {weight:g} has the lowest {config.nbest_metric} on --tune_nbest_file."
+            )
         scores = _score_lists(lists, scorer, encoder)
         _write_lists(config, lists, scores, weight)
         if any(nbest.reference is not None for nbest in lists):
             rates = error_rates(lists, scores, weight, config.nbest_metric)
             named = ", ".join(f"{name} {rate:.2%}" for name, rate in rates.items())
-            say(f"{config.nbest_metric.upper()}: {named}")
+            print_fn(f"{config.nbest_metric.upper()}: {named}")
     if encoder.num_truncated:
-        say(f"{encoder.num_truncated} texts were cut at {config.model.max_seq_length} tokens.")
-    say(f"Scores: {config.output_file}")
+        length = config.model.max_seq_length
+        print_fn(f"{encoder.num_truncated} texts were truncated to {length} tokens.")
+    print_fn(f"Scores: {config.output_file}")
 
 
 class _TextEncoder:
@@ -163,11 +166,11 @@ def _write_lists(
     write_atomically(str(config.output_file), "\n".join(lines) + "\n")
 
 
-def _say_perplexity(scores: Sequence[TextScore], say: Callable[[str], None]) -> None:
+def _print_perplexity(scores: Sequence[TextScore], print_fn: Callable[[str], None]) -> None:
     count = sum(len(score.log_probs) for score in scores)
     total = sum(score.total for score in scores)
     if count:
-        say(
+        print_fn(
             f"{len(scores)} texts, {count} tokens: {total / count:.4f} per token, "
             f"pseudo-perplexity {math.exp(-total / count):.2f}"
         )

@@ -108,12 +108,12 @@ def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
-def _say(message: str) -> None:
+def _print_now(message: str) -> None:
     """Prints at once, also where a pipe reads it."""
     print(message, flush=True)
 
 
-def serve(config: DemoConfig, say: Callable[[str], None] = _say) -> None:
+def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> None:
     """Serves the page until interrupted.
 
     Raises:
@@ -127,8 +127,10 @@ def serve(config: DemoConfig, say: Callable[[str], None] = _say) -> None:
             f"--host={config.host} --port={config.port} cannot be listened on: {error}"
         ) from error
     if not config.is_local:
-        say("Other machines can reach this page, which has no authentication or encryption.")
+        print_fn(
+            "Other machines can reach this page, which has no authentication or encryption."
+        )
     host = f"[{config.host}]" if ":" in config.host else config.host
-    say(f"Serving: http://{host}:{server.server_port}/ (Ctrl-C to stop)")
+    print_fn(f"Serving: http://{host}:{server.server_port}/ (Ctrl-C to stop)")
     with server:
         server.serve_forever()

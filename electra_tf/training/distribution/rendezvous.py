@@ -25,20 +25,20 @@ def _print_error(message: str) -> None:
 
 
 def wait_for_workers(
-    cluster: Cluster, timeout: float, say: Callable[[str], None] = _print_error
+    cluster: Cluster, timeout: float, print_fn: Callable[[str], None] = _print_error
 ) -> None:
     """Waits until all workers have started.
 
     Args:
         cluster: the workers, and the index of this one.
         timeout: maximum wait, in seconds.
-        say: regularly prints which workers are missing.
+        print_fn: regularly prints which workers are missing.
 
     Raises:
         UserError: the port of this worker is taken, or two workers have the same index.
         WorkerLostError: not all workers started in time.
     """
-    patience = Deadline(cluster, timeout, say)
+    patience = Deadline(cluster, timeout, print_fn)
     with _listen(cluster) as server:
         if cluster.task_index == 0:
             _gather(server, cluster, patience)
@@ -49,8 +49,10 @@ def wait_for_workers(
 class Deadline:
     """Limits a wait, and regularly prints which workers are missing."""
 
-    def __init__(self, cluster: Cluster, timeout: float, say: Callable[[str], None]) -> None:
-        self._index, self._timeout, self._say = cluster.task_index, timeout, say
+    def __init__(
+        self, cluster: Cluster, timeout: float, print_fn: Callable[[str], None]
+    ) -> None:
+        self._index, self._timeout, self._print_fn = cluster.task_index, timeout, print_fn
         self._start = self._last_message = time.monotonic()
 
     def check(self, missing: str) -> None:
@@ -61,7 +63,7 @@ class Deadline:
                 "its output, --workers and the network, or increase --worker_timeout"
             )
         if now - self._last_message > _SECONDS_BETWEEN_MESSAGES:
-            self._say(f"Worker {self._index} is waiting for {missing} …")
+            self._print_fn(f"Worker {self._index} is waiting for {missing} …")
             self._last_message = now
 
 

@@ -126,9 +126,9 @@ class QAHead(TaskHead):
             )
         return HeadOutput(losses, outputs)
 
-    def tf1_variables(self) -> list[NamedVariable]:
+    def named_variables(self) -> list[NamedVariable]:
         """Returns the mapping to variables of the authors' checkpoints."""
-        return tf1_variables(self)
+        return named_variables(self)
 
     def _product(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         kernel = tf.cast(kernel, self.compute_dtype)
@@ -206,7 +206,7 @@ def conditional_logits(
     return tf.reduce_sum(hidden * kernel, axis=-1) + bias
 
 
-def tf1_variables(head: QAHead, scope: str | None = None) -> list[NamedVariable]:
+def named_variables(head: QAHead, scope: str | None = None) -> list[NamedVariable]:
     """Returns the mapping of a head's variables to the authors' names.
 
     Args:
@@ -219,5 +219,5 @@ def tf1_variables(head: QAHead, scope: str | None = None) -> list[NamedVariable]
         variable
         for layer in layers
         if layer is not None
-        for variable in layer.tf1_variables(f"{scope}/{layer.name}")
+        for variable in layer.named_variables(f"{scope}/{layer.name}")
     ]

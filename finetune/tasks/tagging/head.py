@@ -50,6 +50,6 @@ class TaggingHead(TaskHead):
         predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return HeadOutput(losses, {"logits": logits, "predictions": predictions})
 
-    def tf1_variables(self) -> list[NamedVariable]:
+    def named_variables(self) -> list[NamedVariable]:
         """Returns the mapping to variables of the authors' checkpoints."""
-        return self.dense.tf1_variables(f"task_specific/{self.name}/dense")
+        return self.dense.named_variables(f"task_specific/{self.name}/dense")

@@ -48,9 +48,9 @@ class TextHead(TaskHead):
             self.dense = Dense(hidden_size, units, dtype=dtype, name="dense")
         self.built = True
 
-    def tf1_variables(self) -> list[NamedVariable]:
+    def named_variables(self) -> list[NamedVariable]:
         """Returns the mapping to variables of the authors' checkpoints."""
-        return self.dense.tf1_variables(f"task_specific/{self.name}/dense")
+        return self.dense.named_variables(f"task_specific/{self.name}/dense")
 
     def _dense_of_cls(
         self, sequence_output: tf.Tensor, dropout_key: tf.Tensor | None

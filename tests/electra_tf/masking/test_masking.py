@@ -110,8 +110,8 @@ def test_span_lengths_average_to_the_papers_3_8():
 def test_strategic_masking_draws_by_the_inverse_root_of_the_frequency():
     counts = np.zeros(VOCAB_SIZE, np.int64)
     counts[5:8] = [9999, 99, 0]  # one more of each is counted
-    facts = TokenStatistics(CONTINUES, counts)
-    strategy = StrategicMasking(StrategicMaskingHparams(), facts)
+    statistics = TokenStatistics(CONTINUES, counts)
+    strategy = StrategicMasking(StrategicMaskingHparams(), statistics)
     chosen = masked_sets(strategy, 20_000, wanted=1, ids=[2, 5, 6, 7, 3])
     shares = np.bincount([row[0] for row in chosen], minlength=4)[1:4] / len(chosen)
     weights = np.array([10_000, 100, 1]) ** -0.5

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.model.kernels import without_fusion
-from finetune.tasks.qa.head import QAHead, tf1_variables
+from finetune.tasks.qa.head import QAHead, named_variables
 
 HIDDEN, LENGTH, BEAM = 6, 9, 3
 CONFIGURATIONS = [
@@ -156,7 +156,7 @@ def test_the_beam_is_no_wider_than_the_input_in_graphs_too():
 )
 def test_variables_have_the_authors_names(settings, names):
     head = make_head(**settings)
-    mapping = tf1_variables(head)
+    mapping = named_variables(head)
     assert {name.split("/")[2] for entry in mapping for name in entry.names} == names
     assert {id(entry.variable) for entry in mapping} == {
         id(variable) for variable in head.trainable_variables

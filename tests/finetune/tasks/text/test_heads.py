@@ -31,7 +31,7 @@ def test_variables():
     head = make_head(ClassificationHead, 3)
     paths = ["task_specific/mine/dense/kernel", "task_specific/mine/dense/bias"]
     assert [v.path for v in head.trainable_variables] == paths
-    mapping = {entry.names: entry.variable for entry in head.tf1_variables()}
+    mapping = {entry.names: entry.variable for entry in head.named_variables()}
     assert mapping == {(paths[0],): head.dense.kernel, (paths[1],): head.dense.bias}
 
 
