@@ -90,7 +90,7 @@ def test_texts_that_are_too_long_are_refused_or_cut(make_scoring):
     assert not config.output_file.exists()
     said = []
     run(make_scoring(text_file=text, truncate=True), said.append)
-    assert "1 texts were cut at 16 tokens." in said
+    assert "1 texts were truncated to 16 tokens." in said
 
 
 def test_lists_with_references_need_jiwer(make_scoring, monkeypatch):
