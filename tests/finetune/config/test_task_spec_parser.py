@@ -124,7 +124,7 @@ def test_unknown_formats_are_refused(path):
         ({"metric": "f2"}, "\"metric\" of a classification .* accuracy, .*mcc.*, not 'f2'"),
         ({"kind": "regression", "metric": "mcc"}, "regression task must be one of spearman"),
         ({"format": "conll"}, "classification task must be one of tsv, csv, jsonl"),
-        ({"min_label": 0}, '"min_label" is for regression, and this task is classification'),
+        ({"min_label": 0}, '"min_label" is for regression, but this task is classification'),
         ({"level": "span"}, '"level" is for tagging'),
         ({"kind": "regression", "min_label": 5, "max_label": 5}, r"\(5\) must be below"),
         ({"dev_fraction": 1}, '"dev_fraction" must be at least 0 and below 1, not 1'),
@@ -189,8 +189,8 @@ def test_flags_describe_a_task_as_a_file_does():
     [
         ({"kind": "qa"}, "--own_task_kind needs --own_task_files"),
         ({"files": "train=a"}, "--own_task_files needs --own_task_kind"),
-        ({"kind": "qa", "files": "a.tsv"}, "--own_task_files must look like train=a.tsv"),
-        ({"kind": "qa", "files": "dev=a,dev=b"}, "--own_task_files gives 'dev' twice"),
+        ({"kind": "qa", "files": "a.tsv"}, "--own_task_files must have the form train=a.tsv"),
+        ({"kind": "qa", "files": "dev=a,dev=b"}, "--own_task_files has 'dev' twice"),
         (
             {"kind": "qa", "files": "dev=a.json"},
             r'own_task_\*: task .* lacks the split "train"',
