@@ -1,4 +1,4 @@
-"""Fine-tuned models as they are exported: the serving function of each kind of task."""
+"""Loads fine-tuned models as servables for export."""
 
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
@@ -33,9 +33,9 @@ def load_finetuned(
     """Returns a task of a fine-tuned model, or the embeddings of its encoder.
 
     Args:
-        config: the export.
+        config: settings of the export.
         saved: hyperparameters of the model's run, with the paths of its folder.
-        print_fn: takes progress messages.
+        print_fn: prints a message.
 
     Raises:
         UserError: the model has no such task, or its folder is incomplete.
@@ -43,9 +43,8 @@ def load_finetuned(
     run = on_one_device(FinetuningConfig(**select_fields(FinetuningConfig, saved)))
     if TASKS not in saved:
         raise UserError(
-            f"{config.model_dir} does not describe its tasks. Run the command of "
-            "run_finetuning.py that trained it again: it finds the model finished, and "
-            "completes the description"
+            f"{config.model_dir} does not describe its tasks. Run the same command of "
+            "run_finetuning.py again, which completes the description of a finished model"
         )
     components = (*run.task_names, EMBEDDINGS)
     component = choose_component(config.component, components, config.model_dir)
@@ -70,7 +69,7 @@ def _restore_model(
         model = FinetuningModel(run.encoder, tasks, run.precision)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
     if not CheckpointDirectory(model_dir, model, step).restore_latest():
-        raise UserError(f"--model_dir={model_dir} holds no checkpoint of a fine-tuned model")
+        raise UserError(f"--model_dir={model_dir} contains no checkpoint of a fine-tuned model")
     return model
 
 

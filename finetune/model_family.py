@@ -81,7 +81,7 @@ class FinetuningFamily(NativeFamily):
         return "task_names" in hyperparameters
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
-        """Returns those that follow from the heads."""
+        """Returns the hyperparameters derived from the heads."""
         tasks = checkpoint.description.tasks
         if not tasks and (checkpoint.has_discriminator or checkpoint.has_masked_lm):
             return None
@@ -89,7 +89,7 @@ class FinetuningFamily(NativeFamily):
         for task in tasks:
             kind, arrays = task_class(task.kind), _head_arrays(checkpoint, task.name)
             described[task.name] = kind.describe_arrays(arrays, task.labels)
-            # All heads of a run share these: the first one's count.
+            # All heads of a run share these, so the first one is used.
             settings = {**kind.head_hyperparameters(arrays), **settings}
         return {
             **checkpoint.description.model_settings(),

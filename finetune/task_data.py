@@ -38,8 +38,8 @@ class TaskData:
 
     Args:
         config: hyperparameters.
-        print_fn: takes messages.
-        writes: whether to cache features and write reports on the data.
+        print_fn: prints a message.
+        writes: whether to cache features and write data reports.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class FeatureCache:
     def load(
         self, task: Task, split: str, wanted_fingerprint: str
     ) -> tuple[list[Row], DataReport] | None:
-        """Returns features and what was reported of the data, or None if there are none."""
+        """Returns cached features and the data report, or None."""
         try:
             manifest = json.loads(pathlib.Path(self._path(task, split, ".json")).read_text())
             if manifest["fingerprint"] != wanted_fingerprint:
@@ -167,7 +167,7 @@ class FeatureCache:
             path = self._path(task, split, ".tfrecord")
             rows = _read(path, (*SHARED_SPECS, *task.feature_specs))
         except (FileNotFoundError, ValueError, KeyError, tf.errors.OpError):
-            return None  # no cache, or one that was cut off: features are made anew
+            return None  # no cache, or a truncated one
         return (rows, report) if len(rows) == manifest["num_rows"] else None
 
     def save(
@@ -182,7 +182,7 @@ class FeatureCache:
         os.makedirs(self.directory, exist_ok=True)
         path = self._path(task, split, ".tfrecord")
         specs = [s for s in (*SHARED_SPECS, *task.feature_specs) if s.name != TASK_ID]
-        # Two runs may prepare the same features at the same time.
+        # Two runs may be preparing the same features.
         temporary = f"{path}.{os.getpid()}.tmp"
         with tf.io.TFRecordWriter(temporary) as writer:
             for row in rows:

@@ -17,7 +17,7 @@ from flags.recipe_files import find_flagfiles
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
 INTERRUPTED_STATUS = 130
-# The programs of a checkout, and what pip installs for them.
+# The programs of a checkout, and their console scripts.
 CONSOLE_SCRIPTS: Mapping[str, str] = {
     "run_pretraining.py": "electra-pretrain",
     "run_finetuning.py": "electra-finetune",
@@ -91,15 +91,13 @@ def parse(
 def program(
     define_flags: Callable[[], None], aliases: Mapping[str, str] | None = None
 ) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Makes a command of a function, whose docstring becomes the `--help`.
+    """Decorator that turns a function into a command, with its docstring as `--help`.
+
+    The command parses the command line, calls the function and exits; see `run`.
 
     Args:
         define_flags: defines the flags of the command.
-        aliases: other spellings of flags, see `normalize_arguments`.
-
-    Returns:
-        A decorator. What it returns parses the command line, calls the function and
-        exits, see `run`.
+        aliases: alternative spellings of flags; see `normalize_arguments`.
     """
 
     def decorate(main: Callable[[], None]) -> Callable[[], None]:

@@ -250,8 +250,8 @@ def _at_one_length(config: PretrainingConfig) -> float:
 
 
 def model_parts(config: PretrainingConfig) -> list[ModelPart]:
-    """Returns the parts that a step of a run has, in their order; loads TensorFlow."""
-    # Here, so that what counts the FLOPs of published models starts fast; and quietly.
+    """Returns the encoders that a training step runs, in order; imports TensorFlow."""
+    # Imported here, because the FLOPs of published models do not need it.
     if "tensorflow" not in sys.modules:
         import_tensorflow()
     return choices.load(choices.OBJECTIVES, config.objective).parts(config)

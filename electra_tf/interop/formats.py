@@ -105,13 +105,13 @@ def resolve_checkpoint(path: str, data_dir: str) -> str:
 
 
 def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[str, Any]:
-    """Returns what a checkpoint of any format says of itself; see `CheckpointFormat.settings`.
+    """Returns the settings of a checkpoint of any format; see `CheckpointFormat.settings`.
 
-    Of a checkpoint that says nothing, as the authors' are, it is the vocabulary beside it.
+    For a checkpoint without any, such as the authors', this is the vocabulary beside it.
 
     Raises:
-        UserError: a description that cannot be read, or a vocabulary that lies in a file of
-            another kind.
+        UserError: the description cannot be read, or the vocabulary is in another kind of
+            file.
     """
     for format_class in FORMATS:
         values = format_class().settings(path, needs_vocabulary=needs_vocabulary)

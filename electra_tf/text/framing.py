@@ -47,7 +47,7 @@ def frame(
 
 
 def truncated_lengths(length_a: int, length_b: int, room: int) -> tuple[int, int]:
-    """Returns how many tokens of each of two texts to keep so that they fit into `room`.
+    """Returns how many tokens of two texts to keep to fit into `room`.
 
     BERT's rule: drop tokens one at a time from the end of the longer text, or of the second
     if both are equally long.

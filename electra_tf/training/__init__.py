@@ -1,5 +1,5 @@
 """The training engine: step, loop, optimizer, checkpoints and log.
 
-It serves pre-training and fine-tuning and knows neither. Imports `electra_tf.model` and
-what is below it.
+It is independent of pre-training and fine-tuning, which both use it. Imports
+`electra_tf.model` and the layers below.
 """

@@ -68,7 +68,7 @@ class CheckpointDirectory:
 
     @property
     def latest(self) -> str | None:
-        """Path prefix of the newest checkpoint, or None."""
+        """Path prefix of the latest checkpoint, or None."""
         if not self._is_chief:  # the manager knows what was there when it was made
             return tf.train.latest_checkpoint(self.directory)
         return self._manager.latest_checkpoint

@@ -12,7 +12,7 @@ SECONDS_BETWEEN_REDRAWS = 0.2
 
 
 class ProgressBar:
-    """Progress through the bytes of a corpus: share, rates, examples and time left.
+    """Progress through the bytes of a corpus: percentage, rates, examples and time left.
 
     On a terminal one line is redrawn; elsewhere a plain line is printed every ten seconds.
 
@@ -91,4 +91,4 @@ def markdown_table(
 
 
 def discard(message: str) -> None:
-    """Takes the place of `print` where nothing is to be shown."""
+    """Prints nothing; replaces `print`."""

@@ -1,4 +1,4 @@
-"""`pretrain_data.json`: what a directory of TFRecords holds and how it was built."""
+"""`pretrain_data.json`: contents of a directory of TFRecords, and how it was built."""
 
 import dataclasses
 import json

@@ -12,7 +12,7 @@ import tensorflow_text as tf_text
 
 from electra_tf.text.tokenizer import Tokenizer, split_words
 
-# What separates the words of a context; see `finetune.tasks.qa.examples`.
+# Separators of words in a context; see `finetune.tasks.qa.examples`.
 _SEPARATORS = " \t\r\n\u202f"
 
 

@@ -12,9 +12,9 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, FeatureSpec, Row
 from finetune.tasks.qa.examples import Context, QAExample
 
-# Ids of the windows of an example follow each other; examples are that far apart.
+# Ids of the windows of an example are consecutive; ids of examples are this far apart.
 EIDS_PER_EXAMPLE = 1000
-# What counts besides the distance to the nearer edge: windows of full length come first.
+# Tie-breaker besides the distance to the nearer edge: prefers windows of full length.
 LENGTH_WEIGHT = 0.01
 
 

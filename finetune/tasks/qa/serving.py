@@ -216,7 +216,7 @@ class QAServable(TaskServable[QATask]):
         first, last = start - first_token[:, None], end - first_token[:, None]
         is_valid = (first >= 0) & (first <= last) & (last < length[:, None])
         is_valid &= last - first < config.max_answer_length
-        # One more column, so that there is one in a batch of empty contexts.
+        # One more column, in case all contexts of the batch are empty.
         shown = tf.pad(is_max_context, [[0, 0], [0, 1]])
         within = tf.clip_by_value(first, 0, tf.shape(shown)[1] - 1)
         is_valid &= tf.gather(shown, within, batch_dims=1)

@@ -1,6 +1,6 @@
-"""Exact match and F1 as the official evaluations of SQuAD 1.1, SQuAD 2.0 and MRQA do it.
+"""Exact match and F1, as in the official evaluations of SQuAD 1.1, SQuAD 2.0 and MRQA.
 
-Source: Rajpurkar et al. 2016 and 2018, and the scripts that go with the data sets.
+Source: Rajpurkar et al. 2016 and 2018, and the evaluation scripts of the data sets.
 """
 
 import collections
@@ -13,13 +13,13 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize_answer(text: str) -> str:
-    """Lower-cases, drops ASCII punctuation and English articles, and joins by blanks."""
+    """Lowercases, and removes ASCII punctuation, English articles and extra whitespace."""
     text = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
 def exact_match(gold: str, predicted: str) -> float:
-    """Returns 1 where both texts normalize to the same, else 0."""
+    """Returns 1 if both normalized texts are equal, else 0."""
     return float(normalize_answer(gold) == normalize_answer(predicted))
 
 
@@ -28,8 +28,8 @@ def f1(gold: str, predicted: str, *, empty_agree: bool) -> float:
 
     Args:
         gold, predicted: the texts.
-        empty_agree: whether two texts without words agree, as in SQuAD 2.0. The official
-            evaluations of SQuAD 1.1 and MRQA give F1 0 to what is an exact match then.
+        empty_agree: whether two texts without words match, as in SQuAD 2.0. In the official
+            evaluations of SQuAD 1.1 and MRQA, their F1 is 0, although they match exactly.
     """
     gold_words = normalize_answer(gold).split()
     predicted_words = normalize_answer(predicted).split()
@@ -50,7 +50,7 @@ def squad_v1_metrics(
 
     Args:
         gold: answers of each question; the best match counts.
-        predictions: answers by question; one that is missing counts 0.
+        predictions: answers by question; a missing one counts 0.
     """
     pairs = [(answers, predictions.get(name)) for name, answers in gold.items()]
     metrics = {}
@@ -66,21 +66,21 @@ def squad_v2_metrics(
     null_odds: Mapping[str, float],
     threshold: float,
 ) -> dict[str, float]:
-    """Returns the metrics of SQuAD 2.0, percentages but for totals and thresholds.
+    """Returns the metrics of SQuAD 2.0, percentages except for totals and thresholds.
 
     Args:
-        gold: answers of each question; none of those that have no answer.
-        predictions: for each question the best answer, whatever the null odds.
-        null_odds: how much speaks for there being no answer.
-        threshold: null odds above which a prediction counts as empty.
+        gold: answers of each question; empty for unanswerable ones.
+        predictions: best answer to each question, regardless of the null odds.
+        null_odds: score of having no answer.
+        threshold: null odds above which a prediction is empty.
 
     Returns:
-        `exact`, `f1` and `total` over all questions, and, as far as there are any, over
-        those that have answers (`HasAns_...`) and those that have none (`NoAns_...`);
-        `best_exact`, `best_f1` and the thresholds that lead to them.
+        `exact`, `f1` and `total` over all questions and, if there are any, over those with
+        (`HasAns_...`) and without an answer (`NoAns_...`); `best_exact`, `best_f1` and their
+        thresholds.
 
     Raises:
-        KeyError: if a question has no prediction or no null odds.
+        KeyError: a question has no prediction or no null odds.
     """
     has_answer = {name: bool(answers) for name, answers in gold.items()}
     groups = {
@@ -116,10 +116,10 @@ def _best_threshold(
     predictions: Mapping[str, str],
     null_odds: Mapping[str, float],
 ) -> tuple[float, float]:
-    """Returns the best percentage that a threshold can give, and the lowest such threshold.
+    """Returns the best percentage over all thresholds, and the lowest such threshold.
 
-    The threshold is at first below all null odds, so that every prediction is empty, and
-    then rises to each of them in turn. It is 0 where nothing is better than the former.
+    The first threshold is below all null odds, where every prediction is empty; then it takes
+    each of them in ascending order. It is 0 if nothing is better than the first.
     """
     current = best = float(sum(not has for has in has_answer.values()))
     best_threshold = 0.0
@@ -134,7 +134,7 @@ def _best_threshold(
 
 
 def _best(metric: Callable[[str, str], float], answers: Sequence[str], predicted: str) -> float:
-    """Returns the score against the nearest gold answer; "" is the one where there is none."""
+    """Returns the best score over gold answers, which are [""] if there are none."""
     return max(metric(answer, predicted) for answer in answers or ("",))
 
 

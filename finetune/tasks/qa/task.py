@@ -1,4 +1,4 @@
-"""Question answering as a task: data, features, head, scores and predictions."""
+"""The question-answering task: data, features, head, scores and predictions."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +24,9 @@ from finetune.tasks.qa.squad_metrics import squad_v1_metrics, squad_v2_metrics
 
 TRAIN = "train"
 SPLITS = ("train", "dev", "test")
-# The other tasks have files in the layout of MRQA.
+# The other tasks have files in the format of MRQA.
 SQUAD_TASKS = ("squad", "squadv1")
-# Its questions may have no answer.
+# Its questions may be unanswerable.
 SQUAD_V2 = "squad"
 
 
@@ -35,11 +35,11 @@ class QATask(Task):
 
     Args:
         config: hyperparameters.
-        name: of the task.
-        tokenizer: of the pre-trained model.
-        v2: whether questions may have no answer, as in SQuAD 2.0. Without it the
-            classifier for that is trained too (as in the authors' code), but not asked.
-        files: path of each split's file; see `finetune.tasks.qa.readers` for the layouts.
+        name: name of the task.
+        tokenizer: tokenizer of the pre-trained model.
+        v2: whether questions may be unanswerable, as in SQuAD 2.0. Otherwise the classifier
+            is trained (as in the authors' code), but not used.
+        files: path of each split's file; see `finetune.tasks.qa.readers` for the formats.
     """
 
     kind = QA
@@ -67,7 +67,7 @@ class QATask(Task):
         tokenizer: CachedTokenizer,
         description: Mapping[str, Any],
     ) -> "QATask":
-        """Returns the task of a fine-tuned model to predict with."""
+        """Returns the task of a fine-tuned model for prediction."""
         return QATask(config, name, tokenizer, v2=description["v2"], files={})
 
     @classmethod
@@ -85,12 +85,12 @@ class QATask(Task):
     def describe_arrays(
         cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns the description; a classifier says that there may be no answer."""
+        """Returns the description; a classifier implies unanswerable questions."""
         return {"kind": cls.kind.name, "v2": _head_settings(arrays)["answerable_classifier"]}
 
     @classmethod
     def head_hyperparameters(cls, arrays: Mapping[str, np.ndarray]) -> dict[str, bool]:
-        """Returns the hyperparameters that the head's layers follow from."""
+        """Returns the hyperparameters of a head with these layers."""
         return _head_settings(arrays)
 
     @property
@@ -99,7 +99,7 @@ class QATask(Task):
 
     @property
     def description(self) -> dict[str, Any]:
-        """ "kind" and "v2", whether questions may have no answer."""
+        """ "kind" and "v2", whether questions may be unanswerable."""
         return {"kind": self.kind.name, "v2": self.v2}
 
     def split_files(self, split: str) -> list[str]:
@@ -123,7 +123,7 @@ class QATask(Task):
     def featurize(
         self, examples: Sequence[QAExample], *, is_training: bool, report: DataReport
     ) -> list[Row]:
-        """Returns a row for each window; rows to evaluate hold gold positions as well."""
+        """Returns one row per window; evaluation rows have gold positions, too."""
         del is_training
         return self._featurizer.rows(examples, report)
 
@@ -141,7 +141,7 @@ class QATask(Task):
         )
 
     def decode(self, data: SplitData, outputs: Sequence[Outputs]) -> list[DecodedAnswer]:
-        """Returns the n best answers to each question; those of the last call are kept."""
+        """Returns the n-best answers to each question; the last result is cached."""
         if self._decoded is not None:
             last_data, last_outputs, decoded = self._decoded
             if last_data is data and last_outputs is outputs:
@@ -166,7 +166,7 @@ class QATask(Task):
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns the official metrics; "f1" is the main one.
 
-        Those of SQuAD 2.0 take an answer to be empty above `config.qa_na_threshold`.
+        For SQuAD 2.0, an answer is empty above `config.qa_na_threshold`.
         """
         decoded = self.decode(data, outputs)
         gold = {e.qas_id: e.answers for e in data.examples}
@@ -183,9 +183,9 @@ class QATask(Task):
         return Scores({**metrics, "loss": total_loss / max(len(outputs), 1)}, main="f1")
 
     def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:
-        """Returns for each question id, question, answer, null odds and the n best.
+        """Returns id, question, answer, null odds and n-best answers of each question.
 
-        The answer is empty where the null odds exceed `config.qa_na_threshold`.
+        The answer is empty if the null odds exceed `config.qa_na_threshold`.
         """
         return [
             {
@@ -212,7 +212,7 @@ class QATask(Task):
     def write_dev_answers(
         self, folder: str, data: SplitData, outputs: Sequence[Outputs], run_name: str
     ) -> list[str]:
-        """Writes SQuAD's files, for its official evaluation and for reading."""
+        """Writes SQuAD's files, for its official evaluation and for inspection."""
         return write_squad_outputs(
             os.path.join(folder, f"{self.config.tasks_label}_qa"),
             f"{self.name}_{data.split}_{run_name}",
@@ -223,7 +223,7 @@ class QATask(Task):
         answers = {self._answer(decoded) for decoded in self.decode(data, outputs)}
         if len(data.examples) < 2 or len(answers) > 1:
             return None
-        return f"gives the answer {answers.pop()!r} to every question"
+        return f"predicts the answer {answers.pop()!r} for every question"
 
     def _answer(self, decoded: DecodedAnswer) -> str:
         is_null = self.v2 and decoded.null_odds > self.config.qa_na_threshold
@@ -231,7 +231,7 @@ class QATask(Task):
 
 
 def _head_settings(layers: Iterable[str]) -> dict[str, bool]:
-    """Returns the settings of a head by its variables' names, such as "dense/kernel"."""
+    """Returns the settings of a head, given the names of its layers."""
     names = {name.split("/")[0] for name in layers}
     return {
         "joint_prediction": "qa_hidden" in names,
@@ -247,7 +247,7 @@ def make_qa_task(config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
     RAW/<task>/<split>.jsonl or .jsonl.gz, where RAW is `config.raw_data_dir`.
 
     Raises:
-        UserError: if there is no such task.
+        UserError: there is no such task.
     """
     if name not in QA.built_in:
         raise UserError(

@@ -86,7 +86,7 @@ def test_squad_2(make_config, tokenizer, raw_squad):
     json.dumps(predictions)
     assert task.degenerate(data, outputs) is None
     all_null = answers(data, spans, [5.0] * 3)
-    assert task.degenerate(data, all_null) == "gives the answer '' to every question"
+    assert task.degenerate(data, all_null) == "predicts the answer '' for every question"
 
 
 def test_each_split_has_its_file(make_config, tokenizer, raw_squad):
