@@ -81,7 +81,7 @@ def test_a_generator_of_another_shape_is_refused(make_config):
     description = dataclasses.replace(
         checkpoint.description, generator=generator, hyperparameters={}
     )
-    with pytest.raises(UserError, match="num_attention_heads is 2, and would be 1"):
+    with pytest.raises(UserError, match="num_attention_heads is 2 instead of 1"):
         load_model(dataclasses.replace(checkpoint, description=description))
 
 

@@ -78,7 +78,7 @@ def test_its_columns_metrics_and_defaults(make_finetuning_config, spec):
         UserError, match="The roles of a counting task are text, text_a, label, id"
     ):
         load_specs(json.dumps({**spec, "columns": {"words": 0}}))
-    with pytest.raises(UserError, match=r'"labels" is for .*, and this task is counting'):
+    with pytest.raises(UserError, match=r'"labels" is for .*, but this task is counting'):
         load_specs(json.dumps({**spec, "labels": ["1", "2"]}))
     config = make_finetuning_config(
         task_names=("words",), task_spec=json.dumps(spec), num_train_epochs=None

@@ -140,7 +140,7 @@ def test_regression_range(make_source):
     given = make_source(files, kind="regression", min_label=0, max_label=5)
     assert given.labels.range == (0.0, 5.0)
     with pytest.raises(
-        UserError, match=r"dev\.tsv: line 2: label 6\.0 is outside .*\(0\).*\(5\)"
+        UserError, match=r"dev\.tsv: line 2: label 6\.0 is not between .*\(0\).*\(5\)"
     ):
         load(given, "dev")
     with pytest.raises(UserError, match=r"train\.tsv: labels are from 2\.0 to 2\.0"):
