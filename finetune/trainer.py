@@ -1,10 +1,9 @@
 """Trains and evaluates a model; trials and folds share compiled graphs."""
 
-import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -12,11 +11,8 @@ import tensorflow as tf
 
 from electra_tf.interop.formats import INIT_FLAG, find_format
 from electra_tf.interop.initialization import load_encoder
-from electra_tf.model.kernels import CastKernels
 from electra_tf.training.checkpoints import BestCheckpoint, CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
-from electra_tf.training.distribution.shards import DataShard
-from electra_tf.training.distribution.strategies import distribute_batches
 from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
 from electra_tf.training.log import SilentLog, TrainLog
 from electra_tf.training.loop import (
@@ -33,13 +29,12 @@ from electra_tf.util.errors import UserError
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import (
-    BatchPlan,
     FeatureTable,
-    make_dataset,
-    plan_evaluation,
+    iterate_batches,
     plan_training_batches,
 )
 from finetune.model import FinetuningModel
+from finetune.predictor import Predictor
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 
 MEAN_LOSS = "mean"
@@ -87,6 +82,9 @@ class Trainer:
             self.model = self._fresh_model()
             self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
             self._seed = tf.Variable(config.seed, dtype=tf.int64, trainable=False)
+        self._predictor = Predictor(
+            self.model, run.strategy, buckets=self.buckets, jit_compile=config.jit_compile
+        )
         self._optimizer: keras.optimizers.Optimizer | None = None
         self._steps: TrainingSteps | None = None
         self._num_train_steps = 0
@@ -181,7 +179,8 @@ class Trainer:
             )
 
         def segments() -> Iterator[Segment]:
-            yield Segment(num_train_steps, steps, self._batches(table, plan, first_step))
+            batches = iterate_batches(self._strategy, table, plan, first_step)
+            yield Segment(num_train_steps, steps, batches)
 
         def evaluation() -> Evaluation:
             value, values = evaluate()
@@ -240,27 +239,8 @@ class Trainer:
     def predict(
         self, task: Task, data: SplitData, batch_size: int | None = None
     ) -> list[Outputs]:
-        """Returns the outputs of the task's head for every row, in order.
-
-        Rows are distributed over the replicas; every worker gets all outputs.
-        """
-        replicas = self._strategy.num_replicas_in_sync
-        batch_size = batch_size or self._config.eval_batch_size
-        table = FeatureTable([data.rows], [task.feature_specs])
-        plan = plan_evaluation(
-            table.row_lengths,
-            batch_size=-(-batch_size // replicas) * replicas,
-            buckets=self.buckets,
-        )
-        outputs: list[Outputs] = [{}] * len(table)
-        self._cast_kernels.refresh()
-        function = self._predict_function(task.name)
-        iterator = self._batches(table, plan)
-        for rows, count in zip(plan.rows, plan.counts, strict=True):
-            arrays = {name: value.numpy() for name, value in function(iterator).items()}
-            for i, row in enumerate(rows[:count]):
-                outputs[row] = {name: array[i] for name, array in arrays.items()}
-        return outputs
+        """Returns the outputs of the task's head for every row, in order."""
+        return self._predictor.predict(task, data, batch_size or self._config.eval_batch_size)
 
     def evaluate(self, task: Task, data: SplitData) -> Scores:
         """Returns the scores of a labeled split."""
@@ -276,15 +256,6 @@ class Trainer:
         """Length buckets of batches."""
         buckets = tuple(self._config.length_buckets)
         return buckets if self._config.bucket_by_length else buckets[-1:]
-
-    def _batches(self, table: FeatureTable, plan: BatchPlan, start_step: int = 0) -> Any:
-        """Returns an iterator over the batches of a plan; the caller must not exhaust it."""
-
-        def make(shard: DataShard) -> tf.data.Dataset:
-            # Tells strategies that no worker runs out of batches.
-            return make_dataset(table, plan, start_step, shard).repeat()
-
-        return iter(distribute_batches(self._strategy, make))
 
     def _compiled(
         self, num_train_steps: int
@@ -334,33 +305,6 @@ class Trainer:
         return FinetuningModel(
             config.encoder, self._tasks, config.precision, rematerialize=config.rematerialize
         )
-
-    @functools.cached_property
-    def _cast_kernels(self) -> CastKernels:
-        with self._strategy.scope():
-            return CastKernels(self.model.electra.linears)
-
-    @functools.cache  # noqa: B019 - lives as long as the trainer does
-    def _predict_function(self, task_name: str) -> Callable:
-        def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            with self._cast_kernels:
-                output = self.model.predict_task(features, task_name)
-            return {**output.outputs, "loss": output.losses}
-
-        if self._config.jit_compile:
-            predict = tf.function(predict, autograph=False, jit_compile=True)
-
-        def predict_batch(iterator: tf.data.Iterator) -> dict[str, tf.Tensor]:
-            per_replica = self._strategy.run(predict, args=(next(iterator),))
-            return {name: self._gather(value) for name, value in per_replica.items()}
-
-        return tf.function(predict_batch, autograph=False, reduce_retracing=True)
-
-    def _gather(self, per_replica: Any) -> tf.Tensor:
-        """Returns the rows of all replicas, in order."""
-        if self._strategy.num_replicas_in_sync == 1:
-            return self._strategy.experimental_local_results(per_replica)[0]
-        return self._strategy.gather(per_replica, axis=0)
 
     def _summarize(self, sums: Mapping[str, np.ndarray]) -> dict[str, float]:
         values = training_values(sums, self._optimizer)

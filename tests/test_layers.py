@@ -37,7 +37,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("finetune.data", "finetune.results"),
     ("finetune.model",),
     ("finetune.tasks",),
-    ("finetune.task_data", "finetune.model_family", "finetune.export"),
+    (
+        "finetune.task_data",
+        "finetune.predictor",
+        "finetune.model_family",
+        "finetune.export",
+    ),
     ("finetune.trainer",),
     ("finetune.trials", "finetune.predictions"),
     ("finetune.run",),

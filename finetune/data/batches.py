@@ -7,12 +7,13 @@ be resumed at any step.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.training.distribution.shards import UNSHARDED, DataShard
+from electra_tf.training.distribution.strategies import distribute_batches
 from finetune.data.features import (
     INPUT_MASK,
     SHARED_SPECS,
@@ -165,6 +166,21 @@ def make_dataset(
         deterministic=True,
     )
     return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def iterate_batches(
+    strategy: tf.distribute.Strategy, table: FeatureTable, plan: BatchPlan, start_step: int = 0
+) -> Iterator:
+    """Returns a distributed iterator over the batches of a plan, starting at `start_step`.
+
+    It repeats the plan forever; the caller reads as many batches as the plan has.
+    """
+
+    def make(shard: DataShard) -> tf.data.Dataset:
+        # Tells strategies that no worker runs out of batches.
+        return make_dataset(table, plan, start_step, shard).repeat()
+
+    return iter(distribute_batches(strategy, make))
 
 
 def padding_share(plan: BatchPlan, row_lengths: np.ndarray) -> float:

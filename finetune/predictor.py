@@ -1,0 +1,90 @@
+"""Predictions of a fine-tuning model: the outputs of its heads, row by row."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.model.kernels import CastKernels
+from finetune.data.batches import FeatureTable, iterate_batches, plan_evaluation
+from finetune.model import FinetuningModel
+from finetune.tasks.base import Outputs, SplitData, Task
+
+
+class Predictor:
+    """Predicts with the current weights of a model, by one compiled function per task.
+
+    Args:
+        model: created inside `strategy.scope()`.
+        strategy: distribution strategy; the replicas share the rows.
+        buckets: lengths that batches are padded to.
+        jit_compile: compile with XLA.
+    """
+
+    def __init__(
+        self,
+        model: FinetuningModel,
+        strategy: tf.distribute.Strategy,
+        *,
+        buckets: Sequence[int],
+        jit_compile: bool = False,
+    ) -> None:
+        self._model = model
+        self._strategy = strategy
+        self._buckets = buckets
+        self._jit_compile = jit_compile
+        self._functions: dict[str, Callable] = {}
+
+    def predict(self, task: Task, data: SplitData, batch_size: int) -> list[Outputs]:
+        """Returns the outputs of the task's head for every row, in order, on every worker.
+
+        Args:
+            task: one of the model's.
+            data: rows of features.
+            batch_size: rows per batch over all replicas, rounded up to a multiple of them.
+        """
+        replicas = self._strategy.num_replicas_in_sync
+        table = FeatureTable([data.rows], [task.feature_specs])
+        plan = plan_evaluation(
+            table.row_lengths,
+            batch_size=-(-batch_size // replicas) * replicas,
+            buckets=self._buckets,
+        )
+        outputs: list[Outputs] = [{}] * len(table)
+        self._cast_kernels.refresh()
+        if task.name not in self._functions:
+            self._functions[task.name] = self._compile(task.name)
+        function = self._functions[task.name]
+        iterator = iterate_batches(self._strategy, table, plan)
+        for rows, count in zip(plan.rows, plan.counts, strict=True):
+            arrays = {name: value.numpy() for name, value in function(iterator).items()}
+            for i, row in enumerate(rows[:count]):
+                outputs[row] = {name: array[i] for name, array in arrays.items()}
+        return outputs
+
+    @functools.cached_property
+    def _cast_kernels(self) -> CastKernels:
+        with self._strategy.scope():
+            return CastKernels(self._model.electra.linears)
+
+    def _compile(self, task_name: str) -> Callable[[tf.data.Iterator], dict[str, tf.Tensor]]:
+        def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            with self._cast_kernels:
+                output = self._model.predict_task(features, task_name)
+            return {**output.outputs, "loss": output.losses}
+
+        if self._jit_compile:
+            predict = tf.function(predict, autograph=False, jit_compile=True)
+
+        def predict_batch(iterator: tf.data.Iterator) -> dict[str, tf.Tensor]:
+            per_replica = self._strategy.run(predict, args=(next(iterator),))
+            return {name: self._gather(value) for name, value in per_replica.items()}
+
+        return tf.function(predict_batch, autograph=False, reduce_retracing=True)
+
+    def _gather(self, per_replica: Any) -> tf.Tensor:
+        """Returns the rows of all replicas, in order."""
+        if self._strategy.num_replicas_in_sync == 1:
+            return self._strategy.experimental_local_results(per_replica)[0]
+        return self._strategy.gather(per_replica, axis=0)
