@@ -2,13 +2,10 @@
 
 import contextlib
 import dataclasses
-import json
 import math
 import os
-import pathlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -20,14 +17,13 @@ from electra_tf.training.distribution.context import (
     describe_devices,
     open_context,
 )
-from electra_tf.training.log import LOG_FILE
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.predictions import predict_file, write_test_outputs
 from finetune.results.confusion import plot_confusion
-from finetune.results.learning_curves import plot_learning_curves
-from finetune.results.result_files import format_summary, write_results
+from finetune.results.result_files import format_summary
+from finetune.results.run_files import write_run_files
 from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
 from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, Scores, SplitData, Task
@@ -105,7 +101,8 @@ def _run(
             if not trainer.is_chief:
                 continue
             is_last = trial is runs[-1]
-            _write_all(config, runs[: len(results)], results, print_fn if is_last else None)
+            print_last = print_fn if is_last else discard
+            _write_results(config, runs[: len(results)], results, print_last)
             if not config.keep_all_models and not is_last:
                 shutil.rmtree(trial.model_dir, ignore_errors=True)
     if config.do_predict:
@@ -268,42 +265,22 @@ def _format_scores(scores: Scores) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in scores.metrics.items())
 
 
-def _write_all(
+def _write_results(
     config: FinetuningConfig,
-    runs: Sequence[TrialRun],
-    results: list[TrialResult],
-    print_fn: PrintFn | None,
+    trials: Sequence[TrialRun],
+    results: Sequence[TrialResult],
+    print_fn: PrintFn,
 ) -> None:
-    """Writes results and learning curves after each trial; prints the paths of the last."""
+    """Writes the results and learning curves of the trials so far."""
     if not config.do_eval:
         return
-    files = write_results(
-        results,
-        model_name=config.model_name,
-        tasks_label=config.tasks_label,
-        results_dir=config.results_dir,
-        results_txt=config.results_txt,
-        results_pkl=config.results_pkl,
-    )
-    records = [record for trial in runs for record in _log_records(trial)]
-    curves = os.path.join(config.results_dir, f"{config.tasks_label}_learning_curves.png")
-    if records:
-        plot_learning_curves(curves, records, f"{config.model_name}: {config.tasks_label}")
-    if print_fn is None:
-        return
+    records = [record for trial in trials for record in trial.log_records()]
+    paths = write_run_files(config, results, records)
     print_fn("")
     for line in format_summary(results):
         print_fn(line)
-    for path in (*files, *([curves] if records else [])):
+    for path in paths:
         print_fn(f"Results: {path}")
-
-
-def _log_records(trial: TrialRun) -> list[dict[str, Any]]:
-    path = pathlib.Path(trial.model_dir) / LOG_FILE
-    if not path.exists():
-        return []
-    where = {"trial": trial.number} | ({"fold": trial.fold} if trial.fold else {})
-    return [{**json.loads(line), **where} for line in path.read_text().splitlines()]
 
 
 def describe_run(

@@ -6,12 +6,14 @@ model of the same settings and data is resumed; a different one is not overwritt
 
 import dataclasses
 import json
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.distribution import DistributionConfig
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
+from electra_tf.training.log import LOG_FILE
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport
@@ -90,6 +92,14 @@ class TrialRun:
     def file_label(self) -> str:
         """Such as "1_fold2", for file names."""
         return f"{self.number}" + (f"_fold{self.fold}" if self.fold else "")
+
+    def log_records(self) -> list[dict[str, Any]]:
+        """Returns the records of the training log, each with its trial and fold."""
+        path = pathlib.Path(self.model_dir, LOG_FILE)
+        if not path.exists():
+            return []
+        where = {"trial": self.number} | ({"fold": self.fold} if self.fold else {})
+        return [{**json.loads(line), **where} for line in path.read_text().splitlines()]
 
 
 def trial_runs(config: FinetuningConfig) -> list[TrialRun]:

@@ -1,0 +1,41 @@
+"""The files that a fine-tuning run leaves in its results folder."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from finetune.config.finetuning import FinetuningConfig
+from finetune.results.learning_curves import plot_learning_curves
+from finetune.results.result_files import write_results
+from finetune.results.summary import TrialResult
+
+
+def write_run_files(
+    config: FinetuningConfig,
+    results: Sequence[TrialResult],
+    log_records: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """Writes results and, where anything was logged, learning curves; returns the paths.
+
+    Args:
+        config: hyperparameters.
+        results: of the trials so far.
+        log_records: of their training logs; see `plot_learning_curves`.
+    """
+    paths = list(
+        write_results(
+            results,
+            model_name=config.model_name,
+            tasks_label=config.tasks_label,
+            results_dir=config.results_dir,
+            results_txt=config.results_txt,
+            results_pkl=config.results_pkl,
+        )
+    )
+    if log_records:
+        name = f"{config.tasks_label}_learning_curves.png"
+        paths.append(os.path.join(config.results_dir, name))
+        plot_learning_curves(
+            paths[-1], log_records, f"{config.model_name}: {config.tasks_label}"
+        )
+    return paths
