@@ -1,4 +1,7 @@
-"""Documentation, docstrings and comments name only modules, functions and files that exist."""
+"""Documentation, docstrings and comments name only modules, functions and files that exist.
+
+So do strings that are nothing but a dotted name, such as those for `monkeypatch.setattr`.
+"""
 
 import ast
 import functools
@@ -19,7 +22,7 @@ PATH = re.compile(rf"(?<![\w./{{}}-])(?:{'|'.join(FOLDERS)})/[\w./*-]*[\w*/]")
 LOCATED = re.compile(r"([\w/]+\.py):([A-Za-z_][\w.]*)")
 # Made by `make demo` and by the packaging.
 GENERATED = ("demo/output", "flags/recipes")
-FILE_SUFFIXES = ("json", "tfrecord")
+FILE_SUFFIXES = ("json", "tfrecord", "txt")
 
 
 def python_files() -> list[pathlib.Path]:
@@ -36,15 +39,19 @@ def other_files() -> list[pathlib.Path]:
 
 
 def prose(path: pathlib.Path) -> str:
-    """Returns the docstrings and comments of a Python file, or the whole of another file."""
+    """Returns docstrings, comments and dotted names of a Python file; all of another file."""
     source = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return source
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    tree = list(ast.walk(ast.parse(source)))
+    nodes = [node for node in tree if isinstance(node, documented)]
+    strings = [node.value for node in tree if isinstance(node, ast.Constant)]
+    names = [text for text in strings if isinstance(text, str) and DOTTED.fullmatch(text)]
+    names = [] if path == pathlib.Path(__file__) else names
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
-    return "\n".join([*(ast.get_docstring(node) or "" for node in nodes), *comments])
+    return "\n".join([*(ast.get_docstring(node) or "" for node in nodes), *comments, *names])
 
 
 @functools.cache

@@ -104,7 +104,7 @@ def test_a_crash_while_tokenizing_names_the_file(build, monkeypatch, tmp_path):
     def fail(*_):
         raise IndexError("boom")
 
-    monkeypatch.setattr("pretrain_data.corpus_tokenizer.CorpusTokenizer.tokenize", fail)
+    monkeypatch.setattr("electra_tf.text.cached_tokenizer.CorpusTokenizer.tokenize", fail)
     with pytest.raises(WorkerError, match=r"corpus/.*txt: IndexError\('boom'\)"):
         build()
     assert not (tmp_path / "records").exists()
@@ -115,7 +115,7 @@ def test_a_directory_that_is_not_empty_is_refused(build, tmp_path):
     output_dir.mkdir()
     (output_dir / "precious").write_text("mine")
     with pytest.raises(
-        UserError, match=r"records \(--output-dir\) is not empty: it holds precious"
+        UserError, match=r"records \(--output-dir\) is not empty: it contains precious"
     ):
         build()
     assert contents(output_dir) == {"precious": b"mine"}
