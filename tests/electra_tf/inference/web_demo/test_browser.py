@@ -77,7 +77,7 @@ def test_what_is_typed_is_never_read_as_html(url, tmp_path):
 
 def test_a_text_that_is_too_long_is_answered_by_an_error(url, tmp_path):
     page = browse(url, tmp_path, "--dump-dom", text="w1 " * 50)
-    assert "<p class=\"error\">'text' has 150 characters; 100 are the limit</p>" in page
+    assert "<p class=\"error\">'text' has 150 characters; the limit is 100</p>" in page
 
 
 def test_the_page_is_drawn(url, tmp_path):
