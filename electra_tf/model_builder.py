@@ -62,7 +62,7 @@ def load_model(
     checkpoints = CheckpointDirectory(config.model_dir, model, step)
     if not checkpoints.restore_latest():
         raise UserError(
-            f"There is no checkpoint in {config.model_dir}: train first, or change "
+            f"No checkpoint in {config.model_dir}: train first, or change "
             "--model_name, --data_dir or --model_dir"
         )
     for phase in training_phases(config, model.stages()):
