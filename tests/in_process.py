@@ -1,13 +1,14 @@
 """Runs programs of the repository in the tests' own process, where TensorFlow is loaded."""
 
+import contextlib
 import pathlib
 import runpy
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
-from absl import app
+from absl import app, flags
 from absl.testing import flagsaver
 
 # absl defines these once a process; inside of `run_program` they would be deleted afterwards.
@@ -28,10 +29,29 @@ def run_program(
         monkeypatch, capfd: the test's fixtures; output of native code is captured too.
     """
     capfd.readouterr()
-    with monkeypatch.context() as patch, flagsaver.flagsaver():
+    with monkeypatch.context() as patch, without_benchmarks_flags(), flagsaver.flagsaver():
         patch.chdir(folder)
         patch.setattr(sys, "argv", [*arguments])
         with pytest.raises(SystemExit) as ended:
             runpy.run_path(arguments[0], run_name="__main__")
     output, errors = capfd.readouterr()
     return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), output, errors)
+
+
+@contextlib.contextmanager
+def without_benchmarks_flags() -> Iterator[None]:
+    """Puts aside the flags of imported benchmarks, whose names programs use too."""
+    by_module = flags.FLAGS.flags_by_module_dict()
+    taken = [
+        flag
+        for module, defined in by_module.items()
+        if module.startswith("benchmarks")
+        for flag in defined
+    ]
+    for flag in taken:
+        delattr(flags.FLAGS, flag.name)
+    try:
+        yield
+    finally:
+        for flag in taken:
+            flags.FLAGS[flag.name] = flag

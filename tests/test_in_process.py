@@ -1,0 +1,18 @@
+"""Programs that run in the tests' own process have the command line to themselves."""
+
+from absl import flags
+
+from benchmarks import gpu_training_step
+from tests.in_process import run_program
+from tests.test_readme import ROOT
+
+
+def test_a_benchmarks_flags_are_put_aside(monkeypatch, capfd):
+    name = "device"
+    assert gpu_training_step.__name__ in flags.FLAGS.find_module_defining_flag(name)
+    before = flags.FLAGS[name]
+    arguments = ["flops_computation.py", "--flagfile", "recipes/small.flags"]
+    result = run_program([*arguments, "--device=cpu"], ROOT, monkeypatch, capfd)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "FLOPs" in result.stdout
+    assert flags.FLAGS[name] is before
