@@ -43,15 +43,15 @@ def without_benchmarks_flags() -> Iterator[None]:
     """Puts aside the flags of imported benchmarks, whose names programs use too."""
     by_module = flags.FLAGS.flags_by_module_dict()
     taken = [
-        flag
+        (module, flag)
         for module, defined in by_module.items()
         if module.startswith("benchmarks")
         for flag in defined
     ]
-    for flag in taken:
+    for _, flag in taken:
         delattr(flags.FLAGS, flag.name)
     try:
         yield
     finally:
-        for flag in taken:
-            flags.FLAGS[flag.name] = flag
+        for module, flag in taken:
+            flags.DEFINE_flag(flag, module_name=module)
