@@ -13,6 +13,8 @@ MODEL_SIZES = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}
 HEAD_SIZE = 64
 INTERMEDIATE_RATIO = 4
 SMALL_EMBEDDING_SIZE = 128
+# The width, and what follows from it.
+WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 
 
@@ -89,6 +91,9 @@ def encoder_config(
 ) -> EncoderConfig:
     """Returns the shape of a model size, with overrides applied.
 
+    As in the authors' code, attention heads and intermediate size follow from the width, also
+    from an overridden one, unless they are overridden themselves.
+
     Raises:
         UserError: an override is not a field of the encoder.
     """
@@ -105,7 +110,8 @@ def encoder_config(
             f"--vocab_size={vocab_size} contradicts vocab_size {overrides['vocab_size']} in "
             "--model_hparam_overrides"
         )
-    shape = encoder_shape(*MODEL_SIZES[model_size])
+    hidden_size, layers = MODEL_SIZES[model_size]
+    shape = encoder_shape(overrides.get("hidden_size", hidden_size), layers)
     return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
 
 
@@ -118,7 +124,8 @@ def default_embedding_size(model_size: str, model_hparam_overrides: Mapping[str,
 def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
     """Returns model size, overrides and embedding size, as given or as in the checkpoint.
 
-    The checkpoint's overrides and embedding size apply only to its own model size.
+    The checkpoint's overrides and embedding size apply only to its own model size; what
+    follows from the width, only to its own width.
 
     Raises:
         UserError: the model size is unknown.
@@ -127,10 +134,13 @@ def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict
     if size not in MODEL_SIZES:
         raise UserError(f"--model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r}")
     saved = saved if size == saved.get("model_size") else {}
-    overrides = {
-        **(saved.get("model_hparam_overrides") or {}),
-        **(given.get("model_hparam_overrides") or {}),
-    }
+    kept = dict(saved.get("model_hparam_overrides") or {})
+    own = given.get("model_hparam_overrides") or {}
+    width = kept.get("hidden_size", MODEL_SIZES[size][0])
+    if own.get("hidden_size", width) != width:
+        saved = {}
+        kept = {name: value for name, value in kept.items() if name not in WIDTH_FIELDS}
+    overrides = {**kept, **own}
     return {
         "model_size": size,
         "model_hparam_overrides": overrides,

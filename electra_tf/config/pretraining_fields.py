@@ -104,7 +104,10 @@ class PretrainingFields(DistributionConfig):
 
     model_size: str = hyperparameter("small", "Size of the discriminator.", tuple(MODEL_SIZES))
     model_hparam_overrides: Mapping[str, Any] = hyperparameter(
-        None, 'Overrides of the model size, as a JSON object: {"num_hidden_layers": 6}.'
+        None,
+        'Overrides of the model size, as a JSON object: {"num_hidden_layers": 6}. '
+        "num_attention_heads and intermediate_size follow from an overridden hidden_size "
+        "(hidden_size / 64, and four times) unless given.",
     )
     embedding_size: int | None = hyperparameter(
         None, "Embedding size. If unset, 128 for small models, else the hidden size."

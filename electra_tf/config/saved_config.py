@@ -6,11 +6,17 @@ No TensorFlow is imported here: flags are checked against it before anything slo
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from electra_tf.config.encoder import MODEL_SIZES, encoder_shape
 from electra_tf.util.errors import UserError
 
 CONFIG_FILE = "config.json"
+# 1 (or none): heads and intermediate size were those of the model size, whatever width
+# overrode it. 2: they follow from the width.
+CONFIG_VERSION = 2
+VERSION = "version"
 
 
 class SavedConfig(NamedTuple):
@@ -24,13 +30,45 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
     """Reads the `config.json` of a folder; returns None if there is none.
 
     Raises:
-        UserError: the file does not describe a run.
+        UserError: the file does not describe a run, or is of a newer version.
     """
     path = os.path.join(directory, CONFIG_FILE)
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        return SavedConfig(dict(content["hyperparameters"]), dict(content["variables"]))
+        hyperparameters = {**content["hyperparameters"], VERSION: content.get(VERSION)}
+        return SavedConfig(
+            upgrade_hyperparameters(hyperparameters, path), dict(content["variables"])
+        )
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except UserError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} does not describe a run: {error!r}") from error
+
+
+def upgrade_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Returns saved hyperparameters as those of the current version, without `version`.
+
+    Args:
+        saved: hyperparameters, and the `version` of the program that wrote them.
+        path: their file, for errors.
+
+    Raises:
+        UserError: the version is newer than this program.
+    """
+    values = dict(saved)
+    version = values.pop(VERSION, None) or 1
+    if version > CONFIG_VERSION:
+        raise UserError(
+            f"{path} was written by a newer program (version {version}; this program reads up "
+            f"to {CONFIG_VERSION})"
+        )
+    overrides = values.get("model_hparam_overrides") or {}
+    size = values.get("model_size")
+    if version < CONFIG_VERSION and "hidden_size" in overrides and size in MODEL_SIZES:
+        shape = encoder_shape(*MODEL_SIZES[size])
+        names = ("num_attention_heads", "intermediate_size")
+        kept = {name: shape[name] for name in names}
+        values["model_hparam_overrides"] = {**kept, **overrides}
+    return values

@@ -12,7 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from electra_tf.config.encoder import MODEL_SIZES, OVERRIDABLE, EncoderConfig, encoder_config
+from electra_tf.config.encoder import (
+    MODEL_SIZES,
+    OVERRIDABLE,
+    WIDTH_FIELDS,
+    EncoderConfig,
+    encoder_config,
+)
 from electra_tf.config.saved_config import SavedConfig
 from electra_tf.util.errors import UserError
 
@@ -77,6 +83,7 @@ class ModelDescription:
                 name: getattr(self.encoder, name)
                 for name in OVERRIDABLE
                 if getattr(self.encoder, name) != getattr(published, name)
+                or (name in WIDTH_FIELDS and self.encoder.hidden_size != published.hidden_size)
             },
             "embedding_size": self.encoder.embedding_size,
             "vocab_size": vocab_size,

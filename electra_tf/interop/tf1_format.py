@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf.config.encoder import HEAD_SIZE, EncoderConfig
+from electra_tf.config.saved_config import CONFIG_VERSION, VERSION, upgrade_hyperparameters
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_SCOPE,
     LABELS,
@@ -56,7 +57,8 @@ class Tf1Format(CheckpointFormat):
         arrays = read_tf1_arrays(path)
         step = arrays.pop(GLOBAL_STEP, None)
         folder = path if os.path.isdir(path) else os.path.dirname(path)
-        saved = read_json(os.path.join(folder, DESCRIPTION_FILE))
+        description_file = os.path.join(folder, DESCRIPTION_FILE)
+        saved = upgrade_hyperparameters(read_json(description_file), description_file)
         overrides = saved.get("model_hparam_overrides") or {}
         vocabulary = pathlib.Path(folder, VOCAB_FILE)
         generator = None
@@ -100,7 +102,7 @@ class Tf1Format(CheckpointFormat):
             os.path.join(directory, "checkpoint"), f'model_checkpoint_path: "{name}"\n'
         )
         write_atomically(os.path.join(directory, VOCAB_FILE), description.vocabulary)
-        content = to_json(description.hyperparameters)
+        content = to_json({VERSION: CONFIG_VERSION, **description.hyperparameters})
         write_atomically(os.path.join(directory, DESCRIPTION_FILE), content)
         return []
 

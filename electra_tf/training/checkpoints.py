@@ -12,7 +12,12 @@ import filelock
 import keras
 import tensorflow as tf
 
-from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
+from electra_tf.config.saved_config import (
+    CONFIG_FILE,
+    CONFIG_VERSION,
+    VERSION,
+    load_saved_config,
+)
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
@@ -115,6 +120,7 @@ class CheckpointDirectory:
             return
         os.makedirs(self.directory, exist_ok=True)
         description = {
+            VERSION: CONFIG_VERSION,
             "hyperparameters": dict(hyperparameters),
             "variables": _shapes(self._model.variables),
         }

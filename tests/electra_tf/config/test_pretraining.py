@@ -4,11 +4,13 @@ import json
 
 import pytest
 
+from electra_tf.config.encoder import encoder_settings
 from electra_tf.config.pretraining import (
     PretrainingConfig,
     discriminator_config,
     generator_config,
 )
+from electra_tf.flops.report import count_pretraining
 from electra_tf.util.errors import UserError
 
 
@@ -54,6 +56,64 @@ def test_overrides_reach_the_discriminator_and_leave_the_generators_heads_alone(
     assert discriminator_config(config).num_attention_heads == 16
     assert discriminator_config(config).head_size == 32
     assert generator_config(config).num_attention_heads == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "heads", "intermediate_size"),
+    [
+        ({"hidden_size": 48}, 1, 192),
+        ({"hidden_size": 192}, 3, 768),
+        ({"hidden_size": 48, "num_attention_heads": 4}, 4, 192),
+        ({"hidden_size": 48, "intermediate_size": 100}, 1, 100),
+        ({"num_hidden_layers": 2}, 12, 3072),
+    ],
+)
+def test_heads_and_intermediate_size_follow_from_the_width(overrides, heads, intermediate_size):
+    config = create(
+        model_size="base", model_hparam_overrides=overrides, generator_hidden_size=0.5
+    )
+    encoder, generator = discriminator_config(config), generator_config(config)
+    assert (encoder.num_attention_heads, encoder.intermediate_size) == (
+        heads,
+        intermediate_size,
+    )
+    assert encoder.embedding_size == encoder.hidden_size
+    width = overrides.get("hidden_size", 768) // 2
+    assert (generator.num_attention_heads, generator.intermediate_size) == (
+        max(1, width // 64),
+        4 * width,
+    )
+    counted = count_pretraining("run", config)
+    assert counted == count_pretraining(
+        "run",
+        create(
+            model_size="base",
+            generator_hidden_size=0.5,
+            model_hparam_overrides={
+                **overrides,
+                "num_attention_heads": heads,
+                "intermediate_size": intermediate_size,
+            },
+        ),
+    )
+
+
+def test_another_width_than_the_checkpoints_brings_its_own_sizes():
+    saved = {
+        "model_size": "base",
+        "embedding_size": 96,
+        "model_hparam_overrides": {
+            "hidden_size": 96,
+            "num_attention_heads": 6,
+            "intermediate_size": 50,
+            "hidden_act": "relu",
+        },
+    }
+    same = encoder_settings({"model_hparam_overrides": {"hidden_size": 96}}, saved)
+    assert same == saved
+    other = encoder_settings({"model_hparam_overrides": {"hidden_size": 48}}, saved)
+    assert other["model_hparam_overrides"] == {"hidden_size": 48, "hidden_act": "relu"}
+    assert other["embedding_size"] == 48
 
 
 def test_generator_with_its_own_embeddings_has_them_as_wide_as_itself():

@@ -1,0 +1,44 @@
+"""`config.json` of this version and of older ones."""
+
+import json
+import pathlib
+
+import pytest
+
+from electra_tf.config.saved_config import CONFIG_VERSION, load_saved_config
+from electra_tf.interop.native_models import saved_encoder
+from electra_tf.util.errors import UserError
+
+
+def write(folder: pathlib.Path, overrides: dict, **more) -> None:
+    hyperparameters = {
+        "model_size": "base",
+        "model_hparam_overrides": overrides,
+        "embedding_size": 48,
+        "vocab_size": 40,
+    }
+    content = {"hyperparameters": hyperparameters, "variables": {}, **more}
+    (folder / "config.json").write_text(json.dumps(content))
+
+
+def test_an_overridden_width_of_an_older_version_keeps_its_shape(tmp_path):
+    write(tmp_path, {"hidden_size": 48})
+    values = load_saved_config(tmp_path).hyperparameters
+    encoder = saved_encoder(values)
+    assert (encoder.num_attention_heads, encoder.intermediate_size) == (12, 3072)
+    assert "version" not in values
+    write(tmp_path, {"hidden_size": 48, "intermediate_size": 96})
+    encoder = saved_encoder(load_saved_config(tmp_path).hyperparameters)
+    assert (encoder.num_attention_heads, encoder.intermediate_size) == (12, 96)
+
+
+def test_in_this_version_they_follow_from_the_width(tmp_path):
+    write(tmp_path, {"hidden_size": 48}, version=CONFIG_VERSION)
+    encoder = saved_encoder(load_saved_config(tmp_path).hyperparameters)
+    assert (encoder.num_attention_heads, encoder.intermediate_size) == (1, 192)
+
+
+def test_a_newer_version_is_refused(tmp_path):
+    write(tmp_path, {}, version=CONFIG_VERSION + 1)
+    with pytest.raises(UserError, match="written by a newer program"):
+        load_saved_config(tmp_path)
