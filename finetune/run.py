@@ -31,11 +31,13 @@ from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer, find_checkpoint
 from finetune.trials import (
     TrialRun,
+    check_fold,
     check_labels,
     check_model_dir,
     fold_runs,
     run_hyperparameters,
     trial_runs,
+    write_folds,
 )
 
 PrintFn = Callable[[str], None]
@@ -83,9 +85,7 @@ def _run(
     _check_predictable(config, tasks, data)
     if config.do_train:
         for trial in runs:
-            check_model_dir(
-                trial.model_dir, run_hyperparameters(config, trial, tasks, data), config
-            )
+            check_model_dir(trial, run_hyperparameters(config, trial, tasks, data), config)
     trainer = Trainer(config, tasks, context, print_fn)
     describe_run(config, trainer, tasks, context, print_fn)
     results: list[TrialResult] = []
@@ -161,7 +161,9 @@ class TrialSession:
 
     def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
         config, trial = self._config, self._trial
-        result = TrialResult(trial=trial.number, seed=trial.seed, fold=trial.fold)
+        result = TrialResult(
+            trial=trial.number, seed=trial.seed, fold=trial.fold, examples=trial.counts()
+        )
         if config.do_train:
             try:
                 result = self._train(train_data, result)
@@ -170,6 +172,7 @@ class TrialSession:
                 return dataclasses.replace(result, status=DIVERGED, reason=str(error))
         else:
             check_labels(trial.model_dir, self._tasks)
+            check_fold(trial)
             self._trainer.restore(trial.model_dir)
         if config.do_eval:
             result = self._evaluate(result)
@@ -187,9 +190,7 @@ class TrialSession:
             shutil.rmtree(trial.model_dir, ignore_errors=True)
         self._trainer.start(trial.seed)
         num_rows = sum(len(part.rows) for part in train_data.values())
-        num_examples = num_rows
-        if trial.num_examples:
-            num_examples = min(num_rows, trial.num_examples)
+        num_examples = trial.num_examples or num_rows
         steps_per_epoch = num_examples / config.train_batch_size
         evaluates = config.do_eval or config.keep_best
         trained = self._trainer.train(
@@ -205,6 +206,7 @@ class TrialSession:
             result,
             steps=trained.steps,
             best_step=trained.best_step,
+            chosen_on=self._chosen_on() if config.keep_best else [],
             seconds=trained.seconds,
         )
 
@@ -213,12 +215,19 @@ class TrialSession:
             return [self._trial.held_out]
         return [self._data.get(task, split) for split in task.dev_splits]
 
+    def _selecting_split(self, task: Task) -> SplitData:
+        """Returns the data that chooses the weights; without `keep_best`, it is only logged."""
+        return self._trial.selection or self._splits(task)[0]
+
+    def _chosen_on(self) -> list[str]:
+        return [f"{task.name}/{self._selecting_split(task).split}" for task in self._tasks]
+
     def _selecting_value(self) -> tuple[float, dict[str, float]]:
-        """Returns the mean of the main dev metrics of all tasks, and all metrics."""
+        """Returns the mean of the main metrics of all tasks, and all metrics."""
         values: dict[str, float] = {}
         mains = []
         for task in self._tasks:
-            scores = self._trainer.evaluate(task, self._splits(task)[0])
+            scores = self._trainer.evaluate(task, self._selecting_split(task))
             mains.append(scores.main_value if math.isfinite(scores.main_value) else -math.inf)
             values |= {f"{task.name}_{name}": v for name, v in scores.metrics.items()}
         return sum(mains) / len(mains), values
@@ -276,6 +285,8 @@ def _write_results(
         return
     records = [record for trial in trials for record in trial.log_records()]
     paths = write_run_files(config, results, records)
+    if config.num_folds:
+        paths.append(write_folds(config, trials))
     print_fn("")
     for line in format_summary(results):
         print_fn(line)

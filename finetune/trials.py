@@ -6,6 +6,7 @@ model of the same settings and data is resumed; a different one is not overwritt
 
 import dataclasses
 import json
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,13 +16,18 @@ from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
 from electra_tf.training.log import LOG_FILE
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport
-from finetune.data.folds import fold_indices, stratification_labels
+from finetune.data.folds import Fold, example_groups, make_folds, stratification_labels
 from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import SplitData, Task
 
-HELD_OUT = "held_out"
+# Splits of a fold: its score is that of HELD_OUT, its weights are chosen on SELECTION.
+HELD_OUT, SELECTION = "held_out", "selection"
+SELECTION_FRACTION = 0.1
+# Key of `config.json`: digest of the examples of a fold.
+FOLD_EXAMPLES = "fold_examples"
 # Hyperparameters that do not affect the weights.
 _NOT_OF_THE_WEIGHTS = frozenset(
     (
@@ -71,15 +77,20 @@ class TrialRun:
         fold: index of the fold, from 1; None without cross-validation.
         seed: random seed of the trial.
         model_dir: folder of its checkpoints and log.
-        train_data, held_out: data of a fold, by task.
-        num_examples: number of examples that determines the number of steps, for a fold.
+        examples: the examples of a fold.
+        train_data: training data of a fold, by task.
+        selection, held_out: data of a fold that chooses the weights (None if the last ones
+            are used) and whose scores are reported.
+        num_examples: number of rows that determines the number of steps, for a fold.
     """
 
     number: int
     seed: int
     model_dir: str
     fold: int | None = None
+    examples: Fold | None = None
     train_data: Mapping[str, SplitData] | None = None
+    selection: SplitData | None = None
     held_out: SplitData | None = None
     num_examples: int | None = None
 
@@ -92,6 +103,15 @@ class TrialRun:
     def file_label(self) -> str:
         """Such as "1_fold2", for file names."""
         return f"{self.number}" + (f"_fold{self.fold}" if self.fold else "")
+
+    def counts(self) -> dict[str, int]:
+        """Returns the number of examples of each part of a fold."""
+        if self.examples is None:
+            return {}
+        parts = {TRAIN: self.examples.train, SELECTION: self.examples.selection}
+        return {name: len(part) for name, part in parts.items()} | {
+            HELD_OUT: len(self.examples.held_out)
+        }
 
     def log_records(self) -> list[dict[str, Any]]:
         """Returns the records of the training log, each with its trial and fold."""
@@ -113,32 +133,74 @@ def trial_runs(config: FinetuningConfig) -> list[TrialRun]:
 def fold_runs(
     config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
 ) -> list[TrialRun]:
-    """Returns one run per fold, with the held-out examples as dev set."""
+    """Returns one run per fold; its held-out examples are only reported.
+
+    With `keep_best`, a part of the training examples chooses the weights. Groups, such as the
+    questions about a paragraph, are in one part.
+    """
     (task,) = tasks
     examples = data.get(task, TRAIN).examples
+    groups = example_groups(examples)
+    fraction = config.selection_fraction or SELECTION_FRACTION
     report = DataReport(task.name, TRAIN)
+
+    def part(split: str, indices: Sequence[int]) -> SplitData:
+        chosen = [examples[i] for i in indices]
+        rows = task.featurize(chosen, is_training=split == TRAIN, report=report)
+        return SplitData(split, chosen, rows)
+
     runs = []
     for trial in trial_runs(config):
-        folds = fold_indices(stratification_labels(examples), config.num_folds, trial.seed)
-        # Folds may differ by an example; a common number of steps shares the graph.
-        num_examples = min(len(train) for train, _ in folds)
-        for fold, (train, held_out) in enumerate(folds, start=1):
-            parts = []
-            for indices, is_training in ((train, True), (held_out, False)):
-                part = [examples[i] for i in indices]
-                rows = task.featurize(part, is_training=is_training, report=report)
-                parts.append(SplitData(TRAIN if is_training else HELD_OUT, part, rows))
+        folds = make_folds(
+            stratification_labels(examples),
+            groups,
+            num_folds=config.num_folds,
+            seed=trial.seed,
+            selection_fraction=fraction if config.keep_best else 0.0,
+        )
+        train_parts = [part(TRAIN, fold.train) for fold in folds]
+        # A common number of steps shares the graph. Only groups differ by more than an example.
+        sizes = [len(train.rows) for train in train_parts]
+        num_examples = min(sizes) if groups is None else round(sum(sizes) / len(sizes))
+        for number, (fold, train) in enumerate(zip(folds, train_parts, strict=True), start=1):
             runs.append(
                 dataclasses.replace(
                     trial,
-                    fold=fold,
-                    model_dir=f"{trial.model_dir}_fold{fold}",
-                    train_data={task.name: parts[0]},
-                    held_out=parts[1],
+                    fold=number,
+                    examples=fold,
+                    model_dir=f"{trial.model_dir}_fold{number}",
+                    train_data={task.name: train},
+                    selection=part(SELECTION, fold.selection) if fold.selection else None,
+                    held_out=part(HELD_OUT, fold.held_out),
                     num_examples=num_examples,
                 )
             )
     return runs
+
+
+def write_folds(config: FinetuningConfig, runs: Sequence[TrialRun]) -> str:
+    """Writes which examples trained, chose and scored the model of each fold, as JSON.
+
+    Examples are indices in the train split, as read; "ids" has their ids in the data.
+
+    Returns:
+        The path, RESULTS/<task>_folds.json.
+    """
+    ids: dict[int, str] = {}
+    folds = []
+    for run in runs:
+        parts = {TRAIN: run.examples.train, SELECTION: run.examples.selection}
+        parts[HELD_OUT] = run.examples.held_out
+        names = {"trial": run.number, "fold": run.fold, "seed": run.seed}
+        folds.append({**names, "by_group": run.examples.by_group, **parts})
+        for index, example in zip(run.examples.held_out, run.held_out.examples, strict=True):
+            name = getattr(example, "guid", getattr(example, "qas_id", None))
+            if name is not None:
+                ids[index] = name
+    content = {"folds": folds, "ids": {index: ids[index] for index in sorted(ids)}}
+    path = os.path.join(config.results_dir, f"{config.tasks_label}_folds.json")
+    write_atomically(path, json.dumps(content, ensure_ascii=False) + "\n")
+    return path
 
 
 def run_hyperparameters(
@@ -150,6 +212,7 @@ def run_hyperparameters(
         **json.loads(json.dumps(dataclasses.asdict(config))),
         "trial_seed": trial.seed,
         "fold": trial.fold,
+        FOLD_EXAMPLES: trial.examples and trial.examples.digest,
         LABELS: _labels(tasks),
         TASKS: {task.name: task.description for task in tasks},
         "data": fingerprints,
@@ -178,11 +241,37 @@ def check_labels(model_dir: str, tasks: Sequence[Task]) -> None:
             )
 
 
-def _changed_settings(model_dir: str, hyperparameters: Mapping[str, Any]) -> list[str]:
-    description = load_saved_config(model_dir)
+def check_fold(trial: TrialRun) -> None:
+    """Raises UserError unless the model of a fold was trained without its held-out examples."""
+    description = load_saved_config(trial.model_dir)
+    if trial.examples is None or description is None:
+        return
+    saved = description.hyperparameters
+    if FOLD_EXAMPLES in saved:
+        is_same = saved[FOLD_EXAMPLES] == trial.examples.digest
+    else:
+        is_same = _has_older_folds(trial) and saved.get("trial_seed") == trial.seed
+    if not is_same:
+        raise UserError(
+            f"The model in {trial.model_dir} was trained or chosen on other examples than "
+            f"those of fold {trial.fold}, so its score would not be of held-out examples: "
+            "train it again with --overwrite, or restore --seed, --num_folds, --keep_best and "
+            "the data"
+        )
+
+
+def _has_older_folds(trial: TrialRun) -> bool:
+    """Whether a fold without `FOLD_EXAMPLES` follows from its seed: no selection, no groups."""
+    return trial.examples is None or not (trial.examples.by_group or trial.examples.selection)
+
+
+def _changed_settings(trial: TrialRun, hyperparameters: Mapping[str, Any]) -> list[str]:
+    description = load_saved_config(trial.model_dir)
     if description is None:
         return []
-    saved = description.hyperparameters
+    saved = dict(description.hyperparameters)
+    if FOLD_EXAMPLES not in saved and _has_older_folds(trial):
+        saved[FOLD_EXAMPLES] = hyperparameters[FOLD_EXAMPLES]
     return [
         f"{name}: {saved.get(name)!r} there, {value!r} now"
         for name, value in hyperparameters.items()
@@ -191,12 +280,12 @@ def _changed_settings(model_dir: str, hyperparameters: Mapping[str, Any]) -> lis
 
 
 def check_model_dir(
-    model_dir: str, hyperparameters: Mapping[str, Any], config: FinetuningConfig
+    trial: TrialRun, hyperparameters: Mapping[str, Any], config: FinetuningConfig
 ) -> None:
     """Raises UserError for a folder with a model of different settings or data."""
-    changed = _changed_settings(model_dir, hyperparameters)
+    changed = _changed_settings(trial, hyperparameters)
     if changed and not config.overwrite:
         raise UserError(
-            f"{model_dir} has a model of different settings or data. Pass --overwrite to "
+            f"{trial.model_dir} has a model of different settings or data. Pass --overwrite to "
             "replace it, or another --model_dir. Changed:\n  " + "\n  ".join(changed)
         )

@@ -55,6 +55,16 @@ def check_finetuning(config: FinetuningFields) -> None:
         raise UserError(f"--num_folds must be at least 2, not {config.num_folds}")
     if config.num_folds is not None and len(config.task_names) > 1:
         raise UserError("--num_folds takes a single task in --task_names")
+    if config.selection_fraction is not None:
+        if not 0 < config.selection_fraction < 1:
+            raise UserError(
+                f"--selection_fraction must be between 0 and 1, not {config.selection_fraction}"
+            )
+        if config.num_folds is None or not config.keep_best:
+            raise UserError(
+                "--selection_fraction needs --num_folds and --keep_best (or "
+                "--early_stopping_patience)"
+            )
     if config.do_predict and not config.predict_file:
         raise UserError("--do_predict needs --predict_file")
     if config.predict_output and not config.predict_output.endswith((".jsonl", ".tsv")):

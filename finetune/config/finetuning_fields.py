@@ -49,6 +49,11 @@ class FinetuningFields(DistributionConfig):
     own_task_columns: str | None = hyperparameter(
         None, "Custom task: columns by name or index, such as text=review,label=1."
     )
+    own_task_group_column: str | None = hyperparameter(
+        None,
+        "Custom task: column whose value groups examples, by name or index; folds and held-out "
+        "examples keep groups whole.",
+    )
     own_task_labels: str | None = hyperparameter(
         None, "Custom task: labels, such as a,b; those of the train split if unset."
     )
@@ -138,7 +143,9 @@ class FinetuningFields(DistributionConfig):
         None, "Evaluation interval on dev during training, in steps; an epoch if unset."
     )
     keep_best: bool = hyperparameter(
-        False, "Keep the weights with the best dev score, instead of the last ones."
+        False,
+        "Keep the weights with the best score on dev, or on --selection_fraction of the "
+        "training part of a fold, instead of the last ones.",
     )
     early_stopping_patience: int | None = hyperparameter(
         None, "Evaluations without improvement before stopping; implies keep_best."
@@ -150,6 +157,11 @@ class FinetuningFields(DistributionConfig):
         None,
         "Folds of cross-validation on the train split, instead of dev; disables "
         "--double_unordered.",
+    )
+    selection_fraction: float | None = hyperparameter(
+        None,
+        "Folds with --keep_best or --early_stopping_patience: fraction of the training part "
+        "that chooses the weights; 0.1 if unset.",
     )
     overwrite: bool = hyperparameter(False, "Train from scratch, replacing existing models.")
 

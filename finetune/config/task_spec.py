@@ -33,6 +33,9 @@ class TaskSpec:
         format: format of all files; None is by extension (before `.gz`).
         header: whether the first line of a tsv or csv file has the column names.
         columns: column of each role, by name or by index (negative from the end).
+        group_column: column of train, by name or index, whose value groups examples: those
+            of a group are on the same side of every fold and held-out dev. None is by
+            paragraph for question answering, and by example otherwise.
         labels: labels in the order of their ids; None is the sorted labels of train.
         label_separator: separator of the labels of a cell, for multilabel tasks.
         min_label, max_label: regression labels that the head learns as 0 and 1; None is the
@@ -53,6 +56,7 @@ class TaskSpec:
     format: str | None = None
     header: bool = True
     columns: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+    group_column: str | int | None = None
     labels: tuple[str, ...] | None = None
     label_separator: str = ","
     min_label: float | None = None

@@ -78,10 +78,9 @@ def spec_from_flags(values: Mapping[str, Any], name: str) -> TaskSpec | None:
         if key in given:
             given[key] = _parse_pairs(given[key], f"--{OWN_TASK_PREFIX}{key}", example)
     if "columns" in given:
-        given["columns"] = {
-            role: int(column) if re.fullmatch(r"-?\d+", column) else column
-            for role, column in given["columns"].items()
-        }
+        given["columns"] = {role: _parse_column(c) for role, c in given["columns"].items()}
+    if "group_column" in given:
+        given["group_column"] = _parse_column(given["group_column"])
     if isinstance(given.get("labels"), str):
         given["labels"] = [label.strip() for label in given["labels"].split(",")]
     return parse_spec({"name": name, **given}, source=f"--{OWN_TASK_PREFIX}*")
@@ -189,6 +188,7 @@ _KEYS = {
         "an object of column names or indices",
         lambda v: isinstance(v, dict) and all(map(_is_column, v.values())),
     ),
+    "group_column": _Key("a column name or index", _is_column),
     "labels": _Key(
         "a list of at least two labels",
         lambda v: isinstance(v, list) and len(v) > 1 and all(map(_is_column, v)),
@@ -247,6 +247,10 @@ def _parse_labels(where: str, given: Iterable[str | int]) -> tuple[str, ...]:
         if labels.count(label) > 1:
             raise UserError(f'{where}: "labels" lists {label!r} more than once')
     return labels
+
+
+def _parse_column(text: str) -> str | int:
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
 
 
 def _parse_pairs(text: str, flag: str, example: str) -> dict[str, str]:

@@ -1,17 +1,89 @@
 """Training and held-out examples: folds of cross-validation, or a single split."""
 
 import collections
+import dataclasses
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from electra_tf.util.errors import UserError
 
+# Groups of examples, such as the questions about a paragraph; None for single examples.
+Groups = Sequence[str] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Fold:
+    """The examples of one fold of cross-validation, as indices in the train split.
+
+    Attributes:
+        train: examples to train on.
+        selection: examples that choose the weights (`keep_best`, early stopping); none if
+            the last weights are used. They are neither trained on nor reported.
+        held_out: examples whose scores are reported.
+        by_group: whether no group is in two of these parts.
+    """
+
+    train: tuple[int, ...]
+    selection: tuple[int, ...]
+    held_out: tuple[int, ...]
+    by_group: bool
+
+    @property
+    def digest(self) -> str:
+        """Digest of the indices."""
+        parts = [self.train, self.selection, self.held_out]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def make_folds(
+    labels: Sequence[str | None],
+    groups: Groups,
+    *,
+    num_folds: int,
+    seed: int,
+    selection_fraction: float,
+) -> list[Fold]:
+    """Returns the folds of cross-validation.
+
+    Args:
+        labels, groups: of each example; see `fold_indices`.
+        num_folds: at least 2.
+        seed: random seed of the shuffling.
+        selection_fraction: fraction of each training part that chooses the weights; 0 for
+            none.
+
+    Raises:
+        UserError: there are too few examples or groups.
+    """
+    folds = []
+    for rest, held_out in fold_indices(labels, num_folds, seed, groups):
+        train, selection = rest, rest[:0]
+        if selection_fraction:
+            try:
+                kept, chosen = hold_out(
+                    [labels[i] for i in rest],
+                    selection_fraction,
+                    seed,
+                    None if groups is None else [groups[i] for i in rest],
+                )
+            except UserError as error:
+                raise UserError(
+                    f"--keep_best and --early_stopping_patience need examples of their own in "
+                    f"every fold of --num_folds={num_folds}: {error}"
+                ) from error
+            train, selection = rest[kept], rest[chosen]
+        parts = (tuple(part.tolist()) for part in (train, selection, held_out))
+        folds.append(Fold(*parts, by_group=groups is not None))
+    return folds
+
 
 def fold_indices(
-    labels: Sequence[str | None], num_folds: int, seed: int
+    labels: Sequence[str | None], num_folds: int, seed: int, groups: Groups = None
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Splits examples into folds of about equal size, stratified by label.
 
@@ -19,18 +91,27 @@ def fold_indices(
         labels: labels of the examples; if any is None, the folds are not stratified.
         num_folds: at least 2.
         seed: random seed of the shuffling.
+        groups: group of each example; the examples of a group are in the same fold.
 
     Returns:
         For each fold, the indices of training and held-out examples, int64, ascending.
 
     Raises:
-        UserError: there are fewer examples, or fewer of one label, than folds.
+        UserError: there are fewer examples or groups, or fewer of one label, than folds.
     """
     if len(labels) < num_folds:
         raise UserError(
             f"--num_folds={num_folds} needs at least as many examples, but the train split "
             f"has {len(labels)}"
         )
+    if groups is not None and len(set(groups)) < num_folds:
+        raise UserError(
+            f"--num_folds={num_folds} needs at least as many groups of examples, but the "
+            f"train split has {len(set(groups))}"
+        )
+    if None in labels and groups is not None:
+        splitter = GroupKFold(num_folds, shuffle=True, random_state=seed)
+        return list(splitter.split(np.zeros(len(labels)), groups=np.array(groups, object)))
     if None in labels:
         splitter = KFold(num_folds, shuffle=True, random_state=seed)
         return list(splitter.split(np.zeros(len(labels))))
@@ -41,14 +122,17 @@ def fold_indices(
             f"--num_folds={num_folds} exceeds the number of train examples of "
             f"{', '.join(sorted(rare))}; reduce it, or merge or drop these labels"
         )
-    splitter = StratifiedKFold(num_folds, shuffle=True, random_state=seed)
-    return list(splitter.split(np.zeros(len(labels)), np.array(labels, dtype=object)))
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    splitter = kind(num_folds, shuffle=True, random_state=seed)
+    names = None if groups is None else np.array(groups, object)
+    folds = splitter.split(np.zeros(len(labels)), np.array(labels, dtype=object), names)
+    return list(folds)
 
 
 def hold_out(
-    labels: Sequence[str | None], fraction: float, seed: int
+    labels: Sequence[str | None], fraction: float, seed: int, groups: Groups = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Holds out a fraction of the examples, stratified by label.
+    """Holds out a fraction of the examples, stratified by label, or of the groups.
 
     At least one example is held out, and one of each label is kept. None counts as a label.
 
@@ -56,13 +140,23 @@ def hold_out(
         labels: labels of the examples.
         fraction: fraction to hold out, in (0, 1).
         seed: random seed.
+        groups: group of each example. If given, whole groups are held out, not stratified.
 
     Returns:
         The indices of training and held-out examples, int64, ascending.
 
     Raises:
-        UserError: no label has two examples.
+        UserError: no label has two examples, or there is one group.
     """
+    if groups is not None:
+        names = list(dict.fromkeys(groups))
+        try:
+            _, chosen = hold_out([None] * len(names), fraction, seed)
+        except UserError as error:
+            raise UserError(f"{error}: all are of the same group") from error
+        held_out = {names[i] for i in chosen}
+        is_held_out = np.array([group in held_out for group in groups])
+        return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
     members = collections.defaultdict(list)
     for index, label in enumerate(labels):
         members[label].append(index)
@@ -91,3 +185,9 @@ def stratification_labels(examples: Sequence[Any]) -> list[str | None]:
     """
     labels = (getattr(example, "label", None) for example in examples)
     return [label if isinstance(label, str) else None for label in labels]
+
+
+def example_groups(examples: Sequence[Any]) -> list[str] | None:
+    """Returns the group of each example; None if they are not grouped."""
+    groups = [getattr(example, "group", None) for example in examples]
+    return None if None in groups else groups

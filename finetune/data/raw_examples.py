@@ -100,6 +100,14 @@ class RawExample(NamedTuple):
         value = self.values.get(role)
         return None if value is None else str(value)
 
+    def group(self, role: str) -> str | None:
+        """Returns the name of a group, or None if there is no such column.
+
+        Raises:
+            UserError: it is empty, or not a string, an integer or a boolean.
+        """
+        return self._label_text(role, self.values[role]) if role in self.values else None
+
     def _label_text(self, role: str, value: Any) -> str:
         if isinstance(value, (bool, int)):
             return json.dumps(value)

@@ -192,9 +192,12 @@ def format_metric(name: str, value: float | None) -> str:
 def _describe_trial(trial: TrialResult) -> str:
     status = f"{trial.status} ({trial.reason})" if trial.reason else trial.status
     best = "" if trial.best_step is None else f", best at step {trial.best_step:,}"
+    if best and trial.chosen_on:
+        best += f" (chosen on {', '.join(trial.chosen_on)})"
+    counts = ", ".join(f"{count:,} {name}" for name, count in trial.examples.items())
     return (
         f"trial {trial.label}, seed {trial.seed}: {status}, {trial.steps:,} steps{best}, "
-        f"{format_seconds(trial.seconds)}"
+        f"{format_seconds(trial.seconds)}{counts and f'; examples: {counts}'}"
     )
 
 

@@ -30,6 +30,9 @@ class TrialResult:
         fold: index of the fold, from 1; None without cross-validation.
         steps: number of training steps.
         best_step: step of the selected weights, with `keep_best`.
+        chosen_on: "task/split" whose scores selected the weights, with `keep_best`.
+        examples: number of examples of each part of a fold: those that trained, chose the
+            weights ("selection") and are reported ("held_out").
         seconds: wall time.
         metrics: metrics by "task/split" and name; NaN if undefined.
         main: name of the main metric by "task/split".
@@ -42,6 +45,8 @@ class TrialResult:
     fold: int | None = None
     steps: int = 0
     best_step: int | None = None
+    chosen_on: list[str] = dataclasses.field(default_factory=list)
+    examples: dict[str, int] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
     main: dict[str, str] = dataclasses.field(default_factory=dict)

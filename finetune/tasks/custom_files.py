@@ -10,12 +10,14 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
-from finetune.data.folds import hold_out
+from finetune.data.folds import example_groups, hold_out
 from finetune.data.raw_examples import RawExample
 from finetune.tasks.base import PREDICT
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 CONLL = "conll"
+# Role of `TaskSpec.group_column`.
+GROUP = "group"
 _CONLL_COLUMNS = {"words": 0, "tags": -1}
 HELD_OUT = "no dev file: examples of train are held out as dev"
 
@@ -93,6 +95,10 @@ class TaskFiles:
             columns = {role: _CONLL_COLUMNS[role] for role in roles}
         elif file_format == CONLL and "id" in columns:
             raise UserError(f'{spec.source}: sentences of a conll file have no "id" column')
+        if spec.group_column is not None and self._is_train(path):
+            if file_format == CONLL:
+                raise UserError(f'{spec.source}: a conll file has no "group_column"')
+            columns[GROUP] = spec.group_column
         return read_records(
             path,
             file_format=file_format,
@@ -101,20 +107,26 @@ class TaskFiles:
             header=spec.header,
         )
 
-    def divide(self, groups: Sequence[str | None], split: str) -> list[int]:
+    def _is_train(self, path: str) -> bool:
+        return path in self.spec.candidate_paths(TRAIN, self._raw_data_dir)
+
+    def divide(
+        self, strata: Sequence[str | None], groups: Sequence[str] | None, split: str
+    ) -> list[int]:
         """Returns the indices of the examples of the train file that are in `split`.
 
         Args:
-            groups: stratum of each example, or None.
+            strata: stratum of each example, or None.
+            groups: group of each example; None if they are not grouped.
             split: "train" or "dev".
 
         Raises:
             UserError: there are too few examples.
         """
         if not self.held_out_fraction:
-            return list(range(len(groups)))
+            return list(range(len(strata)))
         try:
-            train, dev = hold_out(groups, self.held_out_fraction, self.spec.dev_seed)
+            train, dev = hold_out(strata, self.held_out_fraction, self.spec.dev_seed, groups)
         except UserError as error:
             raise UserError(f"{self.path(TRAIN)}: {error}") from error
         return (dev if split == DEV else train).tolist()
@@ -160,7 +172,7 @@ class CustomSource(abc.ABC):
         if self._files.source_split(split) != TRAIN:
             return examples
         self._check_train(examples, path)
-        kept = self._files.divide(self._strata(examples), split)
+        kept = self._files.divide(self._strata(examples), example_groups(examples), split)
         if split == DEV:
             report.add(HELD_OUT, examples=len(kept), of=len(examples))
         return [dataclasses.replace(examples[i], eid=eid) for eid, i in enumerate(kept)]

@@ -22,6 +22,7 @@ from finetune.data.batches import FeatureTable
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
+from finetune.trials import fold_runs
 
 
 def quiet(message: str) -> None:
@@ -211,6 +212,71 @@ def test_folds_hold_out_every_example_once(make_finetuning_config):
     assert [result.fold for result in results] == [1, 2, 3, 4]
     assert all(set(result.metrics) == {"cola/held_out"} for result in results)
     assert "mean" in pathlib.Path(config.results_txt).read_text()
+
+
+def test_the_weights_of_a_fold_are_not_chosen_on_the_examples_that_are_reported(
+    make_finetuning_config, monkeypatch
+):
+    seen = []
+    original = Trainer.evaluate
+
+    def evaluate(self, task, data):
+        seen.append((data.split, tuple(example.eid for example in data.examples)))
+        return original(self, task, data)
+
+    monkeypatch.setattr(Trainer, "evaluate", evaluate)
+    config = make_finetuning_config(num_folds=2, keep_best=True, selection_fraction=0.25)
+    results = finetune_run.run(config, quiet)
+    folder = pathlib.Path(config.results_dir)
+    folds = json.loads((folder / "cola_folds.json").read_text())["folds"]
+    assert set(seen) == {("selection", tuple(fold["selection"])) for fold in folds}
+    assert sorted(folds[0]["held_out"] + folds[1]["held_out"]) == list(range(64))
+    for result, fold in zip(results, folds, strict=True):
+        parts = [fold[name] for name in ("train", "selection", "held_out")]
+        assert sorted(i for part in parts for i in part) == list(range(64))
+        assert result.examples == {"train": 24, "selection": 8, "held_out": 32}
+        assert result.chosen_on == ["cola/selection"]
+    text = (folder / "cola_results.txt").read_text()
+    assert "(chosen on cola/selection)" in text
+    assert "examples: 24 train, 8 selection, 32 held_out" in text
+    # Other folds would score examples that these models were trained on.
+    other = make_finetuning_config(
+        num_folds=2, keep_best=True, selection_fraction=0.25, do_train=False, seed=43
+    )
+    with pytest.raises(UserError, match="other examples than those of fold 1"):
+        finetune_run.run(other, quiet)
+
+
+def test_the_questions_about_a_paragraph_are_in_one_fold(make_finetuning_config, tmp_path):
+    folder = tmp_path / "raw" / "squadv1"
+    folder.mkdir(parents=True)
+    paragraphs = [
+        {
+            "context": f"w{i} w{i + 1} w{i + 2}",
+            "qas": [
+                {
+                    "id": f"{i} {j}",
+                    "question": "w0",
+                    "answers": [{"text": f"w{i}", "answer_start": 0}],
+                }
+                for j in range(1 + i % 3)
+            ],
+        }
+        for i in range(9)
+    ]
+    content = json.dumps({"data": [{"paragraphs": paragraphs}]})
+    (folder / "train.json").write_text(content)
+    config = make_finetuning_config(
+        task_names=("squadv1",), raw_data_dir=str(tmp_path / "raw"), num_folds=3
+    )
+    (task,) = build_tasks(config, CachedTokenizer(load_vocabulary(config.vocab_file)))
+    runs = fold_runs(config, [task], TaskData(config, quiet))
+    assert len({run.num_examples for run in runs}) == 1
+    for run in runs:
+        train = {e.context.text for e in run.train_data["squadv1"].examples}
+        held_out = {e.context.text for e in run.held_out.examples}
+        assert len(train | held_out) == 9
+        assert not train & held_out
 
 
 def test_test_splits_and_files_are_predicted(make_finetuning_config, finetuning_data, tmp_path):

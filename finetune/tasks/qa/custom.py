@@ -9,9 +9,10 @@ from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
+from finetune.data.folds import example_groups
 from finetune.data.raw_examples import RawExample
 from finetune.tasks.base import Outputs, Scores, SplitData
-from finetune.tasks.custom_files import DEV, HELD_OUT, TRAIN, TaskFiles
+from finetune.tasks.custom_files import DEV, GROUP, HELD_OUT, TRAIN, TaskFiles
 from finetune.tasks.qa.examples import Context, ExampleBuilder, GivenAnswer, QAExample
 from finetune.tasks.qa.readers import MRQA_SUFFIXES, read_questions
 from finetune.tasks.qa.task import QATask
@@ -54,7 +55,7 @@ class CustomQATask(QATask):
         return self._own_files.fingerprint_files(split)
 
     def load(self, split: str, report: DataReport) -> list[QAExample]:
-        """Reads a split; a held-out dev shares no context with train.
+        """Reads a split; a held-out dev shares no context (or group) with train.
 
         Raises:
             UserError: the input is malformed; the message names file and line.
@@ -68,11 +69,13 @@ class CustomQATask(QATask):
             labeled=self._own_files.is_labeled(split),
         )
         if self._own_files.source_split(split) == TRAIN:
-            contexts = list(dict.fromkeys(e.context.text for e in self._train_to_evaluate))
-            kept = self._own_files.divide([None] * len(contexts), split)
-            texts = {contexts[i] for i in kept}
+            everything = self._train_to_evaluate
+            kept = self._own_files.divide(
+                [None] * len(everything), example_groups(everything), split
+            )
+            groups = {everything[i].group for i in kept}
             count = len(examples)
-            examples = [e for e in examples if e.context.text in texts]
+            examples = [e for e in examples if e.group in groups]
             if split == DEV:
                 report.add(HELD_OUT, examples=len(examples), of=count)
         return [dataclasses.replace(e, eid=eid) for eid, e in enumerate(examples)]
@@ -98,6 +101,11 @@ class CustomQATask(QATask):
         builder = ExampleBuilder(report, v2=v2, is_training=is_training)
         file_format = self._spec.format_of(path)
         if file_format in ("squad", "mrqa"):
+            if self._spec.group_column is not None:
+                raise UserError(
+                    f'{self._spec.source}: "group_column" is for tables; the questions of a '
+                    f"{file_format} file are grouped by paragraph"
+                )
             if (file_format == "mrqa") != path.endswith(MRQA_SUFFIXES):
                 expected = " or ".join(MRQA_SUFFIXES)
                 raise UserError(
@@ -125,6 +133,7 @@ class CustomQATask(QATask):
                 answers=[answer.text for answer in answers],
                 located=answers[0] if answers else None,
                 is_impossible=not answers,
+                group=record.group(GROUP),
             )
 
 

@@ -62,6 +62,7 @@ class QAExample:
         is_impossible: whether the question is unanswerable.
         orig_answer_text: first gold answer, or None if it was not found.
         start_position, end_position: its first and last word in `context.words`.
+        group: group of the example in folds and held-out splits: by default its context.
     """
 
     eid: int
@@ -73,6 +74,7 @@ class QAExample:
     orig_answer_text: str | None = None
     start_position: int | None = None
     end_position: int | None = None
+    group: str = ""
 
 
 class ExampleBuilder:
@@ -111,6 +113,7 @@ class ExampleBuilder:
         answers: Sequence[str],
         located: GivenAnswer | None,
         is_impossible: bool = False,
+        group: str | None = None,
     ) -> None:
         """Adds a question.
 
@@ -121,6 +124,7 @@ class ExampleBuilder:
             answers: all gold answers.
             located: the answer to train on; None if unknown.
             is_impossible: whether the question is unanswerable; ignored unless `v2`.
+            group: group of the example; None is its context.
         """
         if qas_id in self._ids:
             self._report.add(REPEATED_ID, id=qas_id)
@@ -148,6 +152,7 @@ class ExampleBuilder:
                 orig_answer_text=None if span is None else valid_text(located.text),
                 start_position=start,
                 end_position=end,
+                group=context.text if group is None else group,
             )
         )
 

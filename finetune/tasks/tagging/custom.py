@@ -10,7 +10,7 @@ from finetune.config.task_kinds import SPAN
 from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.raw_examples import RawExample
-from finetune.tasks.custom_files import TRAIN, CustomSource, Labels, refuse_single_label
+from finetune.tasks.custom_files import GROUP, TRAIN, CustomSource, Labels, refuse_single_label
 from finetune.tasks.tagging.examples import TaggingExample, label_tags
 from finetune.tasks.tagging.spans import OUTSIDE, bioes_labels, is_tag
 from finetune.tasks.tagging.task import TaggingTask
@@ -91,7 +91,9 @@ def _example(eid: int, record: RawExample, labeled: bool) -> TaggingExample:
         raise UserError(
             f"{record.where}: {len(words)} words but {len(tags)} tags; each word needs a tag"
         )
-    return TaggingExample(eid, tuple(words), tuple(tags), record.where, record.name("id"))
+    return TaggingExample(
+        eid, tuple(words), tuple(tags), record.where, record.name("id"), record.group(GROUP)
+    )
 
 
 def make_custom_tagging_task(

@@ -24,6 +24,7 @@ class TaggingExample:
         tags: tags as in the file, one per word; empty if there are none.
         where: file and line, for errors.
         guid: id of the example in its file, if any.
+        group: group of the example in folds and held-out splits, if any.
     """
 
     eid: int
@@ -31,6 +32,7 @@ class TaggingExample:
     tags: tuple[str, ...]
     where: str = ""
     guid: str | None = None
+    group: str | None = None
 
 
 class ConllSource:

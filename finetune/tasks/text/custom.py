@@ -11,7 +11,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.raw_examples import RawExample
-from finetune.tasks.custom_files import TRAIN, CustomSource, Labels, refuse_single_label
+from finetune.tasks.custom_files import GROUP, TRAIN, CustomSource, Labels, refuse_single_label
 from finetune.tasks.text.classification import ClassificationTask
 from finetune.tasks.text.examples import InputExample, Label
 from finetune.tasks.text.multilabel import MultilabelTask
@@ -211,6 +211,7 @@ class TextSource(CustomSource, Generic[LabelColumnT]):
                 text_b=record.text("text_b") if self.has_pairs else None,
                 label=self.labels.read(record) if labeled else self.labels.placeholder,
                 guid=record.name("id"),
+                group=record.group(GROUP),
             )
             for eid, record in enumerate(self._records(path, labeled=labeled))
         ]

@@ -29,6 +29,7 @@ class InputExample:
         label: a class (classification), classes (multilabel) or a number (regression); a
             placeholder for unlabeled examples.
         guid: id of the example in its file, if any.
+        group: group of the example in folds and held-out splits, if any.
     """
 
     eid: int
@@ -36,6 +37,7 @@ class InputExample:
     text_b: str | None
     label: Label
     guid: str | None = None
+    group: str | None = None
 
 
 def class_label(labels: Sequence[str]) -> LabelParser:

@@ -200,3 +200,12 @@ def test_flags_describe_a_task_as_a_file_does():
 def test_bad_flags_are_named(own, message):
     with pytest.raises(UserError, match=message):
         spec_from_flags(flags(**own), "mine")
+
+
+def test_a_group_column_is_a_name_or_an_index():
+    assert load(group_column="user").group_column == "user"
+    with pytest.raises(UserError, match='"group_column" must be a column name or index'):
+        load(group_column=1.5)
+    flags = {"own_task_kind": "classification", "own_task_files": "train=a.csv"}
+    spec = spec_from_flags({**flags, "own_task_group_column": "-1"}, "mine")
+    assert spec.group_column == -1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.data.folds import fold_indices, hold_out, stratification_labels
+from finetune.data.folds import fold_indices, hold_out, make_folds, stratification_labels
 
 
 @pytest.mark.parametrize("labels", [["a"] * 20 + ["b"] * 10, [None] * 30])
@@ -78,3 +78,43 @@ def test_one_example_of_each_label_trains():
 def test_examples_without_label_are_held_out_too():
     train, dev = hold_out([None] * 10, 0.3, seed=0)
     assert (len(train), len(dev)) == (7, 3)
+
+
+GROUPS = [f"group {i // 3}" for i in range(60)]
+
+
+def groups_of(indices):
+    return {GROUPS[i] for i in indices}
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "b"] * 20, [None] * 60])
+def test_a_group_is_in_one_part_of_a_fold(labels):
+    folds = make_folds(labels, GROUPS, num_folds=4, seed=1, selection_fraction=0.2)
+    assert sorted(i for fold in folds for i in fold.held_out) == list(range(60))
+    for fold in folds:
+        parts = [groups_of(part) for part in (fold.train, fold.selection, fold.held_out)]
+        assert all(parts)
+        assert sum(map(len, parts)) == len(set().union(*parts)) == 20
+        assert fold.by_group
+    _, dev = hold_out(labels, 0.2, 0, GROUPS)
+    assert len(dev) == 12
+    assert len(groups_of(dev)) == 4
+
+
+def test_the_examples_that_choose_are_neither_trained_on_nor_held_out():
+    labels = ["a"] * 40 + ["b"] * 20
+    folds = make_folds(labels, None, num_folds=3, seed=0, selection_fraction=0.1)
+    for fold, (rest, held_out) in zip(folds, fold_indices(labels, 3, 0), strict=True):
+        assert fold.held_out == tuple(held_out)
+        assert sorted(fold.train + fold.selection) == rest.tolist()
+        assert sorted(labels[i] for i in fold.selection) == ["a"] * 3 + ["b"]
+    assert len({fold.digest for fold in folds}) == 3
+    (first, *_) = make_folds(labels, None, num_folds=3, seed=0, selection_fraction=0.0)
+    assert (first.selection, first.by_group) == ((), False)
+
+
+def test_too_few_groups_are_refused():
+    with pytest.raises(UserError, match=r"--num_folds=3 needs .* groups .* has 2"):
+        fold_indices([None] * 6, 3, 0, ["a", "b"] * 3)
+    with pytest.raises(UserError, match=r"--keep_best .* same group"):
+        make_folds([None] * 6, ["a", "b"] * 3, num_folds=2, seed=0, selection_fraction=0.1)

@@ -197,3 +197,36 @@ def test_words_are_tagged(make_task):
         outputs = run_head(task, data)
         assert task.score(data, outputs).main == main
         assert [p["words"] for p in task.predictions(data, outputs)] == [["who", "was"], ["me"]]
+
+
+GROUPED = "text\tlabel\tuser\n" + "".join(
+    f"good {'abcd'[i % 4]}\t{'pos' if i % 3 else 'neg'}\tu{i // 4}\n" for i in range(40)
+)
+
+
+def test_a_group_is_not_divided_between_train_and_dev(make_task):
+    files = {"train.tsv": GROUPED, "test.tsv": "text\tlabel\ngood\tpos\n"}
+    task = make_task(files, "classification", group_column="user", dev_fraction=0.3)
+    train, dev = ({e.group for e in load(task, s).examples} for s in ("train", "dev"))
+    assert (len(train), len(dev)) == (7, 3)
+    assert not train & dev
+    assert load(task, "test").examples[0].group is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "changes", "message"),
+    [
+        ("classification", {"train.tsv": TRAIN}, {}, r"no column 'user' \(group\)"),
+        (
+            "classification",
+            {"train.tsv": GROUPED.replace("\tu0", "\t")},
+            {},
+            "line 2: group is empty",
+        ),
+        ("tagging", {"train.conll": "a B-X\nb O\n"}, {}, 'conll file has no "group_column"'),
+        ("qa", {"train.json": "{}"}, {}, "a squad file are grouped by paragraph"),
+    ],
+)
+def test_groups_that_cannot_be_read_are_refused(make_task, kind, files, changes, message):
+    with pytest.raises(UserError, match=message):
+        load(make_task(files, kind, group_column="user", **changes), "train")
