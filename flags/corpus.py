@@ -106,6 +106,12 @@ def _define_common_flags(define: "_Definer") -> None:
     define.integer(
         "seed", 0, "Random seed; the same seed gives the same records.", lower_bound=0
     )
+    define.boolean(
+        "authors_trimming",
+        False,
+        "Drop what does not fit into a segment, as the authors' builder does; otherwise it "
+        "goes on in the next segment or example and no token is lost.",
+    )
     define.boolean("overwrite", False, "Replace the data in the output directory.")
 
 
@@ -119,6 +125,7 @@ def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:
         "shuffle_files": flag_values.shuffle_files,
         "seed": flag_values.seed,
         "overwrite": flag_values.overwrite,
+        "authors_trimming": flag_values.authors_trimming,
     }
 
 

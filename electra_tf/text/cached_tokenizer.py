@@ -13,6 +13,8 @@ from electra_tf.text.vocabulary import Vocabulary
 ID_TYPE = "i"
 # About 150 MB of memory, including the words and the dictionary.
 DEFAULT_MAX_CACHED_WORDS = 1_000_000
+# Text without spaces is cached as long "words".
+MAX_CACHED_CHARACTERS = 64_000_000
 
 
 class CorpusTokenizer:
@@ -34,6 +36,7 @@ class CorpusTokenizer:
         self._max_cached_words = max_cached_words
         # Joining bytes is several times faster than chaining lists of ids.
         self._bytes_of: dict[str, bytes] = {}
+        self._num_characters = 0
 
     def tokenize(self, lines: list[str]) -> list[array]:
         """Tokenizes lines.
@@ -44,8 +47,12 @@ class CorpusTokenizer:
         Returns:
             The ids of each line, without [CLS] and [SEP], as arrays of `ID_TYPE`.
         """
-        if len(self._bytes_of) > self._max_cached_words:
+        if (
+            len(self._bytes_of) > self._max_cached_words
+            or self._num_characters > MAX_CACHED_CHARACTERS
+        ):
             self._bytes_of.clear()
+            self._num_characters = 0
         ids_of_lines: list[array | None] = []
         incomplete = []
         for line in lines:
@@ -67,6 +74,7 @@ class CorpusTokenizer:
         if not words:
             return
         new_words = list(words)
+        self._num_characters += sum(map(len, new_words))
         ragged_ids = self._tokenizer.tokenize([word.encode() for word in new_words])
         ids = ragged_ids.values.numpy().astype(ID_TYPE).tobytes()
         ends = (ragged_ids.row_splits.numpy() * array(ID_TYPE).itemsize).tolist()

@@ -51,6 +51,8 @@ class CorpusBuildConfig:
         shuffle_files: read the files in random order instead of sorted by path.
         seed: random seed.
         overwrite: replace data in the output directory.
+        authors_trimming: drop what does not fit into a segment, as the authors do, instead of
+            going on in the next segment or example.
         is_openwebtext: read archives.
     """
 
@@ -66,6 +68,7 @@ class CorpusBuildConfig:
     shuffle_files: bool = True
     seed: int = 0
     overwrite: bool = False
+    authors_trimming: bool = False
     is_openwebtext: bool = False
 
 
@@ -178,6 +181,7 @@ def _jobs(
             do_lower_case=config.do_lower_case,
             strip_accents=config.strip_accents,
             blanks_separate_docs=config.blanks_separate_docs,
+            authors_trimming=config.authors_trimming,
         )
         for index, share in enumerate(shares)
     ]
@@ -192,8 +196,10 @@ def _manifest(
     shards = {name: n for result in results for name, n in result.shards.items()}
     shards = {name: shards[name] for name in sorted(shards, key=lambda n: (len(n), n))}
     invalid_utf8: Counter[str] = Counter()
+    dropped_tokens: Counter[str] = Counter()
     for result in results:
         invalid_utf8.update(result.invalid_utf8)
+        dropped_tokens.update(result.dropped_tokens)
     return records_manifest.Manifest(
         max_seq_length=config.max_seq_length,
         num_examples=sum(shards.values()),
@@ -214,6 +220,10 @@ def _manifest(
         shuffle_files=config.shuffle_files,
         seed=config.seed,
         num_processes=config.num_processes,
+        authors_trimming=config.authors_trimming,
+        num_tokens_read=sum(result.totals.tokens_read for result in results),
+        num_tokens_written=sum(result.totals.tokens_written for result in results),
+        dropped_tokens=dict(dropped_tokens),
     )
 
 
@@ -232,6 +242,7 @@ def _print_result(
         f"{manifest.num_documents:,} documents ({manifest.num_lines:,} lines, "
         f"{text_megabytes:,.1f} MB) in {duration}: "
         f"{text_megabytes / seconds:.1f} MB/s.\n"
+        f"{_describe_tokens(manifest)}\n"
         f"Records:  {config.output_dir}/{SHARD_PREFIX}-*-of-{len(manifest.shards)}\n"
         f"Manifest: {config.output_dir}/{records_manifest.FILE_NAME}\n"
         "Next:     python run_pretraining.py --model_name=electra_small "
@@ -241,3 +252,12 @@ def _print_result(
         f"--vocab_size={manifest.vocab_size} --max_seq_length={manifest.max_seq_length}"
         + ("" if manifest.do_lower_case else " --do_lower_case=false")
     )
+
+
+def _describe_tokens(manifest: records_manifest.Manifest) -> str:
+    read, written = manifest.num_tokens_read, manifest.num_tokens_written
+    text = f"Tokens:   {read:,} read, {written:,} written ({written / read:.1%})"
+    if manifest.authors_trimming:
+        causes = [f"{n:,} {cause}" for cause, n in manifest.dropped_tokens.items()]
+        text += f", {read - written:,} dropped (--authors_trimming): {', '.join(causes)}"
+    return text + "."

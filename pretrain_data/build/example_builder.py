@@ -1,100 +1,186 @@
-"""Builds two-segment examples from tokenized sentences, with the authors' random draws."""
+"""Builds two-segment examples from tokenized lines, without losing a token."""
 
 import random
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from electra_tf.text.framing import Framed, frame
 from electra_tf.text.vocabulary import Vocabulary
+from pretrain_data.build.text_boundaries import TextBoundaries
 
 # Short target lengths are drawn by randint(5, max_length).
 MIN_SEQ_LENGTH = 5
 
-_ONE_SEGMENT_PROBABILITY = 0.1
-_SHORT_TARGET_PROBABILITY = 0.05
-_NEVER_REACHED = 100_000
+ONE_SEGMENT_PROBABILITY = 0.1
+SHORT_TARGET_PROBABILITY = 0.05
 
 
-class ExampleBuilder:
-    """Collects sentences until they fill an example, then splits them into two segments.
-
-    With `rng = random.Random(seed)`, it makes the same draws as the authors' builder after
-    `random.seed(seed)`. Pending sentences and the target length carry over from one file to
-    the next.
+class Builder(Protocol):
+    """Makes examples of lines.
 
     Attributes:
         num_documents: number of documents ended so far.
+        dropped_tokens: number of tokens that are in no example, by cause.
+    """
+
+    num_documents: int
+    dropped_tokens: Mapping[str, int]
+
+    def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
+        """Adds the tokens of a non-blank line, possibly none.
+
+        Args:
+            token_ids: ids without [CLS] and [SEP].
+            complete: whether the line ends here; otherwise the next call continues it.
+
+        Returns:
+            The examples that this completes.
+        """
+
+    def end_document(self) -> list[Framed]:
+        """Ends a document; call it at every blank line and after each file.
+
+        Returns:
+            The examples of the pending tokens, if any.
+        """
+
+
+class ExampleBuilder:
+    """Fills examples with lines, and goes on in the next example where one is full.
+
+    The tokens of a document are in its examples, each once and in their order. Probabilities
+    and target lengths are those of the authors' builder. An example ends at the last end of a
+    line or sentence in the second half of its row; if there is none, at the last end of a word;
+    and inside of a word only if that alone is longer than the row. Its two segments are divided
+    in the same order of preference.
+
+    Attributes:
+        num_documents, dropped_tokens: see `Builder`; nothing is dropped.
     """
 
     def __init__(self, vocabulary: Vocabulary, max_length: int, rng: random.Random):
         """Initializes an empty builder.
 
         Args:
-            vocabulary: provides the ids of [CLS] and [SEP].
+            vocabulary: provides the ids of [CLS] and [SEP], and the ends of sentences.
             max_length: maximum tokens per example; at least `MIN_SEQ_LENGTH`.
             rng: random number generator.
         """
         self._vocabulary = vocabulary
         self._max_length = max_length
         self._rng = rng
-        self._sentences: list[Sequence[int]] = []
-        self._length = 0
+        self._boundaries = TextBoundaries(vocabulary)
+        # Pending tokens of the document, and the positions in them where lines end.
+        self._tokens = array("i")
+        self._line_ends: list[int] = []
         self._target_length = max_length
         self._in_document = False
         self.num_documents = 0
+        self.dropped_tokens: dict[str, int] = {}
 
-    def add_line(self, token_ids: Sequence[int]) -> Framed | None:
-        """Adds the tokens of a non-blank line, possibly none.
-
-        Returns:
-            An example if the pending tokens have reached the target length.
-        """
+    def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
+        """See `Builder.add_line`."""
         self._in_document = True
-        self._sentences.append(token_ids)
-        self._length += len(token_ids)
-        return self._create_example() if self._length >= self._target_length else None
+        self._tokens.extend(token_ids)
+        if complete and self._tokens and self._line_ends[-1:] != [len(self._tokens)]:
+            self._line_ends.append(len(self._tokens))
+        if len(self._tokens) < self._target_length:
+            return []
+        return list(self._create_examples(ends_document=False))
 
-    def end_document(self) -> Framed | None:
-        """Ends a document; call it at every blank line and after each file.
-
-        Returns:
-            An example of the pending tokens, if any.
-        """
+    def end_document(self) -> list[Framed]:
+        """See `Builder.end_document`."""
         self.num_documents += self._in_document
         self._in_document = False
-        if self._length:
-            return self._create_example()
-        # A blank line is an empty sentence, which may consume a random draw later.
-        self._sentences.append(())
-        return None
+        return list(self._create_examples(ends_document=True))
 
-    def _create_example(self) -> Framed:
+    def _create_examples(self, ends_document: bool) -> Iterator[Framed]:
+        """Yields examples until too few tokens for another one are left."""
+        start = 0
+        while start < len(self._tokens):
+            if not ends_document and len(self._tokens) - start < self._target_length:
+                break
+            # A window of the pending tokens: a long line has many rows.
+            window = self._tokens[start : start + 2 * self._max_length]
+            line_ends = []
+            for end in self._line_ends:
+                if end > start + len(window):
+                    break
+                if end > start:
+                    line_ends.append(end - start)
+            length, first_length = self._divide(window, line_ends)
+            second = window[first_length:length]
+            yield frame(self._vocabulary, window[:first_length], second or None)
+            start += length
+            self._draw_target_length()
+        del self._tokens[:start]
+        self._line_ends = [end - start for end in self._line_ends if end > start]
+
+    def _divide(self, tokens: array, line_ends: list[int]) -> tuple[int, int]:
+        """Returns the number of tokens of the next example and of its first segment."""
         draw = self._rng.random
-        if draw() < _ONE_SEGMENT_PROBABILITY:
-            first_target = _NEVER_REACHED
-        else:
-            # Excludes [CLS] and two [SEP].
-            first_target = (self._target_length - 3) // 2
-        first, second = array("i"), array("i")
-        for sentence in self._sentences:
-            # The order of the conditions decides whether a number is drawn.
-            if (
-                not first
-                or len(first) + len(sentence) < first_target
-                or (not second and len(first) < first_target and draw() < 0.5)
-            ):
-                first.extend(sentence)
-            else:
-                second.extend(sentence)
-        # Truncated at max_length regardless of the target; the rest is dropped.
-        del first[self._max_length - 2 :]
-        del second[max(0, self._max_length - len(first) - 3) :]
+        two_segments = draw() >= ONE_SEGMENT_PROBABILITY
+        room = self._max_length - (3 if two_segments else 2)
+        length = self._example_length(tokens, line_ends, room)
+        if not two_segments:
+            return length, length
+        # Excludes [CLS] and two [SEP].
+        first_target = (self._target_length - 3) // 2
+        line_start = first_length = 0
+        for end in [end for end in line_ends if end < length] + [length]:
+            joins_first = not first_length or end < first_target
+            if not joins_first and first_length < first_target:
+                joins_first = draw() < 0.5
+            if not joins_first:
+                return length, first_length
+            line_start, first_length = first_length, end
+        if length <= max(1, first_target):
+            return length, length
+        return length, self._boundary_in_line(
+            tokens, line_start, max(1, first_target), length, length in line_ends
+        )
 
-        self._sentences = []
-        self._length = 0
-        if draw() < _SHORT_TARGET_PROBABILITY:
+    def _example_length(self, tokens: array, line_ends: list[int], room: int) -> int:
+        target = self._target_length
+        if len(tokens) < target:
+            # The rest of a document.
+            end = len(tokens)
+        else:
+            end = next((end for end in line_ends if end >= target), len(tokens))
+        if end <= room:
+            return end
+        limit = min(room, target)
+        # The end of a line is a boundary, too.
+        half = max(1, limit // 2)
+        at_line = max((end for end in line_ends if half <= end <= limit), default=half)
+        sentence = self._boundaries.last_sentence_boundary(tokens, at_line, limit)
+        if sentence is not None:
+            return sentence
+        if at_line in line_ends:
+            return at_line
+        return self._boundaries.last_word_boundary(tokens, 1, limit) or limit
+
+    def _boundary_in_line(
+        self, tokens: array, start: int, middle: int, end: int, ends_line: bool
+    ) -> int:
+        """Returns where to divide the text of one line from `start` to `end`.
+
+        That is the end of a sentence near `middle`, else of a word if the line goes on in the
+        next example, else `end`.
+        """
+        boundaries = self._boundaries
+        before = boundaries.last_sentence_boundary(tokens, start + 1, middle)
+        after = boundaries.first_sentence_boundary(tokens, middle, end - 1)
+        if before is not None and after is not None:
+            return before if middle - before <= after - middle else after
+        position = before or after
+        if position is None and not ends_line:
+            position = boundaries.last_word_boundary(tokens, start + 1, middle)
+        return position or end
+
+    def _draw_target_length(self) -> None:
+        if self._rng.random() < SHORT_TARGET_PROBABILITY:
             self._target_length = self._rng.randint(MIN_SEQ_LENGTH, self._max_length)
         else:
             self._target_length = self._max_length
-
-        return frame(self._vocabulary, first, second or None)

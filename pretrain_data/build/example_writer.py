@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from electra_tf.text.framing import Framed
+from electra_tf.text.framing import NUM_SPECIAL, Framed
 
 FILE_PREFIX = "pretrain_data.tfrecord"
 
@@ -22,7 +22,12 @@ def shard_name(index: int, num_shards: int) -> str:
 
 
 class ExampleWriter:
-    """Writes examples to shards, round-robin."""
+    """Writes examples to shards, round-robin.
+
+    Attributes:
+        num_written: number of examples written.
+        num_tokens: number of tokens in them, without [CLS] and [SEP].
+    """
 
     def __init__(
         self,
@@ -45,12 +50,15 @@ class ExampleWriter:
         self._writers = [tf.io.TFRecordWriter(str(output_dir / name)) for name in self._names]
         self._serializer = ExampleSerializer(max_seq_length, vocab_size)
         self.num_written = 0
+        self.num_tokens = 0
 
     def write(self, example: Framed) -> None:
         """Writes one example to the next shard."""
         writer = self._writers[self.num_written % len(self._writers)]
         writer.write(self._serializer.serialize(example))
         self.num_written += 1
+        length = len(example.input_ids)
+        self.num_tokens += length - NUM_SPECIAL[1 + (example.first_length < length)]
 
     def close(self) -> dict[str, int]:
         """Closes the files.

@@ -6,14 +6,15 @@ import gc
 import pathlib
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from electra_tf.text.framing import Framed
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
-from pretrain_data.build.example_builder import ExampleBuilder
+from pretrain_data.build.example_builder import Builder, ExampleBuilder
+from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.text_files import Block
 
@@ -37,6 +38,7 @@ class BuildJob:
         seed: random seed of the example builder.
         do_lower_case, strip_accents: tokenizer settings.
         blanks_separate_docs: whether a blank line ends a document.
+        authors_trimming: drop what does not fit into a segment, as the authors do.
     """
 
     index: int
@@ -50,16 +52,19 @@ class BuildJob:
     do_lower_case: bool
     strip_accents: bool
     blanks_separate_docs: bool
+    authors_trimming: bool = False
 
 
 class BuildCounts(NamedTuple):
-    """Progress of one process."""
+    """Progress of one process; tokens are without [CLS] and [SEP]."""
 
     disk_bytes: int = 0
     text_bytes: int = 0
     lines: int = 0
     documents: int = 0
     examples: int = 0
+    tokens_read: int = 0
+    tokens_written: int = 0
 
 
 class BuildResult(NamedTuple):
@@ -68,6 +73,7 @@ class BuildResult(NamedTuple):
     totals: BuildCounts
     shards: dict[str, int]
     invalid_utf8: dict[str, int]
+    dropped_tokens: Mapping[str, int]
 
 
 class WorkerError(RuntimeError):
@@ -89,7 +95,8 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
 
     _use_one_thread_and_no_gpu()
     tokenizer = CorpusTokenizer(Tokenizer(job.vocabulary, job.do_lower_case, job.strip_accents))
-    builder = ExampleBuilder(job.vocabulary, job.max_seq_length, _rng(job))
+    builder_class = TrimmingExampleBuilder if job.authors_trimming else ExampleBuilder
+    builder = builder_class(job.vocabulary, job.max_seq_length, _rng(job))
     writer = ExampleWriter(
         job.temporary_dir,
         job.shard_indices,
@@ -105,7 +112,7 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
 def _build_shards(
     job: BuildJob,
     tokenizer: "CorpusTokenizer",
-    builder: ExampleBuilder,
+    builder: Builder,
     writer: "ExampleWriter",
     report: Callable[[BuildCounts], None],
 ) -> BuildResult:
@@ -116,45 +123,59 @@ def _build_shards(
         try:
             for block in part.read():
                 path = block.path
-                for example in build_examples(
-                    block, tokenizer, builder, job.blanks_separate_docs
-                ):
+                lines = tokenizer.tokenize(block.lines)
+                for example in build_examples(block, lines, builder, job.blanks_separate_docs):
                     writer.write(example)
                 if block.num_repairs:
                     invalid_utf8[path] += block.num_repairs
                 totals = BuildCounts(
                     totals.disk_bytes + block.num_disk_bytes,
                     totals.text_bytes + block.num_text_bytes,
-                    totals.lines + len(block.lines),
+                    totals.lines + block.num_lines,
                     builder.num_documents,
                     writer.num_written,
+                    totals.tokens_read + sum(map(len, lines)),
+                    writer.num_tokens,
                 )
                 report(totals)
         except UserError:
             raise
         except Exception as error:
             raise WorkerError(f"Building failed in {path}: {error!r}") from error
-    return BuildResult(totals, writer.close(), dict(invalid_utf8))
+    dropped = dict(builder.dropped_tokens)
+    if totals.tokens_read != totals.tokens_written + sum(dropped.values()):
+        raise WorkerError(
+            f"{totals.tokens_read:,} tokens were read, but {totals.tokens_written:,} written "
+            f"and {sum(dropped.values()):,} dropped."
+        )
+    return BuildResult(totals, writer.close(), dict(invalid_utf8), dropped)
 
 
 def build_examples(
     block: Block,
-    tokenizer: "CorpusTokenizer",
-    builder: ExampleBuilder,
+    ids_of_lines: Sequence[Sequence[int]],
+    builder: Builder,
     blanks_separate_docs: bool,
 ) -> Iterator[Framed]:
-    """Yields the examples completed by the lines of `block` and the end of its file."""
-    for line, token_ids in zip(block.lines, tokenizer.tokenize(block.lines), strict=True):
-        if line and not line.isspace():
-            example = builder.add_line(token_ids)
+    """Yields the examples completed by the lines of `block` and the end of its file.
+
+    Args:
+        block: the text.
+        ids_of_lines: token ids of each line.
+        builder: makes the examples.
+        blanks_separate_docs: whether a blank line ends a document.
+    """
+    within_line = block.continues_line
+    incomplete = len(block.lines) - 1 if not block.ends_line else None
+    for i, (line, ids) in enumerate(zip(block.lines, ids_of_lines, strict=True)):
+        complete = i != incomplete
+        if within_line or not complete or (line and not line.isspace()):
+            yield from builder.add_line(ids, complete)
         elif blanks_separate_docs:
-            example = builder.end_document()
-        else:
-            continue
-        if example:
-            yield example
-    if block.ends_file and (example := builder.end_document()):
-        yield example
+            yield from builder.end_document()
+        within_line = False
+    if block.ends_file:
+        yield from builder.end_document()
 
 
 def _rng(job: BuildJob) -> random.Random:

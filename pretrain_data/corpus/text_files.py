@@ -14,6 +14,12 @@ TEXT_SUFFIXES = (".txt", ".txt.gz")
 # A conservative estimate, to weigh compressed files against plain ones.
 COMPRESSION_RATIO = 3
 BLOCK_BYTES = 1 << 20
+# Longer lines are read in pieces.
+MAX_LINE_BYTES = 1 << 20
+# Lines that are too long are cut behind one of these, if any.
+_SEPARATORS = tuple(
+    text.encode() for text in (" ", "\t", "\u3000", "\u3001", "\u3002", "\uff0c")
+)
 # A longer document may be split between two processes.
 _MAX_BOUNDARY_SEARCH_BYTES = 16 << 20
 
@@ -22,6 +28,8 @@ _MAX_BOUNDARY_SEARCH_BYTES = 16 << 20
 class Block:
     """Consecutive lines of one file.
 
+    A line longer than `MAX_LINE_BYTES` is in several blocks, cut between words.
+
     Attributes:
         lines: texts without LF, the only line terminator.
         num_text_bytes: size of the lines in the (uncompressed) file.
@@ -29,6 +37,8 @@ class Block:
         num_repairs: number of invalid UTF-8 sequences replaced with U+FFFD.
         ends_file: whether this is the last block of a file.
         path: name of the file, for messages.
+        continues_line: whether the first line continues the last one of the previous block.
+        ends_line: whether the last line ends here, and not in the next block.
     """
 
     lines: list[str]
@@ -37,6 +47,13 @@ class Block:
     num_repairs: int
     ends_file: bool
     path: str
+    continues_line: bool = False
+    ends_line: bool = True
+
+    @property
+    def num_lines(self) -> int:
+        """Number of lines that end here."""
+        return len(self.lines) - (not self.ends_line)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,11 +114,12 @@ class TextPart:
         """
         with open(self.path, "rb") as f:
             f.seek(self.start + offset)
-            f.readline()
+            while not f.readline(MAX_LINE_BYTES).endswith(b"\n") and f.tell() < self.end:
+                pass
             boundary = f.tell()
             search_end = min(self.end, boundary + _MAX_BOUNDARY_SEARCH_BYTES)
             while at_documents and f.tell() < search_end:
-                if not f.readline().strip():
+                if not f.readline(MAX_LINE_BYTES).strip():
                     boundary = f.tell()
                     break
         boundary = min(boundary, self.end)
@@ -162,30 +180,62 @@ def read_blocks(
         raw: the underlying file on disk, whose position measures progress.
         num_bytes: must end at the end of a line or of the file.
     """
-    left = num_bytes
     position = raw.tell()
-    pending = _read_lines(text, left)
+    contents = _read_lines(text, num_bytes)
+    following = next(contents, b"")
+    ends_line = True
     while True:
-        content = pending
-        if left is not None:
-            left -= len(content)
-        pending = _read_lines(text, left)
+        content, following = following, next(contents, b"")
         lines, num_repairs = _decode(content)
         # A compressed stream is read ahead, so its position is only a progress measure.
         num_disk_bytes, position = raw.tell() - position, raw.tell()
-        if left is not None:
+        if num_bytes is not None:
             num_disk_bytes = len(content)
-        yield Block(lines, len(content), num_disk_bytes, num_repairs, not pending, path)
-        if not pending:
+        continues_line, ends_line = not ends_line, not following or content.endswith(b"\n")
+        yield Block(
+            lines,
+            len(content),
+            num_disk_bytes,
+            num_repairs,
+            not following,
+            path,
+            continues_line,
+            ends_line,
+        )
+        if not following:
             return
 
 
-def _read_lines(text: BinaryIO, limit: int | None) -> bytes:
-    size = BLOCK_BYTES if limit is None else min(BLOCK_BYTES, limit)
-    content = text.read(size)
-    if content and not content.endswith(b"\n") and (limit is None or len(content) < limit):
-        content += text.readline()
-    return content
+def _read_lines(text: BinaryIO, num_bytes: int | None) -> Iterator[bytes]:
+    """Yields complete lines, about `BLOCK_BYTES` at a time, and long lines in pieces."""
+    left = num_bytes
+    rest = b""
+    while more := text.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)):
+        if left is not None:
+            left -= len(more)
+        rest += more
+        if len(rest) < BLOCK_BYTES:
+            continue
+        end = rest.rfind(b"\n") + 1
+        if not end and len(rest) >= MAX_LINE_BYTES:
+            end = _end_of_piece(rest)
+        if end:
+            yield rest[:end]
+            rest = rest[end:]
+    if rest:
+        yield rest
+
+
+def _end_of_piece(content: bytes) -> int:
+    """Returns where to cut a long line: behind a separator, else between two characters."""
+    end = max(content.rfind(separator) + len(separator) for separator in _SEPARATORS)
+    if end > 3:
+        return end
+    end = len(content)
+    # Back to the first byte of the last character.
+    while end > len(content) - 4 and content[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    return end - 1
 
 
 def _decode(content: bytes) -> tuple[list[str], int]:

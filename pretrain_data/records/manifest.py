@@ -26,6 +26,11 @@ class Manifest:
         vocab_size, vocab_sha256: size and digest of the vocabulary file.
         do_lower_case, strip_accents, blanks_separate_docs, shuffle_files, seed,
             num_processes: settings that, with corpus and vocabulary, determine the records.
+        authors_trimming: whether text that did not fit into a segment was dropped; true of
+            manifests that do not say so.
+        num_tokens_read, num_tokens_written: number of tokens of the corpus and of the records,
+            without [CLS] and [SEP]; None if unknown.
+        dropped_tokens: number of tokens in no record, by cause.
         format_version: version of the file format.
     """
 
@@ -45,6 +50,10 @@ class Manifest:
     shuffle_files: bool
     seed: int
     num_processes: int
+    authors_trimming: bool = True
+    num_tokens_read: int | None = None
+    num_tokens_written: int | None = None
+    dropped_tokens: Mapping[str, int] = dataclasses.field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
 
@@ -76,9 +85,16 @@ def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
             f"{path} has format_version {version!r}; this program reads {FORMAT_VERSION}. "
             "Rebuild the data with build_pretraining_dataset.py."
         )
-    names = {field.name for field in dataclasses.fields(Manifest)}
-    if names != content.keys():
-        differing = ", ".join(sorted(names ^ content.keys()))
+    fields = dataclasses.fields(Manifest)
+    names = {field.name for field in fields}
+    # Older manifests lack the fields that have defaults.
+    required = {
+        field.name
+        for field in fields
+        if field.default is field.default_factory is dataclasses.MISSING
+    }
+    if not required <= content.keys() <= names:
+        differing = ", ".join(sorted((required - content.keys()) | (content.keys() - names)))
         raise UserError(f"{path} is not a manifest: missing or unknown fields: {differing}.")
     _check_counts(content, path)
     return Manifest(**content)

@@ -14,8 +14,8 @@ from electra_tf.text.cached_tokenizer import CorpusTokenizer
 from electra_tf.text.framing import Framed
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from pretrain_data.build.example_builder import ExampleBuilder
 from pretrain_data.build.example_writer import ExampleSerializer
+from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.build.worker import build_examples
 from pretrain_data.corpus.text_files import TextPart
 from pretrain_data.records.format import FEATURES, parse_records
@@ -157,13 +157,12 @@ def _build(
 ) -> Iterator[Framed]:
     tokenizer = tokenizer_of(case["do_lower_case"], case["strip_accents"])
     corpus_tokenizer = CorpusTokenizer(tokenizer)
-    builder = ExampleBuilder(tokenizer.vocabulary, case["max_seq_length"], rng)
+    builder = TrimmingExampleBuilder(tokenizer.vocabulary, case["max_seq_length"], rng)
     for name in case["corpora"]:
         path = reference_dir / name
         for block in TextPart(path, 0, path.stat().st_size).read():
-            yield from build_examples(
-                block, corpus_tokenizer, builder, case["blanks_separate_docs"]
-            )
+            lines = corpus_tokenizer.tokenize(block.lines)
+            yield from build_examples(block, lines, builder, case["blanks_separate_docs"])
 
 
 def _check_sha256(name: str, path: pathlib.Path, expected: str) -> CheckResult:

@@ -55,7 +55,7 @@ def run_program(*arguments: object, program: str = "build_pretraining_dataset.py
 def test_one_process_builds_the_examples_of_plain_python(
     build, corpus_dir, tmp_path, vocabulary
 ):
-    manifest = build(seed=5, num_out_files=3, shuffle_files=False)
+    manifest = build(seed=5, num_out_files=3, shuffle_files=False, authors_trimming=True)
     files = [corpus_dir / name for name in ("a.txt", "b.txt", "below/c.txt")]
     expected, _ = plain_examples(
         [path.read_text() for path in files],
@@ -92,6 +92,45 @@ def test_manifest_describes_the_data(build, corpus_dir, tmp_path, vocabulary):
     }
     assert manifest.shards == sizes
     assert "Next:     python run_pretraining.py" in messages[-1]
+
+
+def test_tokens_are_counted_and_none_is_lost_unless_told(
+    build, corpus_dir, tmp_path, vocabulary
+):
+    (corpus_dir / "a.txt").write_text("the sea. " * 500 + "\n")
+    num_tokens = sum(
+        len(plain_tokenize(line, vocabulary))
+        for path in corpus_dir.rglob("*.txt")
+        for line in path.read_text().split("\n")
+    )
+    messages = []
+    manifest = build(num_processes=1, print_fn=messages.append)
+    assert (manifest.num_tokens_read, manifest.num_tokens_written) == (num_tokens, num_tokens)
+    assert f"Tokens:   {num_tokens:,} read, {num_tokens:,} written (100.0%)." in messages[-1]
+    written = 0
+    for record in read_shards(tmp_path / "records"):
+        features = tf.train.Example.FromString(record).features.feature
+        length = sum(features["input_mask"].int64_list.value)
+        written += length - 2 - any(features["segment_ids"].int64_list.value)
+    assert written == num_tokens
+
+    manifest = build(authors_trimming=True, overwrite=True, print_fn=messages.append)
+    assert manifest.num_tokens_read == num_tokens > manifest.num_tokens_written
+    lost = manifest.dropped_tokens
+    assert sum(lost.values()) == num_tokens - manifest.num_tokens_written
+    assert lost["beyond the first segment"] > 1400
+    assert f"{lost['beyond the first segment']:,} beyond the first segment" in messages[-1]
+
+
+def test_manifests_of_older_programs_are_read(build, tmp_path):
+    build()
+    path = tmp_path / "records/pretrain_data.json"
+    content = json.loads(path.read_text())
+    for name in ("authors_trimming", "num_tokens_read", "num_tokens_written", "dropped_tokens"):
+        del content[name]
+    path.write_text(json.dumps(content))
+    manifest = load_manifest(tmp_path / "records")
+    assert (manifest.authors_trimming, manifest.num_tokens_read) == (True, None)
 
 
 def test_same_seed_gives_the_same_files_and_another_seed_others(build, tmp_path):

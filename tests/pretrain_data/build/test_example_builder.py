@@ -1,52 +1,135 @@
-"""Tests of example construction against construction in plain Python."""
+"""Tests of example construction: no token is lost, and text is cut at its boundaries."""
 
 import random
+from array import array
 
 import pytest
 
 from pretrain_data.build.example_builder import ExampleBuilder
 from pretrain_data.build.example_writer import ExampleSerializer
-from tests.pretrain_data.build.plain_examples import plain_examples
+from pretrain_data.build.text_boundaries import TextBoundaries
 
 
-@pytest.mark.parametrize("max_seq_length", [5, 7, 16, 64])
-@pytest.mark.parametrize("blanks_separate_docs", [True, False])
-def test_same_examples_and_draws_as_in_plain_python(
-    vocabulary, max_seq_length, blanks_separate_docs
-):
-    rng = random.Random(max_seq_length)
-    # A word stands for that many tokens; lines may be blank or have no tokens.
-    words = ["", "", "0", "1", "2", "5", "9", "30", "200"]
-    files = ["\n".join(rng.choices(words, k=200)) for _ in range(3)]
+class CertainDraws(random.Random):
+    """Draws that are always 0.5: two segments, and rows of full length."""
 
-    def tokenize(line: str) -> list[int]:
-        return list(range(100, 100 + int(line or 0)))
+    def random(self) -> float:
+        return 0.5
 
-    expected, next_random = plain_examples(
-        files,
-        tokenize,
-        vocabulary.cls_id,
-        vocabulary.sep_id,
-        max_seq_length,
-        seed=3,
-        blanks_separate_docs=blanks_separate_docs,
-    )
-    rng = random.Random(3)
-    builder = ExampleBuilder(vocabulary, max_seq_length, rng)
-    examples = []
-    for content in files:
-        lines = content.split("\n")
-        for line in lines if lines[-1] else lines[:-1]:
-            if line:
-                examples.append(builder.add_line(tokenize(line)))
-            elif blanks_separate_docs:
-                examples.append(builder.end_document())
-        examples.append(builder.end_document())
-    examples = [example for example in examples if example]
-    actual = [{"input_ids": list(e.input_ids), "segment_ids": e.segment_ids} for e in examples]
-    assert actual == expected
-    assert rng.random() == next_random
-    assert max(len(e.input_ids) for e in examples) == max_seq_length
+
+def tokens_of(example) -> list[int]:
+    """Returns the ids without [CLS] and [SEP]."""
+    ids, first_length = list(example.input_ids), example.first_length
+    return ids[1 : first_length - 1] + ids[first_length:-1]
+
+
+def words(example, vocabulary) -> tuple[str, str]:
+    """Returns the two segments as text."""
+    tokens = [vocabulary.tokens[i] for i in example.input_ids]
+    first, second = tokens[1 : example.first_length - 1], tokens[example.first_length : -1]
+    return " ".join(first), " ".join(second)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_token_is_in_the_examples_once_and_in_order(vocabulary, seed):
+    rng = random.Random(seed)
+    max_length = rng.choice([5, 6, 8, 16, 32, 64])
+    builder = ExampleBuilder(vocabulary, max_length, rng)
+    ids = [vocabulary.ids[token] for token in ("the", "sea", ".", ",", "##s", '"', "a", "1")]
+    examples, expected = [], []
+    for _ in range(200):
+        line = rng.choices(ids, k=rng.choice([0, 1, 3, 9, 30, 200]))
+        expected += line
+        piece = rng.randint(0, len(line))
+        if rng.random() < 0.3:
+            examples += builder.add_line(line[:piece], complete=False)
+            line = line[piece:]
+        examples += builder.add_line(array("i", line))
+        if rng.random() < 0.1:
+            num_before = sum(len(tokens_of(example)) for example in examples)
+            examples += builder.end_document()
+            assert sum(len(tokens_of(example)) for example in examples) == len(expected)
+            assert num_before <= len(expected)
+    examples += builder.end_document()
+    assert [i for example in examples for i in tokens_of(example)] == expected
+    assert builder.dropped_tokens == {}
+    assert max(len(example.input_ids) for example in examples) <= max_length
+    for example in examples:
+        assert example.input_ids[0] == vocabulary.cls_id
+        assert example.input_ids[-1] == example.input_ids[example.first_length - 1] == 3
+
+
+def test_long_lines_are_cut_at_sentences_then_at_words(vocabulary):
+    sentence = ["the"] * 13 + ["."]
+    builder = ExampleBuilder(vocabulary, 32, CertainDraws())
+
+    def build(*lines: list[str]) -> list[tuple[str, str]]:
+        examples = []
+        for line in lines:
+            examples += builder.add_line([vocabulary.ids[token] for token in line])
+        examples += builder.end_document()
+        return [words(example, vocabulary) for example in examples]
+
+    text = " ".join(sentence)
+    # Two sentences fit into 29 tokens, and are the segments.
+    assert build(sentence * 5) == [(text, text), (text, text), (text, "")]
+    # Lines end sentences, too.
+    verse = ["sea"] * 13
+    assert build(verse, verse, verse) == [(" ".join(verse),) * 2, (" ".join(verse), "")]
+    # No sentence ends: cut before a word, never before a continuation.
+    word = ["people", "##s", "##s"]
+    examples = build(word * 20)
+    assert [len(" ".join(e).split()) for e in examples] == [27, 27, 6]
+    for first, second in examples:
+        assert first.startswith("people")
+        assert not second or second.startswith("people")
+    # A word that is longer than the row is the only one to be cut.
+    assert [len(" ".join(e).split()) for e in build(["people"] + ["##s"] * 40)] == [29, 12]
+
+
+def test_rows_are_at_least_half_full(vocabulary):
+    builder = ExampleBuilder(vocabulary, 32, CertainDraws())
+    line = [vocabulary.ids[token] for token in ["the"] * 5 + ["."] + ["sea"] * 50]
+    examples = builder.add_line(line)
+    assert len(examples[0].input_ids) == 32
+
+
+@pytest.mark.parametrize(
+    ("tokens", "boundaries"),
+    [
+        ("the sea . the people", [3]),
+        ('the sea . " the people', [4]),
+        ("the sea . . . the people", [5]),
+        ("the sea ! ) the people ? the", [4, 7]),
+        ("3 . 1 the 1 . 2", []),
+        ("the j . sea", []),
+        ("the . ##s sea", []),
+        ("the sea , the ; people", []),
+    ],
+)
+def test_sentences_end_behind_their_punctuation(vocabulary, tokens, boundaries):
+    ids = [vocabulary.ids[token] for token in tokens.split()]
+    text = TextBoundaries(vocabulary)
+    found = [
+        position
+        for position in range(1, len(ids))
+        if text.last_sentence_boundary(ids, position, position)
+    ]
+    assert found == boundaries
+    if found:
+        assert text.first_sentence_boundary(ids, 1, len(ids) - 1) == found[0]
+        assert text.last_sentence_boundary(ids, 1, len(ids) - 1) == found[-1]
+
+
+def test_most_examples_have_two_segments_and_some_are_short(vocabulary):
+    builder = ExampleBuilder(vocabulary, 64, random.Random(3))
+    sentence = [vocabulary.ids[token] for token in ["the"] * 9 + ["."]]
+    for line in (sentence, sentence * 1000):
+        examples = [e for _ in range(5000 * 10 // len(line)) for e in builder.add_line(line)]
+        two = sum(e.first_length < len(e.input_ids) for e in examples) / len(examples)
+        short = sum(len(e.input_ids) < 50 for e in examples) / len(examples)
+        assert 0.8 < two < 0.95
+        assert 0.01 < short < 0.08
 
 
 def test_counts_documents(vocabulary):
@@ -63,7 +146,7 @@ def test_bytes_parse_as_an_example_of_the_authors_format(vocabulary):
 
     builder = ExampleBuilder(vocabulary, 300, random.Random(1))
     builder.add_line([5, 127, 128, 4095])
-    example = builder.end_document()
+    (example,) = builder.end_document()
     example.input_ids.extend([16383, 16384, 2**21])
     record = ExampleSerializer(300, 2**21 + 1).serialize(example)
     features = tf.train.Example.FromString(record).features.feature

@@ -60,6 +60,39 @@ def test_lines_end_at_lf_only(tmp_path, monkeypatch, block_bytes):
     assert read_lines(whole_file(compressed)) == lines
 
 
+def test_long_lines_are_read_in_pieces_cut_between_words(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 32)
+    path = tmp_path / "a.txt"
+    lines = [
+        "short",
+        "word " * 20,
+        "\u6771\u4eac\u3002" * 12,
+        "\u00e9" * 99 + "x",
+        "",
+        "last one " * 9,
+    ]
+    path.write_text("\n".join(lines))
+    blocks = list(whole_file(path).read())
+    joined, pieces = [], []
+    for block in blocks:
+        assert len(max(block.lines, key=len)) <= 48
+        for i, text in enumerate(block.lines):
+            if i == 0 and block.continues_line:
+                joined[-1] += text
+                pieces.append(text)
+            else:
+                joined.append(text)
+    assert joined == lines
+    assert sum(block.num_lines for block in blocks) == len(lines)
+    assert sum(block.num_text_bytes for block in blocks) == path.stat().st_size
+    assert sum(block.num_repairs for block in blocks) == 0
+    assert len(pieces) > 10
+    # Pieces start with whole words, except where there are none.
+    assert {text[:1] for text in pieces} <= {"w", "l", "o", "\u6771", "\u00e9", "x"}
+    assert [block.ends_file for block in blocks] == [False] * (len(blocks) - 1) + [True]
+
+
 def test_an_empty_file_ends_too(tmp_path):
     (tmp_path / "a.txt").write_text("")
     (block,) = whole_file(tmp_path / "a.txt").read()
