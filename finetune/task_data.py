@@ -4,16 +4,13 @@ import dataclasses
 import hashlib
 import json
 import os
-import pathlib
 from collections.abc import Callable, Sequence
-
-import numpy as np
-import tensorflow as tf
+from typing import Any
 
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
-from finetune.data.features import SHARED_SPECS, TASK_ID, DataReport, FeatureSpec, Row
+from finetune.data.feature_cache import CacheEntry, FeatureCache
+from finetune.data.features import SHARED_SPECS, DataReport, Row
 from finetune.tasks.base import SplitData, Task
 
 TRAIN = "train"
@@ -51,7 +48,7 @@ class TaskData:
         self._writes = writes
         self._config = config
         self._print = print_fn
-        self._cache = FeatureCache(config.preprocessed_data_dir)
+        self._cache = FeatureCache(config.preprocessed_data_dir, print_fn)
         self._splits: dict[tuple[str, str, bool], SplitData] = {}
         self.fingerprints: dict[str, str] = {}
 
@@ -77,6 +74,7 @@ class TaskData:
 
     def _load(self, task: Task, split: str, is_training: bool, labeled: bool) -> SplitData:
         report = DataReport(task.name, split)
+        wanted = fingerprint(task, split, is_training=is_training)
         examples = task.load(split, report)
         if not examples:
             raise UserError(
@@ -85,29 +83,47 @@ class TaskData:
             )
         if self._config.debug:
             examples = examples[: self._config.train_batch_size]
-        wanted = fingerprint(task, split, is_training=is_training)
+        # Features are of the content that the fingerprint, and so the cache, names.
+        if fingerprint(task, split, is_training=is_training) != wanted:
+            raise UserError(
+                f"{task.name}: the files of the split {split!r} changed while they were read "
+                f"({', '.join(task.split_files(split))}); start again"
+            )
         self.fingerprints[f"{task.name}/{split}"] = wanted
         name = split if is_training or split != TRAIN else f"{split}_eval"
-        rows = self._cached(task, name, wanted)
-        if rows is None:
-            rows = task.featurize(examples, is_training=is_training, report=report)
-            if self._writes and not self._config.debug:
-                self._cache.save(task, name, rows, report, wanted)
-            self._tell(report)
+        name = f"{task.name}_{name}"
+        if self._writes and not self._config.debug:
+            with self._cache.lock(name):
+                rows = self._rows(task, name, wanted, examples, is_training, report)
+        else:
+            rows = self._rows(task, name, wanted, examples, is_training, report)
+        self._tell(report)
         if self._config.log_examples:
             for row in rows[:_EXAMPLES_LOGGED]:
                 self._print(f"{task.name} {split}: {row}")
         return SplitData(split, examples, rows, labeled)
 
-    def _cached(self, task: Task, name: str, wanted: str) -> list[Row] | None:
-        if not self._config.use_tfrecords_if_existing:
-            return None
-        cached = self._cache.load(task, name, wanted)
-        if cached is None:
-            return None
-        rows, report = cached
-        self._print(f"{task.name} {name}: {len(rows):,} cached features")
-        self._tell(report)
+    def _rows(
+        self,
+        task: Task,
+        name: str,
+        wanted: str,
+        examples: Sequence[Any],
+        is_training: bool,
+        report: DataReport,
+    ) -> list[Row]:
+        """Returns the features, cached or new, and completes the report."""
+        specs = (*SHARED_SPECS, *task.feature_specs)
+        if self._config.use_tfrecords_if_existing:
+            entry = self._cache.load(name, wanted, specs)
+            if entry is not None:
+                self._print(f"{name}: {len(entry.rows):,} cached features")
+                report.problems.clear()
+                report.problems.update(entry.problems)
+                return entry.rows
+        rows = task.featurize(examples, is_training=is_training, report=report)
+        if self._writes and not self._config.debug:
+            self._cache.save(name, wanted, specs, CacheEntry(rows, report.problems))
         return rows
 
     def _tell(self, report: DataReport) -> None:
@@ -146,85 +162,3 @@ def fingerprint(task: Task, split: str, *, is_training: bool) -> str:
             with open(path, "rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
-
-
-class FeatureCache:
-    """TFRecords of features in one folder."""
-
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
-
-    def load(
-        self, task: Task, split: str, wanted_fingerprint: str
-    ) -> tuple[list[Row], DataReport] | None:
-        """Returns cached features and the data report, or None."""
-        try:
-            manifest = json.loads(pathlib.Path(self._path(task, split, ".json")).read_text())
-            if manifest["fingerprint"] != wanted_fingerprint:
-                return None
-            report = DataReport(task.name, split)
-            report.problems.update(manifest["problems"])
-            path = self._path(task, split, ".tfrecord")
-            rows = _read(path, (*SHARED_SPECS, *task.feature_specs))
-        except (FileNotFoundError, ValueError, KeyError, tf.errors.OpError):
-            return None  # no cache, or a truncated one
-        return (rows, report) if len(rows) == manifest["num_rows"] else None
-
-    def save(
-        self,
-        task: Task,
-        split: str,
-        rows: Sequence[Row],
-        report: DataReport,
-        features_fingerprint: str,
-    ) -> None:
-        """Writes features, and their manifest last."""
-        os.makedirs(self.directory, exist_ok=True)
-        path = self._path(task, split, ".tfrecord")
-        specs = [s for s in (*SHARED_SPECS, *task.feature_specs) if s.name != TASK_ID]
-        # Two runs may be preparing the same features.
-        temporary = f"{path}.{os.getpid()}.tmp"
-        with tf.io.TFRecordWriter(temporary) as writer:
-            for row in rows:
-                writer.write(_serialize(row, specs))
-        os.replace(temporary, path)
-        manifest = {
-            "fingerprint": features_fingerprint,
-            "num_rows": len(rows),
-            "problems": report.problems,
-        }
-        write_atomically(
-            self._path(task, split, ".json"), json.dumps(manifest, ensure_ascii=False) + "\n"
-        )
-
-    def _path(self, task: Task, split: str, suffix: str) -> str:
-        return os.path.join(self.directory, f"{task.name}_{split}{suffix}")
-
-
-def _serialize(row: Row, specs: Sequence[FeatureSpec]) -> bytes:
-    example = tf.train.Example()
-    for spec in specs:
-        values = np.atleast_1d(row[spec.name])
-        feature = example.features.feature[spec.name]
-        if spec.dtype == "float32":
-            feature.float_list.value.extend(values.tolist())
-        else:
-            feature.int64_list.value.extend(values.tolist())
-    return example.SerializeToString()
-
-
-def _read(path: str, specs: Sequence[FeatureSpec]) -> list[Row]:
-    rows = []
-    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-        features = tf.train.Example.FromString(record).features.feature
-        row: Row = {}
-        for spec in specs:
-            if spec.name == TASK_ID:
-                continue
-            feature = features[spec.name]
-            is_float = spec.dtype == "float32"
-            values = (feature.float_list if is_float else feature.int64_list).value
-            values = np.asarray(values, np.float32 if is_float else np.int32)
-            row[spec.name] = values if spec.per_token or spec.size else values[0]
-        rows.append(row)
-    return rows

@@ -2,14 +2,21 @@
 
 import json
 import pathlib
+import threading
+import time
 
+import filelock
 import numpy as np
 import pytest
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.errors import UserError
+from finetune.data.feature_cache import ENTRIES_KEPT, CacheEntry, FeatureCache
+from finetune.data.features import FeatureSpec
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
+from finetune.tasks.text.tsv import TsvSource
 
 
 @pytest.fixture
@@ -80,7 +87,7 @@ def test_other_data_makes_them_anew(load):
 
 def test_records_that_were_cut_off_are_made_anew(load, tmp_path):
     first, _ = load()
-    records = tmp_path / "features" / "cola_train.tfrecord"
+    (records,) = (tmp_path / "features").glob("cola_train-*.tfrecord")
     records.write_bytes(records.read_bytes()[:-20])
     second, was_cached = load()
     assert not was_cached
@@ -94,3 +101,101 @@ def test_what_was_cut_is_told_again_from_the_cache(load, make_finetuning_config)
     path = pathlib.Path(config.results_dir) / "cola_train_data_report.json"
     (cases,) = json.loads(path.read_text()).values()
     assert cases
+
+
+class KilledError(Exception):
+    """Stands for a kill."""
+
+
+def test_a_kill_between_records_and_manifest_leaves_no_wrong_features(load, monkeypatch):
+    first, _ = load(max_seq_length=16)
+
+    def stop(*arguments):
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("finetune.data.feature_cache.write_atomically", stop)
+        with pytest.raises(KilledError):
+            load(max_seq_length=8)
+    again, _ = load(max_seq_length=16)
+    assert_same_rows(first.rows, again.rows)
+    short, was_cached = load(max_seq_length=8)
+    assert not was_cached
+    assert max(len(row["input_ids"]) for row in short.rows) == 8
+
+
+def test_records_of_another_entry_are_not_read(load, tmp_path):
+    load(max_seq_length=16)
+    (long,) = (tmp_path / "features").glob("*.tfrecord")
+    content = long.read_bytes()
+    load(max_seq_length=8)
+    (short,) = set((tmp_path / "features").glob("*.tfrecord")) - {long}
+    short.write_bytes(content)
+    data, was_cached = load(max_seq_length=8)
+    assert not was_cached
+    assert max(len(row["input_ids"]) for row in data.rows) == 8
+
+
+def test_runs_of_other_settings_keep_their_features(load, tmp_path):
+    for length in (8, 10, 8, 10):
+        _, was_cached = load(max_seq_length=length)
+    assert was_cached
+    for length in range(11, 11 + ENTRIES_KEPT):
+        load(max_seq_length=length)
+    features = tmp_path / "features"
+    for suffix in ("json", "tfrecord"):
+        assert len(list(features.glob(f"*.{suffix}"))) == ENTRIES_KEPT
+
+
+def test_the_second_of_two_programs_waits_and_reads(load, tmp_path, monkeypatch):
+    """While one holds the lock, the other neither reads nor writes."""
+    features = tmp_path / "features"
+    features.mkdir()
+    held = filelock.FileLock(features / "cola_train.lock", thread_local=False)
+    held.acquire()
+    found = []
+    thread = threading.Thread(target=lambda: found.append(load()))
+    thread.start()
+    time.sleep(1)
+    assert not list(features.glob("*.tfrecord"))
+    held.release()
+    thread.join(timeout=60)
+    ((first, was_cached),) = found
+    assert not was_cached
+    second, was_cached = load()
+    assert was_cached
+    assert_same_rows(first.rows, second.rows)
+
+
+def test_data_that_changes_while_it_is_read_is_not_cached(load, tmp_path, monkeypatch):
+    path = load.raw / "cola" / "train.tsv"
+    original = TsvSource.load
+
+    def read_and_change(self, split, report):
+        examples = original(self, split, report)
+        path.write_text(path.read_text().replace("w1", "w2"))
+        return examples
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TsvSource, "load", read_and_change)
+        with pytest.raises(UserError, match=r"changed while they were read .*train\.tsv"):
+            load()
+    assert not list(tmp_path.glob("features/*.tfrecord"))
+
+
+def test_features_that_cannot_be_cached_are_used(load, tmp_path):
+    (tmp_path / "features").write_text("a file where the folder should be")
+    data, was_cached = load()
+    assert not was_cached
+    assert len(data.rows) == 64
+
+
+def test_the_features_of_a_record_are_in_order(tmp_path):
+    """They are a map, in an order of the process unless they are sorted."""
+    names = [f"feature_{letter}" for letter in "hcbafgdeijlk"]
+    specs = [FeatureSpec(name, per_token=True) for name in names]
+    row = {name: np.arange(3) for name in names}
+    FeatureCache(str(tmp_path)).save("x", "0" * 64, specs, CacheEntry([row], {}))
+    (records,) = tmp_path.glob("*.tfrecord")
+    content = records.read_bytes()
+    assert sorted(names) == sorted(names, key=lambda name: content.index(name.encode()))
