@@ -36,6 +36,7 @@ from finetune.trials import (
     check_model_dir,
     fold_runs,
     run_hyperparameters,
+    saved_labels,
     trial_runs,
     write_folds,
 )
@@ -106,7 +107,8 @@ def _run(
             if not config.keep_all_models and not is_last:
                 shutil.rmtree(trial.model_dir, ignore_errors=True)
     if config.do_predict:
-        _restore_best(trainer, runs, results)
+        if not config.evaluated_checkpoint:  # it is still loaded
+            _restore_best(trainer, runs, results)
         print_fn(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
     return results
 
@@ -170,8 +172,11 @@ class TrialSession:
             except DivergedError as error:
                 self._print(f"{trial.title} diverged: {error}")
                 return dataclasses.replace(result, status=DIVERGED, reason=str(error))
+        elif config.evaluated_checkpoint:
+            path = config.evaluated_checkpoint
+            check_labels(path, self._trainer.load_finetuned(path), self._tasks)
         else:
-            check_labels(trial.model_dir, self._tasks)
+            check_labels(trial.model_dir, saved_labels(trial.model_dir), self._tasks)
             check_fold(trial)
             self._trainer.restore(trial.model_dir)
         if config.do_eval:

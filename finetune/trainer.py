@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.interop.formats import INIT_FLAG, find_format
-from electra_tf.interop.initialization import load_encoder
+from electra_tf.interop.initialization import load_encoder, load_variables
 from electra_tf.training.checkpoints import BestCheckpoint, CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
@@ -34,6 +34,7 @@ from finetune.data.batches import (
     plan_training_batches,
 )
 from finetune.model import FinetuningModel
+from finetune.model_family import FINETUNING, finetuned_variables
 from finetune.predictor import Predictor
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 
@@ -235,6 +236,29 @@ class Trainer:
                 f"There is no fine-tuned model in {model_dir}: train first, or change "
                 "--model_dir, --model_name or --task_names"
             )
+
+    def load_finetuned(self, path: str) -> Mapping[str, Sequence[str]]:
+        """Loads encoder and heads of a fine-tuned model of any format.
+
+        Returns:
+            The labels that its heads were trained on, by task; empty where unknown.
+
+        Raises:
+            UserError: it has no fine-tuned heads of the tasks, or is of another size.
+        """
+        try:
+            checkpoint = find_format(path, INIT_FLAG, (FINETUNING,)).read(path)
+        except UserError as error:
+            raise UserError(
+                f"{INIT_FLAG}={path} is evaluated with --do_train=false, but is no fine-tuned "
+                f"model: {error}"
+            ) from error
+        mapping = finetuned_variables(self.model)
+        load_variables(
+            checkpoint, mapping, mapping, path=path, flag=INIT_FLAG, print_fn=self._print_fn
+        )
+        self._step.assign(checkpoint.step or 0)
+        return {task.name: task.labels for task in checkpoint.description.tasks}
 
     def predict(
         self, task: Task, data: SplitData, batch_size: int | None = None

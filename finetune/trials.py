@@ -228,14 +228,18 @@ def _labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
     }
 
 
-def check_labels(model_dir: str, tasks: Sequence[Task]) -> None:
-    """Raises UserError unless the labels of the data are those of the trained model."""
+def saved_labels(model_dir: str) -> Mapping[str, Sequence[str]]:
+    """Returns the labels of a trained model by task; empty where unknown."""
     description = load_saved_config(model_dir)
-    saved = description.hyperparameters.get(LABELS, {}) if description else {}
+    return description.hyperparameters.get(LABELS, {}) if description else {}
+
+
+def check_labels(model: str, saved: Mapping[str, Sequence[str]], tasks: Sequence[Task]) -> None:
+    """Raises UserError unless the labels of the data are those of the trained model."""
     for name, labels in _labels(tasks).items():
-        if name in saved and saved[name] != labels:
+        if saved.get(name) and list(saved[name]) != labels:
             raise UserError(
-                f"The model in {model_dir} was trained on the labels {', '.join(saved[name])} "
+                f"The model in {model} was trained on the labels {', '.join(saved[name])} "
                 f"of task {name}, but the data now has {', '.join(labels)}. Restore the train "
                 "file, or list the labels in the task's description"
             )

@@ -15,6 +15,8 @@ INTERMEDIATE_RATIO = 4
 SMALL_EMBEDDING_SIZE = 128
 # The width, and what follows from it.
 WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
+# In the settings of a checkpoint that does not record its attention heads: its path.
+UNRECORDED_HEADS = "unrecorded_heads"
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 
 
@@ -128,7 +130,8 @@ def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict
     follows from the width, only to its own width.
 
     Raises:
-        UserError: the model size is unknown.
+        UserError: the model size is unknown, or the checkpoint does not record the number of
+            attention heads and nothing given determines it.
     """
     size = given.get("model_size") or saved.get("model_size") or "small"
     if size not in MODEL_SIZES:
@@ -137,6 +140,14 @@ def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict
     kept = dict(saved.get("model_hparam_overrides") or {})
     own = given.get("model_hparam_overrides") or {}
     width = kept.get("hidden_size", MODEL_SIZES[size][0])
+    is_sized = given.get("model_size") or {"hidden_size", "num_attention_heads"} & own.keys()
+    if UNRECORDED_HEADS in saved and not is_sized:
+        raise UserError(
+            f"{saved[UNRECORDED_HEADS]} does not record its number of attention heads, and its "
+            "size is not a published one: pass --model_hparam_overrides="
+            "'{\"num_attention_heads\": N}'. The authors' default is one head per "
+            f"{HEAD_SIZE} units, here {encoder_shape(width, 1)['num_attention_heads']}"
+        )
     if own.get("hidden_size", width) != width:
         saved = {}
         kept = {name: value for name, value in kept.items() if name not in WIDTH_FIELDS}

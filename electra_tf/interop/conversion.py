@@ -48,6 +48,7 @@ def convert(
     if config.num_attention_heads:
         checkpoint = _with_heads(checkpoint, config.num_attention_heads, source_format.name)
     checkpoint = _with_vocabulary(checkpoint, config, notes)
+    _check_heads(checkpoint, config)
     _check_encoder(checkpoint, config.source)
     weights = checkpoint.weights
     print_fn(
@@ -86,9 +87,18 @@ def _with_heads(
             f"record it; this one has {description.encoder.num_attention_heads}"
         )
     encoder = dataclasses.replace(description.encoder, num_attention_heads=num_attention_heads)
-    return dataclasses.replace(
-        checkpoint, description=dataclasses.replace(description, encoder=encoder)
-    )
+    description = dataclasses.replace(description, encoder=encoder, heads_recorded=True)
+    return dataclasses.replace(checkpoint, description=description)
+
+
+def _check_heads(checkpoint: ModelCheckpoint, config: ConversionConfig) -> None:
+    description = checkpoint.description
+    if not description.heads_recorded:
+        raise UserError(
+            f"{config.source} does not record its number of attention heads, and its size is "
+            "not a published one: pass --num_attention_heads. The authors' default is one head "
+            f"per 64 units, here {description.encoder.num_attention_heads}"
+        )
 
 
 def _with_vocabulary(

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from electra_tf.interop.formats import INIT_FLAG, find_format
+from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
 from electra_tf.interop.tf1_format import read_tf1_arrays
 from electra_tf.interop.variable_names import (
@@ -44,6 +45,24 @@ def initialize_from_checkpoint(
             has been loaded.
     """
     checkpoint = find_format(path, flag, FAMILIES).read(path)
+    return load_variables(
+        checkpoint, mapping, required, path=path, flag=flag, print_fn=print_fn
+    )
+
+
+def load_variables(
+    checkpoint: ModelCheckpoint,
+    mapping: Iterable[NamedVariable],
+    required: Iterable[NamedVariable],
+    *,
+    path: str,
+    flag: str,
+    print_fn: Callable[[str], None] = print,
+) -> LoadReport:
+    """Loads the variables of a checkpoint that has been read from `path`.
+
+    The other arguments, and the errors, are those of `initialize_from_checkpoint`.
+    """
     mapping = list(mapping)
     names = {name for entry in mapping for name in entry.names}
     beyond = [name for name in checkpoint.part(f"{ENCODER_SCOPE}/") if name not in names]

@@ -58,6 +58,7 @@ class ModelDescription:
         vocabulary: bytes of `vocab.txt`, one token per line; None if the format has none.
         tasks: fine-tuned heads.
         hyperparameters: hyperparameters of the run, if it was one of this project.
+        heads_recorded: whether the number of attention heads is known, not assumed.
     """
 
     encoder: EncoderConfig
@@ -67,6 +68,7 @@ class ModelDescription:
     vocabulary: bytes | None = dataclasses.field(default=None, repr=False)
     tasks: tuple[TaskDescription, ...] = ()
     hyperparameters: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    heads_recorded: bool = True
 
     def model_settings(self) -> dict[str, Any]:
         """Returns this project's hyperparameters for such an encoder."""

@@ -1,19 +1,26 @@
 """Checkpoints of the authors' TensorFlow 1 code.
 
 Such a checkpoint does not describe its model. Sizes are derived from the shapes of its
-variables and the authors' rule of 64 units per head. `write` adds `electra_tf.json` with this
+variables; the number of heads is certain for published sizes only, and elsewhere assumed by the
+authors' rule of 64 units per head. `write` adds `electra_tf.json` with this
 project's hyperparameters, which provides the rest.
 """
 
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from electra_tf.config.encoder import HEAD_SIZE, EncoderConfig
+from electra_tf.config.encoder import (
+    HEAD_SIZE,
+    INTERMEDIATE_RATIO,
+    MODEL_SIZES,
+    UNRECORDED_HEADS,
+    EncoderConfig,
+)
 from electra_tf.config.saved_config import CONFIG_VERSION, VERSION, upgrade_hyperparameters
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_SCOPE,
@@ -26,10 +33,13 @@ from electra_tf.interop.model_checkpoint import (
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
+    containing_folder,
+    vocabulary_setting,
     with_hyperparameters,
 )
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
+from electra_tf.util.tensorflow_import import import_tensorflow
 
 DESCRIPTION_FILE = "electra_tf.json"
 CHECKPOINT_NAME = "model.ckpt"
@@ -61,26 +71,50 @@ class Tf1Format(CheckpointFormat):
         saved = upgrade_hyperparameters(read_json(description_file), description_file)
         overrides = saved.get("model_hparam_overrides") or {}
         vocabulary = pathlib.Path(folder, VOCAB_FILE)
+        shapes = {name: value.shape for name, value in arrays.items()}
         generator = None
         for scope in (GENERATOR_SCOPE, TOWER_SCOPE):
             if any(name.startswith(f"{scope}encoder/") for name in arrays):
                 # As in the authors' code, a generator's heads depend on its own width.
                 heads = {"num_attention_heads": None}
                 generator = _encoder_config(
-                    arrays, scope.removesuffix("/"), {**overrides, **heads}, path
+                    shapes, scope.removesuffix("/"), {**overrides, **heads}, path
                 )
+        encoder = _encoder_config(shapes, "electra", overrides, path)
         description = ModelDescription(
-            encoder=_encoder_config(arrays, "electra", overrides, path),
+            encoder=encoder,
             generator=generator,
             do_lower_case=saved.get("do_lower_case", True),
             strip_accents=saved.get("strip_accents", True),
             vocabulary=vocabulary.read_bytes() if vocabulary.exists() else None,
             tasks=_tasks(arrays, saved),
             hyperparameters=saved,
+            heads_recorded=_records_heads(encoder, saved),
         )
         return ModelCheckpoint(
             description=description, arrays=arrays, step=None if step is None else int(step)
         )
+
+    def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
+        """Returns the sizes that the shapes tell; imports TensorFlow to read the index."""
+        if not self.recognizes(path):
+            return None
+        import_tensorflow()
+        shapes = _open(path).get_variable_to_shape_map()
+        folder = containing_folder(path)
+        vocabulary = vocabulary_setting(os.path.join(folder, VOCAB_FILE))
+        description_file = os.path.join(folder, DESCRIPTION_FILE)
+        saved = upgrade_hyperparameters(read_json(description_file), description_file)
+        saved.pop("vocab_file", None)
+        overrides = saved.get("model_hparam_overrides") or {}
+        encoder = _encoder_config(shapes, "electra", overrides, path)
+        values = ModelDescription(encoder=encoder).model_settings()
+        for name in ("do_lower_case", "strip_accents"):
+            del values[name]  # not recorded
+        if not _records_heads(encoder, saved):
+            values["model_hparam_overrides"].pop("num_attention_heads", None)
+            values[UNRECORDED_HEADS] = path
+        return {**values, **saved, **vocabulary}
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
         """Writes a checkpoint, `vocab.txt` and `electra_tf.json`; nothing is lost."""
@@ -107,22 +141,31 @@ class Tf1Format(CheckpointFormat):
         return []
 
 
+def _records_heads(encoder: EncoderConfig, saved: Mapping[str, Any]) -> bool:
+    """Whether a description beside the checkpoint, or a published size, tells the heads."""
+    published = (
+        (encoder.hidden_size, encoder.num_hidden_layers) in MODEL_SIZES.values()
+        and encoder.intermediate_size == INTERMEDIATE_RATIO * encoder.hidden_size
+    )
+    return bool(saved) or published
+
+
 def _encoder_config(
-    arrays: Mapping[str, np.ndarray], scope: str, overrides: Mapping[str, Any], path: str
+    shapes: Mapping[str, Sequence[int]], scope: str, overrides: Mapping[str, Any], path: str
 ) -> EncoderConfig:
     def shape(name: str, owner: str = scope) -> tuple[int, ...]:
-        if f"{owner}/{name}" not in arrays:
+        if f"{owner}/{name}" not in shapes:
             raise UserError(
                 f"{path} is not a checkpoint of the authors' code: it has no {owner}/{name}"
             )
-        return arrays[f"{owner}/{name}"].shape
+        return tuple(shapes[f"{owner}/{name}"])
 
     # A generator with shared embeddings has none itself.
-    has_own = f"{scope}/embeddings/word_embeddings" in arrays
+    has_own = f"{scope}/embeddings/word_embeddings" in shapes
     embeddings = scope if has_own else "electra"
     vocab_size, embedding_size = shape("embeddings/word_embeddings", embeddings)
     hidden, intermediate = shape("encoder/layer_0/intermediate/dense/kernel")
-    layers = [re.match(rf"{scope}/encoder/layer_(\d+)/", name) for name in arrays]
+    layers = [re.match(rf"{scope}/encoder/layer_(\d+)/", name) for name in shapes]
     known = {
         name: overrides[name]
         for name in (
@@ -134,7 +177,10 @@ def _encoder_config(
         )
         if name in overrides
     }
-    heads = overrides.get("num_attention_heads") or max(1, hidden // HEAD_SIZE)
+    heads = overrides.get("num_attention_heads")
+    if not heads:
+        heads = max(1, hidden // HEAD_SIZE)
+        heads = 1 if hidden % heads else heads
     return EncoderConfig(
         vocab_size=vocab_size,
         embedding_size=embedding_size,

@@ -35,7 +35,6 @@ class FinetuningConfig(FinetuningFields):
         merged = {
             **defaults.paths(given, tasks),
             **defaults.task_defaults(tasks, defaults.own_kinds(given, tasks)),
-            **(defaults.LARGE_DEFAULTS if given.get("model_size") == "large" else {}),
             **(defaults.debug_defaults() if given.get("debug") else {}),
             **distribution_defaults(given),
             **given,
@@ -45,6 +44,8 @@ class FinetuningConfig(FinetuningFields):
             # A pair and its swapped copy must be in the same fold.
             merged["double_unordered"] = False
         merged.update(defaults.model_settings(merged, given))
+        if merged["model_size"] == "large":
+            merged = {**defaults.LARGE_DEFAULTS, **merged}
         longest = merged["max_seq_length"]
         buckets = merged.get("length_buckets") or defaults.LENGTH_BUCKETS
         merged["length_buckets"] = (*sorted(b for b in buckets if b < longest), longest)
@@ -55,7 +56,32 @@ class FinetuningConfig(FinetuningFields):
             merged.setdefault("bucket_by_length", False)
         config = cls(**merged)
         check_finetuning(config)
+        if not config.do_train and "init_checkpoint" in given:
+            config.check_evaluated()
         return config
+
+    def check_evaluated(self) -> None:
+        """Raises UserError if `init_checkpoint` cannot be evaluated without training."""
+        if self.evaluated_checkpoint is None:
+            raise UserError(
+                f"--init_checkpoint={self.init_checkpoint} with --do_train=false: it has no "
+                "fine-tuned heads to evaluate. Pass the folder of a fine-tuned model, or "
+                "remove it to evaluate the models in --model_dir"
+            )
+        if self.num_folds:
+            raise UserError(
+                f"--init_checkpoint={self.init_checkpoint} with --do_train=false may have seen "
+                "the held-out examples of --num_folds: remove one of them"
+            )
+
+    @property
+    def evaluated_checkpoint(self) -> str | None:
+        """The fine-tuned model to evaluate without training, if given."""
+        path = self.init_checkpoint
+        own = os.path.abspath(self.pretrained_model_dir)
+        if self.do_train or path == defaults.RANDOM_INIT or os.path.abspath(path) == own:
+            return None
+        return path
 
     @property
     def tasks_label(self) -> str:

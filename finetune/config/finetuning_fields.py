@@ -110,7 +110,9 @@ class FinetuningFields(DistributionConfig):
     )
 
     learning_rate: float = hyperparameter(
-        1e-4, "Peak learning rate of the heads; 5e-5 for large models."
+        1e-4,
+        "Peak learning rate of the heads; 5e-5 for large models, also if the checkpoint tells "
+        "the size.",
     )
     weight_decay_rate: float = hyperparameter(
         0.01, "Decoupled weight decay, excluding LayerNorm and biases."
@@ -239,7 +241,8 @@ class FinetuningFields(DistributionConfig):
         None,
         "Weights to initialize from: a checkpoint of this project (directory, prefix or name "
         "in DATA_DIR/models) or of the authors' code, or a Hugging Face or KerasHub folder; "
-        "DATA_DIR/models/NAME if unset. 'random' starts from random weights.",
+        "DATA_DIR/models/NAME if unset. 'random' starts from random weights. With "
+        "--do_train=false, the fine-tuned model to evaluate; those in MODEL_DIR if unset.",
     )
     model_dir: str | None = hyperparameter(
         None,

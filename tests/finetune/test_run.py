@@ -3,6 +3,7 @@
 import json
 import pathlib
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -306,6 +307,24 @@ def test_evaluates_a_trained_model_alone(make_finetuning_config):
     (trained,) = finetune_run.run(make_finetuning_config(), quiet)
     (evaluated,) = finetune_run.run(make_finetuning_config(do_train=False), quiet)
     assert evaluated.metrics == trained.metrics
+
+
+def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, tmp_path):
+    config = make_finetuning_config(num_train_epochs=1)
+    (trained,) = finetune_run.run(config, quiet)
+    other = {"do_train": False, "model_dir": str(tmp_path / "untrained")}
+    for given in (f"{config.model_dir}_1", f"{config.model_dir}_1/ckpt-8"):
+        evaluation = make_finetuning_config(**other, init_checkpoint=given)
+        (evaluated,) = finetune_run.run(evaluation, quiet)
+        assert evaluated.metrics == trained.metrics
+    copy = tmp_path / "pretrained"
+    shutil.copytree(config.pretrained_model_dir, copy)
+    with pytest.raises(UserError, match=r"--init_checkpoint=.*no fine-tuned model"):
+        finetune_run.run(make_finetuning_config(**other, init_checkpoint=str(copy)), quiet)
+    with pytest.raises(UserError, match="no fine-tuned heads to evaluate"):
+        make_finetuning_config(**other, init_checkpoint=config.pretrained_model_dir)
+    with pytest.raises(UserError, match="--num_folds"):
+        make_finetuning_config(**other, init_checkpoint=given, num_folds=2)
 
 
 def test_a_folder_that_another_program_trains_into_is_left_alone(

@@ -95,7 +95,10 @@ def test_the_authors_checkpoints_need_a_vocabulary(tmp_path):
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokens = [*special, *(f"w{i}" for i in range(size - len(special)))]
     (tmp_path / "v.txt").write_text("".join(f"{token}\n" for token in tokens))
-    more = {"vocab_file": str(tmp_path / "v.txt"), "num_attention_heads": 4}
+    more = {"vocab_file": str(tmp_path / "v.txt")}
+    with pytest.raises(UserError, match="pass --num_attention_heads"):
+        run(source, "huggingface", tmp_path / "there", **more)
+    more["num_attention_heads"] = 4
     run(source, "huggingface", tmp_path / "there", **more)
     config = json.loads((tmp_path / "there/sts/config.json").read_text())
     assert config["num_attention_heads"] == 4

@@ -4,8 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.interop.formats import pretraining_config
 from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.encoder import Encoder
@@ -97,7 +98,7 @@ def test_fine_tuning_takes_sizes_and_vocabulary(published, make_config, tmp_path
     whole = tiny_pretraining_checkpoint(make_config)
     for name in ("tf1", "kerashub"):
         format_of(name).write(whole, str(tmp_path / name))
-    for path in (published, str(tmp_path / "kerashub")):
+    for path in (published, str(tmp_path / "kerashub"), str(tmp_path / "tf1")):
         config = FinetuningConfig.create(
             data_dir=str(tmp_path), model_name="m", init_checkpoint=path, task_names=("cola",)
         )
@@ -109,18 +110,54 @@ def test_fine_tuning_takes_sizes_and_vocabulary(published, make_config, tmp_path
         expected = whole.arrays["electra/encoder/layer_1/output/dense/kernel"]
         kernel = encoder.encoder_layers[1].output_projection.kernel
         np.testing.assert_array_equal(kernel.numpy(), expected)
-    # The authors' checkpoints do not say what they are: the flags do.
-    path = str(tmp_path / "tf1")
-    config = FinetuningConfig.create(
-        data_dir=str(tmp_path),
-        model_name="m",
-        init_checkpoint=path,
-        task_names=("cola",),
-        model_hparam_overrides={"num_hidden_layers": 2},
+
+
+def test_the_authors_checkpoints_tell_their_sizes_and_ask_for_the_heads(make_config, tmp_path):
+    """Shapes tell all sizes but the number of heads."""
+    whole = tiny_pretraining_checkpoint(make_config)
+    folder = tmp_path / "models" / "m"
+    format_of("tf1").write(whole, str(folder))
+    (folder / "electra_tf.json").unlink()
+    given = {"data_dir": str(tmp_path), "model_name": "m", "max_seq_length": 16}
+    overrides = {"model_hparam_overrides": {"num_attention_heads": 2}}
+    for path in (None, str(folder)):
+        with pytest.raises(UserError, match=r"--model_hparam_overrides.*num_attention_heads"):
+            FinetuningConfig.create(**given, init_checkpoint=path)
+        config = FinetuningConfig.create(**given, init_checkpoint=path, **overrides)
+        assert config.encoder == whole.description.encoder
+        assert config.vocab_size == whole.description.encoder.vocab_size
+        report = load_encoder(find_checkpoint(config), Encoder(config.encoder))
+        assert report.missing == ()
+    started = {**given, "model_name": "new", "init_checkpoint": "m", **overrides}
+    assert discriminator_config(pretraining_config(**started)) == whole.description.encoder
+    # Who names the size means that size, as with the authors.
+    sized = {"model_size": "small", "model_hparam_overrides": {"num_hidden_layers": 2}}
+    assert FinetuningConfig.create(**given, **sized).encoder.num_attention_heads == 1
+
+
+def test_a_published_size_of_the_authors_needs_no_heads(tmp_path):
+    """The shapes of large bring its number of heads, and the defaults of fine-tuning."""
+    names = {
+        "electra/embeddings/word_embeddings": (40, 1),
+        "electra/embeddings/position_embeddings": (64, 1),
+        "electra/embeddings/token_type_embeddings": (2, 1),
+        "electra/encoder/layer_0/intermediate/dense/kernel": (1024, 4096),
+        "electra/encoder/layer_23/output/dense/bias": (1,),
+    }
+    folder = tmp_path / "models" / "m"
+    folder.mkdir(parents=True)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "electra_large"),
+        tensor_names=list(names),
+        shape_and_slices=[""] * len(names),
+        tensors=[np.zeros(shape, np.float16) for shape in names.values()],
     )
-    encoder = Encoder(config.encoder)
-    with pytest.raises(UserError, match="The shapes of the checkpoint"):
-        load_encoder(path, encoder, lambda message: None)
+    config = FinetuningConfig.create(data_dir=str(tmp_path), model_name="m")
+    assert (config.model_size, config.encoder.num_attention_heads) == ("large", 16)
+    assert config.encoder.max_position_embeddings == 64
+    assert (config.learning_rate, config.layerwise_lr_decay) == (5e-5, 0.9)
+    given = FinetuningConfig.create(data_dir=str(tmp_path), model_name="m", learning_rate=1e-4)
+    assert given.learning_rate == 1e-4
 
 
 def test_only_pretraining_config_looks_at_the_checkpoint(published, tmp_path):

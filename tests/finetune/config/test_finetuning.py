@@ -47,6 +47,14 @@ def test_defaults_of_large(tmp_path):
     assert create(tmp_path, model_size="large", learning_rate=1e-5).learning_rate == 1e-5
 
 
+def test_defaults_of_a_size_that_the_checkpoint_tells(tmp_path):
+    sizes = {"model_size": "large", "embedding_size": 1024, "vocab_size": 40}
+    describe_model(tmp_path, **sizes)
+    config = create(tmp_path)
+    assert (config.learning_rate, config.layerwise_lr_decay) == (5e-5, 0.9)
+    assert create(tmp_path, layerwise_lr_decay=0.5).layerwise_lr_decay == 0.5
+
+
 def test_paths_are_the_authors(tmp_path):
     config = create(tmp_path, task_names=("cola", "rte"))
     model = f"{tmp_path}/models/m"
