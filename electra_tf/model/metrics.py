@@ -158,23 +158,30 @@ def discriminator_sums(fake: FakeData, disc: DiscriminatorOutput) -> MetricSums:
 
 
 class MetricAccumulator:
-    """Sums of metrics in variables, made when a step is first traced and shapes are known."""
+    """Sums of metrics over steps, in one float32 variable.
+
+    Names and shapes of the sums are known once a step has been traced. The variable exists
+    before: TensorFlow traces a function twice that creates variables.
+    """
 
     def __init__(self) -> None:
-        self._variables: dict[str, tf.Variable] = {}
+        # 0 or, since the last reset, the sums one after another.
+        self._total = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
+        self._shapes: dict[str, tf.TensorShape] = {}
 
     def add(self, sums: MetricSums) -> None:
         """Adds the sums of one step; call it in cross-replica context."""
-        for name, value in sums.items():
-            if name not in self._variables:
-                with tf.init_scope():
-                    zeros = tf.zeros(value.shape, tf.float32)
-                    self._variables[name] = tf.Variable(zeros, trainable=False)
-            self._variables[name].assign_add(value)
+        self._shapes = {name: value.shape for name, value in sums.items()}
+        flat = tf.concat([tf.reshape(value, [-1]) for value in sums.values()], axis=0)
+        self._total.assign(self._total + flat)
 
     def read_and_reset(self) -> dict[str, np.ndarray]:
         """Returns the sums since the last call."""
-        values = {name: variable.numpy() for name, variable in self._variables.items()}
-        for variable in self._variables.values():
-            variable.assign(tf.zeros_like(variable))
-        return values
+        sizes = [shape.num_elements() for shape in self._shapes.values()]
+        flat = np.broadcast_to(self._total.numpy(), sum(sizes))
+        self._total.assign(0.0)
+        parts = np.split(flat, np.cumsum(sizes)[:-1])
+        return {
+            name: part.reshape(shape)
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=False)
+        }

@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import metrics
-from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.model.randomness import Randomness
 from electra_tf.training.step import TrainableModel
 from electra_tf.util.files import write_atomically
@@ -24,7 +23,6 @@ class HeldOutEvaluator:
     def __init__(self, model: TrainableModel, strategy: tf.distribute.Strategy) -> None:
         self._model = model
         self._strategy = strategy
-        self._sums = MetricAccumulator()
         self._coefficients: dict[str, float] = {}
         self._run = tf.function(self._run_batch, autograph=False)
 
@@ -33,24 +31,26 @@ class HeldOutEvaluator:
 
         `loss` is the objective, and `<term>_loss` each of its terms, without dropout.
         """
+        totals: metrics.MetricSums = {}
         for index, features in enumerate(batches):
             if index == num_batches:
                 break
-            self._run(features, tf.constant(index, tf.int64))
-        values = metrics.finalize(self._sums.read_and_reset())
+            sums = self._run(features, tf.constant(index, tf.int64))
+            totals = tf.nest.map_structure(tf.add, totals, sums) if totals else sums
+        values = metrics.finalize({name: total.numpy() for name, total in totals.items()})
         terms = {name: values.pop(f"{_TERM}{name}") for name in self._coefficients}
         loss = sum(self._coefficients[name] * mean for name, mean in terms.items())
         losses = {f"{name}_loss": mean for name, mean in terms.items()}
         return {"loss": loss, **losses, **values}
 
-    def _run_batch(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> None:
+    def _run_batch(
+        self, features: dict[str, tf.Tensor], index: tf.Tensor
+    ) -> metrics.MetricSums:
         per_replica = self._strategy.run(self._replica_batch, args=(features, index))
-        self._sums.add(
-            {
-                name: self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
-                for name, value in per_replica.items()
-            }
-        )
+        return {
+            name: self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+            for name, value in per_replica.items()
+        }
 
     def _replica_batch(
         self, features: dict[str, tf.Tensor], index: tf.Tensor

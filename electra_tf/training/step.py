@@ -95,7 +95,9 @@ class TrainingSteps:
         self._clip_norm = clip_norm
         self._accumulation_steps = accumulation_steps
         self._sums = MetricAccumulator()
-        self._last_terms: dict[str, tf.Variable] = {}
+        # Of the last update; a vector once there was one.
+        self._last_terms = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
+        self._term_names: list[str] = []
         self._replica_function = self._replica_step
         if jit_compile:
             self._replica_function = tf.function(
@@ -113,8 +115,11 @@ class TrainingSteps:
 
     def non_finite_terms(self) -> list[str]:
         """Returns the names of the non-finite terms of the last update."""
+        values = np.broadcast_to(self._last_terms.numpy(), len(self._term_names))
         return [
-            name for name, value in self._last_terms.items() if not np.isfinite(value.numpy())
+            name
+            for name, value in zip(self._term_names, values, strict=True)
+            if not np.isfinite(value)
         ]
 
     def _run_steps(self, iterator: tf.data.Iterator, num_steps: tf.Tensor) -> None:
@@ -130,9 +135,11 @@ class TrainingSteps:
                 for name in self._watched(sums)
             }
             self._sums.add(sums)
-            self._remember(terms)
+            values = tf.stack(list(terms.values()))
+            self._term_names = list(terms)
+            self._last_terms.assign(values)
             self._step.assign_add(1)
-            finite = tf.reduce_all(tf.math.is_finite(tf.stack(list(terms.values()))))
+            finite = tf.reduce_all(tf.math.is_finite(values))
             return done + 1, finite
 
         tf.while_loop(
@@ -243,13 +250,6 @@ class TrainingSteps:
     @staticmethod
     def _watched(sums: metrics.MetricSums) -> list[str]:
         return [name for name in sums if name.startswith("train/")]
-
-    def _remember(self, terms: dict[str, tf.Tensor]) -> None:
-        for name, value in terms.items():
-            if name not in self._last_terms:
-                with tf.init_scope():
-                    self._last_terms[name] = tf.Variable(0.0, trainable=False)
-            self._last_terms[name].assign(value)
 
 
 def weight_fraction(
