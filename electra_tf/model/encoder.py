@@ -58,6 +58,7 @@ class Encoder(keras.layers.Layer):
                     width,
                     config.hidden_size,
                     config,
+                    glorot=True,
                     dtype=self.dtype_policy,
                     name="embeddings_project",
                 )

@@ -65,7 +65,7 @@ class DiscriminatorHead(keras.layers.Layer):
         size, dtype = config.hidden_size, self.dtype_policy
         with keras.name_scope(self.name):
             self.dense = Linear(size, size, config, dtype=dtype, name="dense")
-            self.dense_1 = Linear(size, 1, config, dtype=dtype, name="dense_1")
+            self.dense_1 = Linear(size, 1, config, glorot=True, dtype=dtype, name="dense_1")
         self.built = True
 
     def call(self, x: tf.Tensor) -> tf.Tensor:

@@ -24,13 +24,31 @@ def initializer(config: EncoderConfig) -> keras.initializers.Initializer:
 
 
 class Linear(keras.layers.Layer):
-    """Float32 kernel [in, out] and bias [out]; fused kernels add the bias."""
+    """Float32 kernel [in, out] and bias [out]; fused kernels add the bias.
 
-    def __init__(self, input_size: int, units: int, config: EncoderConfig, **kwargs) -> None:
+    Args:
+        input_size: size of the last axis of the input.
+        units: size of the last axis of the output.
+        config: shape of the encoder.
+        glorot: draw the kernel from Glorot and Bengio's uniform distribution (2010, eq. 16)
+            instead of BERT's normal one. The authors' code does so where it names no
+            initializer: in the projection of the embeddings, the last layer of the
+            discriminator, and the heads of fine-tuning (`finetune.model.Dense`).
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        units: int,
+        config: EncoderConfig,
+        *,
+        glorot: bool = False,
+        **kwargs,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.kernel = self.add_weight(
             shape=(input_size, units),
-            initializer=initializer(config),
+            initializer=keras.initializers.GlorotUniform() if glorot else initializer(config),
             autocast=False,
             name="kernel",
         )

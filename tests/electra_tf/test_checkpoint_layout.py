@@ -3,7 +3,8 @@
 `checkpoint_layout.json` was written before the objectives became subclasses of the model.
 Checkpoints of that time can be read as long as it is met: the keys and shapes are those of the
 file, and the order of the trained variables is that of the optimizer's moments. The means of
-the initial weights tell in what order the layers draw their seeds.
+the initial weights tell in what order the layers draw their seeds, and from what distribution
+(see `tests/electra_tf/test_initial_weights.py`).
 """
 
 import json
