@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from electra_tf.config.hyperparameters import NoHparams
-from electra_tf.masking.base import MaskingStrategy
+from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.masking.token import TokenMasking
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import (
@@ -130,14 +130,15 @@ def mask(
         wanted = tf.minimum(wanted, available)
         order = strategy.order(inputs.input_ids, candidates, position_key, first_example)
         lowest = order.priority.dtype.min
-        priority = tf.where(candidates, order.priority, lowest)
+        chosen = candidates
+        if order.units is not None:
+            chosen, wanted = _whole_units(order, candidates, wanted)
+        priority = tf.where(chosen, order.priority, lowest)
         # Pads sequences with fewer positions than slots, because top_k needs k columns.
         priority = tf.pad(
             priority, [[0, 0], [0, tf.maximum(slots - length, 0)]], constant_values=lowest
         )
         positions = tf.math.top_k(priority, slots).indices
-        if order.units is not None:
-            wanted = _whole_units(positions, order.units, candidates, wanted)
     weights = tf.cast(tf.range(slots)[None, :] < wanted[:, None], tf.float32)
     used = tf.cast(weights, tf.int32)
     positions = tf.ensure_shape(positions * used, [None, slots])
@@ -157,33 +158,59 @@ def mask(
 
 
 def _whole_units(
-    positions: tf.Tensor, units: tf.Tensor, candidates: tf.Tensor, wanted: tf.Tensor
-) -> tf.Tensor:
-    """Returns how many positions to mask such that no unit is masked in part.
+    order: MaskingOrder, candidates: tf.Tensor, wanted: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Chooses units to mask: each in turn that still fits, as in BERT's data generation.
 
-    Exception: the first unit is masked in part if it is larger than `wanted`.
+    Exception: if none fits, the first unit is masked in part.
 
     Args:
-        positions: int32 [batch, slots], in masking order; those of a unit are adjacent.
-        units: int32 [batch, seq].
+        order: masking order, with units.
         candidates: bool [batch, seq].
-        wanted: int32 [batch], number of positions to mask.
+        wanted: int32 [batch], maximum number of positions to mask.
+
+    Returns:
+        bool [batch, seq], the positions that may be masked, and int32 [batch], how many are.
     """
-    length = tf.shape(units)[1]
-    slots = tf.range(tf.shape(positions)[1])
-    position = tf.minimum(positions, length - 1)  # of slots beyond the sequence
-    # The last position of each unit that may be masked.
-    row = tf.range(tf.shape(units)[0])[:, None] * length
+    batch, length = tf.shape(candidates)[0], candidates.shape[1] or tf.shape(candidates)[1]
+    priority = tf.where(candidates, order.priority, order.priority.dtype.min)
+    # The positions of a unit remain adjacent, left to right.
+    in_order = tf.math.top_k(priority, length).indices
+    unit = tf.range(batch)[:, None] * length + order.units  # unique in the batch
+    sizes = tf.math.unsorted_segment_sum(tf.cast(candidates, tf.int32), unit, batch * length)
     last = tf.math.unsorted_segment_max(
-        tf.where(candidates, tf.range(length)[None, :], -1),
-        row + units,
-        tf.shape(units)[0] * length,
+        tf.where(candidates, tf.range(length)[None, :], -1), unit, batch * length
     )
-    last = tf.gather(last, row + tf.gather(units, position, batch_dims=1))
-    ends = slots[None, :] + last - position  # slot of the unit's last position
-    fits = tf.maximum(slots[None, :], ends) < wanted[:, None]
-    whole = tf.reduce_sum(tf.cast(fits, tf.int32), axis=-1)
-    return tf.where(whole > 0, whole, wanted)
+    unit = tf.gather(unit, in_order, batch_dims=1)
+    sizes, following = tf.gather(sizes, unit), tf.gather(last, unit) - in_order
+
+    def fits(left: tf.Tensor) -> tf.Tensor:
+        """Returns which positions of the units that are left belong to one that fits."""
+        end = tf.cumsum(tf.cast(left, tf.int32), axis=-1) + following
+        return left & (end <= wanted[:, None])
+
+    def without_larger(left: tf.Tensor) -> tf.Tensor:
+        """Removes the units for which the ones before them leave no room."""
+        fitting = fits(left)
+        room = wanted - tf.reduce_sum(tf.cast(fitting, tf.int32), axis=-1)
+        return fitting | (left & (sizes <= room[:, None]))
+
+    # Each pass removes at least the first unit that does not fit, and all later ones of its
+    # size or more.
+    (left,) = tf.while_loop(
+        lambda left: tf.reduce_any(left & ~fits(left)),
+        lambda left: (without_larger(left),),
+        (tf.gather(candidates, in_order, batch_dims=1),),
+    )
+    count = tf.reduce_sum(tf.cast(left, tf.int32), axis=-1)
+    left |= (count == 0)[:, None] & (unit == unit[:, :1])
+    chosen = tf.math.unsorted_segment_max(
+        tf.cast(left, tf.int32),
+        tf.range(batch)[:, None] * length + in_order,
+        batch * length,
+    )
+    chosen = tf.reshape(chosen > 0, tf.shape(candidates)) & candidates
+    return chosen, tf.where(count > 0, count, wanted)
 
 
 def masked_positions(inputs: PretrainInputs) -> tf.Tensor:

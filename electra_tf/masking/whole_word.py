@@ -9,7 +9,9 @@ from electra_tf.model import randomness
 class WholeWordMasking(MaskingStrategy):
     """Every word is equally likely, regardless of its number of pieces.
 
-    A word that would exceed the number of tokens to mask is skipped.
+    As in BERT's data generation, a word that would exceed the number of tokens to mask is
+    skipped, and shorter ones after it are still masked. If every word would exceed it, the
+    first is masked in part, so that a row is never without a masked token.
     """
 
     def order(

@@ -7,7 +7,7 @@ sampled from a two-tower model q (section 2.2):
 
     p(noise | x, t) = sigmoid(E(x)_t + log q(x_t | rest) + log(k / (1 - k)))
 
-with k the fraction of noise positions, `mask_prob`.
+with k the fraction of noise positions: the masking rate of the step.
 """
 
 import math
@@ -55,12 +55,12 @@ class NoiseContrastiveCloze(PretrainingModel):
         fake = fake._replace(is_fake_tokens=fake.written)
         noise = sampling_logits(masked_lm.cloze.logits, self.config.temperature)
         log_probs = tf.stop_gradient(token_log_probs(noise, fake.inputs.input_ids))
-        share = self.config.mask_prob
+        log_odds = self._log_noise_odds(randomness)
         discriminator = self._get_discriminator_output(
             fake.inputs,
             fake.is_fake_tokens,
             randomness,
-            logit_offset=log_probs + math.log(share / (1 - share)),
+            logit_offset=log_probs + log_odds,
         )
         weight = self.term_weights(inputs)["disc"]
         terms = {
@@ -68,6 +68,12 @@ class NoiseContrastiveCloze(PretrainingModel):
             "disc": LossTerm(discriminator.loss, self.config.disc_weight, weight),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
+
+    def _log_noise_odds(self, randomness: Randomness) -> tf.Tensor | float:
+        """Returns log(k / (1 - k)); with `--mask_prob_end`, k depends on the step."""
+        share = self._mask_prob(randomness)
+        odds = share / (1 - share)
+        return tf.math.log(odds) if tf.is_tensor(odds) else math.log(odds)
 
 
 def token_log_probs(logits: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:

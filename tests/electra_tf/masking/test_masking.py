@@ -54,7 +54,8 @@ def masked_sets(strategy, rows: int = 2000, *, wanted: int = 4, **options) -> li
 def test_whole_words_are_masked_as_a_whole():
     chosen = masked_sets(WholeWordMasking(NoHparams(), FACTS))
     for positions in chosen:
-        assert 1 <= len(positions) <= 4
+        # Three single tokens leave room for one, and no word of one is left.
+        assert len(positions) == 4 or sorted(positions) == [4, 7, 9]
         for word in WORDS:
             assert len(word & set(positions)) in (0, len(word))
     # Every word comes first as often as any other.
@@ -62,6 +63,43 @@ def test_whole_words_are_masked_as_a_whole():
     counts = np.bincount(first, minlength=len(WORDS))
     expected = len(chosen) / len(WORDS)
     assert np.sum((counts - expected) ** 2 / expected) < 20.5  # chi-square, 5 degrees, 0.1 %
+
+
+class WordsInOrder(WholeWordMasking):
+    """Whole words in a random order of each row, which is kept for the test."""
+
+    def order(self, input_ids, candidates, key, first_example):
+        found = super().order(input_ids, candidates, key, first_example)
+        self.last = found.priority.numpy(), found.units.numpy(), candidates.numpy()
+        return found
+
+
+def test_words_that_do_not_fit_are_skipped_as_in_berts_data_generation():
+    generator = np.random.default_rng(0)
+    rows, length = 200, 48
+    ids = generator.choice([*range(5, 20)], (rows, length), p=[0.03] * 10 + [0.14] * 5)
+    ids[:, [0, 20, -1]] = [2, 3, 3]
+    strategy = WordsInOrder(NoHparams(), FACTS)
+    inputs = PretrainInputs(*(tf.constant(x, tf.int32) for x in (ids, ids * 0 + 1, 0 * ids)))
+    key = randomness.make_key(1, 0, "masking")
+    masked = mask(
+        inputs, SPECIAL, key, mask_prob=0.15, max_predictions_per_seq=8, strategy=strategy
+    )
+    several_skipped = 0
+    for row, (priority, units, candidates) in enumerate(zip(*strategy.last, strict=True)):
+        words = {}
+        for position in np.flatnonzero(candidates):
+            words.setdefault(units[position], []).append(int(position))
+        expected, skipped = [], 0
+        for word in sorted(words.values(), key=lambda word: -priority[word[0]]):
+            if len(expected) + len(word) <= 7:  # 15 % of 48 tokens
+                several_skipped += skipped > 1
+                expected += word
+            else:
+                skipped += len(expected) < 7
+        used = masked.masked_lm_weights[row].numpy() > 0
+        assert masked.masked_lm_positions[row].numpy()[used].tolist() == expected
+    assert several_skipped > 20
 
 
 def test_a_word_that_is_longer_than_what_is_masked_is_masked_in_part():

@@ -21,19 +21,21 @@ from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients
 
 FACTS = TokenStatistics(np.zeros(40, bool), np.arange(40, dtype=np.int64))
 WITHOUT_DROPOUT = Randomness(0, 0, dropout=False)
+TINY_SHAPE = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 1,
+    "intermediate_size": 64,
+    "max_position_embeddings": 16,
+}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 TWO_STAGE = {
     "objective": "two_stage",
     "embedding_sharing": "none",
     "embedding_size": 16,
     "generator_hidden_size": 1.0,
     # The generator has the heads and intermediate size of its width.
-    "model_hparam_overrides": {
-        "hidden_size": 16,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 1,
-        "intermediate_size": 64,
-        "max_position_embeddings": 16,
-    },
+    "model_hparam_overrides": TINY_SHAPE,
 }
 
 
@@ -194,6 +196,29 @@ def test_electric_is_noise_contrastive_estimation_with_the_towers_probabilities(
     candidates = inputs.input_mask.numpy() * ~np.isin(originals, SPECIAL)
     expected = mean(-at(log_q, originals), candidates)
     assert float(output.losses["gen"]) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("step", "dropout", "rate"), [(0, True, 0.15), (50, True, 0.3), (50, False, 0.15)]
+)
+def test_electrics_noise_odds_are_those_of_the_step(make_model, step, dropout, rate):
+    """Evaluation, without dropout, masks as many tokens as the first step."""
+    model = make_model(
+        objective="electric",
+        mask_prob=0.15,
+        mask_prob_end=0.45,
+        num_train_steps=100,
+        model_hparam_overrides={**TINY_SHAPE, **NO_DROPOUT},
+    )
+    output = model(features(), randomness=Randomness(0, step, dropout=dropout))
+    corrupted = output.fake_data.inputs
+    energy = model.discriminator_predictions(
+        model.electra(corrupted.input_ids, corrupted.input_mask, corrupted.segment_ids)[1]
+    )
+    log_q = at(log_softmax(output.masked_lm.cloze.logits), corrupted.input_ids)
+    np.testing.assert_allclose(
+        output.discriminator.logits, energy + log_q + math.log(rate / (1 - rate)), atol=1e-4
+    )
 
 
 def test_a_tower_sees_nothing_of_the_token_it_predicts(make_model):
