@@ -297,9 +297,11 @@ def _gumbel_scores(
     return sampling_logits(logits, temperature, disallow) + randomness.gumbel(key, counter)
 
 
-def get_token_logits(x: tf.Tensor, embedding_table: tf.Tensor, head: MaskedLMHead) -> tf.Tensor:
+def get_token_logits(
+    x: tf.Tensor, embedding_table: tf.Tensor, head: MaskedLMHead, *, float32: bool = False
+) -> tf.Tensor:
     """Applies the tied output layer: [batch, n, hidden] to logits [batch, n, vocab]."""
-    return head(x, embedding_table)
+    return head(x, embedding_table, float32=float32)
 
 
 def get_softmax_output(

@@ -87,6 +87,7 @@ class TwoTowers(keras.layers.Layer):
         segment_ids: tf.Tensor,
         *,
         randomness: Randomness,
+        float32: bool = False,
     ) -> TwoTowerOutput:
         """Predicts every token.
 
@@ -97,6 +98,7 @@ class TwoTowers(keras.layers.Layer):
         Args:
             input_ids, input_mask, segment_ids: int32 [batch, seq], unmasked.
             randomness: random stream of dropout.
+            float32: compute the logits in float32; see `MaskedLMHead`.
         """
         features = (input_ids, input_mask, segment_ids)
         ltr = self.ltr(*features, randomness.dropout_key("generator_dropout")).sequence_output
@@ -104,7 +106,8 @@ class TwoTowers(keras.layers.Layer):
             *features, randomness.dropout_key("generator_rtl_dropout")
         ).sequence_output
         both = tf.concat([tf.roll(ltr, 1, axis=1), tf.roll(rtl, -1, axis=1)], axis=-1)
-        return TwoTowerOutput(ltr, rtl, self.head(both, self.word_embeddings))
+        logits = self.head(both, self.word_embeddings, float32=float32)
+        return TwoTowerOutput(ltr, rtl, logits)
 
 
 class TwoTowerGenerator(Generator):

@@ -34,13 +34,17 @@ class MaskedLMHead(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, x: tf.Tensor, embedding_table: tf.Tensor) -> tf.Tensor:
+    def call(
+        self, x: tf.Tensor, embedding_table: tf.Tensor, *, float32: bool = False
+    ) -> tf.Tensor:
         """Returns logits [batch, positions, vocab] in the compute dtype.
 
         Args:
             x: [batch, positions, hidden], gathered from the encoder's output.
             embedding_table: float32 [vocab, embedding], token embeddings of the encoder.
+            float32: compute the product with the table, and the logits, in float32.
         """
+        dtype = tf.float32 if float32 else self.compute_dtype
         hidden = activation_norm(
             self.dense.product(x),
             self.dense.bias,
@@ -50,8 +54,8 @@ class MaskedLMHead(keras.layers.Layer):
             epsilon=self.config.layer_norm_epsilon,
         )
         batch, positions = tf.shape(x)[0], tf.shape(x)[1]
-        flat = tf.reshape(hidden, [batch * positions, hidden.shape[-1]])
-        table = tf.cast(embedding_table, self.compute_dtype)
+        flat = tf.cast(tf.reshape(hidden, [batch * positions, hidden.shape[-1]]), dtype)
+        table = tf.cast(embedding_table, dtype)
         logits = add_bias(tf.matmul(flat, table, transpose_b=True), self.output_bias)
         return tf.reshape(logits, [batch, positions, self.config.vocab_size])
 
@@ -68,12 +72,16 @@ class DiscriminatorHead(keras.layers.Layer):
             self.dense_1 = Linear(size, 1, config, glorot=True, dtype=dtype, name="dense_1")
         self.built = True
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns float32 logits [batch, seq] of [batch, seq, hidden]."""
+    def call(self, x: tf.Tensor, *, float32: bool = False) -> tf.Tensor:
+        """Returns float32 logits [batch, seq] of [batch, seq, hidden].
+
+        With `float32`, the last product is float32, too, whatever the compute dtype.
+        """
         hidden = bias_activation(
             self.dense.product(x), self.dense.bias, activation=self.config.hidden_act
         )
-        logits = tf.cast(self.dense_1.product(hidden), tf.float32) + self.dense_1.bias
+        logits = tf.cast(self.dense_1.product(hidden, float32=float32), tf.float32)
+        logits += self.dense_1.bias
         return tf.squeeze(logits, axis=-1)
 
 

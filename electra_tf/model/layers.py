@@ -57,10 +57,13 @@ class Linear(keras.layers.Layer):
         )
         self.built = True
 
-    def product(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns `x @ kernel` [..., out] in the compute dtype, without the bias."""
-        kernel = cast_kernel(self)
-        flat = tf.reshape(tf.cast(x, self.compute_dtype), [-1, kernel.shape[0]])
+    def product(self, x: tf.Tensor, *, float32: bool = False) -> tf.Tensor:
+        """Returns `x @ kernel` [..., out] in the compute dtype, without the bias.
+
+        With `float32`, the product is float32 whatever the compute dtype.
+        """
+        kernel = tf.convert_to_tensor(self.kernel) if float32 else cast_kernel(self)
+        flat = tf.reshape(tf.cast(x, kernel.dtype), [-1, kernel.shape[0]])
         shape = tf.concat([tf.shape(x)[:-1], [kernel.shape[1]]], axis=0)
         return _with_static_shape(tf.reshape(tf.matmul(flat, kernel), shape), x, kernel)
 

@@ -8,6 +8,9 @@ Three methods compute the conditional probabilities:
 - `electric`: exp(-E(x)_t) of the energies, one pass for all tokens; approximately normalized
   by noise-contrastive estimation (Clark et al. 2020, "Pre-Training Transformers as
   Energy-Based Cloze Models", section 2.2).
+
+Whatever the precision of the run, logits and energies are float32: sums over tokens are
+compared with each other, and bfloat16 has three digits.
 """
 
 import abc
@@ -93,7 +96,7 @@ class ElectricScorer(_OnePassScorer):
         sequence = self._model.electra(
             input_ids, input_mask, tf.zeros_like(input_ids)
         ).sequence_output
-        return -self._model.discriminator_predictions(sequence)
+        return -self._model.discriminator_predictions(sequence, float32=True)
 
 
 class TwoTowerScorer(_OnePassScorer):
@@ -101,7 +104,11 @@ class TwoTowerScorer(_OnePassScorer):
 
     def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
         logits = self._model.two_tower(
-            input_ids, input_mask, tf.zeros_like(input_ids), randomness=_NO_RANDOMNESS
+            input_ids,
+            input_mask,
+            tf.zeros_like(input_ids),
+            randomness=_NO_RANDOMNESS,
+            float32=True,
         ).logits
         return token_log_probs(logits, input_ids)
 
@@ -139,6 +146,7 @@ class MaskedScorer(Scorer):
             gather_positions(sequence, positions),
             model.generator.embeddings.word_embeddings,
             model.generator_predictions,
+            float32=True,
         )
         return token_log_probs(logits, gather_positions(input_ids, positions))[:, 0]
 
