@@ -51,8 +51,8 @@ def load_finetuned(
     vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
     tokenizer = CachedTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     tasks = restore_tasks(run, tokenizer, saved[TASKS])
-    model = _restore_model(run, tasks, config.model_dir)
-    print_fn(f"Model:   {component} of {config.model_dir}, {run.precision}")
+    model, checkpoint = _restore_model(run, tasks, config.model_dir)
+    print_fn(f"Model:   {component} of {checkpoint}, {run.precision}")
     length = serving_length(
         config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
     )
@@ -64,13 +64,15 @@ def load_finetuned(
 
 def _restore_model(
     run: FinetuningConfig, tasks: Sequence[Task], model_dir: str
-) -> FinetuningModel:
+) -> tuple[FinetuningModel, str]:
+    """Returns the model with its weights, and the path of their checkpoint."""
     with create_strategy(run).scope():
         model = FinetuningModel(run.encoder, tasks, run.precision)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    if not CheckpointDirectory(model_dir, model, step).restore_latest():
+    checkpoints = CheckpointDirectory(model_dir, model, step)
+    if not checkpoints.restore_latest():
         raise UserError(f"--model_dir={model_dir} contains no checkpoint of a fine-tuned model")
-    return model
+    return model, checkpoints.latest
 
 
 FINETUNED = ServableLoader(describes=lambda saved: "task_names" in saved, load=load_finetuned)

@@ -236,6 +236,7 @@ class Trainer:
                 f"There is no fine-tuned model in {model_dir}: train first, or change "
                 "--model_dir, --model_name or --task_names"
             )
+        self._print_fn(f"Weights: {checkpoints.latest}")
 
     def load_finetuned(self, path: str) -> Mapping[str, Sequence[str]]:
         """Loads encoder and heads of a fine-tuned model of any format.

@@ -59,9 +59,14 @@ def show(
         raise UserError(f"--objective={config.objective}: the model has no discriminator")
     vocabulary = model_builder.load_checked_vocabulary(config)
     strategy = create_strategy(config)
-    model, step, _ = model_builder.load_model(config, vocabulary, strategy, token_counts)
+    model, step, checkpoint = model_builder.load_model(
+        config, vocabulary, strategy, token_counts
+    )
     tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
-    print_fn(f"The generator replaced some tokens of each sentence (model of step {step}).")
+    print_fn(
+        f"The generator replaced some tokens of each sentence (model of step {step}, "
+        f"{checkpoint})."
+    )
     print_fn(
         "Underlined: replaced. Red: what the discriminator suspects most."
         if color

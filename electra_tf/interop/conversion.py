@@ -42,8 +42,8 @@ def convert(
         if config.source_format
         else find_format(config.source, FROM_FLAG, families)
     )
-    print_fn(f"From:   {config.source} ({source_format.name})")
     checkpoint = with_kinds(source_format.read(config.source), kind_of_task)
+    print_fn(f"From:   {checkpoint.path or config.source} ({source_format.name})")
     notes = list(checkpoint.notes)
     if config.num_attention_heads:
         checkpoint = _with_heads(checkpoint, config.num_attention_heads, source_format.name)

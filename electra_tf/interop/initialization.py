@@ -76,7 +76,7 @@ def load_variables(
     needed = [name for entry in required for name in entry.names]
     report = assign_arrays(checkpoint.weights, mapping, f"{path} ({flag})", needed)
     report = report._replace(unused=tuple(sorted({*report.unused, *checkpoint.unread})))
-    print_fn(f"Loaded from {path}, variables:")
+    print_fn(f"Loaded from {checkpoint.path or path}, variables:")
     for line in (*report.lines(), *(f"no counterpart: {note}" for note in checkpoint.notes)):
         print_fn(f"  {line}")
     return report

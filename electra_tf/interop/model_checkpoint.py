@@ -107,6 +107,7 @@ class ModelCheckpoint:
         step: global step; None if the format does not record it.
         notes: messages about parts of the source that were lost.
         unread: names of weights of the source that were not read.
+        path: what was read, if the source was a folder with several checkpoints.
     """
 
     description: ModelDescription
@@ -114,6 +115,7 @@ class ModelCheckpoint:
     step: int | None = None
     notes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    path: str | None = None
 
     @property
     def has_discriminator(self) -> bool:

@@ -27,6 +27,7 @@ from electra_tf.interop.variable_names import (
     slot_variables,
     variable_arrays,
 )
+from electra_tf.training.checkpoint_files import newest_whole, require_whole
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.learning_rate import WarmupPolynomialDecay
 from electra_tf.training.optimizer import ElectraAdam
@@ -80,9 +81,11 @@ class NativeFamily(ModelFamily):
         folder = containing_folder(path)
         prefix = path.removesuffix(".index")
         if os.path.isdir(path):
-            prefix = tf.train.latest_checkpoint(path)
+            prefix = newest_whole(path)
             if prefix is None:
-                raise UserError(f"The folder {path} contains no complete checkpoint")
+                raise UserError(f"The folder {path} contains no checkpoint")
+        else:
+            require_whole(prefix)
         rebuilt = self.build(saved)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         mapping, optimizer = rebuilt.mapping, None
@@ -100,6 +103,7 @@ class NativeFamily(ModelFamily):
             ),
             arrays=variable_arrays(mapping),
             step=int(step.numpy()),
+            path=prefix,
             unread=tuple(set(saved.variables) - {v.path for v in rebuilt.model.variables}),
         )
 

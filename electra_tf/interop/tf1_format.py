@@ -37,6 +37,8 @@ from electra_tf.interop.model_checkpoint import (
     vocabulary_setting,
     with_hyperparameters,
 )
+from electra_tf.training.checkpoint_files import newest_whole, read_shapes, read_tensors
+from electra_tf.training.checkpoint_writing import record_newest, whole_checkpoint
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 from electra_tf.util.tensorflow_import import import_tensorflow
@@ -64,14 +66,15 @@ class Tf1Format(CheckpointFormat):
         Raises:
             UserError: there is none, or it has no ELECTRA encoder.
         """
-        arrays = read_tf1_arrays(path)
+        prefix = _prefix_of(path)
+        arrays = read_tf1_arrays(prefix)
         step = arrays.pop(GLOBAL_STEP, None)
         folder = path if os.path.isdir(path) else os.path.dirname(path)
         description_file = os.path.join(folder, DESCRIPTION_FILE)
         saved = upgrade_hyperparameters(read_json(description_file), description_file)
         overrides = saved.get("model_hparam_overrides") or {}
         vocabulary = pathlib.Path(folder, VOCAB_FILE)
-        shapes = {name: value.shape for name, value in arrays.items()}
+        shapes = {name: np.shape(value) for name, value in arrays.items()}
         generator = None
         for scope in (GENERATOR_SCOPE, TOWER_SCOPE):
             if any(name.startswith(f"{scope}encoder/") for name in arrays):
@@ -92,7 +95,10 @@ class Tf1Format(CheckpointFormat):
             heads_recorded=_records_heads(encoder, saved),
         )
         return ModelCheckpoint(
-            description=description, arrays=arrays, step=None if step is None else int(step)
+            description=description,
+            arrays=arrays,
+            step=None if step is None else int(step),
+            path=prefix,
         )
 
     def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
@@ -100,7 +106,7 @@ class Tf1Format(CheckpointFormat):
         if not self.recognizes(path):
             return None
         import_tensorflow()
-        shapes = _open(path).get_variable_to_shape_map()
+        shapes = read_shapes(_prefix_of(path))
         folder = containing_folder(path)
         vocabulary = vocabulary_setting(os.path.join(folder, VOCAB_FILE))
         description_file = os.path.join(folder, DESCRIPTION_FILE)
@@ -126,15 +132,14 @@ class Tf1Format(CheckpointFormat):
         if checkpoint.step is not None:
             values[GLOBAL_STEP] = np.int64(checkpoint.step)
         name = f"{CHECKPOINT_NAME}-{checkpoint.step or 0}"
-        tf.raw_ops.SaveV2(
-            prefix=os.path.join(directory, name),
-            tensor_names=list(values),
-            shape_and_slices=[""] * len(values),
-            tensors=list(values.values()),
-        )
-        write_atomically(
-            os.path.join(directory, "checkpoint"), f'model_checkpoint_path: "{name}"\n'
-        )
+        with whole_checkpoint(os.path.join(directory, name)) as temporary:
+            tf.raw_ops.SaveV2(
+                prefix=temporary,
+                tensor_names=list(values),
+                shape_and_slices=[""] * len(values),
+                tensors=list(values.values()),
+            )
+        record_newest(directory, name)
         write_atomically(os.path.join(directory, VOCAB_FILE), description.vocabulary)
         content = to_json({VERSION: CONFIG_VERSION, **description.hyperparameters})
         write_atomically(os.path.join(directory, DESCRIPTION_FILE), content)
@@ -212,34 +217,21 @@ def _tasks(
 def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Returns all arrays of a checkpoint of the authors' code, by name.
 
+    Args:
+        path: prefix of a checkpoint, its `.index` file, or a folder, of which the newest whole
+            checkpoint is read.
+
     Raises:
-        UserError: there is no checkpoint at `path` (see `load_tf1_checkpoint`).
+        UserError: there is no checkpoint at `path`, or it cannot be read.
     """
-    reader = _open(os.fspath(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    return dict(read_tensors(_prefix_of(os.fspath(path))))
 
 
-def _open(path: str) -> Any:
-    import tensorflow as tf
-
-    prefix = path.removesuffix(_INDEX)
-    if os.path.isdir(path):
-        prefix = tf.train.latest_checkpoint(path) or _only_checkpoint(path)
-        if prefix is None:
-            raise UserError(
-                f"The folder {path} has no `checkpoint` file that names a checkpoint in it, "
-                "and not exactly one .index file: pass the prefix of a checkpoint, such as "
-                "FOLDER/model.ckpt-1000000"
-            )
-    if not tf.io.gfile.exists(prefix + _INDEX):
+def _prefix_of(path: str) -> str:
+    prefix = newest_whole(path, stem=None) if os.path.isdir(path) else path
+    if prefix is None:
+        raise UserError(f"The folder {path} contains no checkpoint")
+    prefix = prefix.removesuffix(_INDEX)
+    if not os.path.exists(prefix + _INDEX):
         raise UserError(f"No such TensorFlow checkpoint: {prefix} (no {prefix}.index)")
-    try:
-        return tf.train.load_checkpoint(prefix)
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise UserError(f"The checkpoint {prefix} cannot be read: {error}") from error
-
-
-def _only_checkpoint(folder: str) -> str | None:
-    """Returns the prefix of the only checkpoint in a folder, or None."""
-    names = [name for name in os.listdir(folder) if name.endswith(_INDEX)]
-    return os.path.join(folder, names[0].removesuffix(_INDEX)) if len(names) == 1 else None
+    return prefix

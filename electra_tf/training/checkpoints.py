@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import pathlib
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,12 +17,18 @@ from electra_tf.config.saved_config import (
     VERSION,
     load_saved_config,
 )
+from electra_tf.training.checkpoint_files import (
+    checkpoint_path,
+    newest_whole,
+    require_whole,
+    step_of,
+)
+from electra_tf.training.checkpoint_writing import keep_newest, whole_checkpoint
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import write_atomically
 
 VOCAB_FILE = "vocab.txt"
-CHECKPOINT_NAME = "ckpt"
 _MAX_DIFFERENCES_SHOWN = 20
 _BEST_FILE = "best.json"
 LOCK_SUFFIX = ".lock"
@@ -62,38 +67,35 @@ class CheckpointDirectory:
         if optimizer is not None:
             tracked["optimizer"] = optimizer
         self._checkpoint = tf.train.Checkpoint(**tracked)
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint,
-            directory,
-            max_to_keep=keep_checkpoint_max or None,
-            step_counter=step,
-            checkpoint_name=CHECKPOINT_NAME,
-        )
+        self._keep_checkpoint_max = keep_checkpoint_max
         self._with_optimizer = optimizer is not None
+        self._latest: str | None = None
 
     @property
     def latest(self) -> str | None:
-        """Path prefix of the latest checkpoint, or None."""
-        if not self._is_chief:  # the manager knows what was there when it was made
-            return tf.train.latest_checkpoint(self.directory)
-        return self._manager.latest_checkpoint
+        """Path prefix of the checkpoint that was last restored or saved, or None."""
+        return self._latest
 
     def restore_latest(self) -> bool:
-        """Restores the latest checkpoint; returns False if there is none.
+        """Restores the newest whole checkpoint; returns False if there is none.
 
         Raises:
-            UserError: the checkpoint cannot be read, or is of another model; the message
-                lists the differing variables.
+            UserError: there are checkpoints, but none is whole; or the newest is of another
+                model, and the message lists the differing variables.
         """
-        latest = self.latest
-        self._check_shared(latest)
-        if latest is None:
+        newest = newest_whole(self.directory)
+        self._check_shared(newest)
+        if newest is None:
             return False
-        self.restore(self.latest)
+        self._restore(newest)
         return True
 
     def restore(self, prefix: str) -> None:
-        """Restores the checkpoint with the path `prefix`; see `restore_latest`."""
+        """Restores the checkpoint with the path `prefix`, which must be whole."""
+        require_whole(prefix)
+        self._restore(prefix)
+
+    def _restore(self, prefix: str) -> None:
         self._check_variables(prefix)
         try:
             status = self._checkpoint.restore(prefix)
@@ -104,13 +106,31 @@ class CheckpointDirectory:
             raise UserError(
                 f"The checkpoint {prefix} cannot be restored: {str(error)[:500]}"
             ) from error
+        self._latest = prefix
 
     def save(self) -> None:
-        """Writes a checkpoint of the current step, and waits for it on all workers."""
+        """Writes a checkpoint of the current step, and waits for it on all workers.
+
+        Raises:
+            UserError: the disk is full or the folder read-only; the earlier checkpoints are
+                as before.
+        """
+        step = int(self._step.numpy())
+        prefix = checkpoint_path(self.directory, step)
         if self._is_chief:
-            self._manager.save(checkpoint_number=self._step)
+            try:
+                with whole_checkpoint(prefix) as temporary:
+                    self._checkpoint.save_counter.assign_add(1)
+                    self._checkpoint.write(temporary)
+                keep_newest(self.directory, step, self._keep_checkpoint_max)
+            except (OSError, tf.errors.OpError) as error:
+                kept = f"; the last one is {self._latest}" if self._latest else ""
+                raise UserError(
+                    f"The checkpoint {prefix} cannot be written: {reason_of(error)}{kept}"
+                ) from error
         if self._workers is not None:
             self._workers.barrier()
+        self._latest = prefix
 
     def write_description(
         self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
@@ -130,17 +150,13 @@ class CheckpointDirectory:
         )
         target = os.path.join(self.directory, VOCAB_FILE)
         if os.path.abspath(vocab_file) != os.path.abspath(target):
-            shutil.copyfile(vocab_file, target + ".tmp")
-            os.replace(target + ".tmp", target)
+            write_atomically(target, pathlib.Path(vocab_file).read_bytes())
 
     def _check_shared(self, latest: str | None) -> None:
         if self._workers is None:
             return
-        number = -1
-        if latest is not None:
-            number = int(os.path.basename(latest).rpartition("-")[2])
         self._workers.require_same(
-            number,
+            -1 if latest is None else step_of(latest),
             f"The workers see different checkpoints in {self.directory}: it must be a shared "
             "folder, and --model_dir the same for all workers",
         )

@@ -1,5 +1,6 @@
 """Progress, durations and Markdown tables on the console."""
 
+import functools
 import sys
 import time
 from collections.abc import Sequence
@@ -92,3 +93,9 @@ def markdown_table(
 
 def discard(message: str) -> None:
     """Prints nothing; replaces `print`."""
+
+
+@functools.cache
+def warn_once(message: str) -> None:
+    """Prints a warning to standard error, the first time only."""
+    print(f"warning: {message}", file=sys.stderr, flush=True)

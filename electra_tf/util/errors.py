@@ -17,6 +17,16 @@ def nearest_name_hint(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
+def reason_of(error: Exception) -> str:
+    """Returns why a file operation of Python or TensorFlow failed, in one line."""
+    if isinstance(error, OSError):
+        named = f"{error.filename}: " if error.filename else ""
+        return f"{named}{error.strerror or error}"
+    # TensorFlow appends the names of the operation and of its inputs.
+    message = getattr(error, "message", None) or str(error)
+    return message.partition(" [Op:")[0].strip().partition("\n")[0][:300]
+
+
 class PreemptedError(Exception):
     """The run was preempted after saving a checkpoint from which it can resume.
 

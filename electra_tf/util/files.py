@@ -1,5 +1,6 @@
 """Atomic file writes, and JSON files."""
 
+import errno
 import json
 import os
 import pathlib
@@ -8,17 +9,49 @@ from typing import Any
 
 from electra_tf.util.errors import UserError
 
+# What network and FUSE file systems without such a call answer.
+_CANNOT_FLUSH_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+
 
 def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
-    """Writes text (UTF-8) or bytes to a temporary file and renames it to `path`."""
+    """Writes text (UTF-8) or bytes to a temporary file and renames it to `path`.
+
+    The content is on the disk before it has the name. On an error, nothing is left.
+    """
     path = os.fspath(path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     if isinstance(content, str):
         content = content.encode("utf-8")
     # The process id keeps concurrent writers apart.
     temporary = f"{path}.{os.getpid()}.tmp"
-    pathlib.Path(temporary).write_bytes(content)
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        pathlib.Path(temporary).unlink(missing_ok=True)
+        raise
+    flush_folder(os.path.dirname(path) or ".")
+
+
+def flush_file(path: str) -> None:
+    """Waits until a file's content is on the disk."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def flush_folder(path: str) -> None:
+    """Waits until the names in a folder are on the disk, where the file system can tell."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH_FOLDERS:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def read_json(path: str) -> dict[str, Any]:

@@ -161,8 +161,8 @@ def load_pretrained(
     component = choose_component(config.component, COMPONENTS, config.model_dir)
     run = on_one_device(PretrainingConfig(**select_fields(PretrainingConfig, saved)))
     vocabulary = load_vocabulary(run.vocab_file, "--model_dir")
-    model, step, _ = model_builder.load_model(run, vocabulary, create_strategy(run))
-    print_fn(f"Model:   {component} of {config.model_dir}, step {step}, {run.precision}")
+    model, step, checkpoint = model_builder.load_model(run, vocabulary, create_strategy(run))
+    print_fn(f"Model:   {component} of {checkpoint}, step {step}, {run.precision}")
     tokenizer = Tokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     length = serving_length(
         config.max_seq_length,
