@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from electra_tf.config.encoder import MODEL_SIZES, encoder_shape
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_plain_name
 
 CONFIG_FILE = "config.json"
 # 1 (or none): heads and intermediate size were those of the model size, whatever width
@@ -36,6 +37,8 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         hyperparameters = {**content["hyperparameters"], VERSION: content.get(VERSION)}
+        for name in hyperparameters.get("task_names") or ():
+            check_plain_name(name, "task", path)
         return SavedConfig(
             upgrade_hyperparameters(hyperparameters, path), dict(content["variables"])
         )

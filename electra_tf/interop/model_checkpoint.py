@@ -21,6 +21,7 @@ from electra_tf.config.encoder import (
 )
 from electra_tf.config.saved_config import SavedConfig
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_plain_name
 
 DISCRIMINATOR_HEAD = "discriminator_predictions/"
 GENERATOR_HEAD = "generator_predictions/"
@@ -40,11 +41,18 @@ VOCAB_FILE = "vocab.txt"
 
 @dataclasses.dataclass(frozen=True)
 class TaskDescription:
-    """A fine-tuned head: its name, its kind (None if unknown) and its labels."""
+    """A fine-tuned head: its name, its kind (None if unknown) and its labels.
+
+    Raises:
+        UserError: the name, which is part of paths, leads to another folder.
+    """
 
     name: str
     kind: str | None
     labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_plain_name(self.name, "task", "The model")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

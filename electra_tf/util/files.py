@@ -70,3 +70,16 @@ def read_json(path: str) -> dict[str, Any]:
 def to_json(content: Mapping[str, Any]) -> bytes:
     """Returns indented JSON with a final newline."""
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def check_plain_name(name: object, kind: str, source: str) -> None:
+    """Raises UserError unless a name in a file can be part of a path without leading elsewhere.
+
+    Args:
+        name: the name.
+        kind: what it names, for the message.
+        source: the file that has it, for the message.
+    """
+    is_plain = isinstance(name, str) and name not in ("", os.curdir, os.pardir)
+    if not is_plain or any(character in name for character in "/\\\0"):
+        raise UserError(f"{source} names the {kind} {name!r}; expected a name without folders")

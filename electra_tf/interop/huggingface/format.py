@@ -6,7 +6,6 @@ folders, `discriminator` and `generator`, and read from their parent folder.
 
 import dataclasses
 import os
-import zlib
 from typing import Any, NamedTuple
 
 import ml_dtypes  # noqa: F401 - makes bfloat16 known to NumPy
@@ -49,7 +48,7 @@ from electra_tf.interop.model_checkpoint import (
     vocabulary_setting,
 )
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import read_json, to_json, write_atomically
+from electra_tf.util.files import check_plain_name, read_json, to_json, write_atomically
 
 PRETRAINING_CLASS = "ElectraForPreTraining"
 MASKED_LM_CLASS = "ElectraForMaskedLM"
@@ -184,6 +183,8 @@ def _read_folder(folder: str) -> ModelCheckpoint:
 def _read_tensors(folder: str) -> dict[str, np.ndarray]:
     index = read_json(os.path.join(folder, WEIGHTS_INDEX_FILE)).get("weight_map")
     files = sorted(set(index.values())) if index else [WEIGHTS_FILE]
+    for name in files:
+        check_plain_name(name, "file", os.path.join(folder, WEIGHTS_INDEX_FILE))
     paths = [os.path.join(folder, name) for name in files]
     if all(os.path.exists(path) for path in paths):
         tensors = {}
@@ -195,10 +196,7 @@ def _read_tensors(folder: str) -> dict[str, np.ndarray]:
         return tensors
     archive = os.path.join(folder, PYTORCH_FILE)
     if not index and os.path.exists(archive):
-        try:
-            return read_pytorch_archive(archive)
-        except zlib.error as error:
-            raise UserError(f"{archive} is damaged: {error}") from error
+        return read_pytorch_archive(archive)
     missing = [path for path in paths if not os.path.exists(path)]
     raise UserError(f"{folder} contains no weights: neither {' nor '.join(missing)}")
 

@@ -6,8 +6,11 @@ names below.
 """
 
 import collections
+import math
+import os
 import pickle
 import zipfile
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -35,21 +38,28 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
     """Returns the tensors of a state dictionary by name.
 
     Raises:
-        UserError: the file has another format; the message has a command to convert it.
+        UserError: the file is damaged or has another format; the message has a command to
+            convert it.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             (member,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
             with archive.open(member) as file:
+                _check_stored(archive, member, path)
                 state = _Unpickler(file, archive, member.removesuffix("data.pkl")).load()
     except (
         zipfile.BadZipFile,
+        zlib.error,
         pickle.UnpicklingError,
         ValueError,
         TypeError,
-        KeyError,
-        IndexError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RuntimeError,  # of zipfile, for encrypted and unknown kinds of members
+        MemoryError,
         EOFError,
+        OSError,
     ) as error:
         raise UserError(
             f"{path} cannot be read without PyTorch ({error}). {_HOW_TO_CONVERT}"
@@ -67,14 +77,22 @@ def _rebuild_tensor(
     storage: np.ndarray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any
 ) -> np.ndarray:
     """Returns the values of a tensor as a view of its storage; strides are in elements."""
+    if any(type(n) is not int or n < 0 for n in (offset, *shape, *strides)):
+        raise ValueError("offset, shape and strides of a tensor must be whole numbers from 0")
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    is_empty = 0 in shape
-    if offset < 0 or min(strides, default=0) < 0 or (not is_empty and last >= storage.size):
+    if math.prod(shape) > storage.size or (0 not in shape and last >= storage.size):
         raise ValueError("a tensor reaches beyond its storage")
     itemsize = storage.itemsize
     return np.lib.stride_tricks.as_strided(
         storage[offset:], shape, [step * itemsize for step in strides], writeable=False
     )
+
+
+def _check_stored(archive: zipfile.ZipFile, member: str, path: str) -> None:
+    """Raises ValueError for a member larger than the file: PyTorch compresses none."""
+    size = archive.getinfo(member).file_size
+    if size > os.path.getsize(path):
+        raise ValueError(f"{member} has {size:,} bytes, more than the file")
 
 
 def _rebuild_parameter(data: np.ndarray, *_: Any) -> np.ndarray:
@@ -105,10 +123,17 @@ class _Unpickler(pickle.Unpickler):
         return _ALLOWED[module, name]
 
     def persistent_load(self, pid: Any) -> np.ndarray:
-        kind, dtype, key, _, _ = pid
+        kind, dtype, key, _, size = pid
         if kind != "storage" or not isinstance(dtype, np.dtype):
             raise pickle.UnpicklingError(f"it holds a {kind}")
         if key not in self._storages:
-            content = self._archive.read(f"{self._folder}data/{key}")
-            self._storages[key] = np.frombuffer(content, dtype)
-        return self._storages[key]
+            member = f"{self._folder}data/{key}"
+            _check_stored(self._archive, member, self._archive.filename)
+            self._storages[key] = np.frombuffer(self._archive.read(member), dtype)
+        storage = self._storages[key]
+        if storage.dtype != dtype or storage.size != size:
+            raise pickle.UnpicklingError(
+                f"storage {key} has {storage.size:,} values of {storage.dtype}, not {size!r} "
+                f"of {dtype}"
+            )
+        return storage

@@ -42,3 +42,11 @@ def test_a_newer_version_is_refused(tmp_path):
     write(tmp_path, {}, version=CONFIG_VERSION + 1)
     with pytest.raises(UserError, match="written by a newer program"):
         load_saved_config(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../../x", "/tmp/x", "a/b", "..", 3])
+def test_names_of_tasks_that_lead_to_other_folders_are_refused(tmp_path, name):
+    content = {"hyperparameters": {"task_names": ["cola", name]}, "variables": {}}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"config\.json names the task .* without folders"):
+        load_saved_config(tmp_path)

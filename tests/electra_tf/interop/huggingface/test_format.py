@@ -321,3 +321,15 @@ def test_description_of_an_encoder_names_the_published_size():
     settings = ModelDescription(encoder=base).model_settings()
     assert settings["model_size"] == "base"
     assert settings["model_hparam_overrides"] == {}
+
+
+@pytest.mark.parametrize("name", ["../x", "/tmp/x", "..", "a/b", "a\\b", "", "x\0"])
+def test_names_that_lead_to_other_folders_are_refused(tmp_path, name):
+    folder = tmp_path / "model"
+    shutil.copytree(HUGGINGFACE_DATA / "token_classification", folder)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(UserError, match=r"index\.json names the file .* without folders"):
+        read(folder, "huggingface")
+    with pytest.raises(UserError, match=r"names the task .* without folders"):
+        TaskDescription(name, "tagging")

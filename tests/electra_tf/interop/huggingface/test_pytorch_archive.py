@@ -1,8 +1,11 @@
 """Pickles that may make tensors, and nothing else."""
 
 import collections
+import contextlib
+import pathlib
 import pickle
 import zipfile
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -54,3 +57,91 @@ def test_other_files_say_how_to_convert_them(tmp_path):
         read_pytorch_archive(write(tmp_path / "list.bin", pickle.dumps([1])))
     with pytest.raises(UserError, match="cannot be read without PyTorch"):
         read_pytorch_archive(write(tmp_path / "cut.bin", pickle.dumps({"a": 1})[:-3]))
+
+
+class Tensor(NamedTuple):
+    """What PyTorch pickles of a tensor; its storage "0" has six values."""
+
+    offset: Any
+    shape: Any
+    strides: Any
+    storage: str = "FloatStorage"
+    size: Any = 6
+
+    def pickled(self) -> bytes:
+        """Returns the pickle of {"x": tensor}."""
+
+        def part(value) -> bytes:
+            return pickle.dumps(value, 2)[2:-1]  # without protocol and stop
+
+        storage = [part("storage"), f"ctorch\n{self.storage}\n".encode()]
+        storage += map(part, ("0", "cpu", self.size))
+        view = map(part, (self.offset, self.shape, self.strides, False, None))
+        return b"".join(
+            (
+                *(b"\x80\x02}", part("x"), b"ctorch._utils\n_rebuild_tensor_v2\n("),
+                *(b"(", *storage, b"tQ", *view, b"tRs."),
+            )
+        )
+
+
+def torch_file(path, tensor: Tensor) -> str:
+    return write(path, tensor.pickled(), [("0", np.arange(6, dtype=np.float32).tobytes())])
+
+
+def test_views_of_a_storage_are_tensors(tmp_path):
+    path = torch_file(tmp_path / "x.bin", Tensor(1, (2, 2), (3, 1)))
+    np.testing.assert_array_equal(read_pytorch_archive(path)["x"], [[1, 2], [4, 5]])
+    path = torch_file(tmp_path / "x.bin", Tensor(6, (0, 2), (2, 1)))
+    assert read_pytorch_archive(path)["x"].shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        Tensor(0, (3, 3), (3, 1)),
+        Tensor(0, (2, 3), (4, 1)),
+        Tensor(5, (2,), (1,)),
+        Tensor(0, (10**12,), (0,)),  # of one value, a terabyte in memory
+        Tensor(0, (7,), (0,)),
+        Tensor(-1, (2,), (1,)),
+        Tensor(5, (2,), (-1,)),
+        Tensor(0, (-1, 100), (600, 1)),
+        Tensor(0, (2.0,), (1,)),
+        Tensor(0, (2,), (1, 1)),
+        Tensor(0, (2,), (1,), size=10**9),
+        Tensor(0, (2,), (1,), "DoubleStorage"),
+        Tensor(0, 2, 1),
+    ],
+)
+def test_tensors_beyond_their_storage_are_refused(tmp_path, tensor):
+    with pytest.raises(UserError, match=r"x\.bin cannot be read without PyTorch"):
+        read_pytorch_archive(torch_file(tmp_path / "x.bin", tensor))
+
+
+def test_a_member_that_grows_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "bomb.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/data.pkl", Tensor(0, (6,), (1,)).pickled())
+        archive.writestr("model/data/0", bytes(10**7))
+    with pytest.raises(UserError, match="10,000,000 bytes, more than the file"):
+        read_pytorch_archive(str(tmp_path / "bomb.bin"))
+
+
+def test_any_damage_is_one_error(tmp_path):
+    path = tmp_path / "x.bin"
+    tensor = Tensor(0, (6,), (1,))
+    content = pathlib.Path(torch_file(path, tensor)).read_bytes()
+    pickled = tensor.pickled()
+    generator = np.random.default_rng(0)
+    for n in range(600):
+        # Of the whole file, or of the pickle in a file whose checksums agree.
+        changed = bytearray(content if n % 2 else pickled)
+        changed[generator.integers(len(changed))] = generator.integers(256)
+        if generator.random() < 0.3:
+            del changed[generator.integers(len(changed)) :]
+        if n % 2:
+            path.write_bytes(changed)
+        else:
+            write(path, bytes(changed), [("0", bytes(24))])
+        with contextlib.suppress(UserError):
+            assert isinstance(read_pytorch_archive(str(path)), dict)
