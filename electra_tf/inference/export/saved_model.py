@@ -43,11 +43,20 @@ def save_signatures(
     signatures: Mapping[str, ConcreteFunction], directory: pathlib.Path
 ) -> None:
     """Writes graphs, with the weights that they read."""
-    variables = [v for function in signatures.values() for v in function.variables]
+    variables = [v for function in signatures.values() for v in _read_variables(function)]
     module = _ExportedModule({id(variable): variable for variable in variables}.values())
     # A gradient would hold kernels that servers without XLA cannot load.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(module, str(directory), signatures=dict(signatures), options=options)
+
+
+def _read_variables(function: ConcreteFunction) -> list[tf.Variable]:
+    """Returns the variables of a graph in the order in which it reads them.
+
+    `function.variables` is in the order of a set, another one in each process.
+    """
+    order = {id(tensor): index for index, tensor in enumerate(function.captured_inputs)}
+    return sorted(function.variables, key=lambda variable: order[id(variable.handle)])
 
 
 def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
@@ -99,7 +108,7 @@ def write_warmup_requests(directory: pathlib.Path, model_name: str, servable: Se
             request.model_spec.signature_name = signature
             for name, value in inputs.items():
                 request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
-            writer.write(log.SerializeToString())
+            writer.write(log.SerializeToString(deterministic=True))
 
 
 def _requests(servable: Servable) -> list[tuple[str, dict[str, tf.Tensor]]]:

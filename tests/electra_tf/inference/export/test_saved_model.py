@@ -11,6 +11,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.pretrained import PRETRAINED
 from electra_tf.inference.export.run import load_servable
+from electra_tf.inference.export.saved_model import save_signatures
 from electra_tf.text.text_inputs import single_text_inputs, tokenize_with_masks
 from tests.electra_tf.inference.export.requests import Server
 
@@ -136,3 +137,20 @@ def test_saved_model_cli_lists_the_signatures(exported):
     assert "inputs['text'] tensor_info: dtype: DT_STRING shape: (-1) name:" in shown
     for name in ("tokens", "num_tokens", "candidates", "probabilities", "mask_positions"):
         assert f"outputs['{name}']" in result.stdout
+
+
+def test_weights_are_saved_in_the_order_in_which_graphs_read_them(tmp_path):
+    variables = [tf.Variable(float(value)) for value in range(16)]
+    read = [variables[index] for index in np.random.default_rng(0).permutation(16)]
+
+    @tf.function(autograph=False)
+    def total():
+        return {"total": tf.add_n([variable.read_value() for variable in read])}
+
+    save_signatures({"serving_default": total.get_concrete_function()}, tmp_path / "1")
+    prefix = str(tmp_path / "1" / "variables" / "variables")
+    saved = [
+        float(tf.train.load_variable(prefix, f"weights/{index}/.ATTRIBUTES/VARIABLE_VALUE"))
+        for index in range(16)
+    ]
+    assert saved == [float(variable) for variable in read]
