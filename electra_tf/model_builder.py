@@ -13,6 +13,7 @@ from electra_tf.masking.base import TokenStatistics, strategy_class
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.training.authors_files import refuse_authors_checkpoint
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.training.optimizer import make_optimizer
@@ -56,6 +57,7 @@ def load_model(
     The model is in the stage that its last step belongs to. For `token_counts` see
     `create_model`.
     """
+    refuse_authors_checkpoint(config.model_dir, config.vocab_file)
     with strategy.scope():
         model = create_model(config, vocabulary, token_counts)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)

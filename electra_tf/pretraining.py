@@ -13,7 +13,10 @@ import tensorflow as tf
 from electra_tf.config.phases import Phase, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.counting import train_flops_per_step
-from electra_tf.interop.initialization import initialize_from_checkpoint
+from electra_tf.interop.initialization import (
+    initialize_from_checkpoint,
+    resume_authors_run,
+)
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.model_builder import (
     create_training_state,
@@ -22,6 +25,7 @@ from electra_tf.model_builder import (
 )
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.training.authors_files import has_only_authors_checkpoint
 from electra_tf.training.checkpoints import CheckpointDirectory, lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext, describe_devices
@@ -139,10 +143,15 @@ def _train(
     checkpoints = CheckpointDirectory(
         config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
     )
-    # Precedence: the run's own checkpoint, --init_checkpoint, random weights.
-    resumed = checkpoints.restore_latest()
-    if not resumed and config.init_checkpoint:
-        _initialize(config, model, print_fn)
+    # Precedence: the run's own checkpoint, one of the authors' code in its folder,
+    # --init_checkpoint, random weights.
+    resumed = False
+    if has_only_authors_checkpoint(config.model_dir):
+        resume_authors_run(config.model_dir, model, optimizer, step, print_fn)
+    else:
+        resumed = checkpoints.restore_latest()
+        if not resumed and config.init_checkpoint:
+            _initialize(config, model, print_fn)
     first_step = int(step.numpy())
     describe_run(config, model, vocabulary, records, run, print_fn)
     if resumed:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.authors_files import has_only_authors_checkpoint
 from electra_tf.training.checkpoints import lock_model_dir
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
@@ -172,8 +173,7 @@ class TrialSession:
             except DivergedError as error:
                 self._print(f"{trial.title} diverged: {error}")
                 return dataclasses.replace(result, status=DIVERGED, reason=str(error))
-        elif config.evaluated_checkpoint:
-            path = config.evaluated_checkpoint
+        elif path := self._finetuned_elsewhere():
             check_labels(path, self._trainer.load_finetuned(path), self._tasks)
         else:
             check_labels(trial.model_dir, saved_labels(trial.model_dir), self._tasks)
@@ -187,6 +187,12 @@ class TrialSession:
             ):
                 self._print(f"Test outputs: {path}")
         return result
+
+    def _finetuned_elsewhere(self) -> str | None:
+        """Returns the model to evaluate that is not this project's own model of the trial."""
+        own = self._trial.model_dir
+        authors = own if has_only_authors_checkpoint(own) else None
+        return self._config.evaluated_checkpoint or authors
 
     def _train(self, train_data: Mapping[str, SplitData], result: TrialResult) -> TrialResult:
         config, trial = self._config, self._trial

@@ -32,8 +32,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_integer(
         "num_attention_heads",
         None,
-        "Attention heads of a TensorFlow 1 checkpoint, which does not record them; "
-        "hidden_size / 64 if unset.",
+        "Attention heads of a TensorFlow 1 checkpoint, which does not record them; if unset, "
+        "hidden_size / 64 for the published sizes.",
         lower_bound=1,
         **options,
     )

@@ -22,6 +22,7 @@ from electra_tf.interop.model_checkpoint import (
 )
 from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
+from electra_tf.training.authors_files import authors_checkpoint
 from electra_tf.util.errors import UserError
 
 # In the order in which they are tried; the authors' files are the least specific, so they are
@@ -123,27 +124,30 @@ def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[s
 
 
 def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]:
-    """Returns the settings that a pre-training run takes from `init_checkpoint`, and its path.
+    """Returns the settings that a pre-training run takes from what it starts from.
 
     If the run has started, its own description is used, since the initial checkpoint may have
-    been deleted.
+    been deleted. A checkpoint of the authors' code in the folder is a run that has started.
 
     Args:
-        given: hyperparameters given by the user, including `init_checkpoint` and `data_dir`;
-            they take precedence.
+        given: hyperparameters given by the user, including `data_dir`; they take precedence.
         model_dir: folder of the run.
+
+    Returns:
+        The settings, with the path of `init_checkpoint` if given.
 
     Raises:
         UserError: there is no such checkpoint.
     """
-    path = resolve_checkpoint(given["init_checkpoint"], given["data_dir"])
-    has_begun = NativeFormat().recognizes(model_dir)
-    if not has_begun:
-        find_format(path, INIT_FLAG)
-    saved = saved_hyperparameters(
-        model_dir if has_begun else path, needs_vocabulary="vocab_file" not in given
-    )
-    settings = {"init_checkpoint": path}
+    source, settings = model_dir, {}
+    has_begun = NativeFormat().recognizes(model_dir) or authors_checkpoint(model_dir)
+    if given.get("init_checkpoint"):
+        path = resolve_checkpoint(given["init_checkpoint"], given["data_dir"])
+        settings["init_checkpoint"] = path
+        if not has_begun:
+            find_format(path, INIT_FLAG)
+            source = path
+    saved = saved_hyperparameters(source, needs_vocabulary="vocab_file" not in given)
     if "model_size" in saved:
         settings |= encoder_settings(given, saved)
     rest = {"vocab_size", "do_lower_case", "strip_accents", "vocab_file"} - given.keys()
@@ -151,15 +155,18 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
 
 
 def pretraining_config(**given: Any) -> PretrainingConfig:
-    """Returns the configuration of a run, with settings from `init_checkpoint` if given.
+    """Returns the configuration of a run, with settings from what it starts from.
 
-    Model size, vocabulary and casing default to those of the checkpoint.
+    Model size, vocabulary and casing default to those of `init_checkpoint`, or of a checkpoint
+    of the authors' code in the folder of the run.
 
     Raises:
         UserError: there is no such checkpoint, or as `PretrainingConfig.create`.
     """
     given = {name: value for name, value in given.items() if value is not None}
     is_named = given.get("data_dir") and given.get("model_name")  # else `create` refuses it
-    if is_named and given.get("init_checkpoint"):
-        given |= initial_settings(given, default_model_dir(given))
+    if is_named:
+        model_dir = default_model_dir(given)
+        if given.get("init_checkpoint") or authors_checkpoint(model_dir):
+            given |= initial_settings(given, model_dir)
     return PretrainingConfig.create(**given)

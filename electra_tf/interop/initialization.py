@@ -3,7 +3,10 @@
 import os
 from collections.abc import Callable, Iterable
 
-from electra_tf.interop.formats import INIT_FLAG, find_format
+import keras
+import tensorflow as tf
+
+from electra_tf.interop.formats import INIT_FLAG, find_format, make_format
 from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
 from electra_tf.interop.tf1_format import read_tf1_arrays
@@ -14,9 +17,12 @@ from electra_tf.interop.variable_names import (
     assign_arrays,
     encoder_variables,
     named_variables,
+    slot_variables,
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.authors_files import authors_checkpoint
+from electra_tf.training.optimizer import ElectraAdam
 from electra_tf.util.errors import UserError
 
 # A run needs the encoder; pre-training also uses the rest of the model.
@@ -80,6 +86,43 @@ def load_variables(
     for line in (*report.lines(), *(f"no counterpart: {note}" for note in checkpoint.notes)):
         print_fn(f"  {line}")
     return report
+
+
+def resume_authors_run(
+    folder: str,
+    model: PretrainingModel,
+    optimizer: keras.optimizers.Optimizer,
+    step: tf.Variable,
+    print_fn: Callable[[str], None] = print,
+) -> None:
+    """Loads weights, moments and step of the authors' checkpoint in a model folder.
+
+    As with the authors, all variables of the model must be in the checkpoint, and training goes
+    on at its step. Only their own optimizer has their moments; others start with zeros.
+
+    Raises:
+        UserError: a variable is missing, or a shape differs; nothing has been loaded.
+    """
+    checkpoint = make_format("tf1").read(folder)
+    mapping = named_variables(model)
+    source = os.path.join(folder, authors_checkpoint(folder))
+    names = [name for entry in mapping for name in entry.names]
+    report = assign_arrays(checkpoint.weights, mapping, source, names)
+    step.assign(checkpoint.step or 0)
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    for each in (optimizer, inner):
+        each.iterations.assign(checkpoint.step or 0)
+    loaded = 0
+    if isinstance(inner, ElectraAdam):
+        slots = slot_variables(mapping, model.trainable_variables, inner)
+        loaded = len(assign_arrays(checkpoint.slots, slots, source, ()).matched)
+    print_fn(
+        f"Going on from {source}, a checkpoint of the authors' code, step "
+        f"{checkpoint.step or 0}, with {loaded} of {2 * len(names)} moments of the optimizer; "
+        "variables:"
+    )
+    for line in report.lines():
+        print_fn(f"  {line}")
 
 
 def load_tf1_checkpoint(

@@ -10,6 +10,7 @@ from electra_tf.config import choices
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.inference.export.config import EXTRAS, FORMATS, ExportConfig
 from electra_tf.inference.export.servable import Servable, ServableLoader
+from electra_tf.training.authors_files import refuse_authors_checkpoint
 from electra_tf.training.checkpoints import VOCAB_FILE
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
@@ -111,6 +112,7 @@ def load_servable(
     """
     description = load_saved_config(config.model_dir)
     if description is None:
+        refuse_authors_checkpoint(config.model_dir)
         raise UserError(
             f"--model_dir={config.model_dir} contains no {CONFIG_FILE}: pass the folder of a "
             "model of run_pretraining.py (DATA_DIR/models/NAME) or of run_finetuning.py "

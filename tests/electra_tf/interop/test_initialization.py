@@ -1,12 +1,15 @@
 """Runs that start from checkpoints of other formats."""
 
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.run import load_servable
 from electra_tf.interop.formats import pretraining_config
 from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.encoder import Encoder
@@ -133,6 +136,50 @@ def test_the_authors_checkpoints_tell_their_sizes_and_ask_for_the_heads(make_con
     # Who names the size means that size, as with the authors.
     sized = {"model_size": "small", "model_hparam_overrides": {"num_hidden_layers": 2}}
     assert FinetuningConfig.create(**given, **sized).encoder.num_attention_heads == 1
+
+
+def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
+    make_config, tiny_data, tmp_path
+):
+    """As the authors' README says: their files lie in DATA_DIR/models/NAME."""
+    source = tiny_pretraining_checkpoint(make_config, slots=True)
+    settings = tiny_settings(tiny_data, tmp_path)
+    for name in SHAPE:
+        del settings[name]
+    settings |= {
+        "model_hparam_overrides": {"num_attention_heads": 2},
+        "learning_rate": 0.0,
+        "num_train_steps": 8,
+    }
+    folder = settings["model_dir"]
+    format_of("tf1").write(source, folder)
+    pathlib.Path(folder, "electra_tf.json").unlink()
+    config = pretraining_config(**settings)
+    refused = pretraining_config(**settings, do_train=False, do_eval=True)
+    for tool in (
+        lambda: pretraining_runs.evaluate(refused),
+        lambda: load_servable(ExportConfig(model_dir=folder, export_dir=tmp_path), ()),
+    ):
+        with pytest.raises(UserError, match=rf"convert_checkpoint\.py --from {folder} --to"):
+            tool()
+    wide = pretraining_config(**{**settings, "generator_hidden_size": 1.0})
+    with pytest.raises(UserError, match="--generator_hidden_size"):
+        pretraining_runs.train(wide)
+    assert not pathlib.Path(folder, "config.json").exists()
+
+    lines: list[str] = []
+    pretraining_runs.train(config, lines.append)
+    moments = len(source.slots)
+    assert f"step 7, with {moments} of {moments} moments" in "\n".join(lines)
+    trained = read(folder, "electra_tf")
+    assert trained.step == 8
+    for name, value in source.weights.items():
+        np.testing.assert_array_equal(trained.arrays[name], value, err_msg=name)
+    # The same command goes on from its own checkpoint.
+    again = pretraining_config(**settings)
+    assert discriminator_config(again) == discriminator_config(config)
+    pretraining_runs.train(again, lines.append)
+    assert lines[-1].startswith("Nothing to do")
 
 
 def test_a_published_size_of_the_authors_needs_no_heads(tmp_path):
