@@ -12,6 +12,14 @@ import tensorflow as tf
 
 from electra_tf.config.phases import Phase, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.recorded_settings import Change
+from electra_tf.config.resumption import (
+    DATA,
+    VOCABULARY,
+    changes_of_resumed_run,
+    check_allowed_names,
+    describe_changes,
+)
 from electra_tf.flops.counting import train_flops_per_step
 from electra_tf.interop.initialization import (
     initialize_from_checkpoint,
@@ -25,7 +33,10 @@ from electra_tf.model_builder import (
 )
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.training.authors_files import has_only_authors_checkpoint
+from electra_tf.training.authors_files import (
+    has_only_authors_checkpoint,
+    has_own_checkpoint,
+)
 from electra_tf.training.checkpoints import CheckpointDirectory, lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext, describe_devices
@@ -65,6 +76,9 @@ class PretrainingRecords(Protocol):
 
     def describe(self, seq_length: int) -> str:
         """Describes the examples of a length, such as "8 files in DIR"."""
+
+    def fingerprint(self, seq_length: int) -> str:
+        """Returns a digest of the examples of a length, the same wherever they are."""
 
     def batches(
         self, *, first_example: int, batch_size: int, seq_length: int, shard: DataShard
@@ -115,6 +129,7 @@ def train(
         PreemptedError: the run was preempted, after saving its last step.
         WorkerLostError: another worker has failed.
     """
+    check_allowed_names(config)
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [context.TRAIN_BATCH_SIZE]
     batch_sizes += ["eval_batch_size"] if eval_records is not None else []
@@ -137,6 +152,10 @@ def _train(
     print_fn: PrintFn,
 ) -> dict[str, float]:
     strategy, workers, preemption = run
+    settings = _settings(config, vocabulary, records)
+    changes: list[Change] = []
+    if has_own_checkpoint(config.model_dir):
+        changes = changes_of_resumed_run(config, settings)
     model, optimizer, step = create_training_state(
         config, vocabulary, strategy, records.token_counts
     )
@@ -156,10 +175,12 @@ def _train(
     describe_run(config, model, vocabulary, records, run, print_fn)
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
+    for line in describe_changes(changes):
+        print_fn(line)
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
-    checkpoints.write_description(dataclasses.asdict(config), vocabulary.path)
+    checkpoints.write_description(settings, vocabulary.path)
     log: TrainLog | SilentLog = SilentLog()
     if workers.is_chief:
         log = TrainLog(
@@ -169,6 +190,7 @@ def _train(
             batch_size=config.train_batch_size,
             seq_length=config.max_seq_length,
         )
+    log.settings(first_step, changes)
     phases = _Phases(
         config, model, optimizer, step, records, eval_records, strategy, log, print_fn
     )
@@ -329,6 +351,18 @@ def _initialize(config: PretrainingConfig, model: PretrainingModel, print_fn: Pr
         flag="--init_checkpoint",
         print_fn=print_fn,
     )
+
+
+def _settings(
+    config: PretrainingConfig, vocabulary: Vocabulary, records: PretrainingRecords
+) -> dict[str, Any]:
+    """Returns what is recorded of a run: hyperparameters, and digests of its data."""
+    lengths = (*config.length_curriculum, config.max_seq_length)
+    return {
+        **dataclasses.asdict(config),
+        DATA: {str(length): records.fingerprint(length) for length in lengths},
+        VOCABULARY: vocabulary.sha256,
+    }
 
 
 def _tokenizer_settings(config: PretrainingConfig) -> dict[str, Any]:

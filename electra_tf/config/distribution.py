@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.hyperparameters import hyperparameter
+from electra_tf.config.hyperparameters import NOTHING, SYNONYM, hyperparameter
 from electra_tf.util.errors import UserError
 
 ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU = "one_device", "mirrored", "multi_worker", "tpu"
@@ -27,24 +27,32 @@ class DistributionConfig:
         "Distribution strategy: one_device; mirrored (the GPUs of this host); multi_worker "
         "(several processes or hosts); tpu.",
         STRATEGIES,
+        influence=NOTHING,
     )
     device: str = hyperparameter(
-        "auto", "Device type; auto uses a GPU if there is one, gpu requires one.", DEVICES
+        "auto",
+        "Device type; auto uses a GPU if there is one, gpu requires one.",
+        DEVICES,
+        influence=NOTHING,
     )
     num_gpus: int | None = hyperparameter(
-        None, "Number of GPUs this process uses; all if unset."
+        None, "Number of GPUs this process uses; all if unset.", influence=NOTHING
     )
     num_virtual_cpus: int | None = hyperparameter(
-        None, "Logical CPU devices, to test --strategy=mirrored without GPUs."
+        None,
+        "Logical CPU devices, to test --strategy=mirrored without GPUs.",
+        influence=NOTHING,
     )
     workers: Sequence[str] = hyperparameter(
-        None, "multi_worker: host:port of every worker, chief first; TF_CONFIG if unset."
+        None,
+        "multi_worker: host:port of every worker, chief first; TF_CONFIG if unset.",
+        influence=NOTHING,
     )
     task_index: int | None = hyperparameter(
-        None, "multi_worker: index of this process in --workers, from 0."
+        None, "multi_worker: index of this process in --workers, from 0.", influence=NOTHING
     )
     worker_timeout: int = hyperparameter(
-        600, "multi_worker: cluster start-up timeout, in seconds."
+        600, "multi_worker: cluster start-up timeout, in seconds.", influence=NOTHING
     )
     shard_by: str = hyperparameter(
         "record",
@@ -54,21 +62,29 @@ class DistributionConfig:
         SHARDINGS,
     )
     gradient_accumulation_steps: int = hyperparameter(
-        1, "Micro-batches per update on each replica."
+        1, "Micro-batches per update on each replica.", influence=NOTHING
     )
-    use_tpu: bool = hyperparameter(False, "The authors' name of --strategy=tpu.")
+    use_tpu: bool = hyperparameter(
+        False, "The authors' name of --strategy=tpu.", influence=SYNONYM
+    )
     tpu_name: str | None = hyperparameter(
-        None, "tpu: name or grpc:// address of the TPU; the local TPU if unset."
+        None,
+        "tpu: name or grpc:// address of the TPU; the local TPU if unset.",
+        influence=NOTHING,
     )
     tpu_zone: str | None = hyperparameter(
-        None, "tpu: Compute Engine zone of the TPU; this machine's if unset."
+        None, "tpu: Compute Engine zone of the TPU; this machine's if unset.", influence=NOTHING
     )
     gcp_project: str | None = hyperparameter(
-        None, "tpu: Google Cloud project of the TPU; this machine's if unset."
+        None,
+        "tpu: Google Cloud project of the TPU; this machine's if unset.",
+        influence=NOTHING,
     )
-    tpu_job_name: str | None = hyperparameter(None, "tpu: job name of the TPU workers.")
+    tpu_job_name: str | None = hyperparameter(
+        None, "tpu: job name of the TPU workers.", influence=NOTHING
+    )
     num_tpu_cores: int | None = hyperparameter(
-        None, "tpu: expected number of TPU cores; not checked if unset."
+        None, "tpu: expected number of TPU cores; not checked if unset.", influence=NOTHING
     )
 
     def check_distribution(self) -> None:

@@ -8,11 +8,30 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 OPTIMIZERS = ("adam", "lamb")
+# What a hyperparameter influences: the trained weights; the reported values, but not the
+# weights; neither. Synonyms of others are not compared.
+TRAINING, EVALUATION, NOTHING, SYNONYM = "training", "evaluation", "nothing", "synonym"
 
 
-def hyperparameter(default: Any, help_text: str, choices: tuple[str, ...] | None = None) -> Any:
-    """Returns a dataclass field that `flags/` turns into a flag with `help_text`."""
-    return dataclasses.field(default=default, metadata={"help": help_text, "choices": choices})
+def hyperparameter(
+    default: Any,
+    help_text: str,
+    choices: tuple[str, ...] | None = None,
+    *,
+    influence: str = TRAINING,
+) -> Any:
+    """Returns a dataclass field that `flags/` turns into a flag with `help_text`.
+
+    Args:
+        default: default value.
+        help_text: help of the flag.
+        choices: valid values; None allows all.
+        influence: what a change influences, see `electra_tf.config.recorded_settings`.
+    """
+    return dataclasses.field(
+        default=default,
+        metadata={"help": help_text, "choices": choices, "influence": influence},
+    )
 
 
 def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> Any:

@@ -12,7 +12,14 @@ from typing import Any
 from electra_tf.config.choices import EMBEDDING_SHARING, GENERATORS, MASKING, OBJECTIVES
 from electra_tf.config.distribution import DistributionConfig
 from electra_tf.config.encoder import MODEL_SIZES
-from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, hyperparameter
+from electra_tf.config.hyperparameters import (
+    EVALUATION,
+    NOTHING,
+    OPTIMIZERS,
+    PRECISIONS,
+    SYNONYM,
+    hyperparameter,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,14 +27,20 @@ class PretrainingFields(DistributionConfig):
     """Hyperparameters of pre-training and their independent defaults."""
 
     model_name: str = hyperparameter(
-        "electra", "Name of the run; its files are written to DATA_DIR/models/NAME."
+        "electra",
+        "Name of the run; its files are written to DATA_DIR/models/NAME.",
+        influence=NOTHING,
     )
     data_dir: str = hyperparameter(
-        "", "Directory of the records, the vocabulary and the models."
+        "", "Directory of the records, the vocabulary and the models.", influence=NOTHING
     )
-    debug: bool = hyperparameter(False, "Smoke test: tiny batches, 20 steps.")
-    do_train: bool = hyperparameter(True, "Pre-train.")
-    do_eval: bool = hyperparameter(False, "Evaluate the latest checkpoint instead of training.")
+    debug: bool = hyperparameter(
+        False, "Smoke test: tiny batches, 20 steps.", influence=NOTHING
+    )
+    do_train: bool = hyperparameter(True, "Pre-train.", influence=NOTHING)
+    do_eval: bool = hyperparameter(
+        False, "Evaluate the latest checkpoint instead of training.", influence=NOTHING
+    )
 
     objective: str | None = hyperparameter(
         None,
@@ -41,9 +54,13 @@ class PretrainingFields(DistributionConfig):
         "in electra_tf/objectives).",
     )
     electra_objective: bool = hyperparameter(
-        True, "Replaced-token detection; false trains a masked language model."
+        True,
+        "Replaced-token detection; false trains a masked language model.",
+        influence=SYNONYM,
     )
-    electric_objective: bool = hyperparameter(False, "The same as --objective=electric.")
+    electric_objective: bool = hyperparameter(
+        False, "The same as --objective=electric.", influence=SYNONYM
+    )
     gen_weight: float = hyperparameter(1.0, "Weight of the generator loss.")
     disc_weight: float = hyperparameter(50.0, "Weight of the discriminator loss.")
     mask_prob: float = hyperparameter(0.15, "Masking rate; 0.25 for large models.")
@@ -92,14 +109,16 @@ class PretrainingFields(DistributionConfig):
         1_000_000, "Total number of training steps; the learning rate decays to 0 by then."
     )
     iterations_per_loop: int = hyperparameter(
-        200, "Host loop: training steps per call of the compiled function."
+        200, "Host loop: training steps per call of the compiled function.", influence=NOTHING
     )
     log_steps: int | None = hyperparameter(
-        None, "Logging interval, in steps; --iterations_per_loop if unset."
+        None, "Logging interval, in steps; --iterations_per_loop if unset.", influence=NOTHING
     )
-    save_checkpoints_steps: int = hyperparameter(1000, "Checkpoint interval, in steps.")
+    save_checkpoints_steps: int = hyperparameter(
+        1000, "Checkpoint interval, in steps.", influence=NOTHING
+    )
     keep_checkpoint_max: int = hyperparameter(
-        5, "Number of most recent checkpoints to keep; 0 keeps all."
+        5, "Number of most recent checkpoints to keep; 0 keeps all.", influence=NOTHING
     )
 
     model_size: str = hyperparameter("small", "Size of the discriminator.", tuple(MODEL_SIZES))
@@ -124,8 +143,12 @@ class PretrainingFields(DistributionConfig):
         "--uniform_generator and --two_tower_generator select.",
         tuple(GENERATORS),
     )
-    uniform_generator: bool = hyperparameter(False, "The same as --generator_type=uniform.")
-    two_tower_generator: bool = hyperparameter(False, "The same as --generator_type=two_tower.")
+    uniform_generator: bool = hyperparameter(
+        False, "The same as --generator_type=uniform.", influence=SYNONYM
+    )
+    two_tower_generator: bool = hyperparameter(
+        False, "The same as --generator_type=two_tower.", influence=SYNONYM
+    )
     embedding_sharing: str | None = hyperparameter(
         None,
         "Weights shared by generator and discriminator. If unset, embeddings, or what "
@@ -133,10 +156,12 @@ class PretrainingFields(DistributionConfig):
         tuple(EMBEDDING_SHARING),
     )
     untied_generator: bool = hyperparameter(
-        True, "False ties all weights of generator and discriminator."
+        True, "False ties all weights of generator and discriminator.", influence=SYNONYM
     )
     untied_generator_embeddings: bool = hyperparameter(
-        False, "Give the generator its own token, position and segment embeddings."
+        False,
+        "Give the generator its own token, position and segment embeddings.",
+        influence=SYNONYM,
     )
     generator_layers: float = hyperparameter(
         1.0, "Generator depth, as a fraction of the discriminator's."
@@ -164,19 +189,26 @@ class PretrainingFields(DistributionConfig):
     train_batch_size: int = hyperparameter(
         128, "Global batch size: sequences per update, over all replicas."
     )
-    eval_batch_size: int = hyperparameter(128, "Global batch size of evaluation.")
-    num_eval_steps: int = hyperparameter(100, "Maximum number of batches per evaluation.")
+    eval_batch_size: int = hyperparameter(
+        128, "Global batch size of evaluation.", influence=EVALUATION
+    )
+    num_eval_steps: int = hyperparameter(
+        100, "Maximum number of batches per evaluation.", influence=EVALUATION
+    )
 
     pretrain_tfrecords: str | None = hyperparameter(
         None,
         "Training records: comma-separated files or glob patterns; "
         "DATA_DIR/pretrain_tfrecords/pretrain_data.tfrecord* if unset.",
+        influence=NOTHING,
     )
     eval_tfrecords: str | None = hyperparameter(
-        None, "Held-out records, evaluated at every checkpoint and by --do_eval."
+        None,
+        "Held-out records, evaluated at every checkpoint and by --do_eval.",
+        influence=EVALUATION,
     )
     vocab_file: str | None = hyperparameter(
-        None, "WordPiece vocabulary; DATA_DIR/vocab.txt if unset."
+        None, "WordPiece vocabulary; DATA_DIR/vocab.txt if unset.", influence=NOTHING
     )
     shuffle_buffer_size: int = hyperparameter(10_000, "Shuffle buffer, in examples.")
     deterministic_reading: bool = hyperparameter(
@@ -184,7 +216,9 @@ class PretrainingFields(DistributionConfig):
         "Read examples in the same order in every run; false is faster, but a resumed run "
         "sees different data.",
     )
-    skip_bad_records: bool = hyperparameter(False, "Skip corrupt records and count them.")
+    skip_bad_records: bool = hyperparameter(
+        False, "Skip corrupt records and count them.", influence=NOTHING
+    )
 
     init_checkpoint: str | None = hyperparameter(
         None,
@@ -192,18 +226,32 @@ class PretrainingFields(DistributionConfig):
         "in DATA_DIR/models) or of the authors' code, or a Hugging Face or KerasHub folder. "
         "Model size, vocabulary and casing default to those of the checkpoint. Ignored when "
         "the run resumes.",
+        influence=NOTHING,
     )
     model_dir: str | None = hyperparameter(
-        None, "Directory of checkpoints and logs; DATA_DIR/models/NAME if unset."
+        None,
+        "Directory of checkpoints and logs; DATA_DIR/models/NAME if unset.",
+        influence=NOTHING,
     )
     results_txt: str | None = hyperparameter(
-        None, "Metrics of --do_eval as text; MODEL_DIR/results/unsup_results.txt if unset."
+        None,
+        "Metrics of --do_eval as text; MODEL_DIR/results/unsup_results.txt if unset.",
+        influence=NOTHING,
     )
     results_json: str | None = hyperparameter(
-        None, "Metrics of --do_eval as JSON; MODEL_DIR/results/unsup_results.json if unset."
+        None,
+        "Metrics of --do_eval as JSON; MODEL_DIR/results/unsup_results.json if unset.",
+        influence=NOTHING,
     )
     results_pkl: str | None = hyperparameter(
-        None, "Metrics of --do_eval as a pickle; not written if unset."
+        None, "Metrics of --do_eval as a pickle; not written if unset.", influence=NOTHING
+    )
+
+    allow_changed_settings: Sequence[str] = hyperparameter(
+        (),
+        "Settings that a resumed run may change, comma-separated, such as num_train_steps. "
+        "Other changes of what the run was started with are refused.",
+        influence=SYNONYM,
     )
 
     seed: int = hyperparameter(
@@ -213,10 +261,11 @@ class PretrainingFields(DistributionConfig):
         "float32", "Mixed precision (Keras dtype policy).", PRECISIONS
     )
     jit_compile: bool = hyperparameter(
-        False, "Compile the training step with XLA; recommended on GPUs."
+        False, "Compile the training step with XLA; recommended on GPUs.", influence=NOTHING
     )
     rematerialize: bool = hyperparameter(
         False,
         "Gradient checkpointing: recompute encoder layers in the backward pass; slower, less "
         "memory.",
+        influence=NOTHING,
     )

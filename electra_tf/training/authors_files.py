@@ -24,8 +24,12 @@ def authors_checkpoint(folder: str) -> str | None:
 
 def has_only_authors_checkpoint(folder: str) -> bool:
     """Whether a folder has a checkpoint of the authors' code, and none of this project."""
-    names = _checkpoint_names(folder)
-    return bool(names) and not any(_OURS.fullmatch(name) for name in names)
+    return authors_checkpoint(folder) is not None and not has_own_checkpoint(folder)
+
+
+def has_own_checkpoint(folder: str) -> bool:
+    """Whether a folder has a checkpoint of this project, whole or not."""
+    return any(_OURS.fullmatch(name) for name in _checkpoint_names(folder))
 
 
 def refuse_authors_checkpoint(folder: str, vocab_file: str | None = None) -> None:

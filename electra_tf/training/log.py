@@ -6,11 +6,12 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Mapping
-from typing import TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
 
 import tensorflow as tf
 
+from electra_tf.config.recorded_settings import Change
 from electra_tf.util.console import format_seconds
 
 LOG_FILE = "train_log.jsonl"
@@ -114,6 +115,14 @@ class TrainLog:
         self._record(step, "eval", values)
         self._say(f"eval at step {step}  {shown or format_metrics(values)}")
 
+    def settings(self, step: int, changes: Sequence[Change]) -> None:
+        """Logs the changed settings of a resumed run, if any; the file alone has them."""
+        if changes:
+            changed = {
+                each.name: {"recorded": each.recorded, "given": each.given} for each in changes
+            }
+            self._write({"step": step, "kind": "settings", "changed": changed})
+
     def restart_clock(self) -> None:
         """Excludes the time since the last record (saving, evaluating) from the rates."""
         self._last_time = time.monotonic()
@@ -126,12 +135,15 @@ class TrainLog:
     def _record(self, step: int, kind: str, values: Mapping[str, float]) -> None:
         # JSON has no NaN, so an empty mean is null.
         record = {name: v if math.isfinite(v) else None for name, v in values.items()}
-        self._file.write(json.dumps({"step": step, "kind": kind, **record}) + "\n")
-        self._file.flush()
+        self._write({"step": step, "kind": kind, **record})
         with self._writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(f"{kind}/{name}", value)
         self._writer.flush()
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
 
     def _say(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
@@ -160,6 +172,9 @@ class SilentLog:
     def evaluation(
         self, step: int, values: Mapping[str, float], shown: str | None = None
     ) -> None:
+        """Does nothing."""
+
+    def settings(self, step: int, changes: Sequence[Change]) -> None:
         """Does nothing."""
 
     def restart_clock(self) -> None:

@@ -10,83 +10,46 @@ from typing import Any
 
 from electra_tf.config.distribution import DistributionConfig
 from electra_tf.config.encoder import MODEL_SIZES, EncoderConfig, encoder_config
-from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, hyperparameter
-from finetune.config.task_kinds import FILE_FORMATS, KINDS, LEVELS
+from electra_tf.config.hyperparameters import (
+    EVALUATION,
+    NOTHING,
+    OPTIMIZERS,
+    PRECISIONS,
+    hyperparameter,
+)
+from finetune.config.custom_task_fields import CustomTaskFields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningFields(DistributionConfig):
+class FinetuningFields(CustomTaskFields, DistributionConfig):
     """Hyperparameters of fine-tuning and their independent defaults."""
 
-    model_name: str = hyperparameter("", "Name of the pre-trained model, in DATA_DIR/models.")
-    data_dir: str = hyperparameter(
-        "", "Directory of models/, finetuning_data/ and the vocabulary."
+    model_name: str = hyperparameter(
+        "", "Name of the pre-trained model, in DATA_DIR/models.", influence=NOTHING
     )
-    debug: bool = hyperparameter(False, "Smoke test: a few steps on a few examples.")
-    log_examples: bool = hyperparameter(False, "Print the features of the first examples.")
-    num_trials: int = hyperparameter(1, "Random restarts; metrics are aggregated.")
-    do_train: bool = hyperparameter(True, "Fine-tune.")
-    do_eval: bool = hyperparameter(True, "Evaluate on the dev set.")
-    do_predict: bool = hyperparameter(False, "Predict --predict_file, which needs no labels.")
+    data_dir: str = hyperparameter(
+        "", "Directory of models/, finetuning_data/ and the vocabulary.", influence=NOTHING
+    )
+    debug: bool = hyperparameter(
+        False, "Smoke test: a few steps on a few examples.", influence=NOTHING
+    )
+    log_examples: bool = hyperparameter(
+        False, "Print the features of the first examples.", influence=NOTHING
+    )
+    num_trials: int = hyperparameter(
+        1, "Random restarts; metrics are aggregated.", influence=NOTHING
+    )
+    do_train: bool = hyperparameter(True, "Fine-tune.", influence=NOTHING)
+    do_eval: bool = hyperparameter(True, "Evaluate on the dev set.", influence=NOTHING)
+    do_predict: bool = hyperparameter(
+        False, "Predict --predict_file, which needs no labels.", influence=NOTHING
+    )
     keep_all_models: bool = hyperparameter(
-        True, "Keep the models of all trials, not only the last."
+        True, "Keep the models of all trials, not only the last.", influence=NOTHING
     )
 
     task_names: Sequence[str] = hyperparameter(
         ("chunk",), "Tasks to train jointly: comma-separated, or a JSON list."
-    )
-    task_spec: str | None = hyperparameter(
-        None, "Description of custom tasks: a JSON file, or inline JSON; see README."
-    )
-    own_task_kind: str | None = hyperparameter(
-        None,
-        "Custom task without --task_spec: its kind.",
-        tuple(kind.name for kind in KINDS),
-    )
-    own_task_files: str | None = hyperparameter(
-        None, "Custom task: files by split, such as train=a.tsv,dev=b.tsv."
-    )
-    own_task_columns: str | None = hyperparameter(
-        None, "Custom task: columns by name or index, such as text=review,label=1."
-    )
-    own_task_group_column: str | None = hyperparameter(
-        None,
-        "Custom task: column whose value groups examples, by name or index; folds and held-out "
-        "examples keep groups whole.",
-    )
-    own_task_labels: str | None = hyperparameter(
-        None, "Custom task: labels, such as a,b; those of the train split if unset."
-    )
-    own_task_label_separator: str | None = hyperparameter(
-        None, "Custom multilabel task: separator of the labels of a cell; a comma if unset."
-    )
-    own_task_metric: str | None = hyperparameter(
-        None, "Custom task: main metric; the default of its kind if unset."
-    )
-    own_task_format: str | None = hyperparameter(
-        None,
-        "Custom task: file format; chosen by extension if unset.",
-        FILE_FORMATS,
-    )
-    own_task_header: bool | None = hyperparameter(
-        None, "Custom task: whether tsv and csv files have a header line; true if unset."
-    )
-    own_task_min_label: float | None = hyperparameter(
-        None, "Custom regression task: smallest label; that of the train split if unset."
-    )
-    own_task_max_label: float | None = hyperparameter(
-        None, "Custom regression task: largest label; that of the train split if unset."
-    )
-    own_task_dev_fraction: float | None = hyperparameter(
-        None, "Custom task without a dev file: fraction of train to hold out; 0.1 if unset."
-    )
-    own_task_level: str | None = hyperparameter(
-        None, "Custom tagging task: unit of the metrics; span if unset.", LEVELS
-    )
-    own_task_unanswerable: bool | None = hyperparameter(
-        None,
-        "Custom QA task: whether questions may be unanswerable; detected in the train split if "
-        "unset.",
     )
 
     model_size: str | None = hyperparameter(
@@ -134,12 +97,16 @@ class FinetuningFields(DistributionConfig):
     )
     warmup_proportion: float = hyperparameter(0.1, "Linear warm-up, as a fraction of training.")
     clip_norm: float = hyperparameter(1.0, "Gradient clipping by global norm.")
-    save_checkpoints_steps: int = hyperparameter(1_000_000, "Checkpoint interval, in steps.")
+    save_checkpoints_steps: int = hyperparameter(
+        1_000_000, "Checkpoint interval, in steps.", influence=NOTHING
+    )
     iterations_per_loop: int = hyperparameter(
-        1000, "Host loop: training steps per call of the compiled function."
+        1000, "Host loop: training steps per call of the compiled function.", influence=NOTHING
     )
     log_steps: int | None = hyperparameter(
-        None, "Logging interval, in steps; a twentieth of the run, at most 100, if unset."
+        None,
+        "Logging interval, in steps; a twentieth of the run, at most 100, if unset.",
+        influence=NOTHING,
     )
     eval_steps: int | None = hyperparameter(
         None, "Evaluation interval on dev during training, in steps; an epoch if unset."
@@ -153,7 +120,7 @@ class FinetuningFields(DistributionConfig):
         None, "Evaluations without improvement before stopping; implies keep_best."
     )
     use_tfrecords_if_existing: bool = hyperparameter(
-        True, "Reuse cached features if vocabulary, length and data match."
+        True, "Reuse cached features if vocabulary, length and data match.", influence=NOTHING
     )
     num_folds: int | None = hyperparameter(
         None,
@@ -165,21 +132,24 @@ class FinetuningFields(DistributionConfig):
         "Folds with --keep_best or --early_stopping_patience: fraction of the training part "
         "that chooses the weights; 0.1 if unset.",
     )
-    overwrite: bool = hyperparameter(False, "Train from scratch, replacing existing models.")
+    overwrite: bool = hyperparameter(
+        False, "Train from scratch, replacing existing models.", influence=NOTHING
+    )
 
     write_test_outputs: bool = hyperparameter(
-        False, "Predict the test splits and write submission files."
+        False, "Predict the test splits and write submission files.", influence=NOTHING
     )
     n_writes_test: int = hyperparameter(
-        5, "Number of trials whose test predictions are written."
+        5, "Number of trials whose test predictions are written.", influence=NOTHING
     )
     predict_file: str | None = hyperparameter(
-        None, "File to predict, in the format of the task's files."
+        None, "File to predict, in the format of the task's files.", influence=NOTHING
     )
     predict_output: str | None = hyperparameter(
         None,
         "Predictions of --predict_file, .jsonl or .tsv; RESULTS/<task>_predictions.jsonl "
         "if unset.",
+        influence=NOTHING,
     )
 
     max_seq_length: int = hyperparameter(
@@ -192,16 +162,24 @@ class FinetuningFields(DistributionConfig):
     train_batch_size: int = hyperparameter(
         32, "Global batch size: sequences per update, over all replicas."
     )
-    eval_batch_size: int = hyperparameter(32, "Global batch size of evaluation.")
-    predict_batch_size: int = hyperparameter(32, "Global batch size of prediction.")
+    eval_batch_size: int = hyperparameter(
+        32, "Global batch size of evaluation.", influence=NOTHING
+    )
+    predict_batch_size: int = hyperparameter(
+        32, "Global batch size of prediction.", influence=NOTHING
+    )
     double_unordered: bool = hyperparameter(
         True, "Train on both orders of each pair, for mrpc and sts."
     )
 
     max_query_length: int = hyperparameter(64, "Maximum question length, in tokens.")
     doc_stride: int = hyperparameter(128, "Sliding-window stride, in tokens.")
-    n_best_size: int = hyperparameter(20, "Size of the n-best list of answers per question.")
-    max_answer_length: int = hyperparameter(30, "Maximum answer length, in tokens.")
+    n_best_size: int = hyperparameter(
+        20, "Size of the n-best list of answers per question.", influence=EVALUATION
+    )
+    max_answer_length: int = hyperparameter(
+        30, "Maximum answer length, in tokens.", influence=EVALUATION
+    )
     answerable_classifier: bool = hyperparameter(
         True, "Predict whether a question has an answer."
     )
@@ -215,10 +193,14 @@ class FinetuningFields(DistributionConfig):
         True, "Predict the end of an answer given its start."
     )
     beam_size: int = hyperparameter(
-        20, "Beam size of joint prediction: starts, and ends for each start."
+        20,
+        "Beam size of joint prediction: starts, and ends for each start.",
+        influence=EVALUATION,
     )
     qa_na_threshold: float = hyperparameter(
-        -2.75, "Threshold of the null odds above which a question has no answer."
+        -2.75,
+        "Threshold of the null odds above which a question has no answer.",
+        influence=EVALUATION,
     )
 
     authors_tagging_truncation: bool = hyperparameter(
@@ -232,10 +214,14 @@ class FinetuningFields(DistributionConfig):
     )
 
     raw_data_dir: str | None = hyperparameter(
-        None, "Directory with one folder per task; DATA_DIR/finetuning_data if unset."
+        None,
+        "Directory with one folder per task; DATA_DIR/finetuning_data if unset.",
+        influence=NOTHING,
     )
     vocab_file: str | None = hyperparameter(
-        None, "WordPiece vocabulary; that of the checkpoint, or DATA_DIR/vocab.txt, if unset."
+        None,
+        "WordPiece vocabulary; that of the checkpoint, or DATA_DIR/vocab.txt, if unset.",
+        influence=NOTHING,
     )
     init_checkpoint: str | None = hyperparameter(
         None,
@@ -243,23 +229,28 @@ class FinetuningFields(DistributionConfig):
         "in DATA_DIR/models) or of the authors' code, or a Hugging Face or KerasHub folder; "
         "DATA_DIR/models/NAME if unset. 'random' starts from random weights. With "
         "--do_train=false, the fine-tuned model to evaluate; those in MODEL_DIR if unset.",
+        influence=NOTHING,
     )
     model_dir: str | None = hyperparameter(
         None,
         "Directory of the fine-tuned models; MODEL/finetuning_models/<tasks>_model if unset.",
+        influence=NOTHING,
     )
     results_dir: str | None = hyperparameter(
-        None, "Directory of the results; MODEL/results if unset."
+        None, "Directory of the results; MODEL/results if unset.", influence=NOTHING
     )
     results_txt: str | None = hyperparameter(
-        None, "Results as text; RESULTS/<tasks>_results.txt if unset."
+        None, "Results as text; RESULTS/<tasks>_results.txt if unset.", influence=NOTHING
     )
     results_pkl: str | None = hyperparameter(
-        None, "Results as the authors' pickle; RESULTS/<tasks>_results.pkl if unset."
+        None,
+        "Results as the authors' pickle; RESULTS/<tasks>_results.pkl if unset.",
+        influence=NOTHING,
     )
     preprocessed_data_dir: str | None = hyperparameter(
         None,
         "Directory of cached features; MODEL/finetuning_tfrecords/<tasks>_tfrecords if unset.",
+        influence=NOTHING,
     )
 
     seed: int = hyperparameter(42, "Random seed of the first trial; each trial adds 1.")
@@ -267,12 +258,13 @@ class FinetuningFields(DistributionConfig):
         "float32", "Mixed precision (Keras dtype policy).", PRECISIONS
     )
     jit_compile: bool = hyperparameter(
-        False, "Compile the training step with XLA; recommended on GPUs."
+        False, "Compile the training step with XLA; recommended on GPUs.", influence=NOTHING
     )
     rematerialize: bool = hyperparameter(
         False,
         "Gradient checkpointing: recompute encoder layers in the backward pass; slower, "
         "less memory.",
+        influence=NOTHING,
     )
 
     @property

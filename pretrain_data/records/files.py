@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ DEFAULT_FLAG = "--pretrain_tfrecords"
 
 _COUNT_BATCH = 1024
 _FILES_COUNTED_AT_ONCE = 8
+_FINGERPRINT_BYTES = 4096
 
 
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
@@ -51,6 +53,29 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
     if not files:
         raise UserError(f"{flag} is empty.")
     return list(files)
+
+
+def fingerprint(files: Sequence[str]) -> str:
+    """Returns the SHA-256 of names, sizes, first and last bytes of files, in their order.
+
+    Records of another corpus, vocabulary, seed or order differ in it; reading all of a corpus
+    would take too long for every start. Folders are not part of it, so files may be moved.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    digest = hashlib.sha256()
+    for path in files:
+        try:
+            with tf.io.gfile.GFile(path, "rb") as file:
+                size = file.size()
+                first = file.read(min(size, _FINGERPRINT_BYTES))
+                file.seek(max(0, size - _FINGERPRINT_BYTES))
+                last = file.read(_FINGERPRINT_BYTES)
+        except tf.errors.OpError as error:
+            raise UserError(f"{path} cannot be read: {error.message}") from error
+        digest.update(f"{os.path.basename(path)} {size}\n".encode() + first + last)
+    return digest.hexdigest()
 
 
 def count_records(files: Sequence[str]) -> int:

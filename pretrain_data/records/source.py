@@ -15,6 +15,7 @@ from pretrain_data.records.files import (
     DEFAULT_FLAG,
     check_records,
     find_record_files,
+    fingerprint,
     locate_bad_records,
 )
 from pretrain_data.records.reader import read_pretraining_records
@@ -66,6 +67,10 @@ class RecordFiles:
         """Describes the files of a length, such as "8 files in data/pretrain_tfrecords"."""
         files = find_record_files(self.patterns[seq_length], self.flag)
         return f"{len(files)} files in {pathlib.Path(files[0]).parent}"
+
+    def fingerprint(self, seq_length: int) -> str:
+        """Returns a digest of the files of a length; see `files.fingerprint`."""
+        return fingerprint(find_record_files(self.patterns[seq_length], self.flag))
 
     def batches(
         self, *, first_example: int, batch_size: int, seq_length: int, shard: DataShard

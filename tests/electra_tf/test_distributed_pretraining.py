@@ -150,7 +150,12 @@ def test_a_killed_worker_ends_the_others_in_a_state_to_go_on_from(tiny_data, tmp
     assert "Traceback" not in error
     newest = tf.train.latest_checkpoint(str(tmp_path / "model"))
     saved = int(newest.rpartition("-")[2])
-    alone = settings(tiny_data, tmp_path, num_train_steps=saved + 5)
+    alone = settings(
+        tiny_data,
+        tmp_path,
+        num_train_steps=saved + 5,
+        allow_changed_settings=("num_train_steps",),
+    )
     pretraining_runs.train(PretrainingConfig.create(**alone), quiet)
     assert log_records(tmp_path / "model")[-1]["step"] == saved + 5
 

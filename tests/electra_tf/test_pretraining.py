@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from electra_tf.training.checkpoints import lock_model_dir
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
+from tests.conftest import make_record
 from tests.electra_tf.objectives.test_objectives import TWO_STAGE
 
 TRAINING_METRICS = {
@@ -121,6 +123,60 @@ def test_a_finished_run_is_left_alone(make_config):
     assert any("Nothing to do" in line for line in said)
 
 
+def test_a_resumed_run_refuses_changes_that_are_not_allowed(make_config, tiny_data, tmp_path):
+    """Also of a run that has ended, and whose checkpoint another one would go on from."""
+    pretraining_runs.train(make_config(num_train_steps=2), quiet)
+    folder = pathlib.Path(make_config().model_dir)
+    before = {path: path.read_bytes() for path in folder.glob("*") if path.is_file()}
+    other_data = tmp_path / "pretrain_data.tfrecord"
+    with tf.io.TFRecordWriter(str(other_data)) as writer:
+        writer.write(make_record(np.random.default_rng(5), 16))
+    heads = {**make_config().model_hparam_overrides, "num_attention_heads": 4}
+    for name, value in {
+        "num_train_steps": 6,
+        "learning_rate": 2e-3,
+        "train_batch_size": 4,
+        "seed": 1,
+        "mask_prob": 0.3,
+        "masking": "span",
+        "num_warmup_steps": 1,
+        "objective": "electra_15",
+        "num_attention_heads": heads,
+        "strip_accents": False,
+        "data": str(other_data),
+    }.items():
+        flag = {"num_attention_heads": "model_hparam_overrides", "data": "pretrain_tfrecords"}
+        given = {"num_train_steps": 2, flag.get(name, name): value}
+        with pytest.raises(UserError, match=rf"\n  {name}: .* in the record, .* now"):
+            pretraining_runs.train(make_config(**given), quiet)
+    after = {path: path.read_bytes() for path in folder.glob("*") if path.is_file()}
+    assert after == before
+    # The same records elsewhere are the same data.
+    moved = tmp_path / "moved"
+    shutil.copytree(tiny_data, moved)
+    lines: list[str] = []
+    config = make_config(
+        data_dir=str(moved),
+        num_train_steps=4,
+        iterations_per_loop=1,
+        allow_changed_settings=("num_train_steps",),
+    )
+    pretraining_runs.train(config, lines.append)
+    changed = [line for line in lines if line.startswith("Changed: ")]
+    assert "Changed: num_train_steps: 2 in the record, 4 now (allowed)" in changed
+    assert any(
+        "iterations_per_loop: 2" in line and "does not change" in line for line in changed
+    )
+    (logged,) = [record for record in log_records(config) if record["kind"] == "settings"]
+    assert logged["step"] == 2
+    assert logged["changed"]["num_train_steps"] == {"recorded": 2, "given": 4}
+    assert log_records(config)[-1]["step"] == 4
+    # What was allowed is recorded.
+    lines.clear()
+    pretraining_runs.train(dataclasses.replace(config, allow_changed_settings=()), lines.append)
+    assert lines[-1].startswith("Nothing to do")
+
+
 def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path):
     config = make_config(num_train_steps=2)
     pretraining_runs.train(config, quiet)
@@ -141,10 +197,12 @@ def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path):
 def test_a_checkpoint_of_another_shape_names_the_variables(make_config):
     config = make_config(num_train_steps=2)
     pretraining_runs.train(config, quiet)
-    other = make_config(num_train_steps=4, embedding_size=12)
+    allowed = ("num_train_steps", "embedding_size", "embedding_sharing")
+    make_config = partial(make_config, num_train_steps=4, allow_changed_settings=allowed)
+    other = make_config(embedding_size=12)
     with pytest.raises(UserError, match=r"electra/embeddings/word_embeddings: \[40, 8\]"):
         pretraining_runs.train(other, quiet)
-    deeper = make_config(num_train_steps=4, untied_generator_embeddings=True)
+    deeper = make_config(untied_generator_embeddings=True)
     with pytest.raises(UserError, match=r"generator/embeddings/.*only in the model"):
         pretraining_runs.train(deeper, quiet)
 

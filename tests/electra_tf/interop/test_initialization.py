@@ -72,9 +72,7 @@ def test_a_run_that_has_begun_wins_over_its_start(published, tiny_data, tmp_path
     pretraining_runs.train(config)
     first = read(config.model_dir, "electra_tf")
     # It describes itself: what it started from may be gone.
-    again = config_from(
-        str(tmp_path / "gone"), tiny_data, tmp_path, num_train_steps=1, learning_rate=0.0
-    )
+    again = config_from(str(tmp_path / "gone"), tiny_data, tmp_path, num_train_steps=1)
     lines: list[str] = []
     pretraining_runs.train(again, lines.append)
     assert not any("Loaded from" in line for line in lines)

@@ -1,0 +1,64 @@
+"""What a resumed pre-training run may change; no TensorFlow is imported here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf.config.hyperparameters import TRAINING
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.recorded_settings import Change, changed_settings, influences
+from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
+from electra_tf.util.errors import UserError, nearest_name_hint
+
+# Recorded beside the hyperparameters: digests of the records by length, and of the vocabulary.
+DATA, VOCABULARY = "data", "vocabulary"
+FLAG = "--allow_changed_settings"
+
+
+def check_allowed_names(config: PretrainingConfig) -> None:
+    """Raises UserError if `allow_changed_settings` names something that is no setting."""
+    known = (*influences(PretrainingConfig), DATA, VOCABULARY)
+    for name in config.allow_changed_settings:
+        if name not in known:
+            hint = nearest_name_hint(name, known)
+            raise UserError(f"{FLAG}: there is no setting {name!r}.{hint}")
+
+
+def changes_of_resumed_run(
+    config: PretrainingConfig, settings: Mapping[str, Any]
+) -> list[Change]:
+    """Returns how settings differ from those recorded in `model_dir`.
+
+    Args:
+        config: of the run that resumes.
+        settings: its hyperparameters, `DATA` and `VOCABULARY`.
+
+    Raises:
+        UserError: a change that is not allowed influences the training.
+    """
+    saved = load_saved_config(config.model_dir)
+    if saved is None:
+        return []
+    changes = changed_settings(PretrainingConfig, saved.hyperparameters, settings)
+    refused = [
+        change
+        for change in changes
+        if change.influence == TRAINING and change.name not in config.allow_changed_settings
+    ]
+    if refused:
+        names = ",".join((*config.allow_changed_settings, *(each.name for each in refused)))
+        raise UserError(
+            f"{config.model_dir} has a checkpoint of a run with other settings (see its "
+            f"{CONFIG_FILE}). Restore them, choose another --model_name, or go on with the new "
+            f"ones by {FLAG}={names}. Changed:\n  "
+            + "\n  ".join(change.describe() for change in refused)
+        )
+    return changes
+
+
+def describe_changes(changes: list[Change]) -> list[str]:
+    """Returns one line per change of a resumed run."""
+    return [
+        f"Changed: {change.describe()} "
+        + ("(allowed)" if change.influence == TRAINING else "(does not change the training)")
+        for change in changes
+    ]

@@ -1,0 +1,68 @@
+"""Hyperparameters that describe tasks of the user's own.
+
+No TensorFlow is imported here.
+"""
+
+import dataclasses
+
+from electra_tf.config.hyperparameters import hyperparameter
+from finetune.config.task_kinds import FILE_FORMATS, KINDS, LEVELS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CustomTaskFields:
+    """The description of one or several custom tasks; see `finetune.config.task_spec`."""
+
+    task_spec: str | None = hyperparameter(
+        None, "Description of custom tasks: a JSON file, or inline JSON; see README."
+    )
+    own_task_kind: str | None = hyperparameter(
+        None,
+        "Custom task without --task_spec: its kind.",
+        tuple(kind.name for kind in KINDS),
+    )
+    own_task_files: str | None = hyperparameter(
+        None, "Custom task: files by split, such as train=a.tsv,dev=b.tsv."
+    )
+    own_task_columns: str | None = hyperparameter(
+        None, "Custom task: columns by name or index, such as text=review,label=1."
+    )
+    own_task_group_column: str | None = hyperparameter(
+        None,
+        "Custom task: column whose value groups examples, by name or index; folds and held-out "
+        "examples keep groups whole.",
+    )
+    own_task_labels: str | None = hyperparameter(
+        None, "Custom task: labels, such as a,b; those of the train split if unset."
+    )
+    own_task_label_separator: str | None = hyperparameter(
+        None, "Custom multilabel task: separator of the labels of a cell; a comma if unset."
+    )
+    own_task_metric: str | None = hyperparameter(
+        None, "Custom task: main metric; the default of its kind if unset."
+    )
+    own_task_format: str | None = hyperparameter(
+        None,
+        "Custom task: file format; chosen by extension if unset.",
+        FILE_FORMATS,
+    )
+    own_task_header: bool | None = hyperparameter(
+        None, "Custom task: whether tsv and csv files have a header line; true if unset."
+    )
+    own_task_min_label: float | None = hyperparameter(
+        None, "Custom regression task: smallest label; that of the train split if unset."
+    )
+    own_task_max_label: float | None = hyperparameter(
+        None, "Custom regression task: largest label; that of the train split if unset."
+    )
+    own_task_dev_fraction: float | None = hyperparameter(
+        None, "Custom task without a dev file: fraction of train to hold out; 0.1 if unset."
+    )
+    own_task_level: str | None = hyperparameter(
+        None, "Custom tagging task: unit of the metrics; span if unset.", LEVELS
+    )
+    own_task_unanswerable: bool | None = hyperparameter(
+        None,
+        "Custom QA task: whether questions may be unanswerable; detected in the train split if "
+        "unset.",
+    )

@@ -1,0 +1,75 @@
+"""The comparison of given settings with recorded ones."""
+
+import dataclasses
+import json
+
+import pytest
+
+from electra_tf.config.hyperparameters import EVALUATION, NOTHING, TRAINING
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.recorded_settings import changed_settings, influences
+from electra_tf.config.resumption import check_allowed_names
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning_fields import FinetuningFields
+
+
+def settings(**given) -> dict:
+    config = PretrainingConfig.create(data_dir="data", model_name="m", **given)
+    return dataclasses.asdict(config)
+
+
+def changes(recorded: dict, given: dict) -> dict[str, tuple]:
+    recorded = json.loads(json.dumps(recorded))
+    found = changed_settings(PretrainingConfig, recorded, given)
+    return {change.name: (change.recorded, change.given, change.influence) for change in found}
+
+
+def test_what_is_the_same_in_other_words_is_no_change():
+    explicit = {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512}
+    assert not changes(
+        settings(model_hparam_overrides={"hidden_size": 128}, objective="mlm"),
+        settings(model_hparam_overrides=explicit, electra_objective=False),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"seed": 7}, {"seed": (42, 7, TRAINING)}),
+        ({"log_steps": 5}, {"log_steps": (200, 5, NOTHING)}),
+        ({"num_eval_steps": 5}, {"num_eval_steps": (100, 5, EVALUATION)}),
+        ({"length_curriculum": (64,)}, {"length_curriculum": ([], [64], TRAINING)}),
+        (
+            {"model_hparam_overrides": {"num_attention_heads": 8}},
+            {"num_attention_heads": (4, 8, TRAINING)},
+        ),
+        ({"objective": "electra_15"}, {"objective": ("electra", "electra_15", TRAINING)}),
+    ],
+)
+def test_a_change_has_its_name_values_and_influence(given, expected):
+    assert changes(settings(), settings(**given)) == expected
+
+
+def test_a_setting_that_the_record_lacks_had_its_default():
+    recorded = settings()
+    del recorded["masking"], recorded["log_steps"]
+    assert not changes(recorded, settings())
+    assert changes(recorded, settings(masking="span")).keys() == {"masking"}
+    assert not changes(recorded, {**settings(), "data": {"128": "digest"}})
+
+
+def test_whatever_declares_nothing_influences_the_training():
+    for config_class in (PretrainingConfig, FinetuningFields):
+        kinds = influences(config_class)
+        for name in ("seed", "learning_rate", "max_seq_length", "hidden_size", "precision"):
+            assert kinds[name] == TRAINING
+        for name in ("device", "iterations_per_loop", "data_dir"):
+            assert kinds[name] == NOTHING
+
+
+def test_only_settings_can_be_allowed_to_change():
+    config = PretrainingConfig.create(
+        data_dir="data", model_name="m", allow_changed_settings=("data", "learning_rates")
+    )
+    with pytest.raises(UserError, match=r"no setting 'learning_rates'.*'learning_rate'"):
+        check_allowed_names(config)
