@@ -1,6 +1,7 @@
 """Parses descriptions of custom tasks from JSON and from flags."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ def load_specs(task_spec: str) -> list[TaskSpec]:
             raise UserError(f"{source} is not UTF-8") from error
     try:
         given = json.loads(text, object_pairs_hook=_object_without_repeated_keys)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{source} is not valid JSON: {error}") from error
     objects = given if isinstance(given, list) else [given]
     if not objects or not all(isinstance(o, dict) for o in objects):
@@ -156,7 +157,8 @@ class _Key(NamedTuple):
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
 
 
 def _is_name(value: Any) -> bool:

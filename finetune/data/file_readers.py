@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.errors import UserError, nearest_name_hint
-from finetune.data.raw_examples import RawExample, brief
+from finetune.data.raw_examples import RawExample, brief, valid_text
 
 DOCUMENT_START = "-DOCSTART-"
 _MAX_CELL_CHARACTERS = 10_000_000
+_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 _BYTE_ORDER_MARKS_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -184,7 +185,9 @@ def _read_jsonl(
     for line, content in enumerate(_lines(text), start=1):
         if not content.strip():
             continue
-        value = parse_json_line(path, line, content)
+        value = parse_json(content, f"{path}: line {line}")
+        if not isinstance(value, dict):
+            raise UserError(f"{path}: line {line} must be a JSON object, not {brief(value)}")
         values = {}
         for role, column in columns.items():
             key = str(column)
@@ -198,18 +201,30 @@ def _read_jsonl(
         yield RawExample(path, line, values)
 
 
-def parse_json_line(path: str, line: int, content: str) -> dict[str, Any]:
-    """Returns the JSON object of a line.
+def parse_json(content: str, where: str) -> Any:
+    r"""Returns a JSON value; lone surrogates (`\ud800`), which UTF-8 lacks, become U+FFFD.
+
+    Args:
+        content: the text.
+        where: file, and line of a file of several values, for errors.
 
     Raises:
-        UserError: the line is not valid JSON, or not an object.
+        UserError: it is not valid JSON, or nested too deeply.
     """
     try:
         value = json.loads(content)
-    except ValueError as error:
-        raise UserError(f"{path}: line {line} is not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: line {line} must be a JSON object, not {brief(value)}")
+        return _without_surrogates(value) if _SURROGATE.search(content) else value
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where} is not valid JSON: {error}") from error
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_surrogates(item) for key, item in value.items()}
     return value
 
 

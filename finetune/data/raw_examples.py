@@ -1,9 +1,12 @@
 """One example of a file, and conversion of its values to texts, labels or numbers."""
 
 import json
+import re
 from typing import Any, NamedTuple
 
 from electra_tf.util.errors import UserError
+
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class RawExample(NamedTuple):
@@ -116,6 +119,11 @@ class RawExample(NamedTuple):
         if not value.strip():
             raise UserError(f"{self.where}: {role} is empty")
         return value.strip()
+
+
+def valid_text(text: str) -> str:
+    """Replaces lone surrogates, valid in JSON but not in UTF-8, by U+FFFD."""
+    return _LONE_SURROGATES.sub("\ufffd", text)
 
 
 def brief(value: Any, limit: int = 60) -> str:

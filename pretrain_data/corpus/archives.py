@@ -12,6 +12,23 @@ from pretrain_data.corpus.text_files import COMPRESSION_RATIO, Block, read_block
 ARCHIVE_SUFFIX = ".xz"
 
 
+class _Member(tarfile.TarInfo):
+    """A member whose damaged header is an error: `tarfile` takes it for the end."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        position = archive.offset
+        try:
+            member = super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:
+            raise  # the marker of the end
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"no member and no end at byte {position:,}") from error
+        if member.size < 0:
+            raise tarfile.ReadError(f"the member {member.name!r} has a negative size")
+        return member
+
+
 @dataclasses.dataclass(frozen=True)
 class ArchivePart:
     """A compressed tar archive of text files."""
@@ -36,7 +53,7 @@ class ArchivePart:
             with (
                 open(self.path, "rb") as raw,
                 lzma.open(raw) as uncompressed,
-                tarfile.open(fileobj=uncompressed, mode="r|") as archive,
+                tarfile.open(fileobj=uncompressed, mode="r|", tarinfo=_Member) as archive,
             ):
                 for member in archive:
                     self._check(member)

@@ -175,16 +175,13 @@ def _text(record: RawExample, text: Any) -> str:
 def _offset(record: RawExample, value: Any) -> int | None:
     if value is None or value == "":
         return None
-    try:
-        offset = int(value)
-    except (TypeError, ValueError):
-        offset = -1
-    if offset < 0:
+    is_number = type(value) is int or (isinstance(value, str) and value.strip().isdecimal())
+    if not is_number or int(value) < 0:
         raise UserError(
             f"{record.where}: answer_start must be the index of a character of the context, "
             f"not {value!r}"
         )
-    return offset
+    return int(value)
 
 
 def _wrong_answers(record: RawExample) -> UserError:

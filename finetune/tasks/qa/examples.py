@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from finetune.data.features import DataReport
+from finetune.data.raw_examples import valid_text
 
 # Words of a context are separated as in the authors' code; other whitespace, such as U+00A0, is
 # part of words.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
-_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 NOT_FOUND = "answer not found in the context"
 NO_ANSWER = "no answer given, in a task where every question has one"
 REPEATED_ID = "question id given more than once"
@@ -174,8 +174,3 @@ class ExampleBuilder:
         if " ".join(text.split()).lower() not in found.lower():
             return None
         return first, last
-
-
-def valid_text(text: str) -> str:
-    """Replaces lone surrogates, valid in JSON but not in UTF-8, by U+FFFD."""
-    return _LONE_SURROGATES.sub("\ufffd", text)

@@ -1,11 +1,10 @@
 """Readers of SQuAD JSON files, and of JSON-lines files of the MRQA 2019 shared task."""
 
-import gzip
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.util.errors import UserError
+from finetune.data.file_readers import parse_json, read_text
 from finetune.tasks.qa.examples import Context, ExampleBuilder, GivenAnswer
 
 MRQA_SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -28,10 +27,7 @@ def read_questions(path: str, builder: ExampleBuilder) -> None:
 
 
 def _read_squad(path: str, builder: ExampleBuilder) -> None:
-    try:
-        content = json.loads("".join(_lines(path)))
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path} is not JSON: {error}") from error
+    content = parse_json(read_text(path), path)
     for i, article in enumerate(_field(content, "data", list, path)):
         where = f"{path}: data[{i}]"
         for j, paragraph in enumerate(_field(article, "paragraphs", list, where)):
@@ -39,14 +35,11 @@ def _read_squad(path: str, builder: ExampleBuilder) -> None:
 
 
 def _read_mrqa(path: str, builder: ExampleBuilder) -> None:
-    for number, line in enumerate(_lines(path), 1):
-        where = f"{path}, line {number}"
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        where = f"{path}: line {number}"
         if not line.strip():
             continue
-        try:
-            paragraph = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{where} is not JSON: {error}") from error
+        paragraph = parse_json(line, where)
         if not (isinstance(paragraph, dict) and "header" in paragraph):
             _add_paragraph(paragraph, where, builder)
 
@@ -66,8 +59,15 @@ def _add_paragraph(paragraph: Any, where: str, builder: ExampleBuilder) -> None:
             question=question,
             answers=answers,
             located=located,
-            is_impossible=bool(qa.get("is_impossible", not answers)),
+            is_impossible=_is_impossible(qa, answers, question_at),
         )
+
+
+def _is_impossible(qa: Mapping[str, Any], answers: list[str], where: str) -> bool:
+    value = qa.get("is_impossible", not answers)
+    if not isinstance(value, bool):
+        raise UserError(f'{where}: "is_impossible" must be true or false, not {value!r:.80}')
+    return value
 
 
 def _answers(qa: Mapping[str, Any], where: str) -> tuple[list[str], GivenAnswer | None]:
@@ -96,14 +96,21 @@ def _mrqa_answers(qa: Mapping[str, Any], where: str) -> tuple[list[str], GivenAn
         detected_texts.append(_field(answer, "text", str, answer_at))
         if i == 0:
             spans = _field(answer, "char_spans", list, answer_at)
-            if not (spans and isinstance(spans[0], list) and len(spans[0]) == 2):
+            if not (spans and _is_span(spans[0])):
                 raise UserError(
                     f'{answer_at}: "char_spans" must be a list of pairs [first, last '
-                    f"character], not {spans!r}"
+                    f"character], not {spans!r:.80}"
                 )
-            located = GivenAnswer(detected_texts[0], *map(int, spans[0]))
+            located = GivenAnswer(detected_texts[0], *spans[0])
     texts = _field(qa, "answers", list, where) if "answers" in qa else detected_texts
-    return [str(text) for text in texts], located
+    for text in texts:
+        if not isinstance(text, str):
+            raise UserError(f'{where}: "answers" must be a list of strings, not {texts!r:.80}')
+    return texts, located
+
+
+def _is_span(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(type(n) is int for n in value)
 
 
 def _field(record: Any, name: str, kind: type, where: str) -> Any:
@@ -116,14 +123,3 @@ def _field(record: Any, name: str, kind: type, where: str) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool):
         raise UserError(f'{where}: "{name}" must be {_KINDS[kind]}, not {value!r:.80}')
     return value
-
-
-def _lines(path: str) -> Iterator[str]:
-    opened = gzip.open if path.endswith(".gz") else open
-    try:
-        with opened(path, "rt", encoding="utf-8", newline="\n") as file:
-            yield from file
-    except FileNotFoundError as error:
-        raise UserError(f"No such file: {path}") from error
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from error

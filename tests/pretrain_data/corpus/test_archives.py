@@ -1,8 +1,10 @@
 """Tests of reading OpenWebText's archives."""
 
 import io
+import lzma
 import tarfile
 
+import numpy as np
 import pytest
 
 from electra_tf.util.errors import UserError
@@ -106,3 +108,41 @@ def test_a_refused_member_leaves_older_data(tmp_path, demo_vocab_file):
     with pytest.raises(UserError, match="is a link to"):
         build_pretraining_data(config, print_fn=lambda message: None)
     assert {p.name: p.read_bytes() for p in config.output_dir.iterdir()} == before
+
+
+def test_a_damaged_or_missing_member_does_not_end_the_archive(tmp_path):
+    """Text is lost only with an error."""
+    path = tmp_path / "a.xz"
+    texts = [(f"{name}.txt", f"{name}\n".encode() * 20) for name in "abc"]
+    content = lzma.decompress(write_archive(path, texts).path.read_bytes())
+    second = content.index(b"b.txt")
+    generator = np.random.default_rng(0)
+
+    def read(changed: bytes) -> list[str]:
+        path.write_bytes(lzma.compress(changed, preset=0))
+        return [line for block in ArchivePart(path, 1).read() for line in block.lines]
+
+    expected = read(content)
+    assert len(expected) == 60
+    wrong_header = content[:second] + b"B" + content[second + 1 :]
+    cut_between_members, cut_in_header = content[:second], content[: second + 100]
+    negative = tarfile.TarInfo("b.txt")
+    negative.size = -1
+    header = negative.tobuf(tarfile.GNU_FORMAT)
+    for damaged in (
+        wrong_header,
+        cut_between_members,
+        cut_in_header,
+        content[:second] + header + content[second + 512 :],
+    ):
+        with pytest.raises(UserError, match=r"a\.xz .* is not a complete \.xz tar archive"):
+            read(damaged)
+    for _ in range(200):
+        changed = bytearray(content)
+        changed[generator.integers(4096)] = generator.integers(256)
+        del changed[generator.integers(1, 2 * len(changed)) :]
+        try:
+            lines = read(bytes(changed))
+        except UserError:
+            continue
+        assert len(lines) >= 57  # characters of the texts may have changed

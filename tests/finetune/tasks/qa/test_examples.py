@@ -152,7 +152,7 @@ def test_mrqa(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.json", "{", "a.json is not JSON"),
+        ("a.json", "{", "a.json is not valid JSON"),
         ("a.json", '{"version": "1"}', 'a.json lacks "data"'),
         (
             "a.json",
@@ -171,7 +171,7 @@ def test_mrqa(tmp_path, suffix):
             r'answers\[0\]: "answer_start" must be an integer',
         ),
         ("a.jsonl", '{"header": {}}\n{"context": 3, "qas": []}\n', 'line 2: "context" must'),
-        ("a.jsonl", '{"header": {}}\n\nnothing\n', "line 3 is not JSON"),
+        ("a.jsonl", '{"header": {}}\n\nnothing\n', "line 3 is not valid JSON"),
         ("a.jsonl", '{"header": {}}\n[]\n', "line 2 must be an object, not list"),
         (
             "a.jsonl",
@@ -192,5 +192,5 @@ def test_missing_and_broken_files_are_named(tmp_path):
     with pytest.raises(UserError, match=r"No such file: .*none\.json"):
         read(str(tmp_path / "none.json"))
     (tmp_path / "a.jsonl.gz").write_bytes(b"no gzip")
-    with pytest.raises(UserError, match=r"a\.jsonl\.gz cannot be read"):
+    with pytest.raises(UserError, match=r"a\.jsonl\.gz is not a complete \.gz"):
         read(str(tmp_path / "a.jsonl.gz"))
