@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from electra_tf.interop.formats import INIT_FLAG, find_format, make_format
 from electra_tf.interop.model_checkpoint import ModelCheckpoint
+from electra_tf.interop.moments import slot_variables
 from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
 from electra_tf.interop.tf1_format import read_tf1_arrays
 from electra_tf.interop.variable_names import (
@@ -17,12 +18,9 @@ from electra_tf.interop.variable_names import (
     assign_arrays,
     encoder_variables,
     named_variables,
-    slot_variables,
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.training.authors_files import authors_checkpoint
-from electra_tf.training.optimizer import ElectraAdam
 from electra_tf.util.errors import UserError
 
 # A run needs the encoder; pre-training also uses the rest of the model.
@@ -105,17 +103,14 @@ def resume_authors_run(
     """
     checkpoint = make_format("tf1").read(folder)
     mapping = named_variables(model)
-    source = os.path.join(folder, authors_checkpoint(folder))
+    source = checkpoint.path
     names = [name for entry in mapping for name in entry.names]
     report = assign_arrays(checkpoint.weights, mapping, source, names)
     step.assign(checkpoint.step or 0)
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    for each in (optimizer, inner):
+    for each in (optimizer, getattr(optimizer, "inner_optimizer", optimizer)):
         each.iterations.assign(checkpoint.step or 0)
-    loaded = 0
-    if isinstance(inner, ElectraAdam):
-        slots = slot_variables(mapping, model.trainable_variables, inner)
-        loaded = len(assign_arrays(checkpoint.slots, slots, source, ()).matched)
+    slots = slot_variables(mapping, optimizer)
+    loaded = len(assign_arrays(checkpoint.slots, slots, source, ()).matched)
     print_fn(
         f"Going on from {source}, a checkpoint of the authors' code, step "
         f"{checkpoint.step or 0}, with {loaded} of {2 * len(names)} moments of the optimizer; "

@@ -31,8 +31,11 @@ GENERATOR_EMBEDDINGS = "generator/embeddings/"
 TOWER_SCOPE = "generator_ltr/"
 TOWER_EMBEDDINGS = "generator_ltr/embeddings/"
 TASK_SCOPE = "task_specific/"
-# The authors' optimizer keeps two moments of each variable under the variable's name.
-SLOTS = ("/adam_m", "/adam_v")
+# The authors' optimizer keeps two moments of each variable under the variable's name; they have
+# none of LAMB.
+ADAM_SLOTS = ("/adam_m", "/adam_v")
+LAMB_SLOTS = ("/lamb_m", "/lamb_v")
+SLOTS = ADAM_SLOTS + LAMB_SLOTS
 # Keys of a fine-tuned model's hyperparameters.
 LABELS = "labels"
 TASKS = "tasks"
@@ -111,7 +114,8 @@ class ModelCheckpoint:
         arrays: arrays by the authors' names: `electra/…`, `generator/…` (without shared
             embeddings), `discriminator_predictions/…`, `generator_predictions/…`,
             `generator_ltr/…`, `generator_rtl/…` and `cloze_predictions/…` of Electric,
-            `task_specific/<task>/…`, and their moments `…/adam_m` and `…/adam_v`, if saved.
+            `task_specific/<task>/…`, and their moments `…/adam_m` and `…/adam_v`, or
+            `…/lamb_m` and `…/lamb_v`, if saved.
         step: global step; None if the format does not record it.
         notes: messages about parts of the source that were lost.
         unread: names of weights of the source that were not read.

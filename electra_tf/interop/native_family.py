@@ -21,20 +21,16 @@ from electra_tf.interop.model_checkpoint import (
     find_family,
     with_hyperparameters,
 )
+from electra_tf.interop.moments import optimizer_for, saved_moments, slot_variables
 from electra_tf.interop.variable_names import (
     NamedVariable,
     assign_arrays,
-    slot_variables,
     variable_arrays,
 )
 from electra_tf.training.checkpoint_files import newest_whole, require_whole
 from electra_tf.training.checkpoints import CheckpointDirectory
-from electra_tf.training.learning_rate import WarmupPolynomialDecay
-from electra_tf.training.optimizer import ElectraAdam
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-
-_OPTIMIZER_KEYS = "optimizer/"
 
 
 class RebuiltModel(NamedTuple):
@@ -88,20 +84,19 @@ class NativeFamily(ModelFamily):
             require_whole(prefix)
         rebuilt = self.build(saved)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        mapping, optimizer = rebuilt.mapping, None
-        if not self.is_partial and _has_optimizer(prefix):
-            optimizer, slots = _optimizer_of(rebuilt)
-            mapping = mapping + slots
-        CheckpointDirectory(
-            folder, rebuilt.model, step, optimizer, partial=self.is_partial
-        ).restore(prefix)
+        CheckpointDirectory(folder, rebuilt.model, step, partial=self.is_partial).restore(
+            prefix
+        )
+        arrays = variable_arrays(rebuilt.mapping)
+        if not self.is_partial:
+            arrays |= saved_moments(prefix, rebuilt.mapping)
         vocabulary = pathlib.Path(folder, VOCAB_FILE)
         return ModelCheckpoint(
             description=dataclasses.replace(
                 rebuilt.description,
                 vocabulary=vocabulary.read_bytes() if vocabulary.exists() else None,
             ),
-            arrays=variable_arrays(mapping),
+            arrays=arrays,
             step=int(step.numpy()),
             path=prefix,
             unread=tuple(set(saved.variables) - {v.path for v in rebuilt.model.variables}),
@@ -114,10 +109,16 @@ class NativeFamily(ModelFamily):
         left = set(checkpoint.arrays) - {n for entry in rebuilt.mapping for n in entry.names}
         optimizer, notes = None, []
         if checkpoint.slots:
-            optimizer, slots = _optimizer_of(rebuilt)
+            optimizer = optimizer_for(
+                rebuilt.model.trainable_variables,
+                checkpoint.slots,
+                rebuilt.description.hyperparameters.get("precision", "float32"),
+            )
+            slots = slot_variables(rebuilt.mapping, optimizer)
             taken = assign_arrays(checkpoint.slots, slots, "to convert", ())
             left -= set(taken.matched)
-            optimizer.iterations.assign(checkpoint.step or 0)
+            for each in (optimizer, getattr(optimizer, "inner_optimizer", optimizer)):
+                each.iterations.assign(checkpoint.step or 0)
             if taken.missing:
                 notes.append(
                     f"the optimizer's moments: {len(taken.missing)} of them are missing"
@@ -130,19 +131,6 @@ class NativeFamily(ModelFamily):
         checkpoints.write_description(rebuilt.description.hyperparameters, vocabulary)
         checkpoints.save()
         return notes
-
-
-def _has_optimizer(prefix: str) -> bool:
-    saved = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
-    return any(name.startswith(_OPTIMIZER_KEYS) for name in saved)
-
-
-def _optimizer_of(rebuilt: RebuiltModel) -> tuple[ElectraAdam, list[NamedVariable]]:
-    """Returns an optimizer as in training, and the mapping of its moments."""
-    variables = rebuilt.model.trainable_variables
-    optimizer = ElectraAdam(WarmupPolynomialDecay(0.0, 1))
-    optimizer.build(variables)
-    return optimizer, slot_variables(rebuilt.mapping, variables, optimizer)
 
 
 def load_model(checkpoint: ModelCheckpoint, families: Sequence[NativeFamily]) -> RebuiltModel:

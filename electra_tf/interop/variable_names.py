@@ -4,7 +4,7 @@ One table serves both directions: each of our variables is one of theirs or, for
 query, key and value kernel, the concatenation of three.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import keras
@@ -15,7 +15,6 @@ from electra_tf.model.encoder import Encoder
 from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead
 from electra_tf.model.layers import LayerNorm, Linear, TransformerLayer
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.training.optimizer import ElectraAdam
 from electra_tf.util.errors import UserError
 
 ENCODER_SCOPE = "electra"
@@ -131,29 +130,6 @@ def encoder_variables(
     for i, layer in enumerate(encoder.encoder_layers):
         mapping += _transformer_layer(layer, f"{scope}/encoder/layer_{i}")
     return mapping
-
-
-def slot_variables(
-    mapping: Iterable[NamedVariable],
-    variables: Sequence[keras.Variable],
-    optimizer: ElectraAdam,
-) -> list[NamedVariable]:
-    """Returns the mapping of the optimizer's moments.
-
-    Args:
-        mapping: mapping of the model's variables.
-        variables: variables that the optimizer was built with, in order.
-        optimizer: built optimizer.
-    """
-    indices = {id(variable): i for i, variable in enumerate(variables)}
-    moments = (("adam_m", optimizer.adam_m), ("adam_v", optimizer.adam_v))
-    return [
-        NamedVariable(
-            slots[indices[id(entry.variable)]], tuple(f"{name}/{slot}" for name in entry.names)
-        )
-        for entry in mapping
-        for slot, slots in moments
-    ]
 
 
 def _embeddings(

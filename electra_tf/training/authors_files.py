@@ -6,6 +6,7 @@ The authors go on from a released checkpoint by putting its files into DATA_DIR/
 import os
 import re
 
+from electra_tf.training.checkpoint_files import checkpoint_steps
 from electra_tf.util.errors import UserError
 
 _INDEX = ".index"
@@ -29,7 +30,7 @@ def has_only_authors_checkpoint(folder: str) -> bool:
 
 def has_own_checkpoint(folder: str) -> bool:
     """Whether a folder has a checkpoint of this project, whole or not."""
-    return any(_OURS.fullmatch(name) for name in _checkpoint_names(folder))
+    return bool(checkpoint_steps(folder))
 
 
 def refuse_authors_checkpoint(folder: str, vocab_file: str | None = None) -> None:
