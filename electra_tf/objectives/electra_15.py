@@ -8,8 +8,21 @@ from electra_tf.pretraining_model import PretrainingModel
 
 
 class MaskedTokensDetection(PretrainingModel):
-    """The inputs of ELECTRA, with as many predicted tokens as BERT."""
+    """The inputs of ELECTRA, with as many predicted tokens as BERT.
+
+    The paper sums the discriminator's loss over the masked positions m instead of all n
+    positions. m has every position drawn for masking: those that became [MASK], and those that
+    kept their token, which are sampled, too; a sample that equals the original is labeled
+    real. The loss is
+
+        L_Disc = sum over t in m of the cross-entropy of token t / |m|
+
+    over all rows of the global batch: a mean over tokens, not over rows. The paper writes sums;
+    the authors' code divides each loss by its number of tokens (`1e-6 + sum(weights)` in
+    `_get_discriminator_output`), with the input mask as weights. Its release has no other
+    weights; here they are m, so `disc_weight` multiplies a mean in both objectives.
+    """
 
     def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:
-        """Returns float32 [batch, seq], 1 for masked tokens."""
+        """Returns float32 [batch, seq], 1 for the tokens of m."""
         return masked_positions(inputs)

@@ -36,7 +36,14 @@ class ReplaceMLM(PretrainingModel):
     """gen_weight * L_MLM of the generator + replace_weight * L_MLM of the full-size model.
 
     As in fine-tuning, the full-size model never sees [MASK]: it predicts the original tokens
-    at the masked positions from text with the generator's samples there.
+    at the masked positions m from text with the generator's samples there. As in masked
+    language modeling (eq. 1, and `get_softmax_output` in the authors' code), both losses are
+
+        sum over t in m of -log p(x_t | input) / |m|
+
+    over all rows of the global batch, with the masked text as the generator's input and the
+    sampled text as that of the full-size model. Positions whose sample equals the original
+    count, too.
     """
 
     Hparams = ReplaceMLMHparams
