@@ -3,8 +3,9 @@
 import tensorflow as tf
 
 from electra_tf.config.hyperparameters import NoHparams
-from electra_tf.masking.base import MaskingOrder, MaskingStrategy
+from electra_tf.masking.base import MaskingStrategy
 from electra_tf.masking.token import TokenMasking
+from electra_tf.masking.units import choose_whole_units
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import (
     MaskedLMOutput,
@@ -132,7 +133,7 @@ def mask(
         lowest = order.priority.dtype.min
         chosen = candidates
         if order.units is not None:
-            chosen, wanted = _whole_units(order, candidates, wanted)
+            chosen, wanted = choose_whole_units(order, candidates, wanted)
         priority = tf.where(chosen, order.priority, lowest)
         # Pads sequences with fewer positions than slots, because top_k needs k columns.
         priority = tf.pad(
@@ -155,62 +156,6 @@ def mask(
         masked_lm_ids=ids,
         masked_lm_weights=weights,
     )
-
-
-def _whole_units(
-    order: MaskingOrder, candidates: tf.Tensor, wanted: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Chooses units to mask: each in turn that still fits, as in BERT's data generation.
-
-    Exception: if none fits, the first unit is masked in part.
-
-    Args:
-        order: masking order, with units.
-        candidates: bool [batch, seq].
-        wanted: int32 [batch], maximum number of positions to mask.
-
-    Returns:
-        bool [batch, seq], the positions that may be masked, and int32 [batch], how many are.
-    """
-    batch, length = tf.shape(candidates)[0], candidates.shape[1] or tf.shape(candidates)[1]
-    priority = tf.where(candidates, order.priority, order.priority.dtype.min)
-    # The positions of a unit remain adjacent, left to right.
-    in_order = tf.math.top_k(priority, length).indices
-    unit = tf.range(batch)[:, None] * length + order.units  # unique in the batch
-    sizes = tf.math.unsorted_segment_sum(tf.cast(candidates, tf.int32), unit, batch * length)
-    last = tf.math.unsorted_segment_max(
-        tf.where(candidates, tf.range(length)[None, :], -1), unit, batch * length
-    )
-    unit = tf.gather(unit, in_order, batch_dims=1)
-    sizes, following = tf.gather(sizes, unit), tf.gather(last, unit) - in_order
-
-    def fits(left: tf.Tensor) -> tf.Tensor:
-        """Returns which positions of the units that are left belong to one that fits."""
-        end = tf.cumsum(tf.cast(left, tf.int32), axis=-1) + following
-        return left & (end <= wanted[:, None])
-
-    def without_larger(left: tf.Tensor) -> tf.Tensor:
-        """Removes the units for which the ones before them leave no room."""
-        fitting = fits(left)
-        room = wanted - tf.reduce_sum(tf.cast(fitting, tf.int32), axis=-1)
-        return fitting | (left & (sizes <= room[:, None]))
-
-    # Each pass removes at least the first unit that does not fit, and all later ones of its
-    # size or more.
-    (left,) = tf.while_loop(
-        lambda left: tf.reduce_any(left & ~fits(left)),
-        lambda left: (without_larger(left),),
-        (tf.gather(candidates, in_order, batch_dims=1),),
-    )
-    count = tf.reduce_sum(tf.cast(left, tf.int32), axis=-1)
-    left |= (count == 0)[:, None] & (unit == unit[:, :1])
-    chosen = tf.math.unsorted_segment_max(
-        tf.cast(left, tf.int32),
-        tf.range(batch)[:, None] * length + in_order,
-        batch * length,
-    )
-    chosen = tf.reshape(chosen > 0, tf.shape(candidates)) & candidates
-    return chosen, tf.where(count > 0, count, wanted)
 
 
 def masked_positions(inputs: PretrainInputs) -> tf.Tensor:
@@ -260,6 +205,17 @@ def sample_from_softmax(
         scores = _gumbel_scores(
             tf.stop_gradient(logits), disallow, key, first, temperature=temperature
         )
+    return tf.argmax(scores, axis=-1, output_type=tf.int32)
+
+
+def most_likely_tokens(logits: tf.Tensor, disallow: tf.Tensor | None = None) -> tf.Tensor:
+    """Returns the most likely token of each position, int32 [batch, n].
+
+    Args:
+        logits: [batch, n, vocab].
+        disallow: int32 [batch, n], one token per position that is not taken.
+    """
+    scores = sampling_logits(tf.stop_gradient(logits), 1.0, disallow)
     return tf.argmax(scores, axis=-1, output_type=tf.int32)
 
 

@@ -22,8 +22,9 @@ from electra_tf.config.pretraining import (
     max_predictions,
 )
 from electra_tf.generators.base import Generator
+from electra_tf.generators.replacements import check_replacement, replacement_tokens
 from electra_tf.generators.sharing import DISCRIMINATOR, Encoders, Shapes
-from electra_tf.masking.base import TokenStatistics, create_masking
+from electra_tf.masking.base import TokenStatistics, create_masking, strategy_class
 from electra_tf.model.batch_types import (
     DiscriminatorOutput,
     FakeData,
@@ -63,6 +64,7 @@ class PretrainingModel(keras.Model):
         has_generator: whether the objective uses a generator; otherwise the full-size encoder
             is the masked language model.
         has_discriminator: whether the full-size encoder is trained as a discriminator.
+        needs_samples: whether the loss is derived for replacements that are samples.
         generator_types: supported values of `generator_type`; None supports all.
         stage: index of the current stage; a training step is traced for one stage.
         electra: the full-size encoder, which owns tied embeddings, as in the paper.
@@ -73,6 +75,7 @@ class PretrainingModel(keras.Model):
     Hparams: ClassVar[type] = NoHparams
     has_generator: ClassVar[bool] = True
     has_discriminator: ClassVar[bool] = True
+    needs_samples: ClassVar[bool] = False
     generator_types: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(
@@ -103,6 +106,9 @@ class PretrainingModel(keras.Model):
                 self.encoder_config, dtype=self.dtype_policy, name="discriminator_predictions"
             )
         self.create_layers()
+        encoder = self.generator or self.electra
+        for name, layer in self.masking.create_layers(encoder).items():
+            setattr(self, name, layer)
         self.built = True
 
     def prepare(
@@ -152,7 +158,7 @@ class PretrainingModel(keras.Model):
         )
         weight = tf.reduce_sum(discriminator.weights)
         terms = {
-            **self.token_generator.terms(inputs, masked_lm),
+            **self.masked_lm_terms(inputs, masked_lm),
             "disc": LossTerm(discriminator.loss, self.config.disc_weight, weight),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
@@ -163,6 +169,30 @@ class PretrainingModel(keras.Model):
         """Predicts the masked tokens with the generator (eq. 1)."""
         return self.token_generator(inputs, randomness)
 
+    def masked_lm_terms(
+        self, inputs: PretrainInputs, masked_lm: MaskedLMOutput
+    ) -> dict[str, LossTerm]:
+        """Returns the loss terms of the generator, and of a masking strategy that learns."""
+        return {
+            **self.token_generator.terms(inputs, masked_lm),
+            **self.masking_terms(inputs, masked_lm),
+        }
+
+    def masking_terms(
+        self, inputs: PretrainInputs, masked_lm: MaskedLMOutput
+    ) -> dict[str, LossTerm]:
+        """Returns the loss terms of a masking strategy that learns."""
+        if not self.masking.learns:
+            return {}
+        return self.masking.terms(pretrain_helpers.unmask(inputs), masked_lm)
+
+    def masked_lm_term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the number of tokens of each of the `masked_lm_terms`."""
+        return {
+            **self.token_generator.term_weights(inputs),
+            **self.masking.term_weights(inputs),
+        }
+
     def _get_fake_data(
         self,
         inputs: PretrainInputs,
@@ -172,16 +202,13 @@ class PretrainingModel(keras.Model):
     ) -> FakeData:
         """Replaces the masked tokens with samples of the generator (section 2.1).
 
-        A sample that equals the original token is labeled real.
+        A sample that equals the original token is labeled real. With `--replacement=argmax`,
+        the most likely tokens take the place of samples.
         """
         inputs = pretrain_helpers.unmask(inputs)
         if sampled_token_ids is None:
-            sampled_token_ids = pretrain_helpers.sample_from_softmax(
-                logits,
-                randomness.key("sampling"),
-                temperature=self.config.temperature,
-                disallow=self._disallowed(inputs),
-                first_example=randomness.first_example,
+            sampled_token_ids = replacement_tokens(
+                self.config, logits, self._disallowed(inputs), randomness
             )
         corrupted, written = pretrain_helpers.scatter_update(
             inputs.input_ids, sampled_token_ids, inputs.masked_lm_positions
@@ -255,7 +282,7 @@ class PretrainingModel(keras.Model):
         needed before the first micro-batch.
         """
         disc = tf.reduce_sum(self.discriminator_weights(inputs))
-        return {**self.token_generator.term_weights(inputs), "disc": disc}
+        return {**self.masked_lm_term_weights(inputs), "disc": disc}
 
     def metric_sums(self, output: PretrainingOutput) -> MetricSums:
         """Returns the sums of the metrics (see `electra_tf.model.metrics`)."""
@@ -329,7 +356,15 @@ class PretrainingModel(keras.Model):
                 f"--objective={config.objective} needs --generator_type="
                 f"{' or '.join(cls.generator_types)}, not {config.generator_type}"
             )
-        cls.generator_class(config).check(config)
+        generator = cls.generator_class(config)
+        generator.check(config)
+        check_replacement(config, generator, cls.has_generator, cls.needs_samples)
+        if strategy_class(config).learns and generator.is_constant:
+            raise UserError(
+                f"--masking={config.masking} learns from the losses of a generator that reads "
+                f"the text, not --generator_type={config.generator_type}: see "
+                "--masking=strategic"
+            )
 
     @classmethod
     def parse_hparams(cls, config: PretrainingConfig) -> object:

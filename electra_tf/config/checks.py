@@ -2,7 +2,13 @@
 
 import itertools
 
-from electra_tf.config.choices import EMBEDDING_SHARING, GENERATORS, MASKING, OBJECTIVES
+from electra_tf.config.choices import (
+    EMBEDDING_SHARING,
+    GENERATORS,
+    MASKING,
+    OBJECTIVES,
+    REPLACEMENTS,
+)
 from electra_tf.config.distribution import check_accumulation
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
@@ -69,6 +75,7 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         ("masking", MASKING),
         ("generator_type", GENERATORS),
         ("embedding_sharing", EMBEDDING_SHARING),
+        ("replacement", REPLACEMENTS),
     ):
         if getattr(config, name) not in choices:
             raise UserError(

@@ -12,10 +12,14 @@ from electra_tf.util.errors import UserError
 
 ELECTRA, ELECTRIC, MLM = "electra", "electric", "mlm"
 MASKED_LM, TWO_TOWER, UNIFORM, UNIGRAM = "masked_lm", "two_tower", "uniform", "unigram"
-# Nothing; the token embeddings; all embedding tables and their LayerNorm (the authors'
-# default); all weights of the two models; DeBERTaV3's gradient-disentangled sharing.
-SHARE_NONE, SHARE_TOKEN, SHARE_EMBEDDINGS = "none", "token", "embeddings"
+# Nothing; the token embeddings; token and position embeddings; all embedding tables and their
+# LayerNorm (the authors' default); all weights of the two models; DeBERTaV3's
+# gradient-disentangled sharing.
+SHARE_NONE, SHARE_TOKEN, SHARE_ES, SHARE_EMBEDDINGS = "none", "token", "es", "embeddings"
 SHARE_ALL, SHARE_GDES = "all", "gdes"
+# Replacement tokens: samples of the generator, or its most likely tokens.
+SAMPLE, ARGMAX = "sample", "argmax"
+REPLACEMENTS = (SAMPLE, ARGMAX)
 
 # Value of the flag to the "module:name" that implements it, imported by `load`. To add an
 # objective, a masking strategy, a generator or a sharing mode, write its class or function
@@ -32,6 +36,7 @@ OBJECTIVES = {
     "two_stage": "electra_tf.objectives.two_stage:TwoStage",
 }
 MASKING = {
+    "learned": "electra_tf.masking.learned:LearnedMasking",
     "span": "electra_tf.masking.span:SpanMasking",
     "strategic": "electra_tf.masking.strategic:StrategicMasking",
     "token": "electra_tf.masking.token:TokenMasking",
@@ -46,6 +51,7 @@ GENERATORS = {
 EMBEDDING_SHARING = {
     "none": "electra_tf.generators.sharing:share_nothing",
     "token": "electra_tf.generators.sharing:share_token_embeddings",
+    "es": "electra_tf.generators.sharing:share_tables",
     "embeddings": "electra_tf.generators.sharing:share_embeddings",
     "all": "electra_tf.generators.sharing:share_all",
     "gdes": "electra_tf.generators.sharing:share_disentangled",
@@ -112,7 +118,9 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
             "weights with the discriminator (--embedding_sharing=all, or "
             "--untied_generator=false)"
         )
-    if sharing in (SHARE_TOKEN, SHARE_GDES) and (objective == MLM or generator != MASKED_LM):
+    if sharing in (SHARE_TOKEN, SHARE_ES, SHARE_GDES) and (
+        objective == MLM or generator != MASKED_LM
+    ):
         raise UserError(
             f"--embedding_sharing={sharing} needs a masked_lm generator and a discriminator; "
             f"--objective={objective} with --generator_type={generator} does not have both"

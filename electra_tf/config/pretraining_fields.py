@@ -9,7 +9,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.choices import EMBEDDING_SHARING, GENERATORS, MASKING, OBJECTIVES
+from electra_tf.config.choices import (
+    EMBEDDING_SHARING,
+    GENERATORS,
+    MASKING,
+    OBJECTIVES,
+    REPLACEMENTS,
+)
 from electra_tf.config.distribution import DistributionConfig
 from electra_tf.config.encoder import MODEL_SIZES
 from electra_tf.config.hyperparameters import (
@@ -168,6 +174,12 @@ class PretrainingFields(DistributionConfig):
     )
     generator_hidden_size: float = hyperparameter(
         0.25, "Generator width, as a fraction of the discriminator's."
+    )
+    replacement: str = hyperparameter(
+        "sample",
+        "Replacement tokens: sample draws them from the generator; argmax takes its most "
+        "likely tokens.",
+        REPLACEMENTS,
     )
     disallow_correct: bool = hyperparameter(
         False, "Never sample the original token as its own replacement."

@@ -36,11 +36,13 @@ class Generator(abc.ABC):
     Attributes:
         has_encoder: whether it has an encoder, subject to `--embedding_sharing`.
         needs_counts: whether the tokens of the records must be counted.
+        is_constant: whether it predicts the same at every position.
         layers: additional layers, by attribute name in the model.
     """
 
     has_encoder: ClassVar[bool] = False
     needs_counts: ClassVar[bool] = False
+    is_constant: ClassVar[bool] = False
 
     def __init__(
         self,

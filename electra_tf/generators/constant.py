@@ -12,6 +12,8 @@ from electra_tf.pretrain_helpers import DISALLOWED_LOGIT, get_softmax_output
 class UniformGenerator(Generator):
     """All tokens are equally likely (the authors' `uniform_generator`)."""
 
+    is_constant = True
+
     def token_logits(self) -> np.ndarray:
         """Returns float32 [vocab], the logits at every position."""
         return np.zeros(self.config.vocab_size, np.float32)

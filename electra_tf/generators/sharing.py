@@ -54,13 +54,27 @@ def share_nothing(shapes: Shapes) -> Encoders:
 def share_token_embeddings(shapes: Shapes) -> Encoders:
     """Creates two encoders that share the discriminator's token embeddings."""
     discriminator = shapes.encoder(DISCRIMINATOR)
+    return _with_tables(shapes, discriminator, discriminator.embeddings.word_embeddings)
+
+
+def share_tables(shapes: Shapes) -> Encoders:
+    """Creates two encoders that share the discriminator's token and position embeddings.
+
+    They are what ELECTRA's paper shares (section 3.2), and DeBERTaV3's "ES" (He et al. 2021,
+    section 3.2). Segment embeddings, LayerNorm and projection are not shared; in the authors'
+    code, all of them but the projection are (`share_embeddings`).
+    """
+    discriminator = shapes.encoder(DISCRIMINATOR)
+    tables = discriminator.embeddings
+    return _with_tables(
+        shapes, discriminator, tables.word_embeddings, tables.position_embeddings
+    )
+
+
+def _with_tables(shapes: Shapes, discriminator: Encoder, *tables: keras.Variable) -> Encoders:
+    """Creates a generator with the given token and position embeddings."""
     with keras.name_scope(GENERATOR):
-        embeddings = Embeddings(
-            shapes.generator,
-            discriminator.embeddings.word_embeddings,
-            dtype=shapes.dtype,
-            name=EMBEDDINGS,
-        )
+        embeddings = Embeddings(shapes.generator, *tables, dtype=shapes.dtype, name=EMBEDDINGS)
     return Encoders(discriminator, shapes.encoder(GENERATOR, embeddings))
 
 

@@ -4,12 +4,15 @@ import abc
 import dataclasses
 from typing import ClassVar, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config import choices
 from electra_tf.config.hyperparameters import NoHparams, parse_hparams
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.model.batch_types import LossTerm, MaskedLMOutput, PretrainInputs
+from electra_tf.model.encoder import Encoder
 
 CONTINUATION_PREFIX = "##"
 
@@ -67,14 +70,37 @@ class MaskingStrategy(abc.ABC):
     Attributes:
         Hparams: frozen dataclass of the strategy's hyperparameters (`--masking_hparams`).
         needs_counts: whether the tokens of the records must be counted.
+        learns: whether it is trained on the losses of a masked language model.
     """
 
     Hparams: ClassVar[type] = NoHparams
     needs_counts: ClassVar[bool] = False
+    learns: ClassVar[bool] = False
 
     def __init__(self, hparams: object, tokens: TokenStatistics | None) -> None:
         self.hparams = hparams
         self.tokens = tokens
+
+    def create_layers(self, encoder: Encoder) -> dict[str, keras.layers.Layer]:
+        """Creates the layers of the strategy, by attribute name in the model.
+
+        Args:
+            encoder: encoder whose token embeddings they may read.
+        """
+        return {}
+
+    def terms(self, original: PretrainInputs, output: MaskedLMOutput) -> dict[str, LossTerm]:
+        """Returns the loss terms that train the layers.
+
+        Args:
+            original: masked inputs with the original tokens in `input_ids`.
+            output: predictions at the masked positions.
+        """
+        return {}
+
+    def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the number of tokens of each loss term, float32."""
+        return {}
 
     @abc.abstractmethod
     def order(

@@ -16,12 +16,14 @@ class Embeddings(keras.layers.Layer):
         config: shape of the encoder.
         word_embeddings: float32 [vocab, embedding] of another instance; None creates a new
             table.
+        position_embeddings: float32 [positions, embedding], likewise.
     """
 
     def __init__(
         self,
         config: EncoderConfig,
         word_embeddings: keras.Variable | None = None,
+        position_embeddings: keras.Variable | None = None,
         **kwargs,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -38,7 +40,9 @@ class Embeddings(keras.layers.Layer):
         if word_embeddings is None:
             word_embeddings = table(config.vocab_size, "word_embeddings")
         self.word_embeddings = word_embeddings
-        self.position_embeddings = table(config.max_position_embeddings, "position_embeddings")
+        if position_embeddings is None:
+            position_embeddings = table(config.max_position_embeddings, "position_embeddings")
+        self.position_embeddings = position_embeddings
         self.token_type_embeddings = table(config.type_vocab_size, "token_type_embeddings")
         with keras.name_scope(self.name):
             self.norm = LayerNorm(config.embedding_size, config, name="LayerNorm")

@@ -48,6 +48,7 @@ class Adversarial(PretrainingModel):
 
     Hparams = AdversarialHparams
     generator_types = (MASKED_LM,)
+    needs_samples = True
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
@@ -105,6 +106,7 @@ class Adversarial(PretrainingModel):
                 discriminator.loss, self.config.disc_weight, num_real_tokens(inputs)
             ),
         }
+        terms |= self.masking_terms(inputs, masked_lm)
         if hparams.masked_lm_weight:
             terms["gen"] = LossTerm(masked_lm.loss, hparams.masked_lm_weight, count)
         extra = {
@@ -117,6 +119,7 @@ class Adversarial(PretrainingModel):
         """Returns the numbers of masked and non-padding tokens."""
         count = num_masked_tokens(inputs)
         weights = {"policy": count, "baseline": count, "disc": num_real_tokens(inputs)}
+        weights |= self.masking.term_weights(inputs)
         return {**weights, "gen": count} if self.hparams.masked_lm_weight else weights
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:

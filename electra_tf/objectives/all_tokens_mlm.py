@@ -52,14 +52,14 @@ class AllTokensMLM(ReplaceMLM):
         loss = tf.math.divide_no_nan(tf.reduce_sum(weights * losses), total)
         full_size = full_size._replace(per_example_loss=losses, loss=loss)
         terms = {
-            **self.token_generator.terms(inputs, masked_lm),
+            **self.masked_lm_terms(inputs, masked_lm),
             "replace": LossTerm(loss, self.hparams.replace_weight, total),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, full_size_lm=full_size)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the numbers of masked and non-padding tokens."""
-        return {**self.token_generator.term_weights(inputs), "replace": num_real_tokens(inputs)}
+        return {**self.masked_lm_term_weights(inputs), "replace": num_real_tokens(inputs)}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums of both; `full_size_masked_lm_*` cover the masked tokens.

@@ -31,6 +31,7 @@ class NoiseContrastiveCloze(PretrainingModel):
     """
 
     generator_types = (TWO_TOWER,)
+    needs_samples = True
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
@@ -64,7 +65,7 @@ class NoiseContrastiveCloze(PretrainingModel):
         )
         weight = self.term_weights(inputs)["disc"]
         terms = {
-            **self.token_generator.terms(inputs, masked_lm),
+            **self.masked_lm_terms(inputs, masked_lm),
             "disc": LossTerm(discriminator.loss, self.config.disc_weight, weight),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)

@@ -26,13 +26,11 @@ class MaskedLanguageModel(PretrainingModel):
     ) -> PretrainingOutput:
         """Computes gen_weight * (masked-LM loss); nothing is sampled."""
         masked_lm = self._get_masked_lm_output(inputs, randomness)
-        return PretrainingOutput(
-            self.token_generator.terms(inputs, masked_lm), inputs, masked_lm
-        )
+        return PretrainingOutput(self.masked_lm_terms(inputs, masked_lm), inputs, masked_lm)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of masked tokens."""
-        return self.token_generator.term_weights(inputs)
+        return self.masked_lm_term_weights(inputs)
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums of the masked language model."""

@@ -76,7 +76,7 @@ class ReplaceMLM(PretrainingModel):
         )
         weight = self.term_weights(inputs)["replace"]
         terms = {
-            **self.token_generator.terms(inputs, masked_lm),
+            **self.masked_lm_terms(inputs, masked_lm),
             "replace": LossTerm(full_size.loss, self.hparams.replace_weight, weight),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, full_size_lm=full_size)
@@ -98,7 +98,7 @@ class ReplaceMLM(PretrainingModel):
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of masked tokens, for both terms."""
         return {
-            **self.token_generator.term_weights(inputs),
+            **self.masked_lm_term_weights(inputs),
             "replace": num_masked_tokens(inputs),
         }
 

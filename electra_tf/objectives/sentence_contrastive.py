@@ -69,7 +69,7 @@ class SentenceContrastive(PretrainingModel):
         count = tf.reduce_sum(weights)
         loss = tf.math.divide_no_nan(tf.reduce_sum(weights * losses), count)
         terms = {
-            **self.token_generator.terms(inputs, masked_lm),
+            **self.masked_lm_terms(inputs, masked_lm),
             "disc": LossTerm(
                 discriminator.loss, self.config.disc_weight, num_real_tokens(inputs)
             ),

@@ -102,9 +102,7 @@ class TwoStage(PretrainingModel):
         """Computes the loss of the current stage."""
         if self.stage == GENERATOR_STAGE:
             masked_lm = self._get_masked_lm_output(inputs, randomness)
-            return PretrainingOutput(
-                self.token_generator.terms(inputs, masked_lm), inputs, masked_lm
-            )
+            return PretrainingOutput(self.masked_lm_terms(inputs, masked_lm), inputs, masked_lm)
         # A frozen generator predicts without dropout.
         masked_lm = self._get_masked_lm_output(
             inputs, dataclasses.replace(randomness, dropout=False)
@@ -120,7 +118,7 @@ class TwoStage(PretrainingModel):
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of masked tokens, or of non-padding tokens in stage 2."""
         if self.stage == GENERATOR_STAGE:
-            return self.token_generator.term_weights(inputs)
+            return self.masked_lm_term_weights(inputs)
         return {"disc": num_real_tokens(inputs)}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:

@@ -5,7 +5,13 @@ import pathlib
 import pytest
 from absl import flags as absl_flags
 
-from electra_tf.config.choices import EMBEDDING_SHARING, GENERATORS, MASKING, OBJECTIVES
+from electra_tf.config.choices import (
+    EMBEDDING_SHARING,
+    GENERATORS,
+    MASKING,
+    OBJECTIVES,
+    REPLACEMENTS,
+)
 from electra_tf.config.pretraining import (
     PretrainingConfig,
     discriminator_config,
@@ -57,6 +63,7 @@ def test_every_choice_has_a_recipe():
     assert {config.masking for config in configs} == set(MASKING)
     assert {config.generator_type for config in configs} == set(GENERATORS)
     assert {config.embedding_sharing for config in configs} == set(EMBEDDING_SHARING)
+    assert {config.replacement for config in configs} == set(REPLACEMENTS)
 
 
 def test_the_published_sizes_are_there():

@@ -48,6 +48,25 @@ def test_sharing_tokens_shares_one_table(make_model):
         assert is_zero(of_gen[path]) == (not path.startswith("generator") and not shared), path
 
 
+def test_sharing_tables_shares_tokens_and_positions(make_model):
+    model = make_model(embedding_sharing="es")
+    ours, theirs = model.electra.embeddings, model.generator.embeddings
+    assert theirs.word_embeddings is ours.word_embeddings
+    assert theirs.position_embeddings is ours.position_embeddings
+    assert theirs.token_type_embeddings is not ours.token_type_embeddings
+    assert theirs.norm is not ours.norm
+    assert model.generator.embeddings_project is not model.electra.embeddings_project
+    of_disc, of_gen = gradients(model, "disc"), gradients(model, "gen")
+    for path in of_disc:
+        shared = path.endswith(TABLES[:2])
+        assert is_zero(of_disc[path]) == (path.startswith("generator") and not shared), path
+        assert is_zero(of_gen[path]) == (not path.startswith("generator") and not shared), path
+    # The gradient of the objective in a shared table is the sum of both.
+    name = "electra/embeddings/position_embeddings"
+    expected = of_gen[name] + 50 * of_disc[name]
+    np.testing.assert_allclose(gradients(model, "total")[name], expected, atol=1e-5)
+
+
 def test_disentangled_sharing_sends_no_gradient_into_the_generator(make_model):
     model = make_model(embedding_sharing="gdes")
     of_disc, of_gen = gradients(model, "disc"), gradients(model, "gen")
@@ -109,7 +128,7 @@ def test_gradients_of_disentangled_sharing_equal_finite_differences(make_model, 
     assert gradient[row, column] == pytest.approx(estimate, rel=2e-2)
 
 
-@pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "all", "gdes"])
+@pytest.mark.parametrize("sharing", ["none", "token", "es", "embeddings", "all", "gdes"])
 def test_weights_come_back_by_the_authors_names(make_model, sharing):
     model = make_model(embedding_sharing=sharing)
     for variable in model.variables:

@@ -1,0 +1,64 @@
+"""Replacement tokens: samples of the generator, or its most likely tokens."""
+
+import tensorflow as tf
+
+from electra_tf import pretrain_helpers
+from electra_tf.config.choices import ARGMAX
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.generators.base import Generator
+from electra_tf.model.randomness import Randomness
+from electra_tf.util.errors import UserError
+
+
+def replacement_tokens(
+    config: PretrainingConfig,
+    logits: tf.Tensor,
+    disallow: tf.Tensor | None,
+    randomness: Randomness,
+) -> tf.Tensor:
+    """Returns a token for each masked position, int32 [batch, n].
+
+    Args:
+        config: `replacement` and `temperature`.
+        logits: [batch, n, vocab], of the generator.
+        disallow: int32 [batch, n], one token per position that is not taken.
+        randomness: random stream of sampling.
+    """
+    if config.replacement == ARGMAX:
+        return pretrain_helpers.most_likely_tokens(logits, disallow)
+    return pretrain_helpers.sample_from_softmax(
+        logits,
+        randomness.key("sampling"),
+        temperature=config.temperature,
+        disallow=disallow,
+        first_example=randomness.first_example,
+    )
+
+
+def check_replacement(
+    config: PretrainingConfig,
+    generator: type[Generator],
+    has_generator: bool,
+    needs_samples: bool,
+) -> None:
+    """Raises UserError if `--replacement=argmax` would have no effect or be wrong.
+
+    Args:
+        config: configuration of the run.
+        generator: class of its generator.
+        has_generator: whether the objective uses it.
+        needs_samples: whether the loss is derived for samples.
+    """
+    if config.replacement != ARGMAX:
+        return
+    reason = None
+    if not has_generator:
+        reason = f"--objective={config.objective} replaces no token"
+    elif needs_samples:
+        reason = f"the loss of --objective={config.objective} is derived for samples"
+    elif generator.is_constant:
+        reason = f"that of --generator_type={config.generator_type} is always the same"
+    elif config.temperature != 1.0:
+        reason = f"--temperature={config.temperature} does not change it"
+    if reason:
+        raise UserError(f"--replacement=argmax takes the most likely token, but {reason}")

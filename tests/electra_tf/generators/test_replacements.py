@@ -1,0 +1,65 @@
+"""Replacements by the generator's most likely tokens."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.model.randomness import Randomness
+from electra_tf.model_builder import build_model
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.errors import UserError
+from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
+
+
+@pytest.fixture
+def make_model(make_config):
+    def make(**overrides) -> PretrainingModel:
+        keras.utils.set_random_seed(0)
+        return build_model(make_config(replacement="argmax", **overrides), SPECIAL)
+
+    return make
+
+
+def test_the_most_likely_tokens_replace_the_masked_ones(make_model):
+    model = make_model()
+    first, second = (model(features(), randomness=Randomness(seed, 0)) for seed in (0, 0))
+    tokens = first.fake_data.sampled_token_ids.numpy()
+    np.testing.assert_array_equal(tokens, np.argmax(first.masked_lm.logits, axis=-1))
+    np.testing.assert_array_equal(tokens, second.fake_data.sampled_token_ids)
+    used = first.inputs.masked_lm_weights.numpy() > 0
+    corrupted = first.fake_data.inputs.input_ids.numpy()
+    positions = first.inputs.masked_lm_positions.numpy()
+    at_masked = np.take_along_axis(corrupted, positions, axis=1)
+    np.testing.assert_array_equal(at_masked[used], tokens[used])
+
+
+def test_a_certain_generator_changes_nothing_unless_the_original_is_disallowed(make_model):
+    for disallow in (False, True):
+        model = make_model(disallow_correct=disallow)
+        inputs = model.prepare(features(), randomness=Randomness(0, 0))
+        logits = 20.0 * tf.one_hot(inputs.masked_lm_ids, 40) + tf.one_hot(30, 40)
+        fake = model._get_fake_data(inputs, logits, Randomness(0, 0))
+        masked = int(tf.reduce_sum(inputs.masked_lm_weights))
+        assert int(tf.reduce_sum(fake.is_fake_tokens)) == (masked if disallow else 0)
+
+
+def test_no_gradient_flows_through_the_replacements(make_model):
+    model = make_model(embedding_sharing="none")
+    for path, gradient in gradients(model, "disc").items():
+        assert is_zero(gradient) == path.startswith("generator"), path
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"objective": "mlm"}, "--objective=mlm replaces no token"),
+        ({"objective": "electric"}, "--objective=electric is derived for samples"),
+        ({"objective": "adversarial"}, "--objective=adversarial is derived for samples"),
+        ({"generator_type": "uniform"}, "--generator_type=uniform is always the same"),
+        ({"temperature": 2.0}, "--temperature=2.0 does not change it"),
+    ],
+)
+def test_where_it_would_have_no_meaning_it_is_refused(make_model, overrides, message):
+    with pytest.raises(UserError, match=f"--replacement=argmax .*{message}"):
+        make_model(**overrides)
