@@ -30,6 +30,19 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         **options,
     )
     flags.DEFINE_integer("port", DemoConfig.port, "Port; 0 picks a free one.", **options)
+    flags.DEFINE_list(
+        "allowed_hosts",
+        [],
+        "Names of this machine, besides --host and its addresses, under which the page may be "
+        "opened, comma-separated.",
+        **options,
+    )
+    flags.DEFINE_float(
+        "request_seconds",
+        DemoConfig.request_seconds,
+        "Time to send a request; slower ones are refused.",
+        **options,
+    )
     flags.DEFINE_integer(
         "max_characters",
         DemoConfig.max_characters,
@@ -57,7 +70,9 @@ def demo_config(flag_values: flags.FlagValues = flags.FLAGS) -> DemoConfig:
         tasks=tasks,
         host=flag_values.host,
         port=flag_values.port,
+        allowed_hosts=tuple(flag_values.allowed_hosts),
         max_characters=flag_values.max_characters,
+        request_seconds=flag_values.request_seconds,
     )
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Flask, Response, jsonify, render_template, request
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
-from werkzeug.serving import make_server
+from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntityTooLarge
 
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.models import ExportedModel, TaskModel, TokenInspector
+from electra_tf.inference.web_demo.server import PageServer
 from electra_tf.util.errors import UserError
 
 # A character takes 6 bytes as a JSON escape, or 12 as a surrogate pair.
@@ -49,6 +49,15 @@ def _create_app(
         _TEXTS_PER_REQUEST * _BYTES_PER_CHARACTER * config.max_characters + _BYTES_AROUND
     )
 
+    @app.before_request
+    def check_host() -> tuple[Response, int] | None:
+        name = request.headers.get("Host")
+        if config.allows(name):
+            return None
+        return jsonify(
+            error=f"This page is not served under the name {name!r}; see --allowed_hosts"
+        ), 421
+
     @app.get("/")
     def page() -> str:
         inputs = {name: task.input_names for name, task in tasks.items()}
@@ -83,6 +92,9 @@ def _create_app(
         message = error.description
         if isinstance(error, RequestEntityTooLarge):
             message = f"A text may have at most {config.max_characters} characters"
+        if isinstance(error, ClientDisconnected):
+            message = f"The request took longer than {config.request_seconds:g} seconds"
+            return jsonify(error=message), 408
         return jsonify(error=message), error.code
 
     @app.after_request
@@ -121,7 +133,7 @@ def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> N
     """
     app = create_app(config)
     try:
-        server = make_server(config.host, config.port, app, threaded=True)
+        server = PageServer(config.host, config.port, app, config.request_seconds)
     except (OSError, SystemExit) as error:
         raise UserError(
             f"--host={config.host} --port={config.port} cannot be listened on: {error}"

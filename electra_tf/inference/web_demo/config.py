@@ -3,7 +3,9 @@
 import dataclasses
 import ipaddress
 import pathlib
-from collections.abc import Mapping
+import re
+import threading
+from collections.abc import Mapping, Sequence
 
 from electra_tf.util.errors import UserError
 
@@ -20,7 +22,9 @@ class DemoConfig:
         tasks: export directories of fine-tuned tasks, by task name.
         host: address to listen on.
         port: port to listen on; 0 picks a free one.
+        allowed_hosts: names, besides `host`, under which browsers may ask for the page.
         max_characters: maximum length of each text in a request.
+        request_seconds: time to send a request.
 
     Raises:
         UserError: a value is invalid.
@@ -31,7 +35,9 @@ class DemoConfig:
     tasks: Mapping[str, pathlib.Path] = dataclasses.field(default_factory=dict)
     host: str = LOOPBACK
     port: int = 8080
+    allowed_hosts: Sequence[str] = ()
     max_characters: int = 2000
+    request_seconds: float = 30.0
 
     def __post_init__(self) -> None:
         if not (self.discriminator or self.tasks):
@@ -45,13 +51,39 @@ class DemoConfig:
             raise UserError(f"--port must be in [0, 65535], not {self.port}")
         if self.max_characters < 1:
             raise UserError(f"--max_characters must be positive, not {self.max_characters}")
+        if not 0 < self.request_seconds < threading.TIMEOUT_MAX:
+            raise UserError(f"--request_seconds must be positive, not {self.request_seconds}")
+        for name in self.allowed_hosts:
+            if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+                raise UserError(f"--allowed_hosts must be names without port, not {name!r}")
 
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the page."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
+        return _is_loopback(self.host)
+
+    def allows(self, host_header: str | None) -> bool:
+        """Returns whether a request with this Host header is answered.
+
+        A page of another site can name this server by a domain of its own (DNS rebinding) and
+        so read its answers, but cannot name it by its address. Other names must be allowed.
+        """
+        match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:@/\[\]\s]+)(?::\d+)?", host_header or "")
+        if not match:
             return False
+        name = match[1].strip("[]").lower().removesuffix(".")
+        if name in (self.host.lower(), *(allowed.lower() for allowed in self.allowed_hosts)):
+            return True
+        return _is_loopback(name) or (not self.is_local and _is_address(name))
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -8,9 +8,9 @@ import threading
 import urllib.parse
 
 import pytest
-from werkzeug.serving import make_server
 
 from electra_tf.inference.web_demo.app import create_app
+from electra_tf.inference.web_demo.server import PageServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def url(demo_config):
-    server = make_server("127.0.0.1", 0, create_app(demo_config), threaded=True)
+    server = PageServer("127.0.0.1", 0, create_app(demo_config), request_seconds=30)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/"

@@ -1,0 +1,71 @@
+"""HTTP server of the web demo: bounds the time and the number of requests."""
+
+import contextlib
+import socket
+import threading
+from typing import Any
+
+from flask import Flask
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
+
+# Connections at once; a browser opens about six to load the page.
+MAX_CONNECTIONS = 32
+_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class PageServer(ThreadedWSGIServer):
+    """A server with one thread per connection, and one request per connection.
+
+    Args:
+        host: address to listen on.
+        port: port to listen on; 0 picks a free one.
+        app: the application.
+        request_seconds: time to send a request, and to take its answer.
+    """
+
+    # Clients that wait for a thread.
+    request_queue_size = MAX_CONNECTIONS
+
+    def __init__(self, host: str, port: int, app: Flask, request_seconds: float) -> None:
+        handler = type("Handler", (_Handler,), {"timeout": request_seconds})
+        super().__init__(host, port, app, handler)
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+
+    def process_request(self, request: socket.socket, client_address: Any) -> None:
+        """Starts the thread of a connection; refuses those above the limit."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+            return
+        with contextlib.suppress(OSError):
+            request.settimeout(1)
+            request.sendall(_BUSY)
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: socket.socket, client_address: Any) -> None:
+        """Handles a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+class _Handler(WSGIRequestHandler):
+    """Handles one request, whose sender has `timeout` seconds in all.
+
+    The timeout of the socket alone is one of each read, however little it brings.
+    """
+
+    timeout: float
+
+    def handle(self) -> None:
+        deadline = threading.Timer(self.timeout, self._stop_reading)
+        deadline.daemon = True
+        deadline.start()
+        try:
+            super().handle()
+        finally:
+            deadline.cancel()
+
+    def _stop_reading(self) -> None:
+        with contextlib.suppress(OSError):  # closed by the client
+            self.connection.shutdown(socket.SHUT_RD)

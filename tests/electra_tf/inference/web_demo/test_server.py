@@ -1,0 +1,143 @@
+"""Requests that the server of the page refuses: of other names, too large, too slow."""
+
+import contextlib
+import dataclasses
+import pathlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from electra_tf.inference.web_demo import server as server_module
+from electra_tf.inference.web_demo.app import _create_app
+from electra_tf.inference.web_demo.config import DemoConfig
+from electra_tf.inference.web_demo.server import PageServer
+
+CONFIG = DemoConfig(tasks={"a": pathlib.Path("a")}, max_characters=100, request_seconds=1.0)
+
+
+class EchoTask:
+    """Answers with the length of its text."""
+
+    input_names = ("text",)
+
+    def answer(self, text: str) -> dict[str, int]:
+        return {"length": len(text)}
+
+
+@contextlib.contextmanager
+def serving(config: DemoConfig = CONFIG) -> Iterator[int]:
+    """Serves the page and returns its port."""
+    app = _create_app(config, None, {"a": EchoTask()})
+    server = PageServer("127.0.0.1", 0, app, config.request_seconds)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=20)
+
+
+def answer(connection: socket.socket) -> str:
+    """Returns what the server sends until it closes the connection."""
+    parts = []
+    with contextlib.suppress(ConnectionError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts).decode()
+
+
+def request(body: str, length: int | None = None, host: str = "localhost") -> bytes:
+    length = len(body) if length is None else length
+    head = (
+        f"POST /api/tasks/a HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {length}\r\n\r\n"
+    )
+    return (head + body).encode()
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed", "header", "is_answered"),
+    [
+        ("127.0.0.1", (), "127.0.0.1:8080", True),
+        ("127.0.0.1", (), "localhost:8080", True),
+        ("127.0.0.1", (), "[::1]:8080", True),
+        ("127.0.0.1", (), "evil.example:8080", False),
+        ("127.0.0.1", (), "localhost.evil.example", False),
+        ("127.0.0.1", (), "192.168.0.7", False),
+        ("127.0.0.1", (), "localhost@evil.example", False),
+        ("127.0.0.1", (), "", False),
+        ("127.0.0.1", (), None, False),
+        ("127.0.0.1", ("demo.example",), "Demo.Example:80", True),
+        ("0.0.0.0", (), "192.168.0.7:8080", True),
+        ("0.0.0.0", (), "evil.example", False),
+        ("box.local", (), "box.local", True),
+    ],
+)
+def test_names_under_which_the_page_is_served(host, allowed, header, is_answered):
+    config = dataclasses.replace(CONFIG, host=host, allowed_hosts=allowed)
+    assert config.allows(header) == is_answered
+    client = _create_app(config, None, {"a": EchoTask()}).test_client()
+    for send in (client.get, client.post):
+        path = "/" if send == client.get else "/api/tasks/a"
+        response = send(path, headers={"Host": header or ""})
+        assert (response.status_code == 421) == (not is_answered)
+    if not is_answered:
+        assert "--allowed_hosts" in response.get_json()["error"]
+
+
+def test_a_whole_request_is_answered():
+    with serving() as port, connect(port) as connection:
+        connection.sendall(request('{"text": "abc"}'))
+        assert '{"length":3}' in answer(connection)
+
+
+@pytest.mark.parametrize("start", [b"", b"POST /api/tasks/a HTTP/1.1\r\nHost: localhost\r\n"])
+def test_a_sender_that_stops_is_let_go(start):
+    with serving() as port, connect(port) as connection:
+        began = time.monotonic()
+        connection.sendall(start)
+        answer(connection)
+        assert time.monotonic() - began < 5
+
+
+def test_a_sender_that_drips_has_no_more_time():
+    with serving() as port, connect(port) as connection:
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(request('{"text": "', length=60))
+            while time.monotonic() - began < 2:
+                connection.sendall(b"x")
+                time.sleep(0.2)
+        connection.settimeout(5)
+        assert "408" in answer(connection).split("\r\n")[0]
+
+
+def test_large_requests_are_refused_before_they_are_read():
+    with serving() as port, connect(port) as connection:
+        connection.sendall(request('{"text": "', length=10**9))
+        assert "413" in answer(connection).split("\r\n")[0]
+
+
+def test_connections_above_the_limit_are_refused(monkeypatch):
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 2)
+    with serving() as port, contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(connect(port)) for _ in range(2)]
+        for connection in idle:
+            connection.sendall(b"POST ")
+        time.sleep(0.2)
+        with connect(port) as third:
+            assert "503" in answer(third)
+        for connection in idle:
+            answer(connection)
+        with connect(port) as fourth:
+            fourth.sendall(request('{"text": "abc"}'))
+            assert '{"length":3}' in answer(fourth)
