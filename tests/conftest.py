@@ -53,6 +53,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def release_memory() -> Iterator[None]:
     """Frees the graphs that the tests of a module traced, about 70 MB a training run."""
     yield
+    free_graphs()
+
+
+@pytest.fixture
+def own_graphs() -> Iterator[None]:
+    """Frees memory after each test of a long module whose tests share no models."""
+    yield
+    free_graphs()
+
+
+def free_graphs() -> None:
+    """Frees the graphs traced so far; a model that is still in use cannot be traced again."""
     from tensorflow.python.framework import ops
 
     # `tf.custom_gradient` registers a function for each call in a graph, which holds the graph.

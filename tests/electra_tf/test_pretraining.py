@@ -18,6 +18,8 @@ from tests import pretraining_runs
 from tests.conftest import make_record
 from tests.electra_tf.objectives.test_objectives import TWO_STAGE
 
+pytestmark = pytest.mark.usefixtures("own_graphs")
+
 TRAINING_METRICS = {
     "step",
     "steps_per_second",
