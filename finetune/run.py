@@ -121,7 +121,8 @@ def _restore_best(
 
     def value(pair: tuple[TrialRun, TrialResult]) -> float:
         key = next(iter(pair[1].metrics), None)
-        return pair[1].metrics[key][pair[1].main[key]] if key else 0.0
+        main = pair[1].metrics[key][pair[1].main[key]] if key else 0.0
+        return main if math.isfinite(main) else -math.inf
 
     there = [
         (trial, result)

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from electra_tf.interop.formats import INIT_FLAG, find_format
 from electra_tf.interop.initialization import load_encoder, load_variables
-from electra_tf.training.checkpoints import BestCheckpoint, CheckpointDirectory
+from electra_tf.training.best_checkpoint import BestCheckpoint
+from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
 from electra_tf.training.log import SilentLog, TrainLog
@@ -156,7 +157,11 @@ class Trainer:
             self._print_fn(f"Resuming from {checkpoints.latest}, step {int(self._step)}.")
         checkpoints.write_description(hyperparameters, config.vocab_file)
         best = BestCheckpoint(
-            os.path.join(model_dir, "best"), self.model, self._step, self._workers
+            os.path.join(model_dir, "best"),
+            self.model,
+            self._step,
+            self._workers,
+            keeps_weights=config.keep_best,
         )
         first_step = int(self._step.numpy())
         table = FeatureTable(
@@ -185,8 +190,7 @@ class Trainer:
 
         def evaluation() -> Evaluation:
             value, values = evaluate()
-            if best.update(value) and config.keep_best:
-                best.save()
+            best.update(value)
             patience = config.early_stopping_patience or np.inf
             return Evaluation(values, _shown(values), best.evaluations_since_best >= patience)
 
@@ -212,14 +216,17 @@ class Trainer:
         )
         seconds = time.monotonic() - start
         if result.stopped_early:
-            self._print_fn(f"Stopped early: no better dev result since step {best.step}.")
+            since = "finite one" if best.step is None else f"better one since step {best.step}"
+            self._print_fn(f"Stopped early: of the dev results, no {since}.")
         best_step = None
         if config.keep_best and best.step is not None:
-            best.restore()
             best_step = best.step
-        # The final weights, at the last step, which marks the run as finished.
-        self._step.assign(num_train_steps)
-        checkpoints.save()
+        if first_step < num_train_steps:
+            if best_step is not None:
+                best.restore()
+            # The final weights, at the last step, which marks the run as finished.
+            self._step.assign(num_train_steps)
+            checkpoints.save()
         return TrainedTrial(result.step, best_step, seconds)
 
     def restore(self, model_dir: str) -> None:

@@ -30,7 +30,6 @@ from electra_tf.util.files import write_atomically
 
 VOCAB_FILE = "vocab.txt"
 _MAX_DIFFERENCES_SHOWN = 20
-_BEST_FILE = "best.json"
 LOCK_SUFFIX = ".lock"
 
 
@@ -202,58 +201,6 @@ def describe_differences(
 
 def _shapes(variables: Sequence[keras.Variable]) -> dict[str, list[int]]:
     return {variable.path: list(variable.shape) for variable in variables}
-
-
-class BestCheckpoint:
-    """Tracks the best value of a metric (higher is better), across restarts.
-
-    Attributes:
-        step: step of the best evaluation; None before the first.
-        value: the best value.
-        evaluations_since_best: number of evaluations since then.
-    """
-
-    def __init__(
-        self, directory: str, model: keras.Model, step: tf.Variable, workers: Workers
-    ) -> None:
-        self._is_chief = workers.is_chief
-        self._path = os.path.join(directory, _BEST_FILE)
-        self._current_step = step
-        self._checkpoints = CheckpointDirectory(
-            directory, model, step, keep_checkpoint_max=1, workers=workers
-        )
-        self.step: int | None = None
-        self.value = float("-inf")
-        self.evaluations_since_best = 0
-        if os.path.exists(self._path):
-            saved = json.loads(pathlib.Path(self._path).read_text())
-            if saved["last_step"] <= int(step.numpy()):
-                self.step, self.value = saved["step"], saved["value"]
-                self.evaluations_since_best = saved["evaluations_since_best"]
-
-    def update(self, value: float) -> bool:
-        """Records the value of the current step; returns whether it is a new best."""
-        improved = self.step is None or value > self.value
-        if improved:
-            self.step, self.value = int(self._current_step.numpy()), float(value)
-        self.evaluations_since_best = 0 if improved else self.evaluations_since_best + 1
-        content = {
-            "step": self.step,
-            "value": self.value,
-            "evaluations_since_best": self.evaluations_since_best,
-            "last_step": int(self._current_step.numpy()),
-        }
-        if self._is_chief:
-            write_atomically(self._path, json.dumps(content) + "\n")
-        return improved
-
-    def save(self) -> None:
-        """Saves the weights of the current step."""
-        self._checkpoints.save()
-
-    def restore(self) -> None:
-        """Restores the weights of the best evaluation."""
-        self._checkpoints.restore_latest()
 
 
 @contextlib.contextmanager
