@@ -19,6 +19,7 @@ from finetune.tasks.qa.examples import Context, QAExample
 from finetune.tasks.tagging.examples import TaggingExample
 from finetune.tasks.tagging.spans import bioes_labels
 from finetune.tasks.text.examples import InputExample
+from tests.electra_tf.inference.export.requests import Server, arrays, predict
 from tests.finetune.exported_models import InProcess, write_finetuned
 
 LOADERS = (PRETRAINED, FINETUNED)
@@ -106,8 +107,8 @@ def expected(model_dir) -> dict[str, list[dict]]:
 
 
 @pytest.fixture(scope="module")
-def answers(model_dir, tmp_path_factory) -> dict[str, dict]:
-    """What a fresh process answers, by task; arrays in their shapes."""
+def exported(model_dir, tmp_path_factory) -> dict[str, tuple[str, dict[str, list[str]]]]:
+    """The export of each task, and texts to ask it."""
     folder = tmp_path_factory.mktemp("exported")
     pair = {"text_a": TEXTS, "text_b": SECOND_TEXTS}
     sentences = {"text": [text or "x" for text in TEXTS]}
@@ -125,9 +126,15 @@ def answers(model_dir, tmp_path_factory) -> dict[str, dict]:
     for name in TASKS:
         config = ExportConfig(model_dir=model_dir, export_dir=folder / name, component=name)
         asked[name] = (str(export(config, LOADERS, lambda line: None)), inputs[name])
+    return asked
+
+
+@pytest.fixture(scope="module")
+def answers(exported) -> dict[str, dict]:
+    """What a fresh process answers, by task; arrays in their shapes."""
     result = subprocess.run(
         [sys.executable, "-c", FRESH_PROCESS],
-        input=json.dumps(asked),
+        input=json.dumps(exported),
         capture_output=True,
         text=True,
         cwd="/",
@@ -144,6 +151,35 @@ def answers(model_dir, tmp_path_factory) -> dict[str, dict]:
         }
         for name, outputs in flat.items()
     }
+
+
+@pytest.mark.parametrize("name", ["topic", "pairs", "words", "unsure"])
+def test_a_model_server_gives_the_same_answers(exported, answers, name):
+    """By `PredictRequest`, and by the JSON of its REST interface."""
+    folder, inputs = exported[name]
+    server = Server(folder)
+    response = predict(server, name, **inputs)
+    assert response.model_spec.version.value == 1
+    rows = [dict(zip(inputs, row, strict=True)) for row in zip(*inputs.values(), strict=True)]
+    rest = server.rest(json.dumps({"instances": rows}))["predictions"]
+    found = arrays(response)
+    assert found.keys() == answers[name].keys() == rest[0].keys()
+    for key, wanted in answers[name].items():
+        of_rest = np.array([row[key] for row in rest])
+        if wanted.dtype.kind == "U":
+            decoded = [text.decode() for text in found[key].ravel()]
+            assert decoded == of_rest.ravel().tolist() == wanted.ravel().tolist()
+        else:
+            np.testing.assert_allclose(found[key], wanted, atol=1e-5)
+            np.testing.assert_allclose(of_rest, wanted, atol=1e-5)
+
+
+def test_the_request_of_the_readme(exported):
+    server = Server(exported["topic"][0])
+    answer = server.rest('{"instances": ["The invoice is wrong."]}')
+    (prediction,) = answer["predictions"]
+    assert prediction.keys() == {"label", "labels", "scores"}
+    assert prediction["label"] in prediction["labels"]
 
 
 def test_classification(answers, expected):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from tests.electra_tf.inference.export.requests import Server
+from tests.electra_tf.inference.export.requests import Server, arrays, predict
 
 
 @pytest.fixture(scope="module")
@@ -15,31 +15,42 @@ def server(exported) -> Server:
     return Server(exported["discriminator"])
 
 
-def predict(server: Server, signature_name: str, **inputs) -> dict[str, np.ndarray]:
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name = "discriminator"
-    request.model_spec.signature_name = signature_name
-    for name, value in inputs.items():
-        request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
-    response = predict_pb2.PredictResponse.FromString(server.grpc(request.SerializeToString()))
-    return {name: tf.make_ndarray(proto) for name, proto in response.outputs.items()}
-
-
 def test_grpc(server):
-    outputs = predict(server, "", text=["w1 w2 w3", "w4"])
+    response = predict(server, "discriminator", text=["w1 w2 w3", "w4"])
+    spec = response.model_spec
+    assert (spec.name, spec.signature_name) == ("discriminator", "serving_default")
+    assert spec.version.value == 1
+    outputs = arrays(response)
     assert outputs["tokens"].shape == (2, 5)
     assert outputs["tokens"][1].tolist() == [b"[CLS]", b"w4", b"[SEP]", b"", b""]
     ids = np.array([[2, 6, 7, 8, 3]], np.int32)
-    of_ids = predict(
-        server,
-        "tokens",
-        input_ids=ids,
-        input_mask=np.ones_like(ids),
-        segment_ids=np.zeros_like(ids),
+    of_ids = arrays(
+        predict(
+            server,
+            "discriminator",
+            "tokens",
+            ("replaced_probability",),
+            input_ids=ids,
+            input_mask=np.ones_like(ids),
+            segment_ids=np.zeros_like(ids),
+        )
     )
+    assert list(of_ids) == ["replaced_probability"]
     np.testing.assert_allclose(
         of_ids["replaced_probability"][0], outputs["replaced_probability"][0], atol=1e-5
     )
+
+
+def test_requests_of_another_signature_are_refused(server):
+    with pytest.raises(ValueError, match=r"takes .*'text'.*, not .*'texts'"):
+        predict(server, "discriminator", texts=["w1"])
+    with pytest.raises(ValueError, match="must be int32, not int64"):
+        predict(
+            server,
+            "discriminator",
+            "tokens",
+            **dict.fromkeys(("input_ids", "input_mask", "segment_ids"), np.array([[2, 3]])),
+        )
 
 
 def test_rest_rows(server):
