@@ -1,7 +1,7 @@
 """Pre-training from batches to checkpoints, and evaluation of checkpoints."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
@@ -32,6 +32,7 @@ from electra_tf.model_builder import (
     load_model,
 )
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.authors_files import (
     has_only_authors_checkpoint,
@@ -65,10 +66,10 @@ class PretrainingRecords(Protocol):
     def check(
         self,
         vocabulary: Vocabulary,
-        tokenizer_settings: Mapping[str, Any],
+        tokenizer: TokenizerDescription,
         seq_lengths: Sequence[int],
     ) -> None:
-        """Checks that there are examples of these lengths, built with this vocabulary.
+        """Checks that there are examples of these lengths, built with this tokenizer.
 
         Raises:
             UserError: they are missing or differ; nothing has been built or written.
@@ -135,9 +136,9 @@ def train(
     batch_sizes += ["eval_batch_size"] if eval_records is not None else []
     with context.open_context(config, batch_sizes) as run:
         lengths = (*config.length_curriculum, config.max_seq_length)
-        records.check(vocabulary, _tokenizer_settings(config), lengths)
+        records.check(vocabulary, _tokenizer(config, vocabulary), lengths)
         if eval_records is not None:
-            eval_records.check(vocabulary, _tokenizer_settings(config), lengths[-1:])
+            eval_records.check(vocabulary, _tokenizer(config, vocabulary), lengths[-1:])
         print_fn = print_fn if run.workers.is_chief else discard
         with lock_model_dir(config.model_dir, "--model_name or --model_dir", run.workers):
             return _train(config, vocabulary, records, eval_records, run, print_fn)
@@ -302,7 +303,7 @@ def evaluate(
     """
     vocabulary = load_checked_vocabulary(config)
     with context.open_context(config, ["eval_batch_size"]) as run:
-        records.check(vocabulary, _tokenizer_settings(config), [config.max_seq_length])
+        records.check(vocabulary, _tokenizer(config, vocabulary), [config.max_seq_length])
         print_fn = print_fn if run.workers.is_chief else discard
         model, step, checkpoint = load_model(
             config, vocabulary, run.strategy, records.token_counts
@@ -365,8 +366,12 @@ def _settings(
     }
 
 
-def _tokenizer_settings(config: PretrainingConfig) -> dict[str, Any]:
-    return {"do_lower_case": config.do_lower_case}
+def _tokenizer(config: PretrainingConfig, vocabulary: Vocabulary) -> TokenizerDescription:
+    return TokenizerDescription(
+        vocab_sha256=vocabulary.sha256,
+        do_lower_case=config.do_lower_case,
+        strip_accents=config.strip_accents,
+    )
 
 
 def _non_finite_error(terms: Sequence[str], step: int, checkpoint: str | None) -> UserError:

@@ -96,11 +96,17 @@ def _define_common_flags(define: "_Definer") -> None:
         "Number of TFRecord files; chosen by corpus size if unset.",
         lower_bound=1,
     )
-    define.boolean("do_lower_case", True, "Lowercase the text; --no-lower-case keeps case.")
+    define.boolean(
+        "do_lower_case",
+        None,
+        "Lowercase the text; --no-lower-case keeps case. If unset, as the description beside "
+        "the vocabulary says; without one, true.",
+    )
     define.boolean(
         "do_strip_accents",
-        True,
-        "Strip accents when lowercasing; --no-strip-accents keeps them.",
+        None,
+        "Strip accents when lowercasing; --no-strip-accents keeps them. If unset, as the "
+        "description beside the vocabulary says; without one, true.",
     )
     define.boolean("shuffle_files", True, "Read the files in random order.")
     define.integer(

@@ -41,7 +41,8 @@ def build_vocabulary() -> None:
             --output-file data/vocab.txt --no-strip-accents
 
     The vocabulary has exactly --vocab-size entries; the first are [PAD], [UNK], [CLS], [SEP]
-    and [MASK]. Pass the same flags for case and accents to build_pretraining_dataset.py.
+    and [MASK]. The settings for case and accents are written beside it, as
+    vocab.tokenizer.json, where the other programs read them.
     """
     config = vocabulary.vocabulary_build_config()
     import_tensorflow()

@@ -138,9 +138,15 @@ class PretrainingFields(DistributionConfig):
         None, "Embedding size. If unset, 128 for small models, else the hidden size."
     )
     vocab_size: int = hyperparameter(30522, "Vocabulary size.")
-    do_lower_case: bool = hyperparameter(True, "Whether the records are lowercased.")
+    do_lower_case: bool = hyperparameter(
+        True,
+        "Whether the records are lowercased. The description beside the vocabulary takes the "
+        "place of the default.",
+    )
     strip_accents: bool = hyperparameter(
-        True, "Whether accents have been stripped from the records."
+        True,
+        "Whether accents have been stripped from the records. The description beside the "
+        "vocabulary takes the place of the default.",
     )
 
     generator_type: str | None = hyperparameter(

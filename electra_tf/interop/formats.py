@@ -22,6 +22,7 @@ from electra_tf.interop.model_checkpoint import (
 )
 from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
+from electra_tf.text.description import tokenizer_settings
 from electra_tf.training.authors_files import authors_checkpoint
 from electra_tf.util.errors import UserError
 
@@ -157,16 +158,32 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
 def pretraining_config(**given: Any) -> PretrainingConfig:
     """Returns the configuration of a run, with settings from what it starts from.
 
-    Model size, vocabulary and casing default to those of `init_checkpoint`, or of a checkpoint
-    of the authors' code in the folder of the run.
+    Model size, vocabulary and tokenizer settings default to those of `init_checkpoint`, or of
+    a checkpoint of the authors' code in the folder of the run. Tokenizer settings also default
+    to those of the run's own checkpoints, and of the vocabulary.
 
     Raises:
-        UserError: there is no such checkpoint, or as `PretrainingConfig.create`.
+        UserError: there is no such checkpoint, a setting contradicts the description of the
+            tokenizer, or as `PretrainingConfig.create`.
     """
     given = {name: value for name, value in given.items() if value is not None}
     is_named = given.get("data_dir") and given.get("model_name")  # else `create` refuses it
     if is_named:
         model_dir = default_model_dir(given)
+        has_begun = NativeFormat().recognizes(model_dir)
+        # A resumed run is compared with its record; see `electra_tf.pretraining`.
+        source = model_dir if has_begun and not given.get("allow_changed_settings") else None
+        flags = {}
         if given.get("init_checkpoint") or authors_checkpoint(model_dir):
-            given |= initial_settings(given, model_dir)
+            initial = initial_settings(given, model_dir)
+            flags = {name: f"{name} of {INIT_FLAG}" for name in initial.keys() - given.keys()}
+            given |= initial
+            if not has_begun and "init_checkpoint" in initial:
+                source = containing_folder(initial["init_checkpoint"])
+        given |= tokenizer_settings(
+            given,
+            given.get("vocab_file") or os.path.join(given["data_dir"], VOCAB_FILE),
+            model_vocab_file=source and os.path.join(source, VOCAB_FILE),
+            flags=flags,
+        )
     return PretrainingConfig.create(**given)

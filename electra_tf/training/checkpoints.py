@@ -17,6 +17,12 @@ from electra_tf.config.saved_config import (
     VERSION,
     load_saved_config,
 )
+from electra_tf.text.description import (
+    SETTINGS,
+    TokenizerDescription,
+    hash_vocabulary,
+    write_tokenizer_description,
+)
 from electra_tf.training.checkpoint_files import (
     checkpoint_path,
     newest_whole,
@@ -134,14 +140,19 @@ class CheckpointDirectory:
     def write_description(
         self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
     ) -> None:
-        """Writes `config.json` and `vocab.txt` atomically."""
+        """Writes `config.json`, `vocab.txt` and its tokenizer's description atomically."""
         if not self._is_chief:
             return
+        tokenizer = TokenizerDescription(
+            vocab_sha256=hash_vocabulary(vocab_file) or "",
+            **{name: bool(hyperparameters.get(name, True)) for name in SETTINGS},
+        )
         os.makedirs(self.directory, exist_ok=True)
         description = {
             VERSION: CONFIG_VERSION,
             "hyperparameters": dict(hyperparameters),
             "variables": _shapes(self._model.variables),
+            "tokenizer": tokenizer.to_dict(),
         }
         write_atomically(
             os.path.join(self.directory, CONFIG_FILE),
@@ -150,6 +161,7 @@ class CheckpointDirectory:
         target = os.path.join(self.directory, VOCAB_FILE)
         if os.path.abspath(vocab_file) != os.path.abspath(target):
             write_atomically(target, pathlib.Path(vocab_file).read_bytes())
+        write_tokenizer_description(target, tokenizer)
 
     def _check_shared(self, latest: str | None) -> None:
         if self._workers is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from electra_tf.config.encoder import EncoderConfig, encoder_settings
 from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
+from electra_tf.text.description import SETTINGS, tokenizer_settings
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 
@@ -85,8 +86,11 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         or _count_lines(vocab_file)
         or EncoderConfig.vocab_size,
     }
-    for name in ("do_lower_case", "strip_accents"):
-        settings[name] = given.get(name, saved.get(name, True))
+    settings |= tokenizer_settings(
+        {name: given.get(name, saved.get(name)) for name in SETTINGS},
+        vocab_file,
+        model_vocab_file=saved.get("vocab_file") if checkpoint != RANDOM_INIT else None,
+    )
     positions = shape["model_hparam_overrides"].get(
         "max_position_embeddings", EncoderConfig.max_position_embeddings
     )

@@ -6,6 +6,7 @@ interrupt before that leaves older data intact.
 """
 
 import dataclasses
+import json
 import math
 import os
 import pathlib
@@ -13,6 +14,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable
 
+from electra_tf.text.description import SETTINGS, TokenizerDescription, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.console import ProgressBar, format_seconds
 from electra_tf.util.errors import UserError
@@ -30,6 +32,9 @@ MAX_SEQ_LENGTH = 65536
 _TEXT_BYTES_PER_SHARD = 16 << 20
 _MIN_SHARDS = 4
 _MAX_SHARDS = 1000
+_TOKENIZER_FLAGS = {"do_lower_case": "--do-lower-case", "strip_accents": "--do-strip-accents"}
+# Maximum length of the models that the position embeddings have by default.
+_DEFAULT_POSITIONS = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +51,9 @@ class CorpusBuildConfig:
             settings, `seed` and this number.
         num_out_files: number of shards; None chooses by corpus size.
         blanks_separate_docs: a blank line ends a document, not only the end of a file.
-        do_lower_case: lowercase the text.
-        strip_accents: strip accents when lowercasing.
+        do_lower_case: lowercase the text; None takes what the description beside the
+            vocabulary says, and lowercases without one.
+        strip_accents: strip accents when lowercasing; None as for `do_lower_case`.
         shuffle_files: read the files in random order instead of sorted by path.
         seed: random seed.
         overwrite: replace data in the output directory.
@@ -63,8 +69,8 @@ class CorpusBuildConfig:
     num_processes: int = 1
     num_out_files: int | None = None
     blanks_separate_docs: bool = True
-    do_lower_case: bool = True
-    strip_accents: bool = True
+    do_lower_case: bool | None = None
+    strip_accents: bool | None = None
     shuffle_files: bool = True
     seed: int = 0
     overwrite: bool = False
@@ -94,6 +100,9 @@ def build_pretraining_data(
     if config.is_openwebtext:
         vocab_flag = output_flag = "--data-dir"
     vocabulary = load_vocabulary(config.vocab_file, vocab_flag)
+    given = {name: getattr(config, name) for name in SETTINGS}
+    settings = tokenizer_settings(given, config.vocab_file, flags=_TOKENIZER_FLAGS)
+    config = dataclasses.replace(config, **settings)
     parts = _find_parts(config, print_fn)
     check_output_dir(config.output_dir, config.overwrite, output_flag)
 
@@ -224,6 +233,11 @@ def _manifest(
         num_tokens_read=sum(result.totals.tokens_read for result in results),
         num_tokens_written=sum(result.totals.tokens_written for result in results),
         dropped_tokens=dict(dropped_tokens),
+        tokenizer=TokenizerDescription(
+            vocab_sha256=vocabulary.sha256,
+            do_lower_case=config.do_lower_case,
+            strip_accents=config.strip_accents,
+        ).to_dict(),
     )
 
 
@@ -250,8 +264,21 @@ def _print_result(
         f"--pretrain_tfrecords={shlex.quote(f'{config.output_dir}/{SHARD_PREFIX}*')} "
         f"--vocab_file={shlex.quote(str(config.vocab_file))} "
         f"--vocab_size={manifest.vocab_size} --max_seq_length={manifest.max_seq_length}"
-        + ("" if manifest.do_lower_case else " --do_lower_case=false")
+        + "".join(f" {flag}" for flag in _model_flags(manifest))
     )
+
+
+def _model_flags(manifest: records_manifest.Manifest) -> list[str]:
+    """Returns the flags of models for these records that differ from their defaults."""
+    flags = []
+    if not manifest.do_lower_case:
+        flags.append("--do_lower_case=false")
+    elif not manifest.strip_accents:
+        flags.append("--strip_accents=false")
+    if manifest.max_seq_length > _DEFAULT_POSITIONS:
+        overrides = json.dumps({"max_position_embeddings": manifest.max_seq_length})
+        flags.append(f"--model_hparam_overrides={shlex.quote(overrides)}")
+    return flags
 
 
 def _describe_tokens(manifest: records_manifest.Manifest) -> str:

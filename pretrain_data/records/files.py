@@ -4,11 +4,11 @@ import concurrent.futures
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
+from electra_tf.text.description import SETTINGS, TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from pretrain_data.records import manifest as records_manifest
@@ -158,7 +158,7 @@ def check_records(
     flag: str = DEFAULT_FLAG,
     *,
     vocabulary: Vocabulary,
-    tokenizer_settings: Mapping[str, Any],
+    tokenizer: TokenizerDescription,
     skip_bad_records: bool = False,
 ) -> None:
     """Compares records with a length and, where there are manifests, with a tokenizer.
@@ -168,8 +168,7 @@ def check_records(
         max_seq_length: length of the records.
         flag: flag that errors name.
         vocabulary: that of the model.
-        tokenizer_settings: flags of the model that manifests also have, such as
-            `do_lower_case`.
+        tokenizer: that of the model.
         skip_bad_records: leave sizes and length unchecked.
 
     Raises:
@@ -187,12 +186,14 @@ def check_records(
                 f"The records of {flag} in {directory} were built with another vocabulary "
                 f"than --vocab_file={vocabulary.path}: use the one they were built with"
             )
-        for name, value in tokenizer_settings.items():
-            built_with = getattr(manifest, name)
-            if built_with != value:
+        built_with = manifest.tokenizer_description
+        for name in SETTINGS:
+            if getattr(built_with, name) != getattr(tokenizer, name):
+                theirs = str(getattr(built_with, name)).lower()
                 raise UserError(
-                    f"--{name} is {value}, but the records of {flag} in {directory} were "
-                    f"built with {built_with}"
+                    f"--{name} is {str(getattr(tokenizer, name)).lower()}, but the records of "
+                    f"{flag} in {directory} were built with {theirs}: pass --{name}={theirs}, "
+                    "or build them again"
                 )
 
 

@@ -5,7 +5,9 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
+from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError
 
 FILE_NAME = "pretrain_data.json"
@@ -26,6 +28,7 @@ class Manifest:
         vocab_size, vocab_sha256: size and digest of the vocabulary file.
         do_lower_case, strip_accents, blanks_separate_docs, shuffle_files, seed,
             num_processes: settings that, with corpus and vocabulary, determine the records.
+        tokenizer: `TokenizerDescription.to_dict` of the tokenizer; older manifests lack it.
         authors_trimming: whether text that did not fit into a segment was dropped; true of
             manifests that do not say so.
         num_tokens_read, num_tokens_written: number of tokens of the corpus and of the records,
@@ -54,7 +57,19 @@ class Manifest:
     num_tokens_read: int | None = None
     num_tokens_written: int | None = None
     dropped_tokens: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    tokenizer: Mapping[str, Any] | None = None
     format_version: int = FORMAT_VERSION
+
+    @property
+    def tokenizer_description(self) -> TokenizerDescription:
+        """The tokenizer of the records."""
+        if self.tokenizer is not None:
+            return TokenizerDescription.from_dict(dict(self.tokenizer), FILE_NAME)
+        return TokenizerDescription(
+            vocab_sha256=self.vocab_sha256,
+            do_lower_case=self.do_lower_case,
+            strip_accents=self.strip_accents,
+        )
 
 
 def write_manifest(manifest: Manifest, directory: pathlib.Path) -> pathlib.Path:

@@ -4,11 +4,11 @@ import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
 from pretrain_data.records.files import (
@@ -45,7 +45,7 @@ class RecordFiles:
     def check(
         self,
         vocabulary: Vocabulary,
-        tokenizer_settings: Mapping[str, Any],
+        tokenizer: TokenizerDescription,
         seq_lengths: Sequence[int],
     ) -> None:
         """Compares the files of each length with their manifests.
@@ -59,7 +59,7 @@ class RecordFiles:
                 length,
                 self.flag,
                 vocabulary=vocabulary,
-                tokenizer_settings=tokenizer_settings,
+                tokenizer=tokenizer,
                 skip_bad_records=self.skip_bad_records,
             )
 

@@ -28,8 +28,9 @@ def test_defaults_are_the_authors():
     assert config.output_dir == pathlib.Path("out")
     assert (config.max_seq_length, config.num_processes) == (128, 1)
     assert config.blanks_separate_docs
-    assert config.do_lower_case
-    assert config.strip_accents
+    # As the vocabulary's description says.
+    assert config.do_lower_case is None
+    assert config.strip_accents is None
     assert not config.overwrite
     assert not config.is_openwebtext
 
@@ -50,8 +51,8 @@ def test_blanks_separate_docs_can_be_false(arguments):
 
 def test_negations_have_the_authors_names():
     config = parse("--no-lower-case", "--no-strip-accents")
-    assert not config.do_lower_case
-    assert not config.strip_accents
+    assert config.do_lower_case is False
+    assert config.strip_accents is False
     assert parse("--do-lower-case", "--do-strip-accents").do_lower_case
     assert parse("--blanks-separate-docs", "--overwrite").overwrite
 

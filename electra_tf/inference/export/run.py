@@ -10,6 +10,7 @@ from electra_tf.config import choices
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.inference.export.config import EXTRAS, FORMATS, ExportConfig
 from electra_tf.inference.export.servable import Servable, ServableLoader
+from electra_tf.text.description import SETTINGS, tokenizer_settings
 from electra_tf.training.authors_files import refuse_authors_checkpoint
 from electra_tf.training.checkpoints import VOCAB_FILE
 from electra_tf.util.errors import UserError
@@ -123,6 +124,9 @@ def load_servable(
         "model_dir": config.model_dir,
         "vocab_file": os.path.join(config.model_dir, VOCAB_FILE),
     }
+    settings = {name: saved.get(name) for name in SETTINGS}
+    flags = {name: f"{name} of {CONFIG_FILE}" for name in SETTINGS}
+    saved |= tokenizer_settings(settings, saved["vocab_file"], flags=flags)
     if config.precision:
         saved["precision"] = config.precision
     for loader in loaders:

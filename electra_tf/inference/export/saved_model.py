@@ -7,14 +7,17 @@ import tensorflow as tf
 
 from electra_tf.inference.export.servable import (
     TEXT_SIGNATURE,
+    TOKENIZER_FILE,
     TOKENS_SIGNATURE,
     Servable,
     ServedOutputs,
 )
 from electra_tf.text.text_inputs import EncoderInputs
+from electra_tf.util.files import to_json, write_atomically
 
 ConcreteFunction = tf.types.experimental.ConcreteFunction
-WARMUP_FOLDER, WARMUP_FILE = "assets.extra", "tf_serving_warmup_requests"
+# A model server reads its warm-up requests from this folder, and ignores other files.
+EXTRA_FOLDER, WARMUP_FILE = "assets.extra", "tf_serving_warmup_requests"
 BATCH_SIZES = (1, 8)
 _WORD = "warm "
 
@@ -36,6 +39,8 @@ def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: s
         model_name: name of the model on a server.
     """
     save_signatures(trace_signatures(servable), directory)
+    description = to_json(servable.tokenizer_description.to_dict())
+    write_atomically(directory / EXTRA_FOLDER / TOKENIZER_FILE, description)
     write_warmup_requests(directory, model_name, servable)
 
 
@@ -98,7 +103,7 @@ def write_warmup_requests(directory: pathlib.Path, model_name: str, servable: Se
     # Imported here, because it is an optional dependency and loads gRPC.
     from tensorflow_serving.apis import prediction_log_pb2
 
-    folder = directory / WARMUP_FOLDER
+    folder = directory / EXTRA_FOLDER
     folder.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(folder / WARMUP_FILE)) as writer:
         for signature, inputs in _requests(servable):

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.model.kernels import CastKernels, without_fusion
+from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.text_inputs import EncoderInputs, token_strings
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.training.checkpoints import VOCAB_FILE
@@ -19,6 +20,8 @@ from electra_tf.training.checkpoints import VOCAB_FILE
 ServedOutputs = dict[str, tf.Tensor]
 TEXT_SIGNATURE, TOKENS_SIGNATURE = "serving_default", "tokens"
 DESCRIPTION_FILE = "description.json"
+# Description of the tokenizer, beside the warm-up requests of a SavedModel.
+TOKENIZER_FILE = "tokenizer.json"
 ConcreteFunction = tf.types.experimental.ConcreteFunction
 
 
@@ -75,7 +78,17 @@ class Servable(abc.ABC):
             "max_seq_length": self.max_seq_length,
             "do_lower_case": self.tokenizer.do_lower_case,
             "strip_accents": self.tokenizer.strip_accents,
+            "tokenizer": self.tokenizer_description.to_dict(),
         }
+
+    @property
+    def tokenizer_description(self) -> TokenizerDescription:
+        """What clients that tokenize themselves have to do."""
+        return TokenizerDescription(
+            vocab_sha256=self.vocabulary.sha256,
+            do_lower_case=self.tokenizer.do_lower_case,
+            strip_accents=self.tokenizer.strip_accents,
+        )
 
     def _with_tokens(self, inputs: EncoderInputs, outputs: ServedOutputs) -> ServedOutputs:
         """Adds the tokens of each row, their ids and number."""

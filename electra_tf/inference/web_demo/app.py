@@ -9,6 +9,7 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntity
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.models import ExportedModel, TaskModel, TokenInspector
 from electra_tf.inference.web_demo.server import PageServer
+from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError
 
 # A character takes 6 bytes as a JSON escape, or 12 as a surrogate pair.
@@ -65,6 +66,11 @@ def _create_app(
             "page.html",
             has_tokens=inspector is not None,
             tasks=inputs,
+            tokenizers={
+                name: _describe_tokenizer(model.tokenizer)
+                for name, model in {"": inspector, **tasks}.items()
+                if model is not None and model.tokenizer is not None
+            },
             max_characters=config.max_characters,
         )
 
@@ -103,6 +109,13 @@ def _create_app(
         return response
 
     return app
+
+
+def _describe_tokenizer(tokenizer: TokenizerDescription) -> str:
+    """Returns a short description, such as "lowercased, accents kept, vocabulary 1a2b3c4d"."""
+    case = "lowercased" if tokenizer.do_lower_case else "case kept"
+    accents = "accents stripped" if tokenizer.strip_accents else "accents kept"
+    return f"{case}, {accents}, vocabulary {tokenizer.vocab_sha256[:8]}"
 
 
 def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:

@@ -6,7 +6,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.inference.export.saved_model import EXTRA_FOLDER
+from electra_tf.inference.export.servable import TOKENIZER_FILE
+from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json
 
 _NUM_ALTERNATIVES = 5
 # Batch size of generator queries; each row masks one token.
@@ -24,6 +28,11 @@ _KINDS = {
 class ExportedModel:
     """The latest version of an exported model.
 
+    Attributes:
+        directory: folder of the version.
+        input_names, output_names: names of its texts, and of its outputs.
+        tokenizer: its tokenizer; None if it was exported without a description.
+
     Args:
         export_dir: directory with one subdirectory per version.
         flag: flag to name in errors.
@@ -40,6 +49,7 @@ class ExportedModel:
                 "there with export_saved_model.py"
             )
         self.directory = export_dir / str(max(versions))
+        self.tokenizer = _tokenizer_of(self.directory)
         try:
             self._model = tf.saved_model.load(str(self.directory))
             self._signatures = dict(self._model.signatures)
@@ -89,10 +99,12 @@ class TokenInspector:
         discriminator.require(
             ("tokens", "token_ids", "replaced_probability"), "--discriminator"
         )
+        self.tokenizer = discriminator.tokenizer
         self._discriminator = discriminator
         self._generator = generator
         if generator is not None:
             generator.require(("candidates", "probabilities"), "--generator")
+            _require_same_tokenizer(discriminator, generator)
             self._mask_id = int(generator.answer(text="[MASK]")["token_ids"][1])
 
     def inspect(self, text: str) -> list[dict[str, Any]]:
@@ -138,12 +150,14 @@ class TaskModel:
     """A fine-tuned task with JSON answers.
 
     Attributes:
+        tokenizer: see `ExportedModel`.
         kind: kind of the task, such as "classification".
         input_names: names of its input texts.
     """
 
     def __init__(self, model: ExportedModel, flag: str) -> None:
         self._model = model
+        self.tokenizer = model.tokenizer
         self.input_names = model.input_names
         kinds = [kind for output, kind in _KINDS.items() if output in model.output_names]
         if not kinds:
@@ -154,6 +168,23 @@ class TaskModel:
         """Returns "kind" and the outputs for one row of texts."""
         answer = {name: _to_json(value) for name, value in self._model.answer(**texts).items()}
         return {"kind": self.kind, **answer}
+
+
+def _tokenizer_of(directory: pathlib.Path) -> TokenizerDescription | None:
+    path = directory / EXTRA_FOLDER / TOKENIZER_FILE
+    content = read_json(str(path))
+    return TokenizerDescription.from_dict(content, str(path)) if content else None
+
+
+def _require_same_tokenizer(discriminator: ExportedModel, generator: ExportedModel) -> None:
+    if discriminator.tokenizer is None or generator.tokenizer is None:
+        return
+    difference = generator.tokenizer.difference(discriminator.tokenizer)
+    if difference:
+        raise UserError(
+            f"--generator={generator.directory} has another tokenizer than --discriminator="
+            f"{discriminator.directory}: {difference}"
+        )
 
 
 def _to_json(value: Any) -> Any:

@@ -1,11 +1,13 @@
 """Tests of the corpus builder and of its command lines."""
 
+import dataclasses
 import gzip
 import io
 import json
 import os
 import pathlib
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,13 +16,19 @@ from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
+from absl import flags as absl_flags
 
+from electra_tf.model_builder import load_checked_vocabulary
+from electra_tf.text.description import TokenizerDescription, write_tokenizer_description
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util import console
 from electra_tf.util.console import ProgressBar, format_seconds
 from electra_tf.util.errors import UserError
+from flags import command_line, pretraining
+from flags.records import training_records
 from pretrain_data.build import dataset
 from pretrain_data.build.worker import WorkerError
+from pretrain_data.records.files import check_records
 from pretrain_data.records.manifest import load_manifest, write_manifest
 from tests.conftest import ROOT
 from tests.electra_tf.text.plain_tokenizer import plain_tokenize
@@ -128,9 +136,55 @@ def test_manifests_of_older_programs_are_read(build, tmp_path):
     content = json.loads(path.read_text())
     for name in ("authors_trimming", "num_tokens_read", "num_tokens_written", "dropped_tokens"):
         del content[name]
+    assert content.pop("tokenizer")["do_lower_case"] is True
     path.write_text(json.dumps(content))
     manifest = load_manifest(tmp_path / "records")
     assert (manifest.authors_trimming, manifest.num_tokens_read) == (True, None)
+    assert manifest.tokenizer_description.vocab_sha256 == manifest.vocab_sha256
+
+
+def test_the_tokenizer_travels_with_the_vocabulary_and_the_records(
+    build, tmp_path, demo_vocab_file, vocabulary
+):
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(demo_vocab_file.read_bytes())
+    ours = TokenizerDescription(vocab_sha256=vocabulary.sha256, strip_accents=False)
+    write_tokenizer_description(vocab_file, ours)
+    with pytest.raises(UserError, match="--do-strip-accents is true, but"):
+        build(vocab_file=vocab_file, strip_accents=True)
+    messages = []
+    manifest = build(vocab_file=vocab_file, print_fn=messages.append)
+    assert (manifest.do_lower_case, manifest.strip_accents) == (True, False)
+    assert manifest.tokenizer_description == ours
+    # The records alone tell, too: the vocabulary of the model may have no description.
+    patterns = f"{tmp_path}/records/pretrain_data.tfrecord*"
+    check_records(patterns, 32, vocabulary=vocabulary, tokenizer=ours)
+    theirs = dataclasses.replace(ours, strip_accents=True)
+    message = "--strip_accents is true, but .* built with false: pass --strip_accents=false"
+    with pytest.raises(UserError, match=message):
+        check_records(patterns, 32, vocabulary=vocabulary, tokenizer=theirs)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"strip_accents": False}, {"do_lower_case": False}, {"max_seq_length": 1024}],
+)
+def test_the_next_command_is_one_that_works(build, tmp_path, settings):
+    messages = []
+    output_dir = tmp_path / "my data/records"
+    manifest = build(output_dir=output_dir, print_fn=messages.append, **settings)
+    command = shlex.split(messages[-1].partition("Next:")[2])
+    assert command[:2] == ["python", "run_pretraining.py"]
+    flag_values = absl_flags.FlagValues()
+    pretraining.define_flags(flag_values)
+    command_line.parse(command[1:], {}, flag_values)
+    config = pretraining.config_from_flags(flag_values)
+    assert config.max_seq_length == manifest.max_seq_length
+    training_records(config).check(
+        load_checked_vocabulary(config), manifest.tokenizer_description, [config.max_seq_length]
+    )
+    assert config.do_lower_case == manifest.do_lower_case
+    assert not config.do_lower_case or config.strip_accents == manifest.strip_accents
 
 
 def test_same_seed_gives_the_same_files_and_another_seed_others(build, tmp_path):

@@ -23,6 +23,19 @@ def test_the_page_has_a_form_for_each_model(client):
     assert 'maxlength="100"' in page
     assert "default-src 'self'" in response.headers["Content-Security-Policy"]
     assert "<script>" not in page  # what the policy would not run
+    assert page.count("Text: lowercased, accents stripped, vocabulary ") == 2
+
+
+def test_models_of_different_tokenizers_are_refused(demo_config):
+    path = demo_config.generator / "1/assets.extra/tokenizer.json"
+    content = path.read_text()
+    path.write_text(content.replace('"strip_accents": true', '"strip_accents": false'))
+    message = "--generator=.* another tokenizer than .* strip_accents is false, not true"
+    try:
+        with pytest.raises(UserError, match=message):
+            create_app(demo_config)
+    finally:
+        path.write_text(content)
 
 
 def test_tokens_have_probabilities_and_alternatives(client):

@@ -1,0 +1,175 @@
+"""Description of a tokenizer, written beside its vocabulary and into all that is made with it.
+
+`vocab.txt` is described by `vocab.tokenizer.json`. Programs take their settings from it and
+refuse flags that contradict it; a vocabulary without one can be used with any settings.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import to_json, write_atomically
+
+DESCRIPTION_SUFFIX = ".tokenizer.json"
+SETTINGS = ("do_lower_case", "strip_accents")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenizerDescription:
+    """What makes ids comparable: the vocabulary, and how text is split and normalized.
+
+    Attributes:
+        vocab_sha256: hexadecimal digest of the vocabulary file.
+        do_lower_case: whether text is lowercased.
+        strip_accents: whether accents are stripped from it, too; false without lowercasing.
+        tokenize_chinese_chars: whether every CJK ideograph is a word; always true here.
+        special_tokens: special tokens of the vocabulary.
+    """
+
+    vocab_sha256: str
+    do_lower_case: bool = True
+    strip_accents: bool = True
+    tokenize_chinese_chars: bool = True
+    special_tokens: tuple[str, ...] = SPECIAL_TOKENS
+
+    def __post_init__(self) -> None:
+        # Accents are only stripped from lowercased text.
+        object.__setattr__(self, "strip_accents", self.do_lower_case and self.strip_accents)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON values."""
+        return {**dataclasses.asdict(self), "special_tokens": list(self.special_tokens)}
+
+    @classmethod
+    def from_dict(cls, content: Any, where: str) -> "TokenizerDescription":
+        """Returns the description of `to_dict`.
+
+        Raises:
+            UserError: it is not one, or no tokenizer here is like that; the message starts
+                with `where`.
+        """
+        types = {"vocab_sha256": str, "special_tokens": list}
+        names = [field.name for field in dataclasses.fields(cls)]
+        if (
+            not isinstance(content, dict)
+            or sorted(content) != sorted(names)
+            or any(not isinstance(content[name], types.get(name, bool)) for name in names)
+        ):
+            raise UserError(f"{where} does not describe a tokenizer: {', '.join(names)}.")
+        description = cls(**{**content, "special_tokens": tuple(content["special_tokens"])})
+        ours = cls(vocab_sha256="")
+        for name in ("tokenize_chinese_chars", "special_tokens"):
+            if getattr(description, name) != getattr(ours, name):
+                raise UserError(
+                    f"{where}: {name} is {content[name]}; only "
+                    f"{ours.to_dict()[name]} is supported."
+                )
+        return description
+
+    def difference(self, other: "TokenizerDescription") -> str | None:
+        """Returns the first difference, such as `strip_accents is true, not false`."""
+        ours, theirs = self.to_dict(), other.to_dict()
+        if ours["vocab_sha256"] != theirs["vocab_sha256"]:
+            return "the vocabulary is another one"
+        for name, value in ours.items():
+            if value != theirs[name]:
+                return f"{name} is {json.dumps(value)}, not {json.dumps(theirs[name])}"
+        return None
+
+
+def description_file(vocab_file: str | os.PathLike) -> pathlib.Path:
+    """Returns the path of a vocabulary's description."""
+    path = pathlib.Path(vocab_file)
+    return path.with_name(path.stem + DESCRIPTION_SUFFIX)
+
+
+def hash_vocabulary(vocab_file: str | os.PathLike) -> str | None:
+    """Returns the digest of a vocabulary file; None if it cannot be read."""
+    try:
+        return hashlib.sha256(pathlib.Path(vocab_file).read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def write_tokenizer_description(
+    vocab_file: str | os.PathLike, description: TokenizerDescription
+) -> None:
+    """Writes the description beside the vocabulary."""
+    write_atomically(description_file(vocab_file), to_json(description.to_dict()))
+
+
+def load_tokenizer_description(vocab_file: str | os.PathLike) -> TokenizerDescription | None:
+    """Reads the description beside a vocabulary; None if there is none.
+
+    Raises:
+        UserError: it is damaged, or describes another vocabulary.
+    """
+    path = description_file(vocab_file)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as JSON: {error}.") from error
+    description = TokenizerDescription.from_dict(content, str(path))
+    actual = hash_vocabulary(vocab_file)
+    if actual is not None and actual != description.vocab_sha256:
+        raise UserError(
+            f"{path} describes another vocabulary than {vocab_file}, which has been replaced: "
+            "restore the vocabulary, or remove the description to use it without one."
+        )
+    return description
+
+
+def tokenizer_settings(
+    given: Mapping[str, Any],
+    vocab_file: str | os.PathLike,
+    *,
+    model_vocab_file: str | os.PathLike | None = None,
+    flags: Mapping[str, str] | None = None,
+) -> dict[str, bool]:
+    """Returns `do_lower_case` and `strip_accents`: as described, else as given, else true.
+
+    Args:
+        given: settings from flags, or from a checkpoint; missing or None if not given.
+        vocab_file: vocabulary to use (--vocab_file).
+        model_vocab_file: vocabulary in the folder of a pre-trained model, if there is one.
+        flags: how to name the settings in errors; by default, as flags.
+
+    Raises:
+        UserError: the vocabulary is not that of the model, or a setting contradicts a
+            description.
+    """
+    flags = {name: f"--{name}" for name in SETTINGS} | dict(flags or {})
+    described = None
+    if model_vocab_file is not None:
+        described = load_tokenizer_description(model_vocab_file)
+        actual = hash_vocabulary(vocab_file)
+        if described and actual and actual != described.vocab_sha256:
+            raise UserError(
+                f"--vocab_file={vocab_file} is not the vocabulary of the model: that is "
+                f"{model_vocab_file}."
+            )
+    source = description_file(model_vocab_file if described else vocab_file)
+    described = described or load_tokenizer_description(vocab_file)
+    values = {name: True if given.get(name) is None else given[name] for name in SETTINGS}
+    if described is None:
+        return values
+    for name in SETTINGS:
+        expected = getattr(described, name)
+        # Stripping accents has no effect without lowercasing.
+        counts = name != "strip_accents" or described.do_lower_case
+        if given.get(name) is not None and given[name] != expected and counts:
+            raise UserError(
+                f"{flags[name]} is {json.dumps(given[name])}, but {source} says that "
+                f"{name} is {json.dumps(expected)}: omit the flag, or use a vocabulary and "
+                "data that were made with it."
+            )
+        values[name] = expected
+    return values

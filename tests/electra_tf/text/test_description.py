@@ -1,0 +1,107 @@
+"""Tests of the description of a tokenizer that lies beside its vocabulary."""
+
+import json
+
+import pytest
+
+from electra_tf.interop.formats import pretraining_config
+from electra_tf.text.description import (
+    TokenizerDescription,
+    description_file,
+    hash_vocabulary,
+    load_tokenizer_description,
+    tokenizer_settings,
+    write_tokenizer_description,
+)
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from tests.conftest import tiny_settings
+from tests.finetune.conftest import write_model
+
+
+def describe(vocab_file, **settings) -> TokenizerDescription:
+    description = TokenizerDescription(vocab_sha256=hash_vocabulary(vocab_file), **settings)
+    write_tokenizer_description(vocab_file, description)
+    return description
+
+
+@pytest.fixture
+def vocab_file(tmp_path, tiny_data):
+    path = tmp_path / "data/vocab.txt"
+    path.parent.mkdir()
+    path.write_bytes((tiny_data / "vocab.txt").read_bytes())
+    return path
+
+
+def test_settings_are_read_and_contradictions_refused(vocab_file):
+    assert tokenizer_settings({}, vocab_file) == {"do_lower_case": True, "strip_accents": True}
+    given = {"do_lower_case": True, "strip_accents": False}
+    assert tokenizer_settings(given, vocab_file) == given
+    description = describe(vocab_file, strip_accents=False)
+    assert load_tokenizer_description(vocab_file) == description
+    assert tokenizer_settings({}, vocab_file) == given
+    with pytest.raises(
+        UserError, match=r"--strip_accents is true, but .*vocab\.tokenizer\.json says .* false"
+    ):
+        tokenizer_settings({"strip_accents": True}, vocab_file)
+    flags = {"do_lower_case": "--no-case"}
+    with pytest.raises(UserError, match="--no-case is false, but"):
+        tokenizer_settings({"do_lower_case": False}, vocab_file, flags=flags)
+    describe(vocab_file, do_lower_case=False)
+    # Accents are not stripped from text that is not lowercased, whatever is asked for.
+    assert tokenizer_settings({"strip_accents": True}, vocab_file) == {
+        "do_lower_case": False,
+        "strip_accents": False,
+    }
+
+
+def test_damaged_and_foreign_descriptions_are_refused(vocab_file):
+    content = describe(vocab_file).to_dict()
+    path = description_file(vocab_file)
+    for damaged, message in [
+        ("{", "cannot be read as JSON"),
+        ({**content, "do_lower_case": "no"}, "does not describe a tokenizer"),
+        ({"vocab_sha256": ""}, "does not describe a tokenizer"),
+        ({**content, "tokenize_chinese_chars": False}, "only True is supported"),
+        ({**content, "special_tokens": ["<s>"]}, "special_tokens is"),
+    ]:
+        path.write_text(damaged if isinstance(damaged, str) else json.dumps(damaged))
+        with pytest.raises(UserError, match=message):
+            load_tokenizer_description(vocab_file)
+    describe(vocab_file)
+    vocab_file.write_text(vocab_file.read_text() + "one more\n")
+    with pytest.raises(UserError, match="describes another vocabulary"):
+        load_tokenizer_description(vocab_file)
+
+
+def test_pretraining_takes_them_and_its_model_keeps_them(vocab_file, tiny_data, tmp_path):
+    describe(vocab_file, strip_accents=False)
+    settings = tiny_settings(tiny_data, tmp_path) | {"vocab_file": str(vocab_file)}
+    config = pretraining_config(**settings)
+    assert (config.do_lower_case, config.strip_accents) == (True, False)
+    with pytest.raises(UserError, match="--strip_accents is true"):
+        pretraining_config(**settings, strip_accents=True)
+
+    model_dir = tmp_path / "data/models/m"
+    write_model(model_dir, tiny_data, strip_accents=False)
+    content = json.loads((model_dir / "config.json").read_text())
+    assert content["tokenizer"]["strip_accents"] is False
+    assert load_tokenizer_description(model_dir / "vocab.txt").to_dict() == content["tokenizer"]
+    # Evaluation and scoring of the run; the vocabulary in DATA_DIR has no description.
+    settings = tiny_settings(tiny_data, tmp_path) | {"model_dir": str(model_dir)}
+    assert not pretraining_config(**settings).strip_accents
+    with pytest.raises(UserError, match="--strip_accents is true"):
+        pretraining_config(**settings, strip_accents=True)
+    vocab_file.write_text(vocab_file.read_text().replace("w1\n", "other\n"))
+    description_file(vocab_file).unlink()
+    with pytest.raises(UserError, match="is not the vocabulary of the model"):
+        pretraining_config(**settings, vocab_file=str(vocab_file))
+    # A run from its weights, and fine-tuning.
+    settings = tiny_settings(tiny_data, tmp_path) | {"init_checkpoint": str(model_dir)}
+    assert not pretraining_config(**settings).strip_accents
+    finetuning = {"data_dir": str(tmp_path / "data"), "model_name": "m"}
+    assert not FinetuningConfig.create(**finetuning).strip_accents
+    with pytest.raises(UserError, match="--strip_accents is true"):
+        FinetuningConfig.create(**finetuning, strip_accents=True)
+    with pytest.raises(UserError, match="is not the vocabulary of the model"):
+        FinetuningConfig.create(**finetuning, vocab_file=str(vocab_file))
