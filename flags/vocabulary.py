@@ -43,6 +43,16 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         "stripping decomposes its syllables.",
         **options,
     )
+    flags.DEFINE_float(
+        "character_coverage",
+        None,
+        "Share of the text's characters to cover; words with others become [UNK]. If unset, "
+        "all characters that leave half of the vocabulary, at most 8,000 entries, to longer "
+        "pieces.",
+        lower_bound=0.5,
+        upper_bound=1.0,
+        **options,
+    )
     flags.DEFINE_boolean("overwrite", False, "Replace the output file.", **options)
 
 
@@ -57,4 +67,5 @@ def vocabulary_build_config(
         do_lower_case=flag_values.do_lower_case,
         strip_accents=flag_values.do_strip_accents,
         overwrite=flag_values.overwrite,
+        character_coverage=flag_values.character_coverage,
     )

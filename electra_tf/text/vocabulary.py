@@ -65,6 +65,8 @@ class VocabularyBuildConfig:
         do_lower_case: lowercase the text.
         strip_accents: strip accents when lowercasing. This also decomposes Hangul.
         overwrite: replace `output_file`.
+        character_coverage: share of the text's characters to cover; None covers all that
+            leave half of the vocabulary, at most 8,000 entries, to longer pieces.
     """
 
     corpus_dir: pathlib.Path
@@ -73,6 +75,7 @@ class VocabularyBuildConfig:
     do_lower_case: bool = True
     strip_accents: bool = True
     overwrite: bool = False
+    character_coverage: float | None = None
 
 
 def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocabulary:

@@ -3,9 +3,13 @@
 import gzip
 import itertools
 import pathlib
+import re
+import shlex
 
 import pytest
+from absl import flags as absl_flags
 
+from electra_tf.text.description import load_tokenizer_description
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import (
     SPECIAL_TOKENS,
@@ -14,7 +18,14 @@ from electra_tf.text.vocabulary import (
     load_vocabulary,
 )
 from electra_tf.util.errors import UserError
-from pretrain_data.build.vocabulary_builder import build_vocabulary, count_words, learn_pieces
+from flags import command_line, corpus
+from pretrain_data.build.dataset import build_pretraining_data
+from pretrain_data.build.vocabulary_builder import (
+    build_vocabulary,
+    choose_characters,
+    count_words,
+    learn_pieces,
+)
 from pretrain_data.corpus.text_files import find_corpus
 
 NO_MESSAGES = {"print_fn": lambda message: None}
@@ -69,11 +80,72 @@ def test_the_size_is_exact_and_frequent_pieces_are_found(vocab_size):
 
 
 def test_only_frequent_characters_are_in_a_small_vocabulary(text_dir):
-    vocabulary = build(text_dir, vocab_size=130, strip_accents=False)
+    vocabulary = build(text_dir, vocab_size=90, strip_accents=False)
     texts = ["spingloc", "\ub9d0"]
     spelled, unknown = Tokenizer(vocabulary, strip_accents=False).tokenize(texts).to_list()
     assert vocabulary.unk_id not in spelled
     assert unknown == [vocabulary.unk_id]
+
+
+def test_syllables_and_ideographs_are_all_covered_by_32k():
+    syllables = [chr(c) for c in range(0xAC00, 0xD7A4)]
+    korean = {first + second: 2 for first, second in itertools.pairwise(syllables)}
+    ideographs = {chr(c): 1 for c in range(0x4E00, 0xA000)}
+    for words in (korean, ideographs):
+        characters = choose_characters(words, 32_000)
+        assert len(characters.chosen) == characters.num_distinct == len(set("".join(words)))
+        assert characters.coverage == 1.0
+    # Half of a small vocabulary is left to longer pieces.
+    assert len(choose_characters(korean, 8005).chosen) == 2000
+    assert len(choose_characters(ideographs, 8005).chosen) == 4000
+
+
+def test_the_share_of_characters_is_a_flag(text_dir):
+    words = {"a": 90, "b": 9, "c": 1}
+    assert choose_characters(words, 100, 0.9).chosen == {"a"}
+    assert choose_characters(words, 100, 0.95).chosen == {"a", "b"}
+    assert choose_characters(words, 100, 1.0).chosen == {"a", "b", "c"}
+    with pytest.raises(UserError, match=r"--character_coverage=1 takes 3 .*--vocab-size=8 or"):
+        choose_characters(words, 7, 1.0)
+    assert choose_characters(words, 8, 1.0).coverage == 1.0
+    full = build(text_dir, vocab_size=90, strip_accents=False, character_coverage=1.0)
+    assert {"\ud55c", "##\uad6d", "##\uc5b4", "\ub9d0"} <= set(full.tokens)
+    # A character that is always a word of its own does not continue any.
+    assert "," in full.tokens
+    assert "##," not in full.tokens
+
+
+def test_advice_can_be_followed(tmp_path):
+    syllables = [chr(0xAC00 + 37 * i) for i in range(300)]
+    directory = tmp_path / "text"
+    directory.mkdir()
+    words = ["".join(pair) for pair in itertools.pairwise(syllables)]
+    (directory / "a.txt").write_text(" ".join(words) + " the sea and the people\n" * 3)
+    size, settings = 9000, {"strip_accents": False}
+    with pytest.raises(UserError, match=r"--vocab-size=\d+ or less") as error:
+        build(directory, vocab_size=size, **settings)
+    size = int(re.search(r"--vocab-size=(\d+)", str(error.value))[1])
+    for smaller in (size, size - 1, size // 2, 33):
+        vocabulary = build(directory, f"{smaller}.txt", vocab_size=smaller, **settings)
+        assert vocabulary.size == smaller
+
+
+def test_long_runs_without_spaces_are_learned(tmp_path):
+    directory = tmp_path / "text"
+    directory.mkdir()
+    thai = "\u0e01\u0e32\u0e23\u0e40\u0e14\u0e34\u0e19\u0e17\u0e32\u0e07"
+    (directory / "a.txt").write_text(f"{thai * 12} the big sea and people\n" * 9)
+    vocabulary = build(directory, vocab_size=56, character_coverage=1.0, strip_accents=False)
+    (ids,) = Tokenizer(vocabulary, strip_accents=False).tokenize([thai * 12]).to_list()
+    assert vocabulary.unk_id not in ids
+
+
+def test_korean_that_would_be_taken_apart_is_named(text_dir):
+    messages = []
+    (text_dir / "a.txt").write_text("\ud55c\uad6d\uc5b4 \ubb38\uc7a5\uc785\ub2c8\ub2e4\n" * 9)
+    config = VocabularyBuildConfig(text_dir, text_dir.parent / "v.txt", vocab_size=40)
+    build_vocabulary(config, messages.append)
+    assert any("are Korean" in line and "--no-strip-accents" in line for line in messages)
 
 
 def test_same_text_gives_the_same_file_whatever_the_order(text_dir):
@@ -82,7 +154,12 @@ def test_same_text_gives_the_same_file_whatever_the_order(text_dir):
     second = build(text_dir, "second.txt")
     assert first.sha256 == second.sha256
     assert load_vocabulary(first.path).tokens == first.tokens
-    assert sorted(p.name for p in first.path.parent.iterdir()) == ["second.txt", "vocab.txt"]
+    assert sorted(p.name for p in first.path.parent.iterdir()) == [
+        "second.tokenizer.json",
+        "second.txt",
+        "vocab.tokenizer.json",
+        "vocab.txt",
+    ]
 
 
 def test_an_existing_file_is_replaced_only_when_told(text_dir):
@@ -114,4 +191,15 @@ def test_the_messages_name_the_next_command(text_dir):
     build_vocabulary(config, messages.append)
     assert "200 entries in" in messages[-1]
     assert f"--vocab-file '{output_file}'" in messages[-1]
-    assert messages[-1].endswith(" --no-strip-accents")
+    description = load_tokenizer_description(output_file)
+    assert description.do_lower_case
+    assert not description.strip_accents
+    # The next command reads it.
+    flag_values = absl_flags.FlagValues()
+    corpus.define_corpus_flags(flag_values)
+    command = shlex.split(messages[-1].partition("Next:")[2])
+    command_line.parse(command[1:], corpus.ALIASES, flag_values)
+    config = corpus.corpus_build_config(flag_values)
+    assert (config.corpus_dir, config.vocab_file) == (text_dir, output_file)
+    manifest = build_pretraining_data(config, print_fn=lambda message: None)
+    assert manifest.tokenizer_description == description
