@@ -1,5 +1,6 @@
 """Runs a command: flag spellings, error messages and exit statuses, without TensorFlow."""
 
+import errno
 import functools
 import inspect
 import os
@@ -11,7 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, flags
 
-from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError, nearest_name_hint
+from electra_tf.util.errors import (
+    PreemptedError,
+    UserError,
+    WorkerLostError,
+    nearest_name_hint,
+    reason_of,
+)
 from flags.recipe_files import find_flagfiles
 
 USAGE_ERROR_STATUS = 2
@@ -32,6 +39,25 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
     "compare_results.py": "electra-compare",
     "flops_computation.py": "electra-flops",
 }
+# Errors of files that the user can mend: a full disk, a read-only folder, a broken disk, …
+_OF_THE_SYSTEM = frozenset(
+    (
+        errno.EACCES,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EIO,
+        errno.EISDIR,
+        errno.EMFILE,
+        errno.ENAMETOOLONG,
+        errno.ENOLCK,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.EPERM,
+        errno.EPIPE,
+        errno.EROFS,
+        errno.ESTALE,
+    )
+)
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 
 
@@ -135,6 +161,7 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
         sys.exit(0)  # --help: absl has printed it, and would exit with 1
     try:
         status = main()
+        sys.stdout.flush()
     except UserError as error:
         _exit_with_message(error, USER_ERROR_STATUS)
     except PreemptedError as error:
@@ -142,6 +169,11 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
         sys.exit(error.exit_status)
     except WorkerLostError as error:
         _exit_with_message(error, error.exit_status)
+    except OSError as error:
+        if error.errno not in _OF_THE_SYSTEM:
+            raise
+        _discard_output()
+        _exit_with_message(UserError(reason_of(error)), USER_ERROR_STATUS)
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED_STATUS)
@@ -210,6 +242,14 @@ def _is_number(argument: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _discard_output() -> None:
+    """Lets Python exit with our status, even if it cannot write what was printed."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit_with_message(error: Exception, status: int, hint: str = "") -> None:

@@ -1,6 +1,7 @@
 """Converts a checkpoint from one format to another."""
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Callable, Sequence
 
@@ -9,7 +10,10 @@ from electra_tf.interop.model_checkpoint import ModelCheckpoint, ModelFamily
 from electra_tf.interop.variable_names import check_arrays, encoder_variables
 from electra_tf.model.encoder import Encoder
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.checkpoint_files import checkpoint_names
+from electra_tf.training.checkpoint_writing import remove_checkpoint
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import whole_folder
 
 FROM_FLAG = "--from"
 PADDING_TOKEN = "[unused_row_{}]"
@@ -57,7 +61,11 @@ def convert(
         f"{len(checkpoint.slots)} moments"
     )
     target_format = make_format(config.target_format, families)
-    notes += target_format.write(checkpoint, config.output_dir)
+    with whole_folder(config.output_dir) as folder:
+        notes += target_format.write(checkpoint, folder)
+        if checkpoint_names(folder):  # those of the output folder may be of later steps
+            for name in checkpoint_names(config.output_dir):
+                remove_checkpoint(os.path.join(config.output_dir, name))
     for note in notes:
         print_fn(f"No counterpart: {note}")
     print_fn(f"Output: {config.output_dir} ({config.target_format})")

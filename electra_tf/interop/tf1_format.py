@@ -39,7 +39,7 @@ from electra_tf.interop.model_checkpoint import (
 )
 from electra_tf.training.checkpoint_files import newest_whole, read_shapes, read_tensors
 from electra_tf.training.checkpoint_writing import record_newest, whole_checkpoint
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_json, to_json, write_atomically
 from electra_tf.util.tensorflow_import import import_tensorflow
 
@@ -132,13 +132,16 @@ class Tf1Format(CheckpointFormat):
         if checkpoint.step is not None:
             values[GLOBAL_STEP] = np.int64(checkpoint.step)
         name = f"{CHECKPOINT_NAME}-{checkpoint.step or 0}"
-        with whole_checkpoint(os.path.join(directory, name)) as temporary:
-            tf.raw_ops.SaveV2(
-                prefix=temporary,
-                tensor_names=list(values),
-                shape_and_slices=[""] * len(values),
-                tensors=list(values.values()),
-            )
+        try:
+            with whole_checkpoint(os.path.join(directory, name)) as temporary:
+                tf.raw_ops.SaveV2(
+                    prefix=temporary,
+                    tensor_names=list(values),
+                    shape_and_slices=[""] * len(values),
+                    tensors=list(values.values()),
+                )
+        except tf.errors.OpError as error:
+            raise UserError(f"{directory} cannot be written: {reason_of(error)}") from error
         record_newest(directory, name)
         write_atomically(os.path.join(directory, VOCAB_FILE), description.vocabulary)
         content = to_json({VERSION: CONFIG_VERSION, **description.hyperparameters})

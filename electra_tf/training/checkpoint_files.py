@@ -99,6 +99,11 @@ def newest_whole(folder: str, stem: str | None = CHECKPOINT_NAME) -> str | None:
     )
 
 
+def checkpoint_names(folder: str) -> list[str]:
+    """Returns the names of all checkpoints in a folder, of any program, whole or not."""
+    return sorted(found.name for found in _checkpoints(folder))
+
+
 def require_whole(prefix: str) -> None:
     """Raises UserError unless the checkpoint of a prefix is whole; see `problem_of`."""
     problem = problem_of(prefix)

@@ -1,13 +1,14 @@
 """Checkpoints of a run, with its configuration and vocabulary; locking of model folders."""
 
 import contextlib
+import errno
+import fcntl
 import json
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import filelock
 import keras
 import tensorflow as tf
 
@@ -228,22 +229,37 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
         workers: workers of the run; the chief holds the lock.
 
     Raises:
-        UserError: another program holds the lock.
+        UserError: another program holds the lock, the file cannot be written, or its file
+            system has no locks.
     """
     if "://" in folder or not workers.is_chief:
         yield
         return
     path = folder.rstrip("/") + LOCK_SUFFIX
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    lock = filelock.FileLock(path, timeout=0)
     try:
-        lock.acquire()
-    except filelock.Timeout:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
         raise UserError(
-            f"Another program is training into {folder} (it has locked {path}): wait until it "
-            f"ends, or choose another folder with {flags}"
-        ) from None
+            f"{folder} ({flags}) cannot be written: {reason_of(error)}. Choose another folder"
+        ) from error
     try:
+        _lock(descriptor, path, folder, flags)
         yield
     finally:
-        lock.release()
+        os.close(descriptor)  # releases the lock
+
+
+def _lock(descriptor: int, path: str, folder: str, flags: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            raise UserError(
+                f"Another program is training into {folder} (it has locked {path}): wait until "
+                f"it ends, or choose another folder with {flags}"
+            ) from None
+        raise UserError(
+            f"{path} cannot be locked against other programs: {error.strerror}. Mount its file "
+            f"system with locks, or choose a folder on another one with {flags}"
+        ) from error

@@ -1,18 +1,21 @@
 """Training log: console lines, TensorBoard scalars and a JSON-lines file."""
 
+import contextlib
 import json
 import math
 import os
 import pathlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 import tensorflow as tf
 
 from electra_tf.config.recorded_settings import Change
 from electra_tf.util.console import format_seconds
+from electra_tf.util.errors import UserError, reason_of
+from electra_tf.util.files import write_atomically
 
 LOG_FILE = "train_log.jsonl"
 TENSORBOARD_DIR = "tensorboard"
@@ -80,7 +83,8 @@ class TrainLog:
         self._stream = stream or sys.stdout
         self._drop_records_after(first_step)
         self._file = pathlib.Path(self.path).open("a", encoding="utf-8")  # noqa: SIM115
-        self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
+        with self._naming_errors():
+            self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
         self._last_step, self._last_time = first_step, time.monotonic()
 
     def set_length(self, seq_length: int) -> None:
@@ -136,10 +140,19 @@ class TrainLog:
         # JSON has no NaN, so an empty mean is null.
         record = {name: v if math.isfinite(v) else None for name, v in values.items()}
         self._write({"step": step, "kind": kind, **record})
-        with self._writer.as_default(step=step):
+        with self._naming_errors(), self._writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(f"{kind}/{name}", value)
-        self._writer.flush()
+            self._writer.flush()
+
+    @contextlib.contextmanager
+    def _naming_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except tf.errors.OpError as error:
+            raise UserError(
+                f"{self.tensorboard_dir} cannot be written: {reason_of(error)}"
+            ) from error
 
     def _write(self, record: Mapping[str, Any]) -> None:
         self._file.write(json.dumps(record) + "\n")
@@ -155,9 +168,7 @@ class TrainLog:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         kept = [line for line in lines if _is_record_until(line, step)]
         if len(kept) < len(lines):
-            temporary = path.with_suffix(".tmp")
-            temporary.write_text("".join(kept), encoding="utf-8")
-            os.replace(temporary, path)
+            write_atomically(path, "".join(kept))
 
 
 class SilentLog:

@@ -1,10 +1,12 @@
 """Atomic file writes, and JSON files."""
 
+import contextlib
 import errno
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from electra_tf.util.errors import UserError
@@ -34,6 +36,30 @@ def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
         pathlib.Path(temporary).unlink(missing_ok=True)
         raise
     flush_folder(os.path.dirname(path) or ".")
+
+
+@contextlib.contextmanager
+def whole_folder(path: str | os.PathLike) -> Iterator[str]:
+    """Yields the path of a folder to make beside `path`; its files then move to `path`.
+
+    A new or empty folder appears at once. On an error, nothing is written to `path`.
+    """
+    path = os.path.abspath(path)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        yield temporary
+        if not os.path.isdir(path) or not os.listdir(path):
+            os.replace(temporary, path)
+            return
+        for folder, _, files in os.walk(temporary):
+            target = os.path.join(path, os.path.relpath(folder, temporary))
+            os.makedirs(target, exist_ok=True)
+            for file in files:
+                os.replace(os.path.join(folder, file), os.path.join(target, file))
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def flush_file(path: str) -> None:

@@ -1,5 +1,6 @@
 """The programs as a shell runs them: quick answers, exit statuses, no TensorFlow."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -83,3 +84,26 @@ def test_a_user_error_is_one_message(tmp_path):
     assert "error: " in result.stderr
     assert "(--vocab_file) does not exist" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output", "reason"),
+    [
+        (["--json=/sys/flops.json"], os.devnull, "/sys/flops.json"),
+        ([], "/dev/full", "No space left on device"),
+    ],
+    ids=["read-only folder", "full disk"],
+)
+def test_an_error_of_the_disk_is_one_line(arguments, output, reason):
+    with open(output, "w") as stdout:
+        result = subprocess.run(
+            [sys.executable, "flops_computation.py", *arguments],
+            cwd=ROOT,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert reason in line

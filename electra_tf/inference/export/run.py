@@ -6,6 +6,8 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 
+import tensorflow as tf
+
 from electra_tf.config import choices
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.inference.export.config import EXTRAS, FORMATS, ExportConfig
@@ -13,7 +15,7 @@ from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.text.description import SETTINGS, tokenizer_settings
 from electra_tf.training.authors_files import refuse_authors_checkpoint
 from electra_tf.training.checkpoints import VOCAB_FILE
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.extras import import_extra
 
 
@@ -42,7 +44,12 @@ def export(
     servable = load_servable(config, loaders, print_fn)
     write = choices.load(FORMATS, config.format)
     with new_version(config.export_dir, version) as directory:
-        write(servable, directory, config.export_dir.name)
+        try:
+            write(servable, directory, config.export_dir.name)
+        except tf.errors.OpError as error:
+            raise UserError(
+                f"--export_dir={config.export_dir} cannot be written: {reason_of(error)}"
+            ) from error
     exported = config.export_dir / str(version)
     for path in sorted(exported.rglob("*")):
         if path.is_file():

@@ -72,6 +72,16 @@ def test_a_folder_with_content_is_left_alone(tmp_path):
         run(SMALL, "huggingface", tmp_path / "mine.txt")
 
 
+def test_an_overwritten_checkpoint_is_gone_even_if_its_step_was_later(tmp_path):
+    run(SMALL, "electra_tf", tmp_path / "first")
+    for path in (tmp_path / "first").glob("ckpt-0.*"):
+        path.rename(path.with_name(path.name.replace("ckpt-0", "ckpt-9")))
+    (tmp_path / "first" / "ckpt-9.manifest.json").unlink()
+    lines = run(SMALL, "electra_tf", tmp_path / "first", overwrite=True)
+    assert lines[-1] == f"Output: {tmp_path / 'first'} (electra_tf)"
+    assert read(tmp_path / "first", "electra_tf").path == str(tmp_path / "first" / "ckpt-0")
+
+
 def test_rows_without_a_token_get_unused_ones(tmp_path):
     source = tmp_path / "source"
     shutil.copytree(SMALL / "discriminator", source)

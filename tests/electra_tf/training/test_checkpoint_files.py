@@ -3,6 +3,7 @@
 import errno
 import os
 import pathlib
+import resource
 import shutil
 
 import pytest
@@ -208,6 +209,25 @@ def test_nothing_of_a_failed_save_stays(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"ckpt-1 cannot be written: .*No space left on device"):
         run.save(1)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_one_error(folder):
+    """A limit of the size of files stands for the disk: TensorFlow writes half of the data."""
+    run = Run(folder)
+    run.resume()
+    before = sorted(path.name for path in folder.iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+    try:
+        with pytest.raises(
+            UserError, match=r"ckpt-8 cannot be written: .*last one is .*ckpt-6"
+        ):
+            run.save(8)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert sorted(path.name for path in folder.iterdir()) == before
+    run.save(8)
+    assert Run(folder).resume() == 8
 
 
 def test_files_are_not_read_twice(folder, monkeypatch):

@@ -1,6 +1,9 @@
 """The lock that keeps a second program from training into a folder."""
 
+import errno
+import fcntl
 import multiprocessing
+import os
 import types
 
 import pytest
@@ -53,3 +56,29 @@ def test_remote_folders_are_not_locked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with lock_model_dir("gs://bucket/one", "--model_dir", CHIEF):
         assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_one_error(tmp_path, monkeypatch, number):
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    message = rf"one\.lock cannot be locked .*{os.strerror(number)}.* with --model_dir"
+    with (
+        pytest.raises(UserError, match=message),
+        lock_model_dir(str(tmp_path / "one"), "--model_dir", CHIEF),
+    ):
+        pass
+
+
+def test_a_read_only_folder_is_one_error(tmp_path, monkeypatch):
+    def refuse(path: str, *_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with (
+        pytest.raises(UserError, match=r"one \(--model_dir\) cannot be written: .*Read-only"),
+        lock_model_dir(str(tmp_path / "one"), "--model_dir", CHIEF),
+    ):
+        pass

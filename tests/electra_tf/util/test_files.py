@@ -1,0 +1,60 @@
+"""Files appear whole or not at all."""
+
+import errno
+import os
+import pathlib
+
+import pytest
+
+from electra_tf.util.files import whole_folder, write_atomically
+
+
+def names(folder: pathlib.Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, call):
+    path = tmp_path / "file.json"
+    write_atomically(path, "old")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, refuse)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file.json"]
+
+
+def write_two(folder: pathlib.Path, *, fails: bool = False) -> None:
+    with whole_folder(folder) as temporary:
+        write_atomically(f"{temporary}/one", "1")
+        write_atomically(f"{temporary}/deep/two", "2")
+        if fails:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_folder_is_whole(tmp_path):
+    with pytest.raises(OSError, match="Input/output"):
+        write_two(tmp_path / "folder", fails=True)
+    assert names(tmp_path) == []
+    write_two(tmp_path / "folder")
+    assert names(tmp_path) == ["folder", "folder/deep", "folder/deep/two", "folder/one"]
+
+
+def test_a_folder_with_files_keeps_them(tmp_path):
+    folder = tmp_path / "folder"
+    write_atomically(folder / "deep/three", "3")
+    write_atomically(folder / "one", "old")
+    with pytest.raises(OSError, match="Input/output"):
+        write_two(folder, fails=True)
+    assert names(folder) == ["deep", "deep/three", "one"]
+    assert (folder / "one").read_text() == "old"
+    write_two(folder)
+    assert names(tmp_path) == [
+        "folder",
+        *(f"folder/{name}" for name in ("deep", "deep/three", "deep/two", "one")),
+    ]
+    assert (folder / "one").read_text() == "1"
