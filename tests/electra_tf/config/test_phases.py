@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import pretraining
 from electra_tf.config.phases import Stage, training_phases
 from electra_tf.interop.formats import make_format
 from electra_tf.interop.native_models import PRETRAINING
+from electra_tf.model.randomness import Randomness
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.util.errors import UserError
 from flags.records import training_records
 from tests import pretraining_runs
-from tests.conftest import make_record
+from tests.conftest import VOCAB_SIZE, make_record
 from tests.electra_tf.objectives.test_objectives import TWO_STAGE
 from tests.electra_tf.test_pretraining import log_records, quiet, weights_of
 
@@ -171,7 +173,34 @@ def test_a_generator_rate_of_its_own_moves_the_generator_alone(make_config, tmp_
             assert np.any(same[name] != slow[name]) == is_moved, name
 
 
-def test_counts_are_taken_from_the_records(make_config):
-    config = make_config(masking="strategic", num_train_steps=2)
+def test_masking_weighs_tokens_by_their_counts_in_the_records(
+    make_config, tiny_data, monkeypatch
+):
+    built = []
+    original = pretraining.create_training_state
+
+    def create(*arguments):
+        state = original(*arguments)
+        built.append(state[0])
+        return state
+
+    monkeypatch.setattr(pretraining, "create_training_state", create)
+    config = make_config(masking="strategic", num_train_steps=1)
     pretraining_runs.train(config, quiet)
-    assert np.isfinite(log_records(config)[-1]["loss"])
+    expected = np.zeros(VOCAB_SIZE, np.int64)
+    for path in sorted((tiny_data / "pretrain_tfrecords").iterdir()):
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            features = tf.train.Example.FromString(record).features.feature
+            ids, mask = (features[n].int64_list.value for n in ("input_ids", "input_mask"))
+            np.add.at(expected, np.array(ids)[np.array(mask) > 0], 1)
+    assert len(set(expected[5:])) > 5
+    (model,) = built
+    np.testing.assert_array_equal(model.masking.tokens.counts, expected)
+    # The weight of a token is the inverse root of its count; the noise is that of its place.
+    inputs = tf.constant([np.arange(5, 21), np.arange(20, 36)])
+    key = Randomness(0, 0).key("masking")
+    order = model.masking.order(inputs, tf.ones_like(inputs, bool), key, 0)
+    flipped = model.masking.order(inputs[::-1], tf.ones_like(inputs, bool), key, 0)
+    ratio = (order.priority / flipped.priority).numpy()
+    counts = expected[inputs.numpy()] + 1.0
+    np.testing.assert_allclose(ratio, np.sqrt(counts / counts[::-1]), rtol=1e-4)

@@ -117,12 +117,53 @@ def log(trials: int = 1, folds: int = 0) -> list[dict]:
 
 
 @pytest.mark.parametrize(("trials", "folds"), [(1, 0), (3, 0), (1, 5), (2, 3), (20, 0)])
-def test_learning_curves(tmp_path, trials, folds):
+def test_learning_curves(tmp_path, monkeypatch, trials, folds):
+    figures = []
+    original = learning_curves.save_figure
+
+    def save(figure, path):
+        figures.append(figure)
+        original(figure, path)
+
+    monkeypatch.setattr(learning_curves, "save_figure", save)
     path = tmp_path / "curves.png"
-    learning_curves.plot_learning_curves(path, log(trials, folds), "title")
-    width, height = size(path)
-    assert width > 2 * height
-    assert pixels(path).std() > 0.01
+    records = log(trials, folds)
+    for record in records:  # every run has values of its own
+        record["loss"] += 10 * record["trial"] + (record["fold"] or 0)
+        if record["kind"] == "eval":
+            record["f1"] += record["trial"] + 0.1 * (record["fold"] or 0)
+    # Trials that are resumed log their steps out of order.
+    learning_curves.plot_learning_curves(path, records[::-1], "title")
+    assert size(path)[0] > 2 * size(path)[1]
+
+    (figure,) = figures
+    assert figure.get_suptitle() == "title"
+    loss_axes, metric_axes = figure.axes
+    assert (loss_axes.get_ylabel(), metric_axes.get_ylabel()) == ("loss", "f1")
+    runs = {(record["trial"], record["fold"]) for record in records}
+    expected = {}
+    for run in runs:
+        for kind, name in (("train", "loss"), ("eval", "loss"), ("eval", "f1")):
+            points = [
+                (r["step"], r[name])
+                for r in records
+                if (r["trial"], r["fold"]) == run and r["kind"] == kind
+            ]
+            expected[kind, name, tuple(sorted(points))] = run
+    colors = {}
+    for axes in (loss_axes, metric_axes):
+        for line in axes.lines:
+            points = tuple(zip(*(data.tolist() for data in line.get_data()), strict=True))
+            if len(points) == 1:
+                continue  # the dot of the best evaluation
+            is_dashed = line.get_linestyle() == "--"
+            name = "loss" if axes is loss_axes else "f1"
+            kind = "eval" if is_dashed or name == "f1" else "train"
+            run = expected.pop((kind, name, points))
+            colors.setdefault(run, set()).add(line.get_color())
+    assert not expected  # each curve is drawn once, in its panel and style
+    assert all(len(of_run) == 1 for of_run in colors.values())
+    assert len(set().union(*colors.values())) == len(runs)
 
 
 def test_curves_draw_each_run_in_its_color(tmp_path):
