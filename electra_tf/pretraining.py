@@ -1,6 +1,7 @@
 """Pre-training from batches to checkpoints, and evaluation of checkpoints."""
 
 import dataclasses
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -20,6 +21,7 @@ from electra_tf.config.resumption import (
     check_allowed_names,
     describe_changes,
 )
+from electra_tf.config.saved_config import load_saved_config
 from electra_tf.flops.counting import train_flops_per_step
 from electra_tf.interop.initialization import (
     initialize_from_checkpoint,
@@ -35,6 +37,7 @@ from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.authors_files import (
+    authors_checkpoint,
     has_only_authors_checkpoint,
     has_own_checkpoint,
 )
@@ -43,6 +46,7 @@ from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext, describe_devices
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches
+from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.evaluation import HeldOutEvaluator, write_results
 from electra_tf.training.log import SilentLog, TrainLog, format_metrics
 from electra_tf.training.loop import (
@@ -153,6 +157,8 @@ def _train(
     print_fn: PrintFn,
 ) -> dict[str, float]:
     strategy, workers, preemption = run
+    if config.debug:
+        _remove_debug_run(config.model_dir, workers)
     settings = _settings(config, vocabulary, records)
     changes: list[Change] = []
     if has_own_checkpoint(config.model_dir):
@@ -352,6 +358,24 @@ def _initialize(config: PretrainingConfig, model: PretrainingModel, print_fn: Pr
         flag="--init_checkpoint",
         print_fn=print_fn,
     )
+
+
+def _remove_debug_run(model_dir: str, workers: Workers) -> None:
+    """Removes the folder of an earlier debug run: as with the authors, each starts anew.
+
+    Raises:
+        UserError: the folder has checkpoints of a run that was not one of debug mode.
+    """
+    saved = load_saved_config(model_dir)
+    is_debug = saved is not None and saved.hyperparameters.get("debug")
+    if not is_debug and (has_own_checkpoint(model_dir) or authors_checkpoint(model_dir)):
+        raise UserError(
+            f"--debug would replace the run in {model_dir}: pass another --model_name"
+        )
+    workers.barrier()
+    if is_debug and workers.is_chief:
+        shutil.rmtree(model_dir)
+    workers.barrier()
 
 
 def _settings(

@@ -10,7 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.interop.formats import INIT_FLAG, find_format
-from electra_tf.interop.initialization import load_encoder, load_variables
+from electra_tf.interop.initialization import (
+    encoder_digest,
+    load_encoder_of,
+    load_variables,
+    read_initial,
+)
 from electra_tf.training.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
@@ -75,10 +80,12 @@ class Trainer:
         self._config = config
         self._tasks = tasks
         self._strategy = run.strategy
-        self._workers = run.workers
+        self.workers = run.workers
         self._preemption = run.preemption
         self._print_fn = print_fn
         self._loaded_before = False
+        # SHA-256 of the encoder's weights that the last `start` has loaded.
+        self.pretrained_digest = RANDOM_INIT
         keras.utils.set_random_seed(config.seed)
         with run.strategy.scope():
             self.model = self._fresh_model()
@@ -104,7 +111,9 @@ class Trainer:
         prefix = find_checkpoint(self._config)
         if prefix is not None:
             print_fn = discard if self._loaded_before else self._print_fn
-            load_encoder(prefix, self.model.electra, print_fn)
+            checkpoint = read_initial(prefix)
+            load_encoder_of(checkpoint, prefix, self.model.electra, print_fn)
+            self.pretrained_digest = encoder_digest(checkpoint)
         elif not self._loaded_before:
             self._print_fn("Encoder: random weights.")
         self._loaded_before = True
@@ -151,7 +160,7 @@ class Trainer:
             self._step,
             optimizer,
             keep_checkpoint_max=1,
-            workers=self._workers,
+            workers=self.workers,
         )
         if checkpoints.restore_latest():
             self._print_fn(f"Resuming from {checkpoints.latest}, step {int(self._step)}.")
@@ -160,7 +169,7 @@ class Trainer:
             os.path.join(model_dir, "best"),
             self.model,
             self._step,
-            self._workers,
+            self.workers,
             keeps_weights=config.keep_best,
         )
         first_step = int(self._step.numpy())
@@ -236,7 +245,7 @@ class Trainer:
             UserError: there are none, or they are of another model.
         """
         checkpoints = CheckpointDirectory(
-            model_dir, self.model, self._step, workers=self._workers
+            model_dir, self.model, self._step, workers=self.workers
         )
         if not checkpoints.restore_latest():
             raise UserError(
@@ -281,7 +290,7 @@ class Trainer:
     @property
     def is_chief(self) -> bool:
         """Whether this worker writes files."""
-        return self._workers.is_chief
+        return self.workers.is_chief
 
     @property
     def buckets(self) -> tuple[int, ...]:

@@ -79,10 +79,13 @@ def explicit_values(
         if name in retired:
             if value:
                 raise UserError(f"{name} in --hparams: {retired[name]}")
-        elif name not in fields:
+            continue
+        if name not in fields:
             hint = nearest_name_hint(name, fields)
             raise UserError(f"Unknown hyperparameter {name!r} in --hparams.{hint}")
-        elif value is not None:
+        if value is None:
+            value = fields[name].metadata["null"]
+        if value is not None:
             values[name] = _convert(fields[name], value, f"{name} in --hparams")
     for name, field in fields.items():
         value = flag_values[name].value

@@ -45,6 +45,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("finetune.trainer",),
     ("finetune.trials", "finetune.predictions"),
+    ("finetune.model_folders",),
+    ("finetune.trial_session",),
     ("finetune.run",),
     ("flags",),
 )

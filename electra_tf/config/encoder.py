@@ -13,6 +13,13 @@ MODEL_SIZES = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}
 HEAD_SIZE = 64
 INTERMEDIATE_RATIO = 4
 SMALL_EMBEDDING_SIZE = 128
+# The authors' model of debug mode, of whatever size.
+DEBUG_SHAPE = {
+    "num_hidden_layers": 3,
+    "hidden_size": 144,
+    "num_attention_heads": 4,
+    "intermediate_size": 576,
+}
 # The width, and what follows from it.
 WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
 # In the settings of a checkpoint that does not record its attention heads: its path.
@@ -117,6 +124,16 @@ def encoder_config(
     return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
 
 
+def debug_overrides(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the authors' tiny model of debug mode, as overrides; given ones win."""
+    debug = {**DEBUG_SHAPE, **given}
+    if "hidden_size" in given:  # the others follow from it
+        debug = {
+            name: v for name, v in debug.items() if name in given or name not in WIDTH_FIELDS
+        }
+    return debug
+
+
 def default_embedding_size(model_size: str, model_hparam_overrides: Mapping[str, Any]) -> int:
     """Returns the embedding size of a model size: 128 for small, else the hidden size."""
     hidden_size = model_hparam_overrides.get("hidden_size", MODEL_SIZES[model_size][0])
@@ -155,7 +172,16 @@ def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict
     return {
         "model_size": size,
         "model_hparam_overrides": overrides,
-        "embedding_size": given.get("embedding_size")
+        "embedding_size": given_embedding_size(given, size, overrides)
         or saved.get("embedding_size")
         or default_embedding_size(size, overrides),
     }
+
+
+def given_embedding_size(
+    given: Mapping[str, Any], model_size: str, overrides: Mapping[str, Any]
+) -> int | None:
+    """Returns the given embedding size, where 0 is the hidden size; None if none is given."""
+    if given.get("embedding_size") == 0:
+        return overrides.get("hidden_size", MODEL_SIZES[model_size][0])
+    return given.get("embedding_size")

@@ -19,6 +19,7 @@ def hyperparameter(
     choices: tuple[str, ...] | None = None,
     *,
     influence: str = TRAINING,
+    null: Any = None,
 ) -> Any:
     """Returns a dataclass field that `flags/` turns into a flag with `help_text`.
 
@@ -27,10 +28,17 @@ def hyperparameter(
         help_text: help of the flag.
         choices: valid values; None allows all.
         influence: what a change influences, see `electra_tf.config.recorded_settings`.
+        null: value of a null in `--hparams`, where it means something to the authors' code;
+            None leaves the default.
     """
     return dataclasses.field(
         default=default,
-        metadata={"help": help_text, "choices": choices, "influence": influence},
+        metadata={
+            "help": help_text,
+            "choices": choices,
+            "influence": influence,
+            "null": null,
+        },
     )
 
 

@@ -15,9 +15,11 @@ from electra_tf.config.distribution import distribution_defaults
 from electra_tf.config.encoder import (
     MODEL_SIZES,
     EncoderConfig,
+    debug_overrides,
     default_embedding_size,
     encoder_config,
     encoder_shape,
+    given_embedding_size,
 )
 from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
@@ -78,9 +80,13 @@ class PretrainingConfig(PretrainingFields):
             raise UserError(
                 f"--model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r}"
             )
-        merged.setdefault(
-            "embedding_size", default_embedding_size(size, merged["model_hparam_overrides"])
-        )
+        if merged.get("debug"):
+            merged["model_hparam_overrides"] = debug_overrides(merged["model_hparam_overrides"])
+        overrides = merged["model_hparam_overrides"]
+        embedding_size = given_embedding_size(merged, size, overrides)
+        if embedding_size is None:
+            embedding_size = default_embedding_size(size, overrides)
+        merged["embedding_size"] = embedding_size
         if "max_predictions_per_seq" not in merged:
             # The authors' rule: 19 positions at 128 tokens and 15 %.
             largest = max(merged.get("mask_prob", 0.15), merged.get("mask_prob_end", 0.0))
@@ -88,7 +94,8 @@ class PretrainingConfig(PretrainingFields):
             length = merged.get("max_seq_length", 128)
             merged["max_predictions_per_seq"] = max(1, int(share * length))
         merged.setdefault("log_steps", merged.get("iterations_per_loop", 200))
-        merged["length_curriculum"] = tuple(merged.get("length_curriculum", ()))
+        for name in ("length_curriculum", "allow_changed_settings"):
+            merged[name] = tuple(merged.get(name, ()))
         config = cls(**merged)
         check_pretraining(config, discriminator_config(config))
         generator_config(config)  # rejects a generator without layers or units

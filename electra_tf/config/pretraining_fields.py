@@ -41,7 +41,9 @@ class PretrainingFields(DistributionConfig):
         "", "Directory of the records, the vocabulary and the models.", influence=NOTHING
     )
     debug: bool = hyperparameter(
-        False, "Smoke test: tiny batches, 20 steps.", influence=NOTHING
+        False,
+        "Smoke test: a tiny model and batches, 20 steps, anew each time.",
+        influence=NOTHING,
     )
     do_train: bool = hyperparameter(True, "Pre-train.", influence=NOTHING)
     do_eval: bool = hyperparameter(
@@ -124,7 +126,7 @@ class PretrainingFields(DistributionConfig):
         1000, "Checkpoint interval, in steps.", influence=NOTHING
     )
     keep_checkpoint_max: int = hyperparameter(
-        5, "Number of most recent checkpoints to keep; 0 keeps all.", influence=NOTHING
+        5, "Number of most recent checkpoints to keep; 0 keeps all.", influence=NOTHING, null=0
     )
 
     model_size: str = hyperparameter("small", "Size of the discriminator.", tuple(MODEL_SIZES))
@@ -135,7 +137,10 @@ class PretrainingFields(DistributionConfig):
         "(hidden_size / 64, and four times) unless given.",
     )
     embedding_size: int | None = hyperparameter(
-        None, "Embedding size. If unset, 128 for small models, else the hidden size."
+        None,
+        "Embedding size. If unset, 128 for small models, else the hidden size; 0 (or null in "
+        "--hparams) is the hidden size.",
+        null=0,
     )
     vocab_size: int = hyperparameter(30522, "Vocabulary size.")
     do_lower_case: bool = hyperparameter(

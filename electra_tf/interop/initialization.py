@@ -1,9 +1,11 @@
 """Initializes a model from a checkpoint of any format: the whole encoder, or nothing."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.interop.formats import INIT_FLAG, find_format, make_format
@@ -157,6 +159,18 @@ def load_tf1_variables(
     return assign_arrays(arrays, mapping, os.fspath(path), names if require_all else ())
 
 
+def encoder_digest(checkpoint: ModelCheckpoint) -> str:
+    """Returns the SHA-256 of the encoder's names, shapes and weights, in hexadecimal.
+
+    It is the same in every format that has the weights unchanged.
+    """
+    digest = hashlib.sha256()
+    for name, value in sorted(checkpoint.part(f"{ENCODER_SCOPE}/").items()):
+        digest.update(f"{name} {value.shape} {value.dtype}\n".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()
+
+
 def load_encoder(
     path: str, encoder: Encoder, print_fn: Callable[[str], None] = print
 ) -> LoadReport:
@@ -170,5 +184,22 @@ def load_encoder(
     Raises:
         UserError: the checkpoint's encoder is incomplete; nothing has been loaded.
     """
+    return load_encoder_of(read_initial(path), path, encoder, print_fn)
+
+
+def read_initial(path: str) -> ModelCheckpoint:
+    """Reads a checkpoint of any format that a run can start from."""
+    return find_format(path, INIT_FLAG, FAMILIES).read(path)
+
+
+def load_encoder_of(
+    checkpoint: ModelCheckpoint,
+    path: str,
+    encoder: Encoder,
+    print_fn: Callable[[str], None] = print,
+) -> LoadReport:
+    """Loads an encoder from a checkpoint that has been read from `path`; see `load_encoder`."""
     mapping = encoder_variables(encoder)
-    return initialize_from_checkpoint(path, mapping, mapping, flag=INIT_FLAG, print_fn=print_fn)
+    return load_variables(
+        checkpoint, mapping, mapping, path=path, flag=INIT_FLAG, print_fn=print_fn
+    )

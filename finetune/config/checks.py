@@ -13,8 +13,14 @@ def check_finetuning(config: FinetuningFields) -> None:
     repeated = sorted({t for t in config.task_names if config.task_names.count(t) > 1})
     if repeated:
         raise UserError(f"--task_names lists {', '.join(repeated)} more than once")
+    if config.num_trials == 0:
+        raise UserError("--num_trials must be positive, or negative for endless trials, not 0")
+    if config.num_trials < 0 and (config.num_folds is not None or config.do_predict):
+        raise UserError(
+            f"--num_trials={config.num_trials} never ends: --num_folds and --do_predict need a "
+            "number of trials"
+        )
     for name in (
-        "num_trials",
         "num_train_epochs",
         "clip_norm",
         "save_checkpoints_steps",

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.encoder import EncoderConfig, encoder_settings
+from electra_tf.config.encoder import EncoderConfig, debug_overrides, encoder_settings
 from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
 from electra_tf.text.description import SETTINGS, tokenizer_settings
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
@@ -69,6 +69,9 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         model if checkpoint == RANDOM_INIT else checkpoint,
         needs_vocabulary="vocab_file" not in given,
     )
+    if merged.get("debug") and checkpoint == RANDOM_INIT:
+        overrides = debug_overrides(given.get("model_hparam_overrides") or {})
+        given = {**given, "model_hparam_overrides": overrides}
     shape = encoder_settings(given, saved)
     vocab_file = (
         given.get("vocab_file")

@@ -31,13 +31,15 @@ class FinetuningFields(CustomTaskFields, DistributionConfig):
         "", "Directory of models/, finetuning_data/ and the vocabulary.", influence=NOTHING
     )
     debug: bool = hyperparameter(
-        False, "Smoke test: a few steps on a few examples.", influence=NOTHING
+        False, "Smoke test: a tiny model, a few steps on a few examples.", influence=NOTHING
     )
     log_examples: bool = hyperparameter(
         False, "Print the features of the first examples.", influence=NOTHING
     )
     num_trials: int = hyperparameter(
-        1, "Random restarts; metrics are aggregated.", influence=NOTHING
+        1,
+        "Random restarts; metrics are aggregated. Negative goes on until stopped.",
+        influence=NOTHING,
     )
     do_train: bool = hyperparameter(True, "Fine-tune.", influence=NOTHING)
     do_eval: bool = hyperparameter(True, "Evaluate on the dev set.", influence=NOTHING)
@@ -60,7 +62,10 @@ class FinetuningFields(CustomTaskFields, DistributionConfig):
         "Overrides of the model size, as a JSON object; those of the checkpoint if unset.",
     )
     embedding_size: int | None = hyperparameter(
-        None, "Embedding size; that of the model size if unset."
+        None,
+        "Embedding size; that of the checkpoint or of the model size if unset, the hidden size "
+        "if 0 (or null in --hparams).",
+        null=0,
     )
     vocab_size: int | None = hyperparameter(
         None, "Vocabulary size; that of the vocabulary file if unset."
@@ -133,7 +138,9 @@ class FinetuningFields(CustomTaskFields, DistributionConfig):
         "that chooses the weights; 0.1 if unset.",
     )
     overwrite: bool = hyperparameter(
-        False, "Train from scratch, replacing existing models.", influence=NOTHING
+        False,
+        "Train from scratch, replacing existing models, also of the same settings.",
+        influence=NOTHING,
     )
 
     write_test_outputs: bool = hyperparameter(
@@ -230,6 +237,7 @@ class FinetuningFields(CustomTaskFields, DistributionConfig):
         "DATA_DIR/models/NAME if unset. 'random' starts from random weights. With "
         "--do_train=false, the fine-tuned model to evaluate; those in MODEL_DIR if unset.",
         influence=NOTHING,
+        null="random",
     )
     model_dir: str | None = hyperparameter(
         None,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from electra_tf.util.console import format_seconds, markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
+from finetune.results.provenance import Provenance
 from finetune.results.summary import (
     OK,
     SplitSummary,
@@ -55,6 +56,7 @@ def write_results(
     results_dir: str,
     results_txt: str | None = None,
     results_pkl: str | None = None,
+    provenance: Provenance | None = None,
 ) -> ResultFiles:
     """Writes the results of all trials so far, each file atomically.
 
@@ -65,6 +67,7 @@ def write_results(
         results_dir: folder of `<tasks>_results.{txt,json,pkl,md}`.
         results_txt: alternative path of the text file.
         results_pkl: alternative path of the pickle.
+        provenance: what the scores are of; in the text, the tables and the JSON.
     """
     stem = os.path.join(results_dir, f"{tasks_label}_results")
     files = ResultFiles(
@@ -73,10 +76,12 @@ def write_results(
         pkl=results_pkl or f"{stem}.pkl",
         md=f"{stem}.md",
     )
-    write_atomically(files.txt, format_text(trials))
-    write_atomically(files.json, _format_json(trials, model_name, tasks_label))
+    source = f"\n{provenance.describe()}\n" if provenance else ""
+    write_atomically(files.txt, format_text(trials) + source)
+    write_atomically(files.json, _format_json(trials, model_name, tasks_label, provenance))
     write_atomically(files.pkl, pickle.dumps(_authors_results(trials)))
-    write_atomically(files.md, format_markdown(trials, f"{model_name}: {tasks_label}"))
+    tables = format_markdown(trials, f"{model_name}: {tasks_label}")
+    write_atomically(files.md, tables + source)
     return files
 
 
@@ -261,7 +266,12 @@ def _authors_results(trials: Sequence[TrialResult]) -> list[dict[str, dict[str, 
     ]
 
 
-def _format_json(trials: Sequence[TrialResult], model_name: str, tasks_label: str) -> str:
+def _format_json(
+    trials: Sequence[TrialResult],
+    model_name: str,
+    tasks_label: str,
+    provenance: Provenance | None,
+) -> str:
     summary = summarize(trials)
 
     def splits(summaries: Mapping[str, SplitSummary] | None) -> dict[str, Any] | None:
@@ -272,6 +282,7 @@ def _format_json(trials: Sequence[TrialResult], model_name: str, tasks_label: st
     content = {
         "model_name": model_name,
         "tasks": tasks_label,
+        "provenance": provenance.to_json() if provenance else None,
         "summary": splits(summary.splits),
         "summary_without_degenerate": splits(summary.ok_splits),
         "trials": [_trial_to_json(trial) for trial in trials],

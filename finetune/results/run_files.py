@@ -6,6 +6,7 @@ from typing import Any
 
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.learning_curves import plot_learning_curves
+from finetune.results.provenance import Provenance
 from finetune.results.result_files import write_results
 from finetune.results.summary import TrialResult
 
@@ -14,6 +15,7 @@ def write_run_files(
     config: FinetuningConfig,
     results: Sequence[TrialResult],
     log_records: Sequence[Mapping[str, Any]],
+    provenance: Provenance | None = None,
 ) -> list[str]:
     """Writes results and, where anything was logged, learning curves; returns the paths.
 
@@ -21,6 +23,7 @@ def write_run_files(
         config: hyperparameters.
         results: of the trials so far.
         log_records: of their training logs; see `plot_learning_curves`.
+        provenance: what the scores are of.
     """
     paths = list(
         write_results(
@@ -30,6 +33,7 @@ def write_run_files(
             results_dir=config.results_dir,
             results_txt=config.results_txt,
             results_pkl=config.results_pkl,
+            provenance=provenance,
         )
     )
     if log_records:

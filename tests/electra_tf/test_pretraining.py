@@ -179,6 +179,22 @@ def test_a_resumed_run_refuses_changes_that_are_not_allowed(make_config, tiny_da
     assert lines[-1].startswith("Nothing to do")
 
 
+def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):
+    config = make_config(debug=True, num_train_steps=1)
+    folder = pathlib.Path(config.model_dir)
+    folder.mkdir()
+    (folder / "ckpt-1.index").touch()
+    for debug in (False, True):
+        content = {"hyperparameters": {"debug": debug}, "variables": {}}
+        (folder / "config.json").write_text(json.dumps(content))
+        if not debug:
+            with pytest.raises(UserError, match="--debug would replace the run in"):
+                pretraining_runs.train(config, quiet)
+            assert (folder / "ckpt-1.index").exists()
+    pretraining_runs.train(config, quiet)
+    assert [record["step"] for record in log_records(config)] == [1]
+
+
 def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path):
     config = make_config(num_train_steps=2)
     pretraining_runs.train(config, quiet)

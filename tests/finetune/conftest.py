@@ -71,11 +71,12 @@ def write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path, **changes) -> 
     from electra_tf.model_builder import build_model
     from electra_tf.training.checkpoints import CheckpointDirectory
 
+    weights_seed = changes.pop("weights_seed", 1)
     settings = tiny_settings(tiny_data, model_dir.parent)
     shape = {**settings["model_hparam_overrides"], **changes.pop("model_hparam_overrides", {})}
     settings |= {"model_dir": str(model_dir), "model_hparam_overrides": shape, **changes}
     config = PretrainingConfig.create(**settings)
-    keras.utils.set_random_seed(1)
+    keras.utils.set_random_seed(weights_seed)
     model = build_model(config, SpecialTokenIds(2, 3, 4))
     step = tf.Variable(7, dtype=tf.int64, trainable=False)
     checkpoints = CheckpointDirectory(str(model_dir), model, step)

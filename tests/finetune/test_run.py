@@ -24,6 +24,7 @@ from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
 from finetune.trials import fold_runs
+from tests.finetune.conftest import write_model
 
 
 def quiet(message: str) -> None:
@@ -159,14 +160,91 @@ def build(config):
     )
 
 
-def test_another_setting_does_not_overwrite_a_model(make_finetuning_config):
-    finetune_run.run(make_finetuning_config(), quiet)
-    with pytest.raises(UserError, match=r"learning_rate: 0\.005 there, 0\.001 now"):
-        finetune_run.run(make_finetuning_config(learning_rate=1e-3), quiet)
-    results = finetune_run.run(
-        make_finetuning_config(learning_rate=1e-3, overwrite=True), quiet
-    )
-    assert results[0].steps == 16
+def provenance_of(config) -> dict:
+    content = json.loads(pathlib.Path(config.results_dir, "cola_results.json").read_text())
+    return content["provenance"]
+
+
+def test_a_changed_setting_file_or_checkpoint_is_computed_anew(
+    make_finetuning_config, finetuning_data, tiny_data, tmp_path
+):
+    """As with the authors, into the same folder; results have the hashes of all three."""
+    data = tmp_path / "data"
+    for name in ("models", "finetuning_data"):
+        shutil.copytree(finetuning_data / name, data / name)
+    given = {"data_dir": str(data), "num_train_epochs": 1}
+    config = make_finetuning_config(**given)
+    finetune_run.run(config, quiet)
+    hashes = [provenance_of(config)]
+    text = pathlib.Path(config.results_txt).read_text()
+    assert f"Hash {hashes[0]['hash'][:12]}: pre-trained checkpoint" in text
+
+    lines: list[str] = []
+    finetune_run.run(config, lines.append)
+    assert any(line.startswith("Resuming from") for line in lines)  # the same: reused
+    assert provenance_of(config) == hashes[0]
+
+    def changed(expected: str, **more) -> None:
+        lines.clear()
+        finetune_run.run(make_finetuning_config(**{**given, **more}), lines.append)
+        assert any(line.startswith(expected) for line in lines), lines
+        assert not any(line.startswith("Resuming from") for line in lines)
+        hashes.append(provenance_of(config))
+
+    changed("  learning_rate: 0.005 in the record, 0.001 now", learning_rate=1e-3)
+    assert (tmp_path / "model_1.replaced" / "config.json").exists()
+    given["learning_rate"] = 1e-3
+    with (data / "finetuning_data" / "cola" / "train.tsv").open("a") as file:
+        file.write("src\t1\t\tw1 w2\n")
+    changed("  data: ")
+    shutil.rmtree(data / "models" / "m")
+    write_model(data / "models" / "m", tiny_data, weights_seed=5)
+    evaluation = make_finetuning_config(**given, do_train=False)
+    with pytest.raises(UserError, match=r"fine-tuned from other weights.*--init_checkpoint="):
+        finetune_run.run(evaluation, quiet)
+    changed("  pretrained_encoder: ")
+    parts = ("settings", "task_files", "pretrained_checkpoint")
+    for before, after, part in zip(hashes[:-1], hashes[1:], parts, strict=True):
+        assert {name for name in parts if before[name] != after[name]} == {part}
+        assert before["hash"] != after["hash"]
+    # The scores of the trained model alone are of the same three.
+    finetune_run.run(evaluation, quiet)
+    assert provenance_of(config) == hashes[-1]
+
+
+def test_a_model_without_a_recorded_checkpoint_is_reused_and_said(
+    make_finetuning_config, tmp_path
+):
+    """As older versions wrote them."""
+    config = make_finetuning_config(num_train_epochs=1)
+    finetune_run.run(config, quiet)
+    path = tmp_path / "model_1" / "config.json"
+    content = json.loads(path.read_text())
+    del content["hyperparameters"]["pretrained_encoder"]
+    path.write_text(json.dumps(content))
+    lines: list[str] = []
+    finetune_run.run(config, lines.append)
+    assert any("does not record the weights" in line for line in lines)
+    assert provenance_of(config)["pretrained_checkpoint"] is None
+
+
+def test_a_negative_number_of_trials_goes_on_until_stopped(make_finetuning_config, monkeypatch):
+    class StopError(Exception):
+        """Stands for Ctrl-C."""
+
+    original = Trainer.train
+
+    def train(self, *arguments, seed, **options):
+        if seed == 44:
+            raise StopError
+        return original(self, *arguments, seed=seed, **options)
+
+    monkeypatch.setattr(Trainer, "train", train)
+    config = make_finetuning_config(num_trials=-1, num_train_epochs=1)
+    with pytest.raises(StopError):
+        finetune_run.run(config, quiet)
+    text = pathlib.Path(config.results_txt).read_text()
+    assert "Summary: 2 of 2 trials finished" in text
 
 
 def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_config):

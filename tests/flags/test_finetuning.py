@@ -30,6 +30,13 @@ def test_the_authors_commands():
     assert config.init_checkpoint == "data/models/electra_base"
 
 
+def test_null_and_endless_trials_mean_what_they_mean_to_the_authors():
+    given = '{"init_checkpoint": null, "embedding_size": null, "num_trials": -1}'
+    config = config_of("--data-dir=d", "--model-name=m", "--hparams", given)
+    assert (config.init_checkpoint, config.num_trials) == ("random", -1)
+    assert config.embedding_size == 256
+
+
 def test_hparams_from_a_file_and_a_flag_over_it(tmp_path):
     path = tmp_path / "hparams.json"
     path.write_text(

@@ -35,6 +35,16 @@ def test_the_authors_command():
     assert config.model_hparam_overrides == {"num_hidden_layers": 6}
 
 
+def test_null_means_what_it_means_to_the_authors():
+    config = parse(
+        *REQUIRED, "--hparams", '{"keep_checkpoint_max": null, "embedding_size": null}'
+    )
+    assert config.keep_checkpoint_max == 0  # keeps all
+    assert config.embedding_size == 256  # the hidden size, also of small
+    config = parse(*REQUIRED, "--hparams", '{"learning_rate": null, "vocab_file": null}')
+    assert config == parse(*REQUIRED)
+
+
 def test_hparams_from_a_file_and_flags_over_them(tmp_path):
     path = tmp_path / "hparams.json"
     path.write_text(json.dumps({"learning_rate": 1, "train_batch_size": 4, "debug": True}))

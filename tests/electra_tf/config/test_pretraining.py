@@ -49,6 +49,12 @@ def test_debug_shrinks_the_run_but_given_values_win():
     config = create(debug=True, num_train_steps=7)
     assert (config.train_batch_size, config.eval_batch_size, config.num_eval_steps) == (8, 4, 2)
     assert config.num_train_steps == 7
+    encoder = discriminator_config(config)
+    assert (encoder.num_hidden_layers, encoder.hidden_size) == (3, 144)
+    assert (encoder.num_attention_heads, encoder.intermediate_size) == (4, 576)
+    assert create(debug=True, model_size="base").embedding_size == 144
+    own = create(debug=True, model_hparam_overrides={"hidden_size": 128})
+    assert discriminator_config(own).num_attention_heads == 2
 
 
 def test_overrides_reach_the_discriminator_and_leave_the_generators_heads_alone():

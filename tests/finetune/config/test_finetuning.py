@@ -100,6 +100,10 @@ def test_debug_keeps_away_from_real_models(tmp_path):
     config = create(tmp_path, debug=True)
     assert config.model_dir.endswith("chunk_model-debug")
     assert config.init_checkpoint == "random"
+    encoder = config.encoder
+    assert (encoder.num_hidden_layers, encoder.hidden_size) == (3, 144)
+    assert (encoder.num_attention_heads, encoder.intermediate_size) == (4, 576)
+    assert encoder.embedding_size == 128
 
 
 @pytest.mark.parametrize(
@@ -109,6 +113,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"task_names": ("cola", "cola")}, "cola more than once"),
         ({"num_trials": 0}, "--num_trials must be positive"),
         ({"warmup_proportion": 1.5}, "--warmup_proportion must be in"),
+        ({"num_trials": -1, "num_folds": 2}, "--num_trials=-1 never ends"),
         ({"num_folds": 1}, "--num_folds must be at least 2"),
         ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds takes a single task"),
         ({"do_predict": True}, "--do_predict needs --predict_file"),

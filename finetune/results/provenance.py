@@ -1,0 +1,92 @@
+"""What the scores of a run are of: hashes of checkpoint, task files and settings.
+
+No TensorFlow is imported here.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from electra_tf.config.hyperparameters import EVALUATION, TRAINING
+from electra_tf.config.recorded_settings import (
+    comparable_settings,
+    influences,
+    settings_digest,
+)
+from finetune.config.finetuning import FinetuningConfig
+
+# Settings of the training that an evaluation may set anew, and that change its scores.
+_OF_BOTH = (
+    "authors_tagging_truncation",
+    "doc_stride",
+    "max_query_length",
+    "max_seq_length",
+    "precision",
+)
+_SHOWN = 12
+
+
+class Provenance(NamedTuple):
+    """SHA-256 of what the scores depend on, in hexadecimal.
+
+    Attributes:
+        pretrained_checkpoint: weights of the encoder that fine-tuning started from, "random",
+            or None if the model does not record it.
+        task_files: contents of the files of all tasks and splits.
+        settings: settings of training and evaluation.
+    """
+
+    pretrained_checkpoint: str | None
+    task_files: str
+    settings: str
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of all three."""
+        return settings_digest(self._asdict())
+
+    def to_json(self) -> dict[str, str | None]:
+        """Returns the three hashes, and that of all."""
+        return {"hash": self.hash, **self._asdict()}
+
+    def describe(self) -> str:
+        """Returns one line with the first digits of each hash."""
+        parts = {"pre-trained checkpoint": self.pretrained_checkpoint or "unknown"}
+        parts |= {"task files": self.task_files, "settings": self.settings}
+        named = ", ".join(f"{name} {value[:_SHOWN]}" for name, value in parts.items())
+        return f"Hash {self.hash[:_SHOWN]}: {named}"
+
+
+def files_digest(paths: Iterable[str]) -> str:
+    """Returns the SHA-256 of the names and contents of files; missing ones count as such."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{os.path.basename(path)}\n".encode())
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any] | None) -> str:
+    """Returns the SHA-256 of the settings that scores depend on.
+
+    Args:
+        given: hyperparameters of the run.
+        recorded: those that an evaluated model was trained with; None if this run trains it.
+    """
+    kinds = influences(FinetuningConfig)
+    now = comparable_settings(FinetuningConfig, given)
+    trained = {**now, **comparable_settings(FinetuningConfig, recorded or {})}
+
+    def of_kind(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
+        return {name: v for name, v in settings.items() if kinds.get(name) == kind}
+
+    return settings_digest(
+        {
+            "training": of_kind(trained, TRAINING),
+            "evaluation": of_kind(now, EVALUATION),
+            "both": {name: now[name] for name in _OF_BOTH},
+        }
+    )
