@@ -118,6 +118,11 @@ def _define_common_flags(define: "_Definer") -> None:
         "Drop what does not fit into a segment, as the authors' builder does; otherwise it "
         "goes on in the next segment or example and no token is lost.",
     )
+    define.boolean(
+        "skip_unreadable",
+        False,
+        "Skip files and folders that cannot be read, and list them; otherwise they are errors.",
+    )
     define.boolean("overwrite", False, "Replace the data in the output directory.")
 
 
@@ -132,6 +137,7 @@ def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:
         "seed": flag_values.seed,
         "overwrite": flag_values.overwrite,
         "authors_trimming": flag_values.authors_trimming,
+        "skip_unreadable": flag_values.skip_unreadable,
     }
 
 

@@ -6,21 +6,25 @@ interrupt before that leaves older data intact.
 """
 
 import dataclasses
-import json
 import math
 import os
 import pathlib
-import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from electra_tf.text.description import SETTINGS, TokenizerDescription, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
-from electra_tf.util.console import ProgressBar, format_seconds
+from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
-from pretrain_data.build.output_dir import SHARD_PREFIX, TemporaryDir, check_output_dir, publish
-from pretrain_data.build.processes import run_jobs
+from pretrain_data.build.output_dir import (
+    TemporaryDir,
+    check_output_dir,
+    lock_output_dir,
+    publish,
+)
+from pretrain_data.build.processes import exiting_on_sigterm, run_jobs
+from pretrain_data.build.report import print_result
 from pretrain_data.build.worker import BuildJob, BuildResult
 from pretrain_data.corpus.archives import find_archives
 from pretrain_data.corpus.partition import CorpusPart, divide, shuffled
@@ -33,8 +37,6 @@ _TEXT_BYTES_PER_SHARD = 16 << 20
 _MIN_SHARDS = 4
 _MAX_SHARDS = 1000
 _TOKENIZER_FLAGS = {"do_lower_case": "--do-lower-case", "strip_accents": "--do-strip-accents"}
-# Maximum length of the models that the position embeddings have by default.
-_DEFAULT_POSITIONS = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +61,7 @@ class CorpusBuildConfig:
         overwrite: replace data in the output directory.
         authors_trimming: drop what does not fit into a segment, as the authors do, instead of
             going on in the next segment or example.
+        skip_unreadable: skip files and folders that cannot be read, and list them.
         is_openwebtext: read archives.
     """
 
@@ -75,6 +78,7 @@ class CorpusBuildConfig:
     seed: int = 0
     overwrite: bool = False
     authors_trimming: bool = False
+    skip_unreadable: bool = False
     is_openwebtext: bool = False
 
 
@@ -103,9 +107,20 @@ def build_pretraining_data(
     given = {name: getattr(config, name) for name in SETTINGS}
     settings = tokenizer_settings(given, config.vocab_file, flags=_TOKENIZER_FLAGS)
     config = dataclasses.replace(config, **settings)
-    parts = _find_parts(config, print_fn)
-    check_output_dir(config.output_dir, config.overwrite, output_flag)
+    parts, unreadable = _find_parts(config, print_fn)
+    with exiting_on_sigterm(), lock_output_dir(config.output_dir, output_flag):
+        check_output_dir(config.output_dir, config.overwrite, output_flag)
+        return _build(config, vocabulary, parts, unreadable, output_flag, print_fn)
 
+
+def _build(
+    config: CorpusBuildConfig,
+    vocabulary: Vocabulary,
+    parts: list[CorpusPart],
+    unreadable: Mapping[str, str],
+    output_flag: str,
+    print_fn: Callable[[str], None],
+) -> records_manifest.Manifest:
     if config.shuffle_files:
         parts = shuffled(parts, config.seed)
     num_shards = _num_shards(config, parts)
@@ -122,14 +137,14 @@ def build_pretraining_data(
             results = run_jobs(jobs, progress)
         finally:
             seconds = progress.close()
-        manifest = _manifest(config, vocabulary, results, temporary_dir)
+        manifest = _manifest(config, vocabulary, results, unreadable, temporary_dir)
         if not manifest.num_examples:
             raise UserError(
                 f"The corpus in {config.corpus_dir} contains no text: all of its "
                 f"{manifest.num_lines:,} lines are blank or without tokens."
             )
-        publish(manifest, temporary_dir, config.output_dir)
-    _print_result(config, manifest, seconds, print_fn)
+        publish(manifest, temporary_dir, config.output_dir, output_flag)
+    print_result(manifest, config.output_dir, config.vocab_file, seconds, print_fn)
     return manifest
 
 
@@ -148,10 +163,13 @@ def _check_settings(config: CorpusBuildConfig) -> None:
         )
 
 
-def _find_parts(config: CorpusBuildConfig, print_fn: Callable[[str], None]) -> list[CorpusPart]:
+def _find_parts(
+    config: CorpusBuildConfig, print_fn: Callable[[str], None]
+) -> tuple[list[CorpusPart], Mapping[str, str]]:
+    """Returns the files, and what cannot be read with the reason."""
     if config.is_openwebtext:
-        return find_archives(config.corpus_dir)
-    corpus = find_corpus(config.corpus_dir)
+        return find_archives(config.corpus_dir, skip_unreadable=config.skip_unreadable)
+    corpus = find_corpus(config.corpus_dir, skip_unreadable=config.skip_unreadable)
     if corpus.ignored:
         examples = ", ".join(
             str(path.relative_to(config.corpus_dir)) for path in corpus.ignored[:3]
@@ -160,7 +178,7 @@ def _find_parts(config: CorpusBuildConfig, print_fn: Callable[[str], None]) -> l
         print_fn(
             f"Ignored {len(corpus.ignored)} files not named .txt or .txt.gz: {examples}{more}"
         )
-    return list(corpus.parts)
+    return list(corpus.parts), corpus.unreadable
 
 
 def _num_shards(config: CorpusBuildConfig, parts: list[CorpusPart]) -> int:
@@ -191,6 +209,7 @@ def _jobs(
             strip_accents=config.strip_accents,
             blanks_separate_docs=config.blanks_separate_docs,
             authors_trimming=config.authors_trimming,
+            skip_unreadable=config.skip_unreadable,
         )
         for index, share in enumerate(shares)
     ]
@@ -200,13 +219,16 @@ def _manifest(
     config: CorpusBuildConfig,
     vocabulary: Vocabulary,
     results: list[BuildResult],
+    unreadable: Mapping[str, str],
     temporary_dir: pathlib.Path,
 ) -> records_manifest.Manifest:
     shards = {name: n for result in results for name, n in result.shards.items()}
     shards = {name: shards[name] for name in sorted(shards, key=lambda n: (len(n), n))}
     invalid_utf8: Counter[str] = Counter()
     dropped_tokens: Counter[str] = Counter()
+    unreadable = dict(unreadable)
     for result in results:
+        unreadable.update(result.unreadable)
         invalid_utf8.update(result.invalid_utf8)
         dropped_tokens.update(result.dropped_tokens)
     return records_manifest.Manifest(
@@ -233,58 +255,13 @@ def _manifest(
         num_tokens_read=sum(result.totals.tokens_read for result in results),
         num_tokens_written=sum(result.totals.tokens_written for result in results),
         dropped_tokens=dict(dropped_tokens),
+        unreadable={
+            os.path.relpath(path, config.corpus_dir): reason
+            for path, reason in sorted(unreadable.items())
+        },
         tokenizer=TokenizerDescription(
             vocab_sha256=vocabulary.sha256,
             do_lower_case=config.do_lower_case,
             strip_accents=config.strip_accents,
         ).to_dict(),
     )
-
-
-def _print_result(
-    config: CorpusBuildConfig,
-    manifest: records_manifest.Manifest,
-    seconds: float,
-    print_fn: Callable[[str], None],
-) -> None:
-    for path, count in manifest.invalid_utf8.items():
-        print_fn(f"{path}: {count:,} invalid UTF-8 sequences were replaced with U+FFFD.")
-    text_megabytes = manifest.num_text_bytes / 1e6
-    duration = f"{seconds:.1f} s" if seconds < 10 else format_seconds(seconds)
-    print_fn(
-        f"{manifest.num_examples:,} examples of {manifest.max_seq_length} tokens from "
-        f"{manifest.num_documents:,} documents ({manifest.num_lines:,} lines, "
-        f"{text_megabytes:,.1f} MB) in {duration}: "
-        f"{text_megabytes / seconds:.1f} MB/s.\n"
-        f"{_describe_tokens(manifest)}\n"
-        f"Records:  {config.output_dir}/{SHARD_PREFIX}-*-of-{len(manifest.shards)}\n"
-        f"Manifest: {config.output_dir}/{records_manifest.FILE_NAME}\n"
-        "Next:     python run_pretraining.py --model_name=electra_small "
-        f"--data_dir={shlex.quote(str(config.output_dir.parent))} "
-        f"--pretrain_tfrecords={shlex.quote(f'{config.output_dir}/{SHARD_PREFIX}*')} "
-        f"--vocab_file={shlex.quote(str(config.vocab_file))} "
-        f"--vocab_size={manifest.vocab_size} --max_seq_length={manifest.max_seq_length}"
-        + "".join(f" {flag}" for flag in _model_flags(manifest))
-    )
-
-
-def _model_flags(manifest: records_manifest.Manifest) -> list[str]:
-    """Returns the flags of models for these records that differ from their defaults."""
-    flags = []
-    if not manifest.do_lower_case:
-        flags.append("--do_lower_case=false")
-    elif not manifest.strip_accents:
-        flags.append("--strip_accents=false")
-    if manifest.max_seq_length > _DEFAULT_POSITIONS:
-        overrides = json.dumps({"max_position_embeddings": manifest.max_seq_length})
-        flags.append(f"--model_hparam_overrides={shlex.quote(overrides)}")
-    return flags
-
-
-def _describe_tokens(manifest: records_manifest.Manifest) -> str:
-    read, written = manifest.num_tokens_read, manifest.num_tokens_written
-    text = f"Tokens:   {read:,} read, {written:,} written ({written / read:.1%})"
-    if manifest.authors_trimming:
-        causes = [f"{n:,} {cause}" for cause, n in manifest.dropped_tokens.items()]
-        text += f", {read - written:,} dropped (--authors_trimming): {', '.join(causes)}"
-    return text + "."

@@ -5,15 +5,18 @@ padded with 0 to the same length. It is encoded by hand: the protobuf classes wo
 several times as long as the rest of the build.
 """
 
+import contextlib
 import functools
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 
 from electra_tf.text.framing import NUM_SPECIAL, Framed
+from electra_tf.util.errors import UserError, reason_of
 
 FILE_PREFIX = "pretrain_data.tfrecord"
+_WRITE_ERRORS = (tf.errors.OpError, OSError)
 
 
 def shard_name(index: int, num_shards: int) -> str:
@@ -45,17 +48,28 @@ class ExampleWriter:
             num_shards: number of shards of all writers.
             max_seq_length: padded length of every record.
             vocab_size: upper bound of the ids.
+
+        Raises:
+            UserError: a file cannot be written.
         """
+        self._output_dir = output_dir
         self._names = [shard_name(i, num_shards) for i in shard_indices]
-        self._writers = [tf.io.TFRecordWriter(str(output_dir / name)) for name in self._names]
+        with self._naming_errors():
+            self._writers = [
+                tf.io.TFRecordWriter(str(output_dir / name)) for name in self._names
+            ]
         self._serializer = ExampleSerializer(max_seq_length, vocab_size)
         self.num_written = 0
         self.num_tokens = 0
 
     def write(self, example: Framed) -> None:
-        """Writes one example to the next shard."""
+        """Writes one example to the next shard; raises UserError if the disk is full."""
         writer = self._writers[self.num_written % len(self._writers)]
-        writer.write(self._serializer.serialize(example))
+        record = self._serializer.serialize(example)
+        try:
+            writer.write(record)
+        except _WRITE_ERRORS as error:
+            raise self._write_error(error) from error
         self.num_written += 1
         length = len(example.input_ids)
         self.num_tokens += length - NUM_SPECIAL[1 + (example.first_length < length)]
@@ -65,11 +79,29 @@ class ExampleWriter:
 
         Returns:
             The number of records of each shard, by file name.
+
+        Raises:
+            UserError: a file cannot be written.
         """
-        for writer in self._writers:
-            writer.close()
+        with self._naming_errors():
+            for writer in self._writers:
+                # Closing alone would not report what cannot be written.
+                writer.flush()
+                writer.close()
         whole, rest = divmod(self.num_written, len(self._writers))
         return {name: whole + (i < rest) for i, name in enumerate(self._names)}
+
+    @contextlib.contextmanager
+    def _naming_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except _WRITE_ERRORS as error:
+            raise self._write_error(error) from error
+
+    def _write_error(self, error: Exception) -> UserError:
+        return UserError(
+            f"Records cannot be written in {self._output_dir}: {reason_of(error)}."
+        )
 
 
 class ExampleSerializer:

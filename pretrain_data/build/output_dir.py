@@ -1,14 +1,20 @@
 """Output directory of a build: older data stays until the new data is complete."""
 
+import contextlib
 import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Iterator
 
-from electra_tf.util.errors import UserError
+import filelock
+
+from electra_tf.util.errors import UserError, reason_of
+from electra_tf.util.files import flush_file, flush_folder
 from pretrain_data.records import manifest as records_manifest
 
 SHARD_PREFIX = "pretrain_data.tfrecord"
+LOCK_SUFFIX = ".lock"
 _TEMPORARY_PREFIX = ".building-"
 
 
@@ -26,6 +32,35 @@ def check_output_dir(output_dir: pathlib.Path, overwrite: bool, flag: str) -> No
             f"Output directory {output_dir} ({flag}) is not empty: it contains "
             f"{present[0].name}. Pass another one, or --overwrite to replace its data."
         )
+
+
+@contextlib.contextmanager
+def lock_output_dir(output_dir: pathlib.Path, flag: str) -> Iterator[None]:
+    """Locks an output directory against other builds, by a file next to it.
+
+    The operating system releases the lock when the program ends, in whatever way.
+
+    Raises:
+        UserError: another build holds the lock, or the file cannot be written.
+    """
+    path = pathlib.Path(os.path.abspath(output_dir) + LOCK_SUFFIX)
+    lock = filelock.FileLock(path, timeout=0)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except filelock.Timeout:
+        raise UserError(
+            f"Another program is building records in {output_dir} (it has locked {path}): wait "
+            f"until it ends, or choose another directory with {flag}."
+        ) from None
+    except (OSError, NotImplementedError) as error:
+        raise UserError(
+            f"Output directory {output_dir} ({flag}) cannot be locked: {reason_of(error)}."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class TemporaryDir:
@@ -63,15 +98,31 @@ class TemporaryDir:
 
 
 def publish(
-    manifest: records_manifest.Manifest, temporary_dir: pathlib.Path, output_dir: pathlib.Path
+    manifest: records_manifest.Manifest,
+    temporary_dir: pathlib.Path,
+    output_dir: pathlib.Path,
+    flag: str,
 ) -> None:
-    """Replaces older data; the old manifest is removed first, the new one written last."""
-    (output_dir / records_manifest.FILE_NAME).unlink(missing_ok=True)
-    for path in output_dir.glob(f"{SHARD_PREFIX}*"):
-        path.unlink()
-    for name in manifest.shards:
-        os.replace(temporary_dir / name, output_dir / name)
-    records_manifest.write_manifest(manifest, output_dir)
+    """Replaces older data; the old manifest is removed first, the new one written last.
+
+    Raises:
+        UserError: the disk is full, or cannot be written.
+    """
+    try:
+        # A full disk is noticed before older data is removed.
+        for name in manifest.shards:
+            flush_file(str(temporary_dir / name))
+        records_manifest.write_manifest(manifest, temporary_dir)
+        (output_dir / records_manifest.FILE_NAME).unlink(missing_ok=True)
+        for path in output_dir.glob(f"{SHARD_PREFIX}*"):
+            path.unlink()
+        for name in (*manifest.shards, records_manifest.FILE_NAME):
+            os.replace(temporary_dir / name, output_dir / name)
+        flush_folder(str(output_dir))
+    except OSError as error:
+        raise UserError(
+            f"Output directory {output_dir} ({flag}) cannot be written: {reason_of(error)}."
+        ) from error
 
 
 def _entries(directory: pathlib.Path) -> list[pathlib.Path]:

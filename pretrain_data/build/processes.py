@@ -1,14 +1,41 @@
 """Runs build jobs, in this process or in one process each."""
 
+import contextlib
 import multiprocessing
 import os
 import queue
 import signal
+import threading
 from collections.abc import Iterator
 
 from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
 from pretrain_data.build.worker import BuildCounts, BuildJob, BuildResult, WorkerError, run_job
+
+TERMINATED_STATUS = 128 + signal.SIGTERM
+# A process in a system call to a hanging disk does not end.
+_SECONDS_TO_END = 5.0
+
+
+@contextlib.contextmanager
+def exiting_on_sigterm() -> Iterator[None]:
+    """Turns SIGTERM into SystemExit, so that processes are ended and temporary files removed.
+
+    Has no effect outside of the main thread, which alone can handle signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise SystemExit(TERMINATED_STATUS)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run_jobs(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]:
@@ -39,8 +66,9 @@ def _run_apart(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]
     totals = [BuildCounts()] * len(jobs)
     results: list[BuildResult | None] = [None] * len(jobs)
     try:
-        for process in processes:
-            process.start()
+        with _without_sigint():
+            for process in processes:
+                process.start()
         for index, message in _receive(messages, processes, results):
             if isinstance(message, Exception):
                 raise message
@@ -54,11 +82,32 @@ def _run_apart(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]
                 sum(t.examples for t in totals),
             )
     finally:
-        for process in processes:
-            if process.pid is not None:
-                process.terminate()
-                process.join()
+        _end(processes)
     return results
+
+
+@contextlib.contextmanager
+def _without_sigint() -> Iterator[None]:
+    """Lets new processes ignore Ctrl-C, which reaches all; the parent ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(processes: list[multiprocessing.Process]) -> None:
+    started = [process for process in processes if process.pid is not None]
+    for process in started:
+        process.terminate()
+    for process in started:
+        process.join(_SECONDS_TO_END)
+        if process.exitcode is None:
+            process.kill()
+            process.join(_SECONDS_TO_END)
 
 
 def _receive(
@@ -90,8 +139,8 @@ def _check_alive(
 
 
 def _work(job: BuildJob, messages: multiprocessing.Queue) -> None:
-    # Ctrl-C reaches every process; the parent terminates the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     try:
         messages.put(
@@ -99,3 +148,9 @@ def _work(job: BuildJob, messages: multiprocessing.Queue) -> None:
         )
     except (UserError, WorkerError) as error:
         messages.put((job.index, error))
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent has been killed and could not end it."""
+    multiprocessing.parent_process().join()
+    os._exit(TERMINATED_STATUS)

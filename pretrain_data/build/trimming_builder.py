@@ -61,13 +61,15 @@ class TrimmingExampleBuilder:
 
     def end_document(self) -> list[Framed]:
         """See `Builder.end_document`."""
+        # A file that cannot be read to its end may leave half of a line.
+        rest = self.add_line(()) if self._unfinished is not None else []
         self.num_documents += self._in_document
         self._in_document = False
         if self._length:
-            return [self._create_example()]
+            return [*rest, self._create_example()]
         # A blank line is an empty sentence, which may consume a random draw later.
         self._lines.append(((), 0))
-        return []
+        return rest
 
     def _create_example(self) -> Framed:
         draw = self._rng.random

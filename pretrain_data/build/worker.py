@@ -15,8 +15,9 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
 from pretrain_data.build.example_builder import Builder, ExampleBuilder
 from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
+from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.partition import CorpusPart
-from pretrain_data.corpus.text_files import Block
+from pretrain_data.corpus.text_files import UnreadableError
 
 if TYPE_CHECKING:
     from electra_tf.text.cached_tokenizer import CorpusTokenizer
@@ -39,6 +40,7 @@ class BuildJob:
         do_lower_case, strip_accents: tokenizer settings.
         blanks_separate_docs: whether a blank line ends a document.
         authors_trimming: drop what does not fit into a segment, as the authors do.
+        skip_unreadable: go on after what cannot be read.
     """
 
     index: int
@@ -53,6 +55,7 @@ class BuildJob:
     strip_accents: bool
     blanks_separate_docs: bool
     authors_trimming: bool = False
+    skip_unreadable: bool = False
 
 
 class BuildCounts(NamedTuple):
@@ -74,6 +77,7 @@ class BuildResult(NamedTuple):
     shards: dict[str, int]
     invalid_utf8: dict[str, int]
     dropped_tokens: Mapping[str, int]
+    unreadable: dict[str, str]
 
 
 class WorkerError(RuntimeError):
@@ -118,6 +122,7 @@ def _build_shards(
 ) -> BuildResult:
     totals = BuildCounts()
     invalid_utf8: Counter[str] = Counter()
+    unreadable: dict[str, str] = {}
     for part in job.parts:
         path = str(part.path)
         try:
@@ -138,17 +143,28 @@ def _build_shards(
                     writer.num_tokens,
                 )
                 report(totals)
+        except UnreadableError as error:
+            if not job.skip_unreadable:
+                raise
+            unreadable[error.path] = error.reason
+            for example in builder.end_document():
+                writer.write(example)
         except UserError:
             raise
         except Exception as error:
             raise WorkerError(f"Building failed in {path}: {error!r}") from error
+    totals = totals._replace(
+        documents=builder.num_documents,
+        examples=writer.num_written,
+        tokens_written=writer.num_tokens,
+    )
     dropped = dict(builder.dropped_tokens)
     if totals.tokens_read != totals.tokens_written + sum(dropped.values()):
         raise WorkerError(
             f"{totals.tokens_read:,} tokens were read, but {totals.tokens_written:,} written "
             f"and {sum(dropped.values()):,} dropped."
         )
-    return BuildResult(totals, writer.close(), dict(invalid_utf8), dropped)
+    return BuildResult(totals, writer.close(), dict(invalid_utf8), dropped, unreadable)
 
 
 def build_examples(

@@ -2,14 +2,21 @@
 
 import dataclasses
 import lzma
+import os
 import pathlib
 import tarfile
 from collections.abc import Iterator
 
 from electra_tf.util.errors import UserError
-from pretrain_data.corpus.text_files import COMPRESSION_RATIO, Block, read_blocks
+from pretrain_data.corpus.text_files import (
+    COMPRESSION_RATIO,
+    Block,
+    UnreadableError,
+    read_blocks,
+)
 
 ARCHIVE_SUFFIX = ".xz"
+FLAG = "--data-dir"
 
 
 class _Member(tarfile.TarInfo):
@@ -45,8 +52,8 @@ class ArchivePart:
         """Yields the text of the members, in archive order.
 
         Raises:
-            UserError: the archive is damaged, or contains a link, a device, or a path outside
-                the target directory.
+            UnreadableError: the archive is damaged or cannot be read.
+            UserError: it contains a link, a device, or a path outside the target directory.
         """
         position = 0
         try:
@@ -65,14 +72,11 @@ class ArchivePart:
                         num_disk_bytes, position = raw.tell() - position, raw.tell()
                         yield dataclasses.replace(block, num_disk_bytes=num_disk_bytes)
         except (EOFError, lzma.LZMAError, tarfile.TarError) as error:
-            raise UserError(
-                f"Archive {self.path} (--data-dir) is not a complete .xz tar archive: {error}. "
-                "Download it again or remove it from the directory."
-            ) from error
+            reason = f"is not a complete .xz tar archive: {error}"
+            raise UnreadableError("Archive", self.path, FLAG, reason) from error
         except OSError as error:
-            raise UserError(
-                f"Archive {self.path} (--data-dir) cannot be read: {error.strerror}."
-            ) from error
+            reason = f"cannot be read: {error.strerror or error}"
+            raise UnreadableError("Archive", self.path, FLAG, reason) from error
 
     def _check(self, member: tarfile.TarInfo) -> None:
         problem = None
@@ -91,11 +95,18 @@ class ArchivePart:
             )
 
 
-def find_archives(directory: str | pathlib.Path, flag: str = "--data-dir") -> list[ArchivePart]:
-    """Finds the `.xz` archives directly in `directory`, sorted by name.
+def find_archives(
+    directory: str | pathlib.Path, flag: str = FLAG, *, skip_unreadable: bool = False
+) -> tuple[list[ArchivePart], dict[str, str]]:
+    """Finds the `.xz` archives directly in `directory`.
+
+    Returns:
+        The archives, sorted by name, and those that cannot be read with the reason; there are
+        none without `skip_unreadable`.
 
     Raises:
         UserError: the directory does not exist or contains no archive.
+        UnreadableError: the directory or an archive cannot be read.
     """
     directory = pathlib.Path(directory)
     if not directory.is_dir():
@@ -103,7 +114,22 @@ def find_archives(directory: str | pathlib.Path, flag: str = "--data-dir") -> li
             f"{directory} does not exist; {flag} must be the directory that contains "
             f"{directory.name}/ with the {ARCHIVE_SUFFIX} archives."
         )
-    paths = [path for path in sorted(directory.iterdir()) if path.name.endswith(ARCHIVE_SUFFIX)]
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+        raise UnreadableError("Folder", directory, flag, reason) from error
+    paths = [directory / name for name in names if name.endswith(ARCHIVE_SUFFIX)]
     if not paths:
         raise UserError(f"{directory} ({flag}) contains no {ARCHIVE_SUFFIX} archives.")
-    return [ArchivePart(path, path.stat().st_size) for path in paths]
+    parts: list[ArchivePart] = []
+    unreadable: dict[str, str] = {}
+    for path in paths:
+        try:
+            parts.append(ArchivePart(path, path.stat().st_size))
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+            if not skip_unreadable:
+                raise UnreadableError("Archive", path, flag, reason) from error
+            unreadable[str(path)] = reason
+    return parts, unreadable

@@ -1,59 +1,44 @@
-"""Finds the text files of a corpus and reads them in blocks of complete lines."""
+"""Finds the text files of a corpus, reads them and splits them."""
 
 import dataclasses
+import errno
 import gzip
 import os
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO
 
 from electra_tf.util.errors import UserError
+from pretrain_data.corpus.blocks import MAX_LINE_BYTES, Block, read_blocks
 
 TEXT_SUFFIXES = (".txt", ".txt.gz")
+FLAG = "--corpus-dir"
+_FILE, _FOLDER = "Corpus file", "Corpus folder"
 # A conservative estimate, to weigh compressed files against plain ones.
 COMPRESSION_RATIO = 3
-BLOCK_BYTES = 1 << 20
-# Longer lines are read in pieces.
-MAX_LINE_BYTES = 1 << 20
-# Lines that are too long are cut behind one of these, if any.
-_SEPARATORS = tuple(
-    text.encode() for text in (" ", "\t", "\u3000", "\u3001", "\u3002", "\uff0c")
-)
 # A longer document may be split between two processes.
 _MAX_BOUNDARY_SEARCH_BYTES = 16 << 20
 
 
-@dataclasses.dataclass(frozen=True)
-class Block:
-    """Consecutive lines of one file.
-
-    A line longer than `MAX_LINE_BYTES` is in several blocks, cut between words.
+class UnreadableError(UserError):
+    """A file or folder of the corpus cannot be read.
 
     Attributes:
-        lines: texts without LF, the only line terminator.
-        num_text_bytes: size of the lines in the (uncompressed) file.
-        num_disk_bytes: bytes read from disk for the block.
-        num_repairs: number of invalid UTF-8 sequences replaced with U+FFFD.
-        ends_file: whether this is the last block of a file.
-        path: name of the file, for messages.
-        continues_line: whether the first line continues the last one of the previous block.
-        ends_line: whether the last line ends here, and not in the next block.
+        path: the file or folder.
+        reason: why, in a few words.
     """
 
-    lines: list[str]
-    num_text_bytes: int
-    num_disk_bytes: int
-    num_repairs: int
-    ends_file: bool
-    path: str
-    continues_line: bool = False
-    ends_line: bool = True
+    def __init__(self, kind: str, path: str | os.PathLike, flag: str, reason: str) -> None:
+        super().__init__(
+            f"{kind} {path} ({flag}) {reason}. Repair it, or skip what cannot be read with "
+            "--skip_unreadable."
+        )
+        self._arguments = (kind, str(path), flag, reason)
+        self.path, self.reason = str(path), reason
 
-    @property
-    def num_lines(self) -> int:
-        """Number of lines that end here."""
-        return len(self.lines) - (not self.ends_line)
+    def __reduce__(self) -> tuple:
+        return type(self), self._arguments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +66,7 @@ class TextPart:
         """Yields the part in blocks of about `BLOCK_BYTES`.
 
         Raises:
-            UserError: the file cannot be read or decompressed.
+            UnreadableError: the file cannot be read or decompressed.
         """
         try:
             with open(self.path, "rb") as raw:
@@ -92,14 +77,10 @@ class TextPart:
                     raw.seek(self.start)
                     yield from read_blocks(raw, str(self.path), raw, self.num_disk_bytes)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise UserError(
-                f"Corpus file {self.path} (--corpus-dir) is not a complete gzip file: {error}. "
-                "Download it again or remove it from the corpus."
-            ) from error
+            reason = f"is not a complete gzip file: {error}"
+            raise UnreadableError(_FILE, self.path, FLAG, reason) from error
         except OSError as error:
-            raise UserError(
-                f"Corpus file {self.path} (--corpus-dir) cannot be read: {error.strerror}."
-            ) from error
+            raise UnreadableError(_FILE, self.path, FLAG, _reason(error)) from error
 
     def split(self, offset: int, at_documents: bool) -> tuple["TextPart", "TextPart"]:
         """Splits the part near `offset`.
@@ -111,39 +92,63 @@ class TextPart:
 
         Returns:
             Both parts; the second one is empty if there is no boundary.
+
+        Raises:
+            UnreadableError: the file cannot be read.
         """
-        with open(self.path, "rb") as f:
-            f.seek(self.start + offset)
-            while not f.readline(MAX_LINE_BYTES).endswith(b"\n") and f.tell() < self.end:
-                pass
-            boundary = f.tell()
-            search_end = min(self.end, boundary + _MAX_BOUNDARY_SEARCH_BYTES)
-            while at_documents and f.tell() < search_end:
-                if not f.readline(MAX_LINE_BYTES).strip():
-                    boundary = f.tell()
-                    break
-        boundary = min(boundary, self.end)
+        try:
+            with open(self.path, "rb") as f:
+                boundary = self._boundary(f, self.start + offset, at_documents)
+        except OSError as error:
+            raise UnreadableError(_FILE, self.path, FLAG, _reason(error)) from error
         return (
             dataclasses.replace(self, end=boundary),
             dataclasses.replace(self, start=boundary),
         )
 
+    def _boundary(self, f: BinaryIO, position: int, at_documents: bool) -> int:
+        f.seek(position)
+        while not f.readline(MAX_LINE_BYTES).endswith(b"\n") and f.tell() < self.end:
+            pass
+        boundary = f.tell()
+        search_end = min(self.end, boundary + _MAX_BOUNDARY_SEARCH_BYTES)
+        while at_documents and f.tell() < search_end:
+            if not f.readline(MAX_LINE_BYTES).strip():
+                boundary = f.tell()
+                break
+        return min(boundary, self.end)
+
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Contents of a corpus directory: text files sorted by path, and ignored files."""
+    """Contents of a corpus directory.
+
+    Attributes:
+        parts: text files, sorted by path.
+        ignored: other files.
+        unreadable: files and folders that cannot be read, with the reason.
+    """
 
     parts: tuple[TextPart, ...]
     ignored: tuple[pathlib.Path, ...]
+    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def find_corpus(corpus_dir: str | pathlib.Path, flag: str = "--corpus-dir") -> Corpus:
+def find_corpus(
+    corpus_dir: str | pathlib.Path, flag: str = FLAG, *, skip_unreadable: bool = False
+) -> Corpus:
     """Finds the `.txt` and `.txt.gz` files in `corpus_dir`, recursively.
 
     Hidden files and directories are skipped; links to directories are followed.
 
+    Args:
+        corpus_dir: the directory.
+        flag: flag to name in errors.
+        skip_unreadable: list what cannot be read instead of failing.
+
     Raises:
         UserError: the directory does not exist or contains no text.
+        UnreadableError: a file or folder cannot be read.
     """
     corpus_dir = pathlib.Path(corpus_dir)
     if not corpus_dir.exists():
@@ -153,10 +158,26 @@ def find_corpus(corpus_dir: str | pathlib.Path, flag: str = "--corpus-dir") -> C
             f"{flag} must be a directory of .txt or .txt.gz files; {corpus_dir} is a file. "
             "Pass its parent directory."
         )
-    files, ignored = [], []
-    for path in sorted(_walk(corpus_dir)):
-        (files if path.name.endswith(TEXT_SUFFIXES) else ignored).append(path)
-    parts = tuple(TextPart(path, 0, path.stat().st_size) for path in files)
+    ignored: list[pathlib.Path] = []
+    unreadable: dict[str, str] = {}
+
+    def refuse(error: UnreadableError) -> None:
+        if not skip_unreadable:
+            raise error
+        unreadable[error.path] = error.reason
+
+    found = []
+    for path in sorted(_walk(corpus_dir, flag, refuse)):
+        if path.name.endswith(TEXT_SUFFIXES):
+            try:
+                found.append(_text_part(path))
+            except OSError as error:
+                refuse(UnreadableError(_FILE, path, flag, _reason(error)))
+        elif path.exists():
+            ignored.append(path)
+        else:
+            refuse(UnreadableError(_FILE, path, flag, "is a broken link"))
+    parts = tuple(found)
     if not parts:
         others = f", only {len(ignored)} other files" if ignored else ""
         raise UserError(
@@ -164,96 +185,32 @@ def find_corpus(corpus_dir: str | pathlib.Path, flag: str = "--corpus-dir") -> C
         )
     if not any(part.num_disk_bytes for part in parts):
         raise UserError(f"All {len(parts)} text files in {corpus_dir} ({flag}) are empty.")
-    return Corpus(parts, tuple(ignored))
+    return Corpus(parts, tuple(ignored), unreadable)
 
 
-def read_blocks(
-    text: BinaryIO, path: str, raw: BinaryIO, num_bytes: int | None = None
-) -> Iterator[Block]:
-    """Yields the rest of `text`, or its next `num_bytes` bytes, in blocks.
-
-    The last block has `ends_file` set; an empty file has one empty block.
-
-    Args:
-        text: uncompressed stream, read from its current position.
-        path: name of the file, for messages.
-        raw: the underlying file on disk, whose position measures progress.
-        num_bytes: must end at the end of a line or of the file.
-    """
-    position = raw.tell()
-    contents = _read_lines(text, num_bytes)
-    following = next(contents, b"")
-    ends_line = True
-    while True:
-        content, following = following, next(contents, b"")
-        lines, num_repairs = _decode(content)
-        # A compressed stream is read ahead, so its position is only a progress measure.
-        num_disk_bytes, position = raw.tell() - position, raw.tell()
-        if num_bytes is not None:
-            num_disk_bytes = len(content)
-        continues_line, ends_line = not ends_line, not following or content.endswith(b"\n")
-        yield Block(
-            lines,
-            len(content),
-            num_disk_bytes,
-            num_repairs,
-            not following,
-            path,
-            continues_line,
-            ends_line,
-        )
-        if not following:
-            return
+def _text_part(path: pathlib.Path) -> TextPart:
+    """Returns a whole file; raises OSError if it cannot be read."""
+    if path.exists() and not path.is_file():
+        # Opening a pipe would wait for a writer.
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    with open(path, "rb") as f:
+        return TextPart(path, 0, os.fstat(f.fileno()).st_size)
 
 
-def _read_lines(text: BinaryIO, num_bytes: int | None) -> Iterator[bytes]:
-    """Yields complete lines, about `BLOCK_BYTES` at a time, and long lines in pieces."""
-    left = num_bytes
-    rest = b""
-    while more := text.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)):
-        if left is not None:
-            left -= len(more)
-        rest += more
-        if len(rest) < BLOCK_BYTES:
-            continue
-        end = rest.rfind(b"\n") + 1
-        if not end and len(rest) >= MAX_LINE_BYTES:
-            end = _end_of_piece(rest)
-        if end:
-            yield rest[:end]
-            rest = rest[end:]
-    if rest:
-        yield rest
+def _reason(error: OSError) -> str:
+    return f"cannot be read: {error.strerror or error}"
 
 
-def _end_of_piece(content: bytes) -> int:
-    """Returns where to cut a long line: behind a separator, else between two characters."""
-    end = max(content.rfind(separator) + len(separator) for separator in _SEPARATORS)
-    if end > 3:
-        return end
-    end = len(content)
-    # Back to the first byte of the last character.
-    while end > len(content) - 4 and content[end - 1] & 0xC0 == 0x80:
-        end -= 1
-    return end - 1
+def _walk(
+    directory: pathlib.Path, flag: str, refuse: Callable[[UnreadableError], None]
+) -> Iterator[pathlib.Path]:
+    def refuse_folder(error: OSError) -> None:
+        refuse(UnreadableError(_FOLDER, error.filename, flag, _reason(error)))
 
-
-def _decode(content: bytes) -> tuple[list[str], int]:
-    num_repairs = 0
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        text = content.decode("utf-8", errors="replace")
-        num_repairs = text.count("\ufffd") - content.count("\ufffd".encode())
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines, num_repairs
-
-
-def _walk(directory: pathlib.Path) -> Iterator[pathlib.Path]:
     seen = {os.path.realpath(directory)}
-    for parent, directories, names in os.walk(directory, followlinks=True):
+    for parent, directories, names in os.walk(
+        directory, onerror=refuse_folder, followlinks=True
+    ):
         visible = []
         for name in directories:
             target = os.path.realpath(os.path.join(parent, name))
@@ -262,6 +219,5 @@ def _walk(directory: pathlib.Path) -> Iterator[pathlib.Path]:
                 visible.append(name)
         directories[:] = visible
         for name in names:
-            path = pathlib.Path(parent, name)
-            if not name.startswith(".") and path.is_file():
-                yield path
+            if not name.startswith("."):
+                yield pathlib.Path(parent, name)

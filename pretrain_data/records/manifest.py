@@ -2,13 +2,13 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
 
 FILE_NAME = "pretrain_data.json"
 FORMAT_VERSION = 1
@@ -34,6 +34,7 @@ class Manifest:
         num_tokens_read, num_tokens_written: number of tokens of the corpus and of the records,
             without [CLS] and [SEP]; None if unknown.
         dropped_tokens: number of tokens in no record, by cause.
+        unreadable: why files and folders were skipped (--skip_unreadable), by path.
         format_version: version of the file format.
     """
 
@@ -57,6 +58,7 @@ class Manifest:
     num_tokens_read: int | None = None
     num_tokens_written: int | None = None
     dropped_tokens: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tokenizer: Mapping[str, Any] | None = None
     format_version: int = FORMAT_VERSION
 
@@ -75,9 +77,7 @@ class Manifest:
 def write_manifest(manifest: Manifest, directory: pathlib.Path) -> pathlib.Path:
     """Writes the manifest atomically; returns its path."""
     path = directory / FILE_NAME
-    temporary = path.with_suffix(".json.tmp")
-    temporary.write_text(json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
-    os.replace(temporary, path)
+    write_atomically(path, json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
     return path
 
 

@@ -1,6 +1,7 @@
 """Tests of the corpus builder and of its command lines."""
 
 import dataclasses
+import errno
 import gzip
 import io
 import json
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -27,6 +29,7 @@ from electra_tf.util.errors import UserError
 from flags import command_line, pretraining
 from flags.records import training_records
 from pretrain_data.build import dataset
+from pretrain_data.build.output_dir import lock_output_dir
 from pretrain_data.build.worker import WorkerError
 from pretrain_data.records.files import check_records
 from pretrain_data.records.manifest import load_manifest, write_manifest
@@ -314,7 +317,13 @@ def heeded_sigint() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heeded_sigint")
-def test_ctrl_c_leaves_no_half_shards(tmp_path):
+@pytest.mark.parametrize(
+    ("signal_number", "whom", "status"),
+    [(signal.SIGINT, "group", 130), (signal.SIGTERM, "parent", 143)],
+)
+def test_a_stopped_build_leaves_no_process_and_no_half_shards(
+    tmp_path, signal_number, whom, status
+):
     (tmp_path / "corpus").mkdir()
     with open(tmp_path / "corpus/a.txt", "w") as f:
         f.writelines(corpus_text(i, num_documents=20) for i in range(5000))
@@ -329,11 +338,87 @@ def test_ctrl_c_leaves_no_half_shards(tmp_path):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    if whom == "group":
+        os.killpg(process.pid, signal_number)
+    else:
+        process.send_signal(signal_number)
+    # The pipes are closed when the last process has ended.
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == status
     assert b"Traceback" not in errors
     assert not (tmp_path / "records").exists()
+
+
+def test_a_second_build_into_a_directory_is_refused(build, tmp_path):
+    build()
+    before = contents(tmp_path / "records")
+    with (
+        lock_output_dir(tmp_path / "records", "--output-dir"),
+        pytest.raises(UserError, match=r"Another program is building records in .*records"),
+    ):
+        build(overwrite=True)
+    assert contents(tmp_path / "records") == before
+    build(overwrite=True)
+
+
+def test_unreadable_files_are_skipped_and_listed_if_told(build, corpus_dir, tmp_path):
+    content = gzip.compress(("the sea and the storm .\n" * 9999).encode())
+    (corpus_dir / "half.txt.gz").write_bytes(content[: len(content) // 2])
+    (corpus_dir / "gone.txt").symlink_to(corpus_dir / "nowhere")
+    with pytest.raises(UserError, match=r"gone\.txt \(--corpus-dir\) cannot be read"):
+        build()
+    messages = []
+    for settings in ({}, {"authors_trimming": True, "overwrite": True}):
+        manifest = build(skip_unreadable=True, print_fn=messages.append, **settings)
+        assert list(manifest.unreadable) == ["gone.txt", "half.txt.gz"]
+        assert "is not a complete gzip file" in manifest.unreadable["half.txt.gz"]
+        assert "Skipped 2 unreadable files and folders:" in messages
+        assert "gone.txt cannot be read: No such file or directory." in messages
+        dropped = sum(manifest.dropped_tokens.values())
+        assert manifest.num_tokens_read == manifest.num_tokens_written + dropped
+
+
+def test_a_full_disk_is_one_line(build, tmp_path, monkeypatch):
+    build()
+    before = contents(tmp_path / "records")
+
+    class FullWriter(tf.io.TFRecordWriter):
+        def __init__(self, path):
+            os.symlink("/dev/full", path)
+            super().__init__(path)
+
+    monkeypatch.setattr(tf.io, "TFRecordWriter", FullWriter)
+    with pytest.raises(UserError, match=r"Records cannot be written .*No space left") as error:
+        build(overwrite=True)
+    assert "\n" not in str(error.value)
+    monkeypatch.undo()
+
+    def fail(path):
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    monkeypatch.setattr("pretrain_data.build.output_dir.flush_file", fail)
+    with pytest.raises(UserError, match=r"\(--output-dir\) cannot be written: .*Input/output"):
+        build(overwrite=True)
+    assert contents(tmp_path / "records") == before
+
+
+def test_a_long_line_takes_bounded_memory(tmp_path, demo_vocab_file):
+    """Eight megabytes in one line; the line alone took 15 times its size."""
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    sentence = "the sea and the people of the town. "
+    (corpus / "a.txt").write_text(sentence * (8_000_000 // len(sentence)))
+    config = dataset.CorpusBuildConfig(corpus, demo_vocab_file, tmp_path / "records")
+    tracemalloc.start()
+    try:
+        manifest = dataset.build_pretraining_data(config, lambda message: None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert manifest.num_lines == 1
+    assert manifest.num_tokens_written == manifest.num_tokens_read > 1_500_000
+    assert manifest.num_examples > 12_000
+    assert peak < 60_000_000
 
 
 def test_help_and_flag_errors_answer_without_tensorflow():

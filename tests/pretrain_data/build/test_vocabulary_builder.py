@@ -20,12 +20,8 @@ from electra_tf.text.vocabulary import (
 from electra_tf.util.errors import UserError
 from flags import command_line, corpus
 from pretrain_data.build.dataset import build_pretraining_data
-from pretrain_data.build.vocabulary_builder import (
-    build_vocabulary,
-    choose_characters,
-    count_words,
-    learn_pieces,
-)
+from pretrain_data.build.vocabulary_builder import build_vocabulary, count_words
+from pretrain_data.build.word_pieces import choose_characters, learn_pieces
 from pretrain_data.corpus.text_files import find_corpus
 
 NO_MESSAGES = {"print_fn": lambda message: None}

@@ -1,13 +1,17 @@
 """Tests of finding, reading and dividing a corpus."""
 
+import errno
 import gzip
+import os
+import pathlib
+import pickle
 
 import pytest
 
 from electra_tf.util.errors import UserError
-from pretrain_data.corpus import text_files
+from pretrain_data.corpus import blocks as blocks_module
 from pretrain_data.corpus.partition import divide, shuffled
-from pretrain_data.corpus.text_files import TextPart, find_corpus
+from pretrain_data.corpus.text_files import TextPart, UnreadableError, find_corpus
 
 
 def read_lines(part) -> list[str]:
@@ -46,7 +50,7 @@ def test_missing_or_empty_corpus_is_refused(tmp_path):
 
 @pytest.mark.parametrize("block_bytes", [1, 7, 1 << 20])
 def test_lines_end_at_lf_only(tmp_path, monkeypatch, block_bytes):
-    monkeypatch.setattr(text_files, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(blocks_module, "BLOCK_BYTES", block_bytes)
     path = tmp_path / "a.txt"
     path.write_bytes("\n\none\r\ntwo\rstill\u2028two\x85\x0c\n\nlast \u00e9".encode())
     blocks = list(whole_file(path).read())
@@ -61,8 +65,8 @@ def test_lines_end_at_lf_only(tmp_path, monkeypatch, block_bytes):
 
 
 def test_long_lines_are_read_in_pieces_cut_between_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "BLOCK_BYTES", 16)
-    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 32)
+    monkeypatch.setattr(blocks_module, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(blocks_module, "MAX_LINE_BYTES", 32)
     path = tmp_path / "a.txt"
     lines = [
         "short",
@@ -91,6 +95,39 @@ def test_long_lines_are_read_in_pieces_cut_between_words(tmp_path, monkeypatch):
     # Pieces start with whole words, except where there are none.
     assert {text[:1] for text in pieces} <= {"w", "l", "o", "\u6771", "\u00e9", "x"}
     assert [block.ends_file for block in blocks] == [False] * (len(blocks) - 1) + [True]
+
+
+def test_what_cannot_be_read_is_named_or_listed(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("text")
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "folder").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def refuse(path):
+        if pathlib.Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    corpus = find_corpus(tmp_path, skip_unreadable=True)
+    assert [part.path.name for part in corpus.parts] == ["a.txt"]
+    reasons = {pathlib.Path(path).name: reason for path, reason in corpus.unreadable.items()}
+    assert reasons == {
+        "gone.txt": "cannot be read: No such file or directory",
+        "folder": "is a broken link",
+        "pipe.txt": "cannot be read: it is not a regular file",
+        "closed": "cannot be read: Permission denied",
+    }
+    for name in ("gone.txt", "pipe.txt"):
+        (tmp_path / name).unlink()
+    with pytest.raises(UnreadableError, match=r"closed \(--corpus-dir\) .*--skip_unread"):
+        find_corpus(tmp_path)
+    (tmp_path / "closed").rmdir()
+    with pytest.raises(UnreadableError, match=r"folder .* is a broken link") as error:
+        find_corpus(tmp_path)
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
 
 def test_an_empty_file_ends_too(tmp_path):

@@ -1,0 +1,68 @@
+"""What a build of records prints at its end."""
+
+import json
+import pathlib
+import shlex
+from collections.abc import Callable
+
+from electra_tf.util.console import format_seconds
+from pretrain_data.build.output_dir import SHARD_PREFIX
+from pretrain_data.records import manifest as records_manifest
+
+# Maximum length of the models that the position embeddings have by default.
+_DEFAULT_POSITIONS = 512
+
+
+def print_result(
+    manifest: records_manifest.Manifest,
+    output_dir: pathlib.Path,
+    vocab_file: pathlib.Path,
+    seconds: float,
+    print_fn: Callable[[str], None],
+) -> None:
+    """Prints what was built, what was repaired or skipped, and the next command."""
+    for path, count in manifest.invalid_utf8.items():
+        print_fn(f"{path}: {count:,} invalid UTF-8 sequences were replaced with U+FFFD.")
+    if manifest.unreadable:
+        print_fn(f"Skipped {len(manifest.unreadable):,} unreadable files and folders:")
+    for path, reason in manifest.unreadable.items():
+        print_fn(f"{path} {reason}.")
+    text_megabytes = manifest.num_text_bytes / 1e6
+    duration = f"{seconds:.1f} s" if seconds < 10 else format_seconds(seconds)
+    print_fn(
+        f"{manifest.num_examples:,} examples of {manifest.max_seq_length} tokens from "
+        f"{manifest.num_documents:,} documents ({manifest.num_lines:,} lines, "
+        f"{text_megabytes:,.1f} MB) in {duration}: "
+        f"{text_megabytes / seconds:.1f} MB/s.\n"
+        f"{_describe_tokens(manifest)}\n"
+        f"Records:  {output_dir}/{SHARD_PREFIX}-*-of-{len(manifest.shards)}\n"
+        f"Manifest: {output_dir}/{records_manifest.FILE_NAME}\n"
+        "Next:     python run_pretraining.py --model_name=electra_small "
+        f"--data_dir={shlex.quote(str(output_dir.parent))} "
+        f"--pretrain_tfrecords={shlex.quote(f'{output_dir}/{SHARD_PREFIX}*')} "
+        f"--vocab_file={shlex.quote(str(vocab_file))} "
+        f"--vocab_size={manifest.vocab_size} --max_seq_length={manifest.max_seq_length}"
+        + "".join(f" {flag}" for flag in _model_flags(manifest))
+    )
+
+
+def _model_flags(manifest: records_manifest.Manifest) -> list[str]:
+    """Returns the flags of models for these records that differ from their defaults."""
+    flags = []
+    if not manifest.do_lower_case:
+        flags.append("--do_lower_case=false")
+    elif not manifest.strip_accents:
+        flags.append("--strip_accents=false")
+    if manifest.max_seq_length > _DEFAULT_POSITIONS:
+        overrides = json.dumps({"max_position_embeddings": manifest.max_seq_length})
+        flags.append(f"--model_hparam_overrides={shlex.quote(overrides)}")
+    return flags
+
+
+def _describe_tokens(manifest: records_manifest.Manifest) -> str:
+    read, written = manifest.num_tokens_read, manifest.num_tokens_written
+    text = f"Tokens:   {read:,} read, {written:,} written ({written / read:.1%})"
+    if manifest.authors_trimming:
+        causes = [f"{n:,} {cause}" for cause, n in manifest.dropped_tokens.items()]
+        text += f", {read - written:,} dropped (--authors_trimming): {', '.join(causes)}"
+    return text + "."

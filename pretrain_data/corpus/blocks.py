@@ -1,0 +1,129 @@
+"""Reads a stream of text in blocks of complete lines, and long lines in pieces."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import BinaryIO
+
+BLOCK_BYTES = 1 << 20
+# Longer lines are read in pieces.
+MAX_LINE_BYTES = 1 << 20
+# Lines that are too long are cut behind one of these, if any.
+_SEPARATORS = tuple(
+    text.encode() for text in (" ", "\t", "\u3000", "\u3001", "\u3002", "\uff0c")
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Consecutive lines of one file.
+
+    A line longer than `MAX_LINE_BYTES` is in several blocks, cut between words.
+
+    Attributes:
+        lines: texts without LF, the only line terminator.
+        num_text_bytes: size of the lines in the (uncompressed) file.
+        num_disk_bytes: bytes read from disk for the block.
+        num_repairs: number of invalid UTF-8 sequences replaced with U+FFFD.
+        ends_file: whether this is the last block of a file.
+        path: name of the file, for messages.
+        continues_line: whether the first line continues the last one of the previous block.
+        ends_line: whether the last line ends here, and not in the next block.
+    """
+
+    lines: list[str]
+    num_text_bytes: int
+    num_disk_bytes: int
+    num_repairs: int
+    ends_file: bool
+    path: str
+    continues_line: bool = False
+    ends_line: bool = True
+
+    @property
+    def num_lines(self) -> int:
+        """Number of lines that end here."""
+        return len(self.lines) - (not self.ends_line)
+
+
+def read_blocks(
+    text: BinaryIO, path: str, raw: BinaryIO, num_bytes: int | None = None
+) -> Iterator[Block]:
+    """Yields the rest of `text`, or its next `num_bytes` bytes, in blocks.
+
+    The last block has `ends_file` set; an empty file has one empty block.
+
+    Args:
+        text: uncompressed stream, read from its current position.
+        path: name of the file, for messages.
+        raw: the underlying file on disk, whose position measures progress.
+        num_bytes: must end at the end of a line or of the file.
+    """
+    position = raw.tell()
+    contents = _read_lines(text, num_bytes)
+    following = next(contents, b"")
+    ends_line = True
+    while True:
+        content, following = following, next(contents, b"")
+        lines, num_repairs = _decode(content)
+        # A compressed stream is read ahead, so its position is only a progress measure.
+        num_disk_bytes, position = raw.tell() - position, raw.tell()
+        if num_bytes is not None:
+            num_disk_bytes = len(content)
+        continues_line, ends_line = not ends_line, not following or content.endswith(b"\n")
+        yield Block(
+            lines,
+            len(content),
+            num_disk_bytes,
+            num_repairs,
+            not following,
+            path,
+            continues_line,
+            ends_line,
+        )
+        if not following:
+            return
+
+
+def _read_lines(text: BinaryIO, num_bytes: int | None) -> Iterator[bytes]:
+    """Yields complete lines, about `BLOCK_BYTES` at a time, and long lines in pieces."""
+    left = num_bytes
+    rest = b""
+    while more := text.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)):
+        if left is not None:
+            left -= len(more)
+        rest += more
+        if len(rest) < BLOCK_BYTES:
+            continue
+        end = rest.rfind(b"\n") + 1
+        if not end and len(rest) >= MAX_LINE_BYTES:
+            end = _end_of_piece(rest)
+        if end:
+            yield rest[:end]
+            rest = rest[end:]
+    if rest:
+        yield rest
+
+
+def _end_of_piece(content: bytes) -> int:
+    """Returns where to cut a long line: behind a separator, else between two characters."""
+    end = max(content.rfind(separator) + len(separator) for separator in _SEPARATORS)
+    if end > 3:
+        return end
+    end = len(content)
+    # Back to the first byte of the last character.
+    while end > len(content) - 4 and content[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    return end - 1
+
+
+def _decode(content: bytes) -> tuple[list[str], int]:
+    num_repairs = 0
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        text = content.decode("utf-8", errors="replace")
+        num_repairs = text.count("\ufffd") - content.count("\ufffd".encode())
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines, num_repairs
