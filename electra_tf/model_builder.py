@@ -9,6 +9,7 @@ import tensorflow as tf
 from electra_tf.config import choices
 from electra_tf.config.phases import training_phases
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.resumption import check_recorded_model
 from electra_tf.masking.base import TokenStatistics, strategy_class
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
@@ -58,6 +59,7 @@ def load_model(
     `create_model`.
     """
     refuse_authors_checkpoint(config.model_dir, config.vocab_file)
+    check_recorded_model(config)
     with strategy.scope():
         model = create_model(config, vocabulary, token_counts)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)

@@ -14,8 +14,7 @@ from typing import Any
 from electra_tf.config.hyperparameters import TRAINING
 from electra_tf.config.recorded_settings import Change, changed_settings
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.interop.formats import INIT_FLAG, find_format
-from electra_tf.interop.initialization import encoder_digest, read_initial
+from electra_tf.interop.formats import INIT_FLAG
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
 from electra_tf.training.authors_files import (
     has_only_authors_checkpoint,
@@ -152,24 +151,23 @@ def saved_pretrained(model_dir: str) -> str | None:
     return description.hyperparameters.get(PRETRAINED) if description else None
 
 
-def check_pretrained(model_dir: str, config: FinetuningConfig) -> None:
+def check_pretrained(model_dir: str, initial_digest: str | None) -> None:
     """Raises UserError if a model was fine-tuned from another checkpoint than there is now.
 
     Its scores would be taken for those of the new one.
+
+    Args:
+        model_dir: folder of the model.
+        initial_digest: digest of the encoder of `init_checkpoint`; None if there is none.
     """
-    recorded, path = saved_pretrained(model_dir), config.init_checkpoint
-    if recorded is None or RANDOM_INIT in (recorded, path):
+    recorded = saved_pretrained(model_dir)
+    if recorded in (None, RANDOM_INIT) or initial_digest in (None, recorded):
         return
-    try:
-        find_format(path, INIT_FLAG)
-    except UserError:
-        return  # the model that it was fine-tuned from is gone
-    if encoder_digest(read_initial(path)) != recorded:
-        raise UserError(
-            f"The model in {model_dir} was fine-tuned from other weights than those that "
-            f"{path} has now. Fine-tune again without --do_train=false, or evaluate this model "
-            f"by its name, {INIT_FLAG}={model_dir}"
-        )
+    raise UserError(
+        f"The model in {model_dir} was fine-tuned from other weights than those of "
+        f"{INIT_FLAG} (by default DATA_DIR/models/NAME) now. Fine-tune again without "
+        f"--do_train=false, or evaluate this model by its name, {INIT_FLAG}={model_dir}"
+    )
 
 
 def clear_folder(

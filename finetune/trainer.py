@@ -1,5 +1,6 @@
 """Trains and evaluates a model; trials and folds share compiled graphs."""
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -237,6 +238,18 @@ class Trainer:
             self._step.assign(num_train_steps)
             checkpoints.save()
         return TrainedTrial(result.step, best_step, seconds)
+
+    @functools.cached_property
+    def initial_digest(self) -> str | None:
+        """SHA-256 of the encoder that training would start from; None if there is none."""
+        path = self._config.init_checkpoint
+        if path == RANDOM_INIT:
+            return None
+        try:
+            find_format(path, INIT_FLAG)
+        except UserError:
+            return None  # of a fine-tuned model, what it started from may be gone
+        return encoder_digest(read_initial(path))
 
     def restore(self, model_dir: str) -> None:
         """Loads the fine-tuned weights of a folder.

@@ -65,7 +65,7 @@ class TrialSession:
         elif path := self._finetuned_elsewhere():
             check_labels(path, self._trainer.load_finetuned(path), self._tasks)
         else:
-            check_pretrained(trial.model_dir, config)
+            check_pretrained(trial.model_dir, self._trainer.initial_digest)
             check_labels(trial.model_dir, saved_labels(trial.model_dir), self._tasks)
             check_fold(trial)
             self._trainer.restore(trial.model_dir)

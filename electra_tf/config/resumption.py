@@ -1,5 +1,6 @@
 """What a resumed pre-training run may change; no TensorFlow is imported here."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 
 # Recorded beside the hyperparameters: digests of the records by length, and of the vocabulary.
 DATA, VOCABULARY = "data", "vocabulary"
+# Settings of the encoder that the shapes of its variables do not tell.
+_NOT_IN_SHAPES = ("hidden_act", "layer_norm_epsilon", "num_attention_heads")
 FLAG = "--allow_changed_settings"
 
 
@@ -53,6 +56,28 @@ def changes_of_resumed_run(
             + "\n  ".join(change.describe() for change in refused)
         )
     return changes
+
+
+def check_recorded_model(config: PretrainingConfig) -> None:
+    """Raises UserError if a saved model computes something else than the configured one.
+
+    Only what the shapes of its variables do not tell.
+    """
+    saved = load_saved_config(config.model_dir)
+    if saved is None:
+        return
+    given = dataclasses.asdict(config)
+    changes = [
+        change.describe()
+        for change in changed_settings(PretrainingConfig, saved.hyperparameters, given)
+        if change.name in _NOT_IN_SHAPES
+    ]
+    if changes:
+        raise UserError(
+            f"The model in {config.model_dir} is not the configured one: {'; '.join(changes)}. "
+            "Set --model_size and --model_hparam_overrides as in its "
+            f"{CONFIG_FILE}"
+        )
 
 
 def describe_changes(changes: list[Change]) -> list[str]:

@@ -6,20 +6,19 @@ The authors go on from a released checkpoint by putting its files into DATA_DIR/
 import os
 import re
 
-from electra_tf.training.checkpoint_files import checkpoint_steps
+from electra_tf.training.checkpoint_files import checkpoint_names, checkpoint_steps
 from electra_tf.util.errors import UserError
 
-_INDEX = ".index"
 _OURS = re.compile(r"ckpt-\d+")
 
 
 def authors_checkpoint(folder: str) -> str | None:
-    """Returns the name of a checkpoint of the authors' code in a folder, or None.
+    """Returns the name of a checkpoint of the authors' code in a folder, whole or not, or None.
 
     A name is the first part of its files' names, such as `electra_small` or
     `model.ckpt-1000000`. This project's checkpoints are named `ckpt-STEP`.
     """
-    names = [name for name in _checkpoint_names(folder) if not _OURS.fullmatch(name)]
+    names = [name for name in checkpoint_names(folder) if not _OURS.fullmatch(name)]
     return max(names, default=None)
 
 
@@ -51,11 +50,3 @@ def refuse_authors_checkpoint(folder: str, vocab_file: str | None = None) -> Non
         f"  python convert_checkpoint.py --from {folder} --to_format electra_tf --output "
         f"{folder}_converted{vocabulary}"
     )
-
-
-def _checkpoint_names(folder: str) -> list[str]:
-    try:
-        files = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [file.removesuffix(_INDEX) for file in files if file.endswith(_INDEX)]

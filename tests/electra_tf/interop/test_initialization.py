@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -173,6 +174,13 @@ def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
     assert trained.step == 8
     for name, value in source.weights.items():
         np.testing.assert_array_equal(trained.arrays[name], value, err_msg=name)
+    # An incomplete download is no start from random weights.
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    shutil.copy(f"{folder}/model.ckpt-7.data-00000-of-00001", damaged)
+    half = make_config(model_dir=str(damaged))
+    with pytest.raises(UserError, match=r"model\.ckpt-7\.index is missing"):
+        pretraining_runs.train(half)
     # The same command goes on from its own checkpoint.
     again = pretraining_config(**settings)
     assert discriminator_config(again) == discriminator_config(config)
