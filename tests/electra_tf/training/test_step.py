@@ -144,3 +144,18 @@ def test_an_overflow_skips_the_step_and_halves_the_scale(start, tmp_path):
     run.train(3)
     assert "train/gradient_norm" in run.steps.non_finite_terms()
     assert int(run.step) == 4
+
+
+def test_learned_masking_resumes_with_the_masks_it_would_have_drawn(start, tmp_path):
+    run, resumed = start(masking="learned"), start(masking="learned")
+    run.train(2)
+    CheckpointDirectory(str(tmp_path), run.model, run.step, run.optimizer).save()
+    expected = run.train(2)
+    assert CheckpointDirectory(
+        str(tmp_path), resumed.model, resumed.step, resumed.optimizer
+    ).restore_latest()
+    for _ in range(2):
+        next(resumed.batches)
+    assert resumed.train(2) == pytest.approx(expected, abs=0, nan_ok=True)
+    assert "masking_head/dense/kernel" in run.weights()
+    assert_close(resumed.weights(), run.weights(), 0)
