@@ -1,6 +1,7 @@
 """Runs a command: flag spellings, error messages and exit statuses, without TensorFlow."""
 
 import errno
+import faulthandler
 import functools
 import inspect
 import os
@@ -146,6 +147,7 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
     each with its own exit status.
     """
     silence_tensorflow()
+    report_crashes()
     # absl.app.run would parse sys.argv before the spellings are normalized.
     app.define_help_flags()
     sys.modules["__main__"].__doc__ = sys.modules["__main__"].__doc__ or ""
@@ -204,6 +206,16 @@ def silence_tensorflow() -> None:
     """Turns off TensorFlow's start-up messages, unless the user has set a log level."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+
+def report_crashes() -> None:
+    """Prints a traceback when native code crashes, here and in Python processes started later.
+
+    A handler that is already installed is kept.
+    """
+    os.environ.setdefault("PYTHONFAULTHANDLER", "1")
+    if sys.__stderr__ is not None and not faulthandler.is_enabled():
+        faulthandler.enable(file=sys.__stderr__)
 
 
 def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:

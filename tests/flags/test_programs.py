@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -107,3 +108,14 @@ def test_an_error_of_the_disk_is_one_line(arguments, output, reason):
     (line,) = result.stderr.splitlines()
     assert line.startswith("error: ")
     assert reason in line
+
+
+def test_a_crash_of_native_code_names_the_line():
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    main = f"from flags import command_line; command_line.run(lambda: exec({crash!r}))"
+    result = subprocess.run(
+        [sys.executable, "-c", main], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in result.stderr
+    assert "flags/command_line.py" in result.stderr
