@@ -160,6 +160,7 @@ def _train(
     if config.debug:
         _remove_debug_run(config.model_dir, workers)
     settings = _settings(config, vocabulary, records)
+    workers.require_equal({name: settings[name] for name in (DATA, VOCABULARY)})
     changes: list[Change] = []
     if has_own_checkpoint(config.model_dir):
         changes = changes_of_resumed_run(config, settings)

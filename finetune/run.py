@@ -74,6 +74,9 @@ def _run(
             for split in task.dev_splits:
                 data.get(task, split)
     _check_predictable(config, tasks, data)
+    context.workers.require_equal(
+        {"data": dict(sorted(data.fingerprints.items())), "vocabulary": vocabulary.sha256}
+    )
     task_files = _files_digest(config, tasks)
     trainer = Trainer(config, tasks, context, print_fn)
     describe_run(config, trainer, tasks, context, print_fn)

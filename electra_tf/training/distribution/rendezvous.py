@@ -1,20 +1,31 @@
 """Rendezvous of the workers before TensorFlow starts, with a timeout.
 
 TensorFlow itself waits silently in native code, for up to an hour. So every worker first
-reports to the chief, at the address where the chief will serve TensorFlow, and continues
-once the chief has heard from all of them.
+reports to the chief, at the address where the chief will serve TensorFlow, with its index and
+settings. Once the chief has heard from all of them and their settings agree, all continue; if
+they do not agree, all stop with the same message.
 """
 
 import contextlib
+import json
 import socket
 import sys
+import threading
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from electra_tf.training.distribution.cluster import Cluster
+from electra_tf.training.distribution.worker_reports import (
+    MAX_LINE_BYTES,
+    Report,
+    check_report,
+    read_report,
+)
 from electra_tf.util.errors import UserError, WorkerLostError
 
-_GREETING, _GO = "electra worker", b"go\n"
+_GO, _STOP = "go", "stop "
 _SECONDS_BETWEEN_TRIES = 0.5
 _SECONDS_BETWEEN_MESSAGES = 15.0
 _ANSWER_SECONDS = 5.0
@@ -25,25 +36,32 @@ def _print_error(message: str) -> None:
 
 
 def wait_for_workers(
-    cluster: Cluster, timeout: float, print_fn: Callable[[str], None] = _print_error
+    cluster: Cluster,
+    timeout: float,
+    settings: Mapping[str, Any] | None = None,
+    print_fn: Callable[[str], None] = _print_error,
 ) -> None:
-    """Waits until all workers have started.
+    """Waits until all workers have started, and compares their settings.
 
     Args:
         cluster: the workers, and the index of this one.
         timeout: maximum wait, in seconds.
+        settings: settings that must be the same for all workers, JSON values by name.
         print_fn: regularly prints which workers are missing.
 
     Raises:
-        UserError: the port of this worker is taken, or two workers have the same index.
+        UserError: the port of this worker is taken, two workers have the same index, or
+            indices, addresses or settings do not match.
         WorkerLostError: not all workers started in time.
     """
     patience = Deadline(cluster, timeout, print_fn)
+    plain = json.loads(json.dumps(dict(settings or {}), default=str))
+    ours = Report(cluster.task_index, list(cluster.workers), plain, uuid.uuid4().hex)
     with _listen(cluster) as server:
-        if cluster.task_index == 0:
-            _gather(server, cluster, patience)
+        if cluster.task_index == 0 and len(cluster.workers) > 1:
+            _gather(server, ours, patience)
     if cluster.task_index > 0:
-        _report(cluster, patience)
+        _report(ours, patience)
 
 
 class Deadline:
@@ -55,7 +73,12 @@ class Deadline:
         self._index, self._timeout, self._print_fn = cluster.task_index, timeout, print_fn
         self._start = self._last_message = time.monotonic()
 
+    def seconds_left(self) -> float:
+        """Returns the rest of the wait, at least 0."""
+        return max(0.0, self._start + self._timeout - time.monotonic())
+
     def check(self, missing: str) -> None:
+        """Raises WorkerLostError if the time is over; prints what is missing otherwise."""
         now = time.monotonic()
         if now - self._start > self._timeout:
             raise WorkerLostError(
@@ -81,73 +104,128 @@ def _listen(cluster: Cluster) -> socket.socket:
         ) from error
 
 
-def _gather(server: socket.socket, cluster: Cluster, patience: Deadline) -> None:
-    """The chief's side: waits for a greeting of every other worker, then releases them."""
+def _gather(server: socket.socket, ours: Report, patience: Deadline) -> None:
+    """The chief's side: waits for the report of every other worker, then releases them."""
     server.settimeout(_SECONDS_BETWEEN_TRIES)
     present: dict[int, socket.socket] = {}
     with contextlib.ExitStack() as stack:
-        while len(present) < len(cluster.workers) - 1:
-            missing = [
-                f"worker {i} ({address})"
-                for i, address in enumerate(cluster.workers)
-                if i and i not in present
-            ]
-            patience.check(", ".join(missing))
+        other_chief = stack.enter_context(AnotherChief(ours))
+        try:
+            while len(present) < len(ours.workers) - 1:
+                patience.check(_missing(ours, present))
+                other_chief.check()
+                try:
+                    connection = stack.enter_context(server.accept()[0])
+                except TimeoutError:
+                    present = {i: c for i, c in present.items() if not _has_closed(c)}
+                    continue
+                seconds = min(_ANSWER_SECONDS, patience.seconds_left())
+                theirs = read_report(connection, seconds)
+                if theirs is None or theirs.process == ours.process:
+                    connection.close()  # not a worker: perhaps a health check
+                    continue
+                taken = {i for i, c in present.items() if not _has_closed(c)}
+                present[-1] = connection  # it is told of a problem, too
+                check_report(theirs, ours, taken)
+                present[theirs.index] = present.pop(-1)
+        except UserError as error:
+            _send_all(present, f"{_STOP}{json.dumps(str(error))}\n")
+            raise
+        _send_all(present, f"{_GO}\n")
+
+
+def _send_all(connections: Mapping[int, socket.socket], line: str) -> None:
+    for connection in connections.values():
+        with contextlib.suppress(OSError):  # a worker that has gone is missed by TensorFlow
+            connection.sendall(line.encode())
+
+
+def _missing(ours: Report, present: Collection[int]) -> str:
+    return ", ".join(
+        f"worker {i} ({address})"
+        for i, address in enumerate(ours.workers)
+        if i and i not in present
+    )
+
+
+class AnotherChief:
+    """Looks for a chief at the first address that is another process than this one.
+
+    A second worker with index 0, on another host, would otherwise wait in vain: the others
+    report to the host of the first address.
+    """
+
+    def __init__(self, ours: Report) -> None:
+        self._ours = ours
+        self._done = threading.Event()
+        self._problem: str | None = None
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> "AnotherChief":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._done.set()
+
+    def check(self) -> None:
+        """Raises UserError if there is one."""
+        if self._problem is not None:
+            raise UserError(self._problem)
+
+    def _look(self) -> None:
+        while not self._done.is_set():
             try:
-                connection = stack.enter_context(server.accept()[0])
-            except TimeoutError:
-                present = {i: c for i, c in present.items() if not _has_closed(c)}
-                continue
-            index = _read_greeting(connection, cluster)
-            if index is None:
-                continue  # not a worker; perhaps a health check
-            if index in present and not _has_closed(present[index]):
-                raise UserError(f"Two workers have --task_index={index}: it must be unique")
-            present[index] = connection
-        for connection in present.values():
-            connection.sendall(_GO)
+                if not _greet(self._ours, self._done.is_set):
+                    return  # this process has answered, by closing the connection
+            except UserError as error:
+                self._problem = str(error)
+                return
+            except OSError:
+                self._done.wait(_SECONDS_BETWEEN_TRIES)
 
 
-def _report(cluster: Cluster, patience: Deadline) -> None:
-    """The other workers' side: greets the chief until it answers."""
+def _report(ours: Report, patience: Deadline) -> None:
+    """The other workers' side: reports to the chief until it answers."""
+
+    def waits() -> bool:
+        patience.check("the workers named by worker 0")
+        return False
+
     while True:
-        patience.check(f"worker 0 ({cluster.workers[0]})")
+        patience.check(f"worker 0 ({ours.workers[0]})")
         with contextlib.suppress(OSError):  # the chief has not started yet
-            if _greet(cluster, patience):
+            if _greet(ours, waits):
                 return
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def _greet(cluster: Cluster, patience: Deadline) -> bool:
-    """Returns whether the chief released this worker; False if the chief has exited."""
-    host, _, port = cluster.workers[0].rpartition(":")
+def _greet(ours: Report, gives_up: Callable[[], bool]) -> bool:
+    """Returns whether the chief released this worker; False if it has closed the connection.
+
+    Raises:
+        UserError: the chief has refused the workers.
+    """
+    host, _, port = ours.workers[0].rpartition(":")
     address = host.strip("[]"), int(port)
     with socket.create_connection(address, _ANSWER_SECONDS) as chief:
-        words = f"{_GREETING} {cluster.task_index} of {','.join(cluster.workers)}\n"
-        chief.sendall(words.encode())
+        chief.sendall(ours.line().encode())
         chief.settimeout(_SECONDS_BETWEEN_TRIES)
-        while True:
+        received = b""
+        while not received.endswith(b"\n") and len(received) < MAX_LINE_BYTES:
             try:
-                return chief.recv(len(_GO)) == _GO
+                part = chief.recv(4096)
             except TimeoutError:
-                patience.check("the workers named by worker 0")
-
-
-def _read_greeting(connection: socket.socket, cluster: Cluster) -> int | None:
-    connection.settimeout(_ANSWER_SECONDS)
-    try:
-        line = connection.makefile(encoding="utf-8").readline()
-    except (OSError, UnicodeDecodeError):
-        return None
-    words = line.removeprefix(_GREETING).split()
-    if not line.startswith(_GREETING) or len(words) != 3 or not words[0].isdecimal():
-        return None
-    if words[2] != ",".join(cluster.workers):
-        raise UserError(
-            f"Worker {words[0]} was started with --workers={words[2]}, the chief with "
-            f"{','.join(cluster.workers)}: it must be the same for all workers"
-        )
-    return int(words[0])
+                if gives_up():
+                    return False
+                continue
+            if not part:
+                return False
+            received += part
+    answer = received.decode("utf-8", errors="replace").strip()
+    if answer.startswith(_STOP):
+        raise UserError(json.loads(answer.removeprefix(_STOP)))
+    return answer == _GO
 
 
 def _has_closed(connection: socket.socket) -> bool:

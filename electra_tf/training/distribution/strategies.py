@@ -1,13 +1,16 @@
 """The `tf.distribute` strategy of a run, and distributed datasets."""
 
 import contextlib
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 import tensorflow as tf
 
+from electra_tf import __version__
 from electra_tf.config.distribution import (
     BY_RECORD,
     MIRRORED,
@@ -21,6 +24,8 @@ from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
+# Settings that need not be the same for all workers; addresses are compared by themselves.
+_OF_ONE_WORKER = ("task_index", "workers", "worker_timeout", "device", "num_gpus")
 # Timeout for a worker that hangs: longer than any compilation or evaluation.
 _COLLECTIVE_TIMEOUT_SECONDS = 3600
 
@@ -182,7 +187,7 @@ def _multi_worker(
 ) -> tf.distribute.Strategy:
     cluster = find_cluster(config.workers, config.task_index, environment)
     gpus = _choose_gpus(config)
-    wait_for_workers(cluster, config.worker_timeout)
+    wait_for_workers(cluster, config.worker_timeout, _settings_in_common(config, gpus))
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(cluster.workers)}),
         task_type="worker",
@@ -201,6 +206,19 @@ def _multi_worker(
         raise UserError(
             f"Worker {cluster.task_index} cannot serve at {address}: {error.message}"
         ) from error
+
+
+def _settings_in_common(config: DistributionConfig, gpus: int) -> dict[str, Any]:
+    """Returns what must be the same for all workers before TensorFlow connects them."""
+    settings = dataclasses.asdict(config)
+    for name in _OF_ONE_WORKER:
+        del settings[name]
+    versions = {
+        "electra_tf": __version__,
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+    }
+    return {**settings, "GPUs": gpus, **{f"version of {k}": v for k, v in versions.items()}}
 
 
 def _tpu(config: DistributionConfig) -> tf.distribute.Strategy:

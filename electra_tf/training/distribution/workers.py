@@ -1,12 +1,16 @@
 """Coordination of the workers of a run: agreement, failures and preemption."""
 
 import contextlib
+import hashlib
+import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
@@ -63,6 +67,41 @@ class Workers:
         ]
         if len(set(values)) > 1:
             raise UserError(f"{problem} (by worker: {', '.join(map(str, values))})")
+
+    def require_equal(self, settings: Mapping[str, Any]) -> None:
+        """Raises UserError unless all workers have the same settings and data.
+
+        Args:
+            settings: JSON values by name, such as hyperparameters and digests of data; the
+                names must be the same.
+        """
+        if self.count == 1:
+            return
+        names = sorted(settings)
+        digests = [
+            int(
+                hashlib.sha256(json.dumps(settings[name], default=str).encode()).hexdigest()[
+                    :12
+                ],
+                16,
+            )
+            for name in names
+        ]
+        table = np.zeros([self.count, len(names)], np.int64)
+        table[self.index] = digests
+        replicas = self._strategy.num_replicas_in_sync // self.count
+        table = self._sum(tf.constant(table)).numpy() // replicas
+        differing = [
+            f"{name}: {settings[name]!r} on worker {self.index}, another value on worker "
+            f"{', '.join(map(str, np.flatnonzero(column != column[self.index])))}"
+            for name, column in zip(names, table.T, strict=True)
+            if np.any(column != column[0])
+        ]
+        if differing:
+            raise UserError(
+                "All workers must have the same settings and data. Different:\n  "
+                + "\n  ".join(differing)
+            )
 
     @contextlib.contextmanager
     def explain_losses(self, how_to_resume: str) -> Iterator[None]:

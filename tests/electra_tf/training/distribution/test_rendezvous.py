@@ -1,12 +1,15 @@
 """Workers that meet, that do not, and that were started wrongly; threads stand for them."""
 
 import concurrent.futures
+import contextlib
 import socket
+import time
 
 import pytest
 
 from electra_tf.training.distribution.cluster import Cluster
-from electra_tf.training.distribution.rendezvous import wait_for_workers
+from electra_tf.training.distribution.rendezvous import AnotherChief, wait_for_workers
+from electra_tf.training.distribution.worker_reports import Report
 from electra_tf.util.errors import UserError, WorkerLostError
 from tests.processes import free_ports
 
@@ -60,9 +63,97 @@ def test_strangers_at_the_door_are_passed_over():
 
 def test_a_list_of_workers_that_differs_is_refused():
     first, second, third = addresses(3)
-    chief, _ = meet_all(Cluster((first, second), 0), Cluster((first, third), 1), timeout=3)
-    assert isinstance(chief, UserError)
-    assert f"--workers={first},{third}, the chief with {first},{second}" in str(chief)
+    ends = meet_all(Cluster((first, second), 0), Cluster((first, third), 1))
+    for end in ends:
+        assert isinstance(end, UserError)
+        assert f"--workers={first},{third}, the chief with {first},{second}" in str(end)
+
+
+def test_settings_that_differ_are_refused_by_all():
+    workers = addresses(3)
+    settings = {"version": "1", "train_batch_size": 8, "buckets": (1, 2)}
+    other = settings | {"version": "2", "train_batch_size": 16}
+    with concurrent.futures.ThreadPoolExecutor(3) as threads:
+        ends = [
+            threads.submit(wait_for_workers, Cluster(workers, i), 30, given)
+            for i, given in enumerate((settings, settings, other))
+        ]
+        problems = [end.exception() for end in ends]
+    for problem in problems:
+        assert isinstance(problem, UserError)
+        assert "train_batch_size: 8 on worker 0, 16 on worker 2" in str(problem)
+        assert "version: '1' on worker 0, '2' on worker 2" in str(problem)
+        assert "buckets" not in str(problem)
+
+
+def connect(address: str) -> socket.socket:
+    host, port = address.split(":")
+    while True:
+        try:
+            return socket.create_connection((host, int(port)))
+        except OSError:
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (1, "Two workers have --task_index=1: it must be unique"),
+        (0, "Two workers have --task_index=0: it must be unique"),
+        (3, "--task_index=3, but there are 3 workers, from 0 to 2"),
+        (-1, "--task_index=-1, but there are 3 workers"),
+    ],
+)
+def test_an_index_that_is_taken_or_out_of_range_is_refused_by_all(index, message):
+    """The other one is on another host, so that its port is free."""
+    workers = addresses(3)
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        ends = [threads.submit(wait_for_workers, Cluster(workers, i), 30) for i in (0, 1)]
+        time.sleep(1)  # both have met
+        with connect(workers[0]) as stranger:
+            stranger.sendall(Report(index, list(workers), {}, "another").line().encode())
+            answer = stranger.makefile().readline()
+        problems = [end.exception() for end in ends]
+    assert answer.startswith("stop ")
+    assert message in answer
+    for problem in problems:
+        assert isinstance(problem, UserError)
+        assert message in str(problem)
+
+
+def test_a_chief_finds_another_one_at_its_address():
+    """Index 0 was passed on two hosts: the second one learns it from the first."""
+    first, second = addresses(2)
+    ours = Report(0, [first, second], {}, "ours")
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        chief = threads.submit(wait_for_workers, Cluster((first, second), 0), 30)
+        with AnotherChief(ours) as another:
+            assert isinstance(chief.exception(), UserError)
+            time.sleep(0.2)
+            with pytest.raises(UserError, match="Two workers have --task_index=0"):
+                another.check()
+
+
+def test_another_version_is_refused():
+    workers = addresses(2)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        chief = threads.submit(wait_for_workers, Cluster(workers, 0), 30)
+        with connect(workers[0]) as old:
+            old.sendall(f"electra worker 1 of {','.join(workers)}\n".encode())
+            assert "another version" in str(chief.exception())
+
+
+def test_slow_and_endless_strangers_do_not_stretch_the_timeout():
+    workers = addresses(2)
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        chief = threads.submit(wait_for_workers, Cluster(workers, 0), 2)
+        with connect(workers[0]) as stranger, contextlib.suppress(OSError):
+            while not chief.done():
+                stranger.sendall(b"x")
+                time.sleep(0.1)
+        assert isinstance(chief.exception(), WorkerLostError)
+    assert time.monotonic() - start < 4
 
 
 def test_a_port_that_is_taken_is_named():
