@@ -76,11 +76,25 @@ def test_cloud_tpu():
     assert (config.strategy, config.precision) == ("tpu", "mixed_bfloat16")
 
 
-@pytest.mark.parametrize("status", [0, 1, 42, 43])
-def test_slurm(tmp_path, status):
-    """With stand-ins for SLURM's programs, of which srun plays the second task."""
+@pytest.mark.parametrize(
+    ("statuses", "status", "requeues"),
+    [
+        ("0 0", 0, False),
+        ("42 42", 42, True),
+        ("137 43", 137, False),
+        ("43 0", 43, True),
+        # One was started wrongly, or found bad data; the other has lost it.
+        ("1 43", 1, False),
+        ("43 2", 2, False),
+        ("1 1", 1, False),
+    ],
+)
+def test_slurm(tmp_path, statuses, status, requeues):
+    """With stand-ins for SLURM's programs and for two workers."""
     stubs = {
-        "srun": 'shift; SLURM_PROCID=1 "$@"; exit $STATUS',
+        "srun": 'shift; highest=0; for i in 0 1; do SLURM_PROCID=$i "$@"; s=$?; '
+        "((s > highest)) && highest=$s; done; exit $highest",
+        "worker": 'echo "$@"; all=($WORKER_STATUSES); exit ${all[$SLURM_PROCID]}',
         "scontrol": 'if [[ $1 == show ]]; then printf "n1\\nn2\\n"; else echo "$@" >$LOG; fi',
     }
     for name, body in stubs.items():
@@ -88,22 +102,41 @@ def test_slurm(tmp_path, status):
         (tmp_path / name).chmod(0o755)
     log = tmp_path / "log"
     printed = run_script(
-        "recipes/launch/slurm.sbatch",
+        str(FOLDER / "slurm.sbatch"),
         *FLAGS,
         status=status,
         PATH=f"{tmp_path}:{os.environ['PATH']}",
-        STATUS=str(status),
+        PYTHON="worker",
+        WORKER_STATUSES=statuses,
         LOG=str(log),
         SLURM_JOB_ID="40007",
         SLURM_JOB_NODELIST="n[1-2]",
-        SLURM_SUBMIT_DIR=str(ROOT),
+        SLURM_SUBMIT_DIR=str(tmp_path),
     )
-    config = parse(shlex.split(printed))
+    config = parse(shlex.split(printed.splitlines()[1]))
     assert (config.workers, config.task_index) == (("n1:20007", "n2:20007"), 1)
-    resumable = (PreemptedError.exit_status, WorkerLostError.exit_status)
-    assert log.exists() == (status in resumable)
+    assert config.max_starts_without_progress == 5
+    assert not list(tmp_path.glob(".electra*"))
+    assert log.exists() == requeues
     if log.exists():
         assert log.read_text() == "requeue 40007\n"
+
+
+def test_a_signal_reaches_the_worker(tmp_path):
+    """Sent to its shell alone, as srun may do; the shell still reports the worker's status."""
+    worker = (FOLDER / "slurm.sbatch").read_text().partition("worker='")[2]
+    body = worker.partition("\n'\n")[0]
+    program = "trap 'exit 42' TERM; echo ready; for i in {1..100}; do sleep 0.05; done"
+    shell = subprocess.Popen(
+        ["bash", "-c", body, "bash", "-c", program],
+        env={**os.environ, "SLURM_PROCID": "0", "STATUSES": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert shell.stdout.readline() == "ready\n"
+    shell.terminate()
+    assert shell.wait(timeout=60) == 42
+    assert (tmp_path / "0").read_text() == "42\n"
 
 
 def test_slurm_asks_for_one_task_a_node_and_warns_of_the_end():

@@ -54,6 +54,12 @@ class DistributionConfig:
     worker_timeout: int = hyperparameter(
         600, "multi_worker: cluster start-up timeout, in seconds.", influence=NOTHING
     )
+    max_starts_without_progress: int | None = hyperparameter(
+        None,
+        "Training: number of starts without a new checkpoint after which the run is refused, "
+        "for cluster managers that restart it; unlimited if unset.",
+        influence=NOTHING,
+    )
     shard_by: str = hyperparameter(
         "record",
         "multi_worker: auto-shard policy. record: every worker reads all files and keeps its "
@@ -98,7 +104,13 @@ class DistributionConfig:
                 raise UserError(
                     f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
                 )
-        for name in ("num_gpus", "num_virtual_cpus", "num_tpu_cores", "worker_timeout"):
+        for name in (
+            "num_gpus",
+            "num_virtual_cpus",
+            "num_tpu_cores",
+            "worker_timeout",
+            "max_starts_without_progress",
+        ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"--{name} must be positive, not {value}")

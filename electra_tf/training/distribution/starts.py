@@ -1,0 +1,54 @@
+"""Ends a run that is started again and again without progress.
+
+A cluster manager restarts a run whose workers were preempted or lost. If the same error stops
+it each time before its next checkpoint, it would do so forever.
+"""
+
+import contextlib
+import glob
+import json
+import os
+from collections.abc import Iterator
+
+from electra_tf.training.checkpoint_files import checkpoint_steps
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, write_atomically
+
+STARTS_SUFFIX = ".starts.json"
+_FLAG = "--max_starts_without_progress"
+
+
+@contextlib.contextmanager
+def counted_start(model_dir: str, limit: int) -> Iterator[None]:
+    """Counts the starts of a run since its newest checkpoint, in a file beside its folder.
+
+    A run that ends without an error is not counted any more.
+
+    Args:
+        model_dir: folder of the run; fine-tuning appends the numbers of trials to it.
+        limit: number of starts without a new checkpoint.
+
+    Raises:
+        UserError: this start would be one more.
+    """
+    path = model_dir.rstrip("/") + STARTS_SUFFIX
+    progress = _newest_steps(model_dir)
+    saved = read_json(path)
+    starts = saved.get("starts", 0) if saved.get("newest") == progress else 0
+    if starts >= limit:
+        raise UserError(
+            f"The run in {model_dir} was started {starts} times without a new checkpoint "
+            f"({_FLAG}={limit}): mend what its earlier output reports, and delete {path}"
+        )
+    write_atomically(path, json.dumps({"newest": progress, "starts": starts + 1}) + "\n")
+    yield
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+
+
+def _newest_steps(model_dir: str) -> dict[str, int]:
+    folders = [model_dir]
+    if not os.path.isdir(model_dir):
+        folders = sorted(glob.glob(f"{glob.escape(model_dir)}_*/"))
+    newest = {folder: checkpoint_steps(folder)[-1:] for folder in folders}
+    return {folder: steps[0] for folder, steps in newest.items() if steps}

@@ -1,0 +1,35 @@
+"""A run that is started again and again without progress is refused."""
+
+import pytest
+
+from electra_tf.training.distribution.starts import counted_start
+from electra_tf.util.errors import UserError, WorkerLostError
+
+
+def start_and_lose_a_worker(model_dir, limit: int = 3) -> None:
+    with counted_start(str(model_dir), limit):
+        raise WorkerLostError
+
+
+@pytest.mark.parametrize("suffix", ["", "_1"], ids=["pre-training", "trial of fine-tuning"])
+def test_starts_without_a_new_checkpoint_are_limited(tmp_path, suffix):
+    model_dir = tmp_path / "run"
+    folder = tmp_path / f"run{suffix}"
+    for _ in range(3):
+        with pytest.raises(WorkerLostError):
+            start_and_lose_a_worker(model_dir)
+    with pytest.raises(UserError, match=r"started 3 times .*run\.starts\.json"):
+        start_and_lose_a_worker(model_dir)
+    # Progress, and an end without an error, start the count anew.
+    folder.mkdir()
+    (folder / "ckpt-5.index").touch()
+    for _ in range(3):
+        with pytest.raises(WorkerLostError):
+            start_and_lose_a_worker(model_dir)
+    with counted_start(str(model_dir), 4):
+        pass
+    for _ in range(3):
+        with pytest.raises(WorkerLostError):
+            start_and_lose_a_worker(model_dir)
+    with pytest.raises(UserError, match="started 3 times"):
+        start_and_lose_a_worker(model_dir)
