@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.training.log import LOG_FILE
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import read_lines, write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport
 from finetune.data.folds import Fold, example_groups, make_folds, stratification_labels
@@ -72,7 +72,7 @@ class TrialRun:
         if not path.exists():
             return []
         where = {"trial": self.number} | ({"fold": self.fold} if self.fold else {})
-        return [{**json.loads(line), **where} for line in path.read_text().splitlines()]
+        return [{**json.loads(line), **where} for line in read_lines(path)]
 
 
 def trial_runs(config: FinetuningConfig) -> Iterator[TrialRun]:

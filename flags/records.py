@@ -23,6 +23,7 @@ def training_records(
     lengths = (*config.length_curriculum, config.max_seq_length)
     return RecordFiles(
         patterns={length: records_of_length(config, length) for length in lengths},
+        vocab_size=config.vocab_size,
         flag=TRAIN_FLAG,
         seed=config.seed,
         shuffle_buffer_size=config.shuffle_buffer_size,
@@ -48,6 +49,7 @@ def evaluated_records(config: PretrainingConfig) -> RecordFiles:
 def _read_once(config: PretrainingConfig, patterns: str, flag: str) -> RecordFiles:
     return RecordFiles(
         patterns={config.max_seq_length: patterns},
+        vocab_size=config.vocab_size,
         flag=flag,
         skip_bad_records=config.skip_bad_records,
         repeat=False,

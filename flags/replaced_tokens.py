@@ -8,6 +8,7 @@ from absl import flags
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_lines
 from flags import pretraining
 
 
@@ -47,7 +48,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ShowConfig
     model = pretraining.config_from_flags(flag_values)
     path = pathlib.Path(flag_values.text_file)
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_lines(path, errors="replace")
     except OSError as error:
         raise UserError(f"--text_file={path}: {error.strerror}") from error
     sentences = tuple(line for line in lines if line.strip())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.finetuning_runs import run_logged
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_lines
 from pretrain_data.records.token_counts import count_tokens
 
 # Every fiftieth document is held out.
@@ -75,7 +76,7 @@ def most_frequent_share(data_dir: pathlib.Path, *, vocab_size: int, seq_length: 
         vocab_size=vocab_size,
         max_seq_length=seq_length,
     )
-    lines = (data_dir / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    lines = read_lines(data_dir / "vocab.txt")
     counts = [n for word, n in zip(lines, counts, strict=False) if not word.startswith("[")]
     return float(max(counts) / sum(counts))
 
@@ -102,7 +103,8 @@ def _copy_task(source: pathlib.Path, target: pathlib.Path, num_train_examples: i
             sentences = [block for block in text.split("\n\n") if block.strip()]
             text = "\n\n".join(sentences[:num_train_examples]) + "\n"
         elif path.suffix == ".tsv":
-            text = "".join(text.splitlines(keepends=True)[: 1 + num_train_examples])
+            lines = text.split("\n")[: 1 + num_train_examples]
+            text = "\n".join(lines).removesuffix("\n") + "\n"
         else:
             raise UserError(f"{source / path.name}: the study cuts .txt and .tsv files alone")
         path.write_text(text, encoding="utf-8")

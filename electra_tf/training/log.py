@@ -15,7 +15,7 @@ import tensorflow as tf
 from electra_tf.config.recorded_settings import Change
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import read_lines, write_atomically
 
 LOG_FILE = "train_log.jsonl"
 TENSORBOARD_DIR = "tensorboard"
@@ -165,7 +165,7 @@ class TrainLog:
         path = pathlib.Path(self.path)
         if not path.exists():
             return
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = [f"{line}\n" for line in read_lines(path)]
         kept = [line for line in lines if _is_record_until(line, step)]
         if len(kept) < len(lines):
             write_atomically(path, "".join(kept))

@@ -80,6 +80,18 @@ def flush_folder(path: str) -> None:
         os.close(descriptor)
 
 
+def read_lines(path: str | os.PathLike, errors: str = "strict") -> list[str]:
+    """Returns the lines of a UTF-8 file, which end at LF or CR LF only.
+
+    `str.splitlines` also splits at characters within texts, such as U+2028.
+    """
+    text = pathlib.Path(path).read_bytes().decode("utf-8", errors)
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
 def read_json(path: str) -> dict[str, Any]:
     """Returns the object in a JSON file; empty if there is no file."""
     try:

@@ -16,6 +16,7 @@ from pretrain_data.records import manifest as records_manifest
 SHARD_PREFIX = "pretrain_data.tfrecord"
 LOCK_SUFFIX = ".lock"
 _TEMPORARY_PREFIX = ".building-"
+INNER_LOCK_FILE = f"{_TEMPORARY_PREFIX}lock"
 
 
 def check_output_dir(output_dir: pathlib.Path, overwrite: bool, flag: str) -> None:
@@ -38,15 +39,18 @@ def check_output_dir(output_dir: pathlib.Path, overwrite: bool, flag: str) -> No
 def lock_output_dir(output_dir: pathlib.Path, flag: str) -> Iterator[None]:
     """Locks an output directory against other builds, by a file next to it.
 
-    The operating system releases the lock when the program ends, in whatever way.
+    If files cannot be made there, such as next to a mounted volume, the file is inside. The
+    operating system releases the lock when the program ends, in whatever way.
 
     Raises:
         UserError: another build holds the lock, or the file cannot be written.
     """
     path = pathlib.Path(os.path.abspath(output_dir) + LOCK_SUFFIX)
-    lock = filelock.FileLock(path, timeout=0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() and not os.access(path.parent, os.W_OK):
+            path = output_dir / INNER_LOCK_FILE
+        lock = filelock.FileLock(path, timeout=0)
         lock.acquire()
     except filelock.Timeout:
         raise UserError(
@@ -79,7 +83,7 @@ class TemporaryDir:
         try:
             self._output_dir.mkdir(parents=True, exist_ok=True)
             for path in _entries(self._output_dir):
-                if path.name.startswith(_TEMPORARY_PREFIX):
+                if path.name.startswith(_TEMPORARY_PREFIX) and path.is_dir():
                     shutil.rmtree(path)
             temporary = tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX, dir=self._output_dir)
         except OSError as error:

@@ -10,11 +10,17 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from pretrain_data.records.format import (
-    ALL_RECORDS,
     FEATURES,
+    NUM_SEGMENTS,
     RecordSpan,
     parse_records,
     read_span,
+)
+from pretrain_data.records.lengths import (
+    ALL_RECORDS,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    plausible_records,
 )
 
 # Errors of reading and parsing a bad record. TensorFlow includes the record in its message,
@@ -25,9 +31,6 @@ BAD_RECORD_ERRORS = (
     UnicodeDecodeError,
 )
 
-# A TFRecord: length (8 bytes), checksum of the length (4), data, checksum of the data (4).
-_HEADER_BYTES = 12
-_FRAME_BYTES = 16
 _SCAN_BATCH = 1024
 _SCAN_THREADS = 8
 
@@ -61,23 +64,28 @@ class FileScan:
     bad_records: tuple[BadRecord, ...]
 
 
-def scan_files(files: Sequence[str], max_seq_length: int) -> list[FileScan]:
+def scan_files(
+    files: Sequence[str], max_seq_length: int, vocab_size: int | None = None
+) -> list[FileScan]:
     """Reads every record of every file, several files at a time; see `scan_file`."""
     with concurrent.futures.ThreadPoolExecutor(_SCAN_THREADS) as executor:
-        return list(executor.map(lambda path: scan_file(path, max_seq_length), files))
+        return list(
+            executor.map(lambda path: scan_file(path, max_seq_length, vocab_size), files)
+        )
 
 
-def scan_file(path: str, max_seq_length: int | None) -> FileScan:
+def scan_file(path: str, max_seq_length: int | None, vocab_size: int | None = None) -> FileScan:
     """Reads every record of a file.
 
     Args:
         path: a TFRecord file.
         max_seq_length: required length of every feature; None accepts any.
+        vocab_size: upper bound of the ids; None accepts any.
 
     Returns:
         The spans of good records, and the bad records between them.
     """
-    num_records = _count_if_all_good(path, max_seq_length)
+    num_records = _count_if_all_good(path, max_seq_length, vocab_size)
     if num_records is not None:
         return FileScan((RecordSpan(path, 0, num_records),), num_records, ())
     runs: list[RecordSpan] = []
@@ -85,7 +93,7 @@ def scan_file(path: str, max_seq_length: int | None) -> FileScan:
     start, count = 0, 0
     for record, offset, bad_record in iterate_records(path):
         if bad_record is None:
-            problem = content_problem(record, max_seq_length)
+            problem = content_problem(record, max_seq_length, vocab_size)
             bad_record = BadRecord(path, offset, problem) if problem else None
         if bad_record is None:
             start = start if count else offset
@@ -101,25 +109,30 @@ def scan_file(path: str, max_seq_length: int | None) -> FileScan:
 
 
 def diagnose_bad_record(
-    files: Sequence[str], max_seq_length: int | None = None
+    files: Sequence[str], max_seq_length: int | None = None, vocab_size: int | None = None
 ) -> BadRecord | None:
     """Finds the first bad record, to explain a `DataLossError` or a failed parse.
 
     Args:
         files: TFRecord files.
         max_seq_length: required length of every feature; None accepts any.
+        vocab_size: upper bound of the ids; None accepts any.
 
     Returns:
         The first bad record, or None if all are good.
     """
     for path in files:
-        if bad_records := scan_file(path, max_seq_length).bad_records:
+        if bad_records := scan_file(path, max_seq_length, vocab_size).bad_records:
             return bad_records[0]
     return None
 
 
-def _count_if_all_good(path: str, max_seq_length: int | None) -> int | None:
+def _count_if_all_good(
+    path: str, max_seq_length: int | None, vocab_size: int | None
+) -> int | None:
     """Returns the number of records, or None if the file may contain a bad one."""
+    if plausible_records(path).bad_offset is not None:
+        return None
     count, num_bytes = 0, 0
     try:
         for batch in tf.data.TFRecordDataset(path).batch(_SCAN_BATCH):
@@ -127,13 +140,13 @@ def _count_if_all_good(path: str, max_seq_length: int | None) -> int | None:
             if length is None:
                 first = tf.train.Example.FromString(batch[0].numpy())
                 length = len(first.features.feature["input_ids"].int64_list.value)
-            parse_records(batch, length)
+            parse_records(batch, length, vocab_size)
             count += int(tf.size(batch))
             num_bytes += int(tf.reduce_sum(tf.strings.length(batch)))
     except (*BAD_RECORD_ERRORS, DecodeError):
         return None
     # TensorFlow does not report a file that ends within the length of a record.
-    num_bytes += count * _FRAME_BYTES
+    num_bytes += count * FRAME_BYTES
     return count if num_bytes == tf.io.gfile.stat(path).length else None
 
 
@@ -146,12 +159,13 @@ def iterate_records(path: str) -> Iterator[tuple[bytes, int, BadRecord | None]]:
     offset = 0
     size = tf.io.gfile.stat(path).length
     while True:
-        records = read_span(path, offset, ALL_RECORDS)
+        count, bad_offset = plausible_records(path, offset)
+        records = read_span(path, offset, ALL_RECORDS if bad_offset is None else count)
         # The damage is inspected below.
         with contextlib.suppress(tf.errors.DataLossError):
             for record in records.as_numpy_iterator():
                 yield record, offset, None
-                offset += _FRAME_BYTES + len(record)
+                offset += FRAME_BYTES + len(record)
         if offset == size:
             return
         bad_record, offset = _inspect(path, offset, size)
@@ -164,8 +178,8 @@ def _inspect(path: str, offset: int, size: int) -> tuple[BadRecord, int]:
     """Returns the bad record at `offset`, and the offset of the next record."""
     with tf.io.gfile.GFile(path, "rb") as f:
         f.seek(offset)
-        header = f.read(_HEADER_BYTES)
-    if len(header) < _HEADER_BYTES:
+        header = f.read(HEADER_BYTES)
+    if len(header) < HEADER_BYTES:
         reason = f"the file ends {len(header)} bytes into the record's length"
         return BadRecord(path, offset, reason, loses_rest=True), size
     length, checksum = struct.unpack("<QI", header)
@@ -176,14 +190,16 @@ def _inspect(path: str, offset: int, size: int) -> tuple[BadRecord, int]:
             else "the checksum of its length does not match"
         )
         return BadRecord(path, offset, reason, loses_rest=True), size
-    end = offset + _FRAME_BYTES + length
+    end = offset + FRAME_BYTES + length
     if end > size:
         reason = f"the record ends at byte {end}, but the file at byte {size}: it is truncated"
         return BadRecord(path, offset, reason, loses_rest=True), size
     return BadRecord(path, offset, "the checksum of its data does not match"), end
 
 
-def content_problem(record: bytes, max_seq_length: int | None) -> str | None:
+def content_problem(
+    record: bytes, max_seq_length: int | None, vocab_size: int | None = None
+) -> str | None:
     """Returns why a record cannot be parsed, or None if it can."""
     try:
         features = tf.train.Example.FromString(record).features.feature
@@ -197,6 +213,18 @@ def content_problem(record: bytes, max_seq_length: int | None) -> str | None:
         expected = max_seq_length or len(features["input_ids"].int64_list.value)
         if length != expected:
             return f"its {name} has {length} integers instead of {expected}"
+    if vocab_size is None:
+        return None
+    for name, limit in (
+        ("input_ids", vocab_size),
+        ("input_mask", 2),
+        ("segment_ids", NUM_SEGMENTS),
+    ):
+        for position, value in enumerate(features[name].int64_list.value):
+            if not 0 <= value < limit:
+                least = f"from 0 to {limit - 1:,}"
+                known = f"those of the vocabulary are {least}" if name == "input_ids" else least
+                return f"its {name} has {value:,} at position {position}; {known}"
     return None
 
 

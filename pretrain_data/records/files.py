@@ -18,6 +18,7 @@ from pretrain_data.records.bad_records import (
     diagnose_bad_record,
     iterate_records,
 )
+from pretrain_data.records.lengths import plausible_records
 from pretrain_data.records.manifest import Manifest
 
 DEFAULT_FLAG = "--pretrain_tfrecords"
@@ -106,6 +107,9 @@ def count_records_by_file(files: Sequence[str]) -> list[int]:
 
 
 def _count_by_reading(path: str) -> int:
+    bad_offset = plausible_records(path).bad_offset
+    if bad_offset is not None:
+        raise tf.errors.DataLossError(None, None, f"{path}: bad record at byte {bad_offset}")
     batches = tf.data.TFRecordDataset(path).batch(_COUNT_BATCH)
     return sum(int(tf.size(batch)) for batch in batches)
 
@@ -142,12 +146,14 @@ def find_checked_record_files(
     """Returns the matching files after checking their sizes and sequence length.
 
     Raises:
-        UserError: no file matches, or (unless bad records are skipped) a file size differs
-            from the manifest or the records have another length.
+        UserError: no file matches, the manifest has another length, or (unless bad records
+            are skipped) a file size differs from the manifest or the records have another
+            length.
     """
     files = find_record_files(patterns, flag)
     if not skip_bad_records:
         check_file_sizes(files)
+    if not skip_bad_records or _length_of_manifest(files):
         check_sequence_length(files, max_seq_length, flag)
     return files
 
@@ -169,7 +175,7 @@ def check_records(
         flag: flag that errors name.
         vocabulary: that of the model.
         tokenizer: that of the model.
-        skip_bad_records: leave sizes and length unchecked.
+        skip_bad_records: leave sizes, and the length of records without manifest, unchecked.
 
     Raises:
         UserError: see `find_checked_record_files`, or the records were built with another
@@ -219,10 +225,16 @@ def _manifests(files: Sequence[str]) -> dict[str, Manifest | None]:
     return {directory: records_manifest.load_manifest(directory) for directory in directories}
 
 
-def _recorded_length(files: Sequence[str], flag: str) -> tuple[int, str]:
+def _length_of_manifest(files: Sequence[str]) -> tuple[int, str] | None:
     for directory, manifest in _manifests(files).items():
         if manifest and any(os.path.basename(path) in manifest.shards for path in files):
             return manifest.max_seq_length, os.path.join(directory, records_manifest.FILE_NAME)
+    return None
+
+
+def _recorded_length(files: Sequence[str], flag: str) -> tuple[int, str]:
+    if found := _length_of_manifest(files):
+        return found
     for path in files:
         for record, _, problem in iterate_records(path):
             problem = problem or content_problem(record, None)
@@ -234,13 +246,15 @@ def _recorded_length(files: Sequence[str], flag: str) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def locate_bad_records(patterns: str, flag: str, seq_length: int) -> Iterator[None]:
+def locate_bad_records(
+    patterns: str, flag: str, seq_length: int, vocab_size: int | None = None
+) -> Iterator[None]:
     """Turns a read error into a UserError that locates the bad record."""
     try:
         yield
     except BAD_RECORD_ERRORS as error:
         files = find_record_files(patterns, flag)
-        bad_record = diagnose_bad_record(files, seq_length)
+        bad_record = diagnose_bad_record(files, seq_length, vocab_size)
         if bad_record is None:
             raise
         raise UserError(

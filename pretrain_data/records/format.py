@@ -2,10 +2,13 @@
 
 import dataclasses
 
+import numpy as np
 import tensorflow as tf
 
+from pretrain_data.records.lengths import ALL_RECORDS, check_lengths
+
 FEATURES = ("input_ids", "input_mask", "segment_ids")
-ALL_RECORDS = -1
+NUM_SEGMENTS = 2
 _READ_BYTES = 1 << 20
 
 
@@ -18,25 +21,51 @@ class RecordSpan:
     count: int = ALL_RECORDS
 
 
-def parse_records(records: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
+def parse_records(
+    records: tf.Tensor, max_seq_length: int, vocab_size: int | None = None
+) -> dict[str, tf.Tensor]:
     """Parses a batch of serialized records.
 
     Args:
         records: string (batch).
         max_seq_length: length of every feature.
+        vocab_size: upper bound of the ids; None accepts any.
 
     Returns:
         int32 (batch, max_seq_length) for each of `FEATURES`.
+
+    Raises:
+        InvalidArgumentError: a feature is missing or of another length, or an id is beyond
+            the vocabulary. Embedding lookups on GPUs would return zeros for it.
     """
     feature = tf.io.FixedLenFeature([max_seq_length], tf.int64)
     parsed = tf.io.parse_example(records, dict.fromkeys(FEATURES, feature))
+    if vocab_size is not None:
+        limits = {"input_ids": vocab_size, "input_mask": 2, "segment_ids": NUM_SEGMENTS}
+        checks = [
+            tf.debugging.Assert(
+                tf.reduce_all((parsed[name] >= 0) & (parsed[name] < limit)),
+                [f"{name} must be from 0 to {limit - 1}"],
+            )
+            for name, limit in limits.items()
+        ]
+        with tf.control_dependencies(checks):
+            parsed = {name: tf.identity(values) for name, values in parsed.items()}
     return {name: tf.cast(parsed[name], tf.int32) for name in FEATURES}
 
 
 def read_span(
     path: str | tf.Tensor, offset: int | tf.Tensor, count: int | tf.Tensor
 ) -> tf.data.Dataset:
-    """Reads `count` serialized records (-1: all) of a file, starting at a byte offset."""
+    """Reads `count` serialized records (-1: all) of a file, starting at a byte offset.
+
+    Reading raises InvalidArgumentError if one of them is longer than the rest of the file.
+    """
+    if isinstance(path, str):
+        check_lengths(path, offset, count)
+    else:
+        path = tf.numpy_function(_checked_path, [path, offset, count], tf.string)
+        path = tf.ensure_shape(path, [])
     if isinstance(offset, int) and offset == 0:
         return tf.data.TFRecordDataset(path, buffer_size=_READ_BYTES).take(count)
 
@@ -53,3 +82,8 @@ def read_span(
     # Outside a function, TensorFlow 2.21 loses the offset when it copies the pipeline.
     offsets = tf.data.Dataset.from_tensors(tf.cast(offset, tf.int64))
     return offsets.flat_map(from_offset).take(count)
+
+
+def _checked_path(path: bytes, offset: np.int64, count: np.int64) -> bytes:
+    check_lengths(path.decode(), int(offset), int(count))
+    return path

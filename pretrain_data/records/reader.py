@@ -34,6 +34,7 @@ def read_pretraining_records(
     shuffle_buffer_size: int = 0,
     deterministic: bool = True,
     skip_bad_records: bool = False,
+    vocab_size: int | None = None,
     start_example: int = 0,
     repeat: bool = True,
     pad_last_batch: bool = True,
@@ -54,6 +55,7 @@ def read_pretraining_records(
             once beforehand. Otherwise reading fails with one of
             `bad_records.BAD_RECORD_ERRORS`, and `bad_records.diagnose_bad_record` locates
             the damage.
+        vocab_size: upper bound of the ids; a record with others is a damaged one.
         start_example: number of examples already read by all workers.
         repeat: repeat forever; batches may span epochs. Otherwise every record is read once.
         pad_last_batch: without `repeat`, pad the last batch with rows of zeros (`input_mask`
@@ -81,7 +83,9 @@ def read_pretraining_records(
         patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
     )
     needs_counts = by_file or bool(start_example)
-    runs, counts = _runs(files, max_seq_length, skip_bad_records, needs_counts, flag, print_fn)
+    runs, counts = _runs(
+        files, max_seq_length, vocab_size, skip_bad_records, needs_counts, flag, print_fn
+    )
     num_records = sum(counts)
     part = None
     if by_file:
@@ -111,7 +115,7 @@ def read_pretraining_records(
         batches = records.batch(batch_size, drop_remainder=repeat)
         batches = batches.map(lambda batch: batch[first_row : first_row + num_rows])
     parsed = batches.map(
-        lambda batch: parse_records(batch, max_seq_length),
+        lambda batch: parse_records(batch, max_seq_length, vocab_size),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=deterministic,
     )
@@ -140,6 +144,7 @@ class _Part:
 def _runs(
     files: list[str],
     max_seq_length: int,
+    vocab_size: int | None,
     skip_bad_records: bool,
     needs_counts: bool,
     flag: str,
@@ -149,7 +154,7 @@ def _runs(
     if not skip_bad_records:
         counts = count_records_by_file(files) if needs_counts else []
         return [RecordSpan(path) for path in files], counts
-    scans = scan_files(files, max_seq_length)
+    scans = scan_files(files, max_seq_length, vocab_size)
     runs = [run for scan in scans for run in scan.runs]
     bad_records = [bad_record for scan in scans for bad_record in scan.bad_records]
     num_records = sum(scan.num_records for scan in scans)

@@ -28,12 +28,14 @@ class RecordFiles:
 
     Attributes:
         patterns: comma-separated files or glob patterns, by sequence length.
+        vocab_size: upper bound of the ids; None accepts any.
         flag: flag to name in errors.
         seed, shuffle_buffer_size, deterministic, skip_bad_records, repeat, print_fn: see
             `pretrain_data.records.reader.read_pretraining_records`.
     """
 
     patterns: Mapping[int, str]
+    vocab_size: int | None = None
     flag: str = DEFAULT_FLAG
     seed: int = 0
     shuffle_buffer_size: int = 0
@@ -84,6 +86,7 @@ class RecordFiles:
             shuffle_buffer_size=self.shuffle_buffer_size,
             deterministic=self.deterministic,
             skip_bad_records=self.skip_bad_records,
+            vocab_size=self.vocab_size,
             start_example=first_example,
             repeat=self.repeat,
             shard=shard,
@@ -94,14 +97,17 @@ class RecordFiles:
     def token_counts(self, vocab_size: int) -> np.ndarray:
         """Returns token counts of the longest examples, int64 [vocab_size]."""
         length = max(self.patterns)
-        return count_tokens(
-            self.patterns[length],
-            vocab_size=vocab_size,
-            max_seq_length=length,
-            skip_bad_records=self.skip_bad_records,
-            flag=self.flag,
-        )
+        with self.locating_damage(length):
+            return count_tokens(
+                self.patterns[length],
+                vocab_size=vocab_size,
+                max_seq_length=length,
+                skip_bad_records=self.skip_bad_records,
+                flag=self.flag,
+            )
 
     def locating_damage(self, seq_length: int) -> AbstractContextManager[None]:
         """Turns a read error into a UserError that locates the bad record."""
-        return locate_bad_records(self.patterns[seq_length], self.flag, seq_length)
+        return locate_bad_records(
+            self.patterns[seq_length], self.flag, seq_length, self.vocab_size
+        )

@@ -38,6 +38,7 @@ def count_tokens(
         max_seq_length=max_seq_length,
         batch_size=_BATCH_SIZE,
         skip_bad_records=skip_bad_records,
+        vocab_size=vocab_size,
         repeat=False,
         flag=flag,
         print_fn=discard,
@@ -45,5 +46,5 @@ def count_tokens(
     counts = np.zeros(vocab_size, np.int64)
     for batch in batches.take(-(-max_examples // _BATCH_SIZE)).as_numpy_iterator():
         tokens = batch["input_ids"][batch["input_mask"] > 0]
-        counts += np.bincount(tokens, minlength=vocab_size)[:vocab_size]
+        counts += np.bincount(tokens, minlength=vocab_size)
     return counts

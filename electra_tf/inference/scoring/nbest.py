@@ -9,6 +9,7 @@ from typing import Any
 from electra_tf.inference.scoring.config import WORD_ERRORS
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
+from electra_tf.util.files import read_lines
 
 # Weights to try when tuning: 0 to 2.
 WEIGHTS = tuple(i / 20 for i in range(41))
@@ -41,7 +42,7 @@ def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
         UserError: the file cannot be read, or a line is malformed.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_lines(path)
     except OSError as error:
         raise UserError(f"{flag}={path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

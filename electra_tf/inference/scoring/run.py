@@ -22,7 +22,7 @@ from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import read_lines, write_atomically
 
 _TOKENIZED_AT_ONCE = 1000
 HEADER = ("line", "pll", "tokens", "pll_per_token", "text")
@@ -109,7 +109,7 @@ class _TextEncoder:
 def _read_texts(path: pathlib.Path) -> list[tuple[int, str]]:
     """Returns line number and text of each non-blank line."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_lines(path)
     except OSError as error:
         raise UserError(f"--text_file={path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

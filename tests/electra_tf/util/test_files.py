@@ -1,12 +1,14 @@
-"""Files appear whole or not at all."""
+"""Files appear whole or not at all, and their lines end at newlines."""
 
 import errno
+import json
 import os
 import pathlib
 
 import pytest
 
-from electra_tf.util.files import whole_folder, write_atomically
+from electra_tf.inference.scoring.nbest import read_nbest_lists
+from electra_tf.util.files import read_lines, whole_folder, write_atomically
 
 
 def names(folder: pathlib.Path) -> list[str]:
@@ -58,3 +60,23 @@ def test_a_folder_with_files_keeps_them(tmp_path):
         *(f"folder/{name}" for name in ("deep", "deep/three", "deep/two", "one")),
     ]
     assert (folder / "one").read_text() == "1"
+
+
+def test_lines_end_at_newlines_only(tmp_path):
+    path = tmp_path / "lines.txt"
+    text = "one\u2028still one\u2029\x85\x0b\x0c\x1c\rand\ntwo\r\n\nlast"
+    path.write_bytes(text.encode())
+    first = "one\u2028still one\u2029\x85\x0b\x0c\x1c\rand"
+    assert read_lines(path) == [first, "two", "", "last"]
+    path.write_bytes(b"one\n")
+    assert read_lines(path) == ["one"]
+    path.write_bytes(b"")
+    assert read_lines(path) == []
+
+
+def test_a_line_separator_within_a_hypothesis_does_not_end_its_list(tmp_path):
+    path = tmp_path / "lists.jsonl"
+    text = "good\u2028day"
+    path.write_text(json.dumps({"hypotheses": [text]}, ensure_ascii=False) + "\n")
+    (nbest,) = read_nbest_lists(path, "--nbest_file")
+    assert nbest.hypotheses[0].text == text

@@ -1,5 +1,6 @@
 """Tests of the corpus builder and of its command lines."""
 
+import contextlib
 import dataclasses
 import errno
 import gzip
@@ -29,7 +30,7 @@ from electra_tf.util.errors import UserError
 from flags import command_line, pretraining
 from flags.records import training_records
 from pretrain_data.build import dataset
-from pretrain_data.build.output_dir import lock_output_dir
+from pretrain_data.build.output_dir import INNER_LOCK_FILE, lock_output_dir
 from pretrain_data.build.worker import WorkerError
 from pretrain_data.records.files import check_records
 from pretrain_data.records.manifest import load_manifest, write_manifest
@@ -349,7 +350,7 @@ def test_a_stopped_build_leaves_no_process_and_no_half_shards(
     assert not (tmp_path / "records").exists()
 
 
-def test_a_second_build_into_a_directory_is_refused(build, tmp_path):
+def test_a_second_build_into_a_directory_is_refused(build, tmp_path, monkeypatch):
     build()
     before = contents(tmp_path / "records")
     with (
@@ -359,6 +360,14 @@ def test_a_second_build_into_a_directory_is_refused(build, tmp_path):
         build(overwrite=True)
     assert contents(tmp_path / "records") == before
     build(overwrite=True)
+    # Next to a mounted volume, no file can be made.
+    (tmp_path / "records.lock").unlink()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for settings in ({}, {"corpus_dir": tmp_path / "none"}):
+        with contextlib.suppress(UserError):
+            build(overwrite=True, **settings)
+    assert not (tmp_path / "records.lock").exists()
+    assert contents(tmp_path / "records") == before | {INNER_LOCK_FILE: b""}
 
 
 def test_unreadable_files_are_skipped_and_listed_if_told(build, corpus_dir, tmp_path):

@@ -9,9 +9,14 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.util.errors import UserError
-from pretrain_data.records.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
-from pretrain_data.records.files import count_records, find_record_files
+from pretrain_data.records.bad_records import (
+    BAD_RECORD_ERRORS,
+    _masked_crc32c,
+    diagnose_bad_record,
+)
+from pretrain_data.records.files import count_records, find_record_files, locate_bad_records
 from pretrain_data.records.reader import read_pretraining_records
+from pretrain_data.records.source import RecordFiles
 
 LENGTH = 16
 SHARDS = (11, 1, 0, 14, 9)
@@ -276,6 +281,70 @@ def test_a_shard_of_another_size_than_built_is_refused(build, tmp_path, num_byte
     assert at_byte == (num_bytes_more > 0)
     settings |= {"skip_bad_records": True, "print_fn": lambda message: None}
     assert read(str(path), **settings) == [[2]]
+
+
+def absurd_header(length: int) -> bytes:
+    header = struct.pack("<Q", length)
+    return header + struct.pack("<I", _masked_crc32c(header))
+
+
+@pytest.mark.parametrize("length", [2**62, 2**40, RECORD_BYTES])
+@pytest.mark.parametrize("skip", [False, True])
+def test_lengths_beyond_the_file_are_refused_before_tensorflow_allocates_them(
+    records, tmp_path, length, skip
+):
+    """TensorFlow ends the process at the first of them."""
+    path = tmp_path / "data-0"
+    truncate(path, 4 * RECORD_BYTES)
+    with open(path, "ab") as f:
+        f.write(absurd_header(length) + bytes(100))
+    bad_record = diagnose_bad_record(find_record_files(records), LENGTH)
+    assert bad_record.offset == 4 * RECORD_BYTES
+    assert "but the file at byte" in bad_record.reason
+    settings = {"repeat": False, "skip_bad_records": skip, "print_fn": lambda message: None}
+    with pytest.raises(UserError, match="data-0: bad record at byte"):
+        count_records(find_record_files(records))
+    if skip:
+        good = set(range(10, 10 + TOTAL)) - set(range(14, 21))
+        assert {i for batch in read(records, **settings) for i in batch if i} == good
+    else:
+        with (
+            pytest.raises(UserError, match=r"data-0: bad record at .*--skip_bad_records"),
+            locate_bad_records(records, "--pretrain_tfrecords", LENGTH),
+        ):
+            read(records, **settings)
+
+
+def test_ids_beyond_the_vocabulary_name_file_and_record(records, tmp_path):
+    path = tmp_path / "data-0"
+    for record, reason in [
+        (make_record(4096), "its input_ids has 4,096 at position 0; those of the vocabulary"),
+        (make_record(-1), "its input_ids has -1 at position 0"),
+        (make_record(15).replace(b"\0" * LENGTH, b"\2" * LENGTH), "its segment_ids has 2"),
+    ]:
+        replace_record(path, 5, record)
+        offset = sum(16 + len(make_record(10 + i)) for i in range(5))
+        settings = {"repeat": False, "vocab_size": 4096}
+        message = rf"data-0: bad record at byte {offset}: {reason}"
+        with (
+            pytest.raises(UserError, match=message),
+            locate_bad_records(records, "--pretrain_tfrecords", LENGTH, 4096),
+        ):
+            read(records, **settings)
+        with pytest.raises(UserError, match=message):
+            RecordFiles(patterns={LENGTH: records}, vocab_size=4096).token_counts(4096)
+        settings |= {"skip_bad_records": True, "print_fn": lambda message: None}
+        flat = [i for batch in read(records, **settings) for i in batch]
+        assert 15 not in flat
+        assert len(set(flat)) == TOTAL  # with padding
+
+
+def test_skipping_bad_records_still_compares_the_manifest(build, tmp_path):
+    build()
+    settings = {"skip_bad_records": True, "print_fn": lambda message: None}
+    message = r"--max_seq_length is 16, but the records have 32 .*pretrain_data\.json"
+    with pytest.raises(UserError, match=message):
+        read(f"{tmp_path}/records/pretrain_data.tfrecord*", **settings)
 
 
 def test_several_bad_records_in_several_files(records, tmp_path):

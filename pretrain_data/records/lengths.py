@@ -1,0 +1,73 @@
+"""Checks the lengths in TFRecord headers, which TensorFlow allocates without looking."""
+
+import contextlib
+import functools
+import mmap
+import os
+import struct
+from typing import NamedTuple
+
+# A TFRecord: length (8 bytes), checksum of the length (4), data, checksum of the data (4).
+HEADER_BYTES = 12
+FRAME_BYTES = 16
+ALL_RECORDS = -1
+
+
+class PlausibleRecords(NamedTuple):
+    """Consecutive records that end within their file.
+
+    Attributes:
+        count: their number.
+        bad_offset: position of the record after them that is longer than the rest of the file;
+            None if there is none.
+    """
+
+    count: int
+    bad_offset: int | None
+
+
+def plausible_records(
+    path: str, offset: int = 0, max_count: int = ALL_RECORDS
+) -> PlausibleRecords:
+    """Follows the lengths in a file from header to header, without reading the data.
+
+    Args:
+        path: a TFRecord file. Of remote files (`gs://\u2026`), nothing is found.
+        offset: position of the first record.
+        max_count: number of records to look at; -1 is all.
+    """
+    if "://" in path:
+        return PlausibleRecords(0, None)
+    size = os.path.getsize(path)
+    if offset >= size:
+        return PlausibleRecords(0, None)
+    length_at = struct.Struct("<Q").unpack_from
+    count = 0
+    with (
+        open(path, "rb") as file,
+        contextlib.closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as content,
+    ):
+        while offset + HEADER_BYTES <= size and count != max_count:
+            end = offset + FRAME_BYTES + length_at(content, offset)[0]
+            if end > size:
+                return PlausibleRecords(count, offset)
+            offset = end
+            count += 1
+    return PlausibleRecords(count, None)
+
+
+def check_lengths(path: str, offset: int, count: int) -> None:
+    """Raises ValueError if one of the records is longer than the rest of the file.
+
+    A file that has not changed is looked at once.
+    """
+    if "://" not in path:
+        status = os.stat(path)
+        _check_lengths(path, offset, count, status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _check_lengths(path: str, offset: int, count: int, size: int, mtime_ns: int) -> None:
+    bad_offset = plausible_records(path, offset, count).bad_offset
+    if bad_offset is not None:
+        raise ValueError(f"{path}: the record at byte {bad_offset} exceeds the file")
