@@ -1,6 +1,7 @@
 """Encoder sizes, as a frozen dataclass; imports no TensorFlow."""
 
 import dataclasses
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
 # In the settings of a checkpoint that does not record its attention heads: its path.
 UNRECORDED_HEADS = "unrecorded_heads"
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+# Values of the fields in descriptions, by type.
+_NUMBERS = {int: numbers.Integral, float: numbers.Real, str: str}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,10 +54,12 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            if field.type is int and getattr(self, field.name) < 1:
-                raise UserError(
-                    f"{field.name} must be at least 1, not {getattr(self, field.name)}"
-                )
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, _NUMBERS[field.type]):
+                wanted = "a whole number" if field.type is int else f"a {field.type.__name__}"
+                raise UserError(f"{field.name} must be {wanted}, not {value!r}")
+            if field.type is int and value < 1:
+                raise UserError(f"{field.name} must be at least 1, not {value}")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"hidden_size ({self.hidden_size}) is not a multiple of num_attention_heads "

@@ -14,6 +14,7 @@ import numpy as np
 
 from electra_tf.interop.huggingface.tensor_names import transposed
 from electra_tf.interop.model_checkpoint import TASK_SCOPE, TaskDescription
+from electra_tf.util.errors import UserError
 
 ENCODER_CLASS = "ElectraModel"
 SEQUENCE_CLASS = "ElectraForSequenceClassification"
@@ -264,7 +265,12 @@ def _sequence_kind(tensors: Mapping[str, np.ndarray], config: Mapping[str, Any])
 
 def _labels(config: Mapping[str, Any]) -> tuple[str, ...]:
     id2label = config.get("id2label") or {}
-    return tuple(str(id2label[key]) for key in sorted(id2label, key=int))
+    try:
+        return tuple(str(id2label[key]) for key in sorted(id2label, key=int))
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"config.json: id2label must have a label for each id, not {id2label!r:.80}"
+        ) from error
 
 
 def _label_config(task: TaskDescription, units: int) -> dict[str, Any]:

@@ -110,16 +110,18 @@ def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
         if config.get(name, only) != only:
             raise UserError(f"{path}: {name} must be {only!r}, not {config[name]!r}")
     activation = config.get("hidden_act", "gelu")
-    if activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise UserError(
             f"{path}: hidden_act must be one of {', '.join(ACTIVATIONS)}, not {activation!r}"
         )
     given = {**_DEFAULTS, **{name: config[name] for name in _SAME if name in config}}
-    return EncoderConfig(
-        **given,
-        hidden_act=ACTIVATIONS[activation],
-        layer_norm_epsilon=config.get("layer_norm_eps", EncoderConfig.layer_norm_epsilon),
-    )
+    epsilon = config.get("layer_norm_eps", EncoderConfig.layer_norm_epsilon)
+    try:
+        return EncoderConfig(
+            **given, hidden_act=ACTIVATIONS[activation], layer_norm_epsilon=epsilon
+        )
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _read_vocabulary(folder: str, fast: Mapping[str, Any]) -> bytes | None:

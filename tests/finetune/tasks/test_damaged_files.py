@@ -20,6 +20,7 @@ from finetune.config.task_kinds import KINDS, built_in_kinds
 from finetune.config.task_spec_parser import load_specs
 from finetune.data.features import DataReport
 from finetune.tasks.registry import make_built_in_task, make_custom_task
+from tests.mutations import changed_values
 
 QUESTION = {
     "id": "a",
@@ -98,30 +99,6 @@ BUILT_IN = [
     ("squad", "json", SQUAD),
     ("newsqa", "jsonl", MRQA),
 ]
-VALUES = (None, True, -1, 3.5, float("nan"), 1e400, "", "\ud800", [], [None], {}, 10**30, "-1")
-
-
-def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
-    """Yields the path of every value within a JSON value, but its own."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
-        yield (*path, key)
-        if isinstance(item, (dict, list)):
-            yield from places(item, (*path, key))
-
-
-def changed_values(text: str) -> Iterator[str]:
-    """Yields the JSON text with each value replaced by others, and left out."""
-    for path in places(json.loads(text)):
-        for new in (*VALUES, KeyError):
-            value = holder = json.loads(text)
-            for key in path[:-1]:
-                holder = holder[key]
-            if new is KeyError:
-                del holder[path[-1]]
-            else:
-                holder[path[-1]] = new
-            yield json.dumps(value)
 
 
 def changed_bytes(content: bytes, generator: np.random.Generator) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.interop.model_checkpoint import (
     ModelCheckpoint,
     ModelDescription,
@@ -24,6 +25,7 @@ from tests.electra_tf.interop.models import (
     read,
     tiny_pretraining_checkpoint,
 )
+from tests.mutations import changed_values
 
 HUGGINGFACE = format_of("huggingface")
 TOLERANCE = 1e-5
@@ -333,3 +335,26 @@ def test_names_that_lead_to_other_folders_are_refused(tmp_path, name):
         read(folder, "huggingface")
     with pytest.raises(UserError, match=r"names the task .* without folders"):
         TaskDescription(name, "tagging")
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_any_value_of_a_description_is_read_or_refused(tmp_path, file):
+    folder = tmp_path / "model"
+    shutil.copytree(HUGGINGFACE_DATA / "token_classification", folder)
+    text = (folder / file).read_text()
+    refused = []
+    for changed in changed_values(text):
+        (folder / file).write_text(changed)
+        try:
+            HUGGINGFACE.settings(str(folder))
+            HUGGINGFACE.read(str(folder))
+        except UserError as error:
+            refused.append(str(error))
+    assert all("config.json" in error or "names the task" in error for error in refused)
+    assert len(refused) > 50 or file != "config.json"
+
+
+@pytest.mark.parametrize("value", ["48", 48.5, True, None, [48]])
+def test_sizes_are_whole_numbers(value):
+    with pytest.raises(UserError, match="hidden_size must be a whole number, not"):
+        EncoderConfig(hidden_size=value)
