@@ -50,6 +50,9 @@ class CheckpointDirectory:
     With `partial`, the model may be a part of the saved one; the rest is ignored.
 
     All workers call the same methods, but only the chief writes; they must share the folder.
+
+    Raises:
+        UserError: `directory` is a URL.
     """
 
     def __init__(
@@ -63,6 +66,11 @@ class CheckpointDirectory:
         *,
         partial: bool = False,
     ) -> None:
+        if "://" in directory:
+            raise UserError(
+                f"{directory} is not a folder of a file system, as checkpoints need: mount the "
+                "bucket, and pass the path of the mounted folder"
+            )
         self.directory = directory
         self._partial = partial
         self._workers = workers

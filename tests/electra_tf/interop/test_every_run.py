@@ -84,7 +84,9 @@ def test_weights_and_moments_are_read(objective, optimizer, precision, vocab_fil
     run = write_run(config)
     table = run.model.electra.embeddings.word_embeddings.numpy()
     encoder = Encoder(discriminator_config(config))
-    load_encoder(config.model_dir, encoder, lambda message: None)
+    lines: list[str] = []
+    load_encoder(config.model_dir, encoder, lines.append)
+    assert lines[0] == f"Loaded from {tmp_path}/ckpt-{STEP}, variables:"
     np.testing.assert_array_equal(encoder.embeddings.word_embeddings.numpy(), table)
     checkpoint = format_of("electra_tf").read(config.model_dir)
     np.testing.assert_array_equal(checkpoint.arrays[TABLE], table)
@@ -99,13 +101,15 @@ def test_scoring_and_export_load_the_weights(objective, vocab_file, tmp_path):
     config = make_config(objective, "lamb", "mixed_float16", vocab_file, str(tmp_path))
     table = write_run(config).model.electra.embeddings.word_embeddings.numpy()
     vocabulary = load_vocabulary(vocab_file)
-    model, step, _ = load_model(config, vocabulary, tf.distribute.get_strategy())
-    assert step == STEP
+    model, step, path = load_model(config, vocabulary, tf.distribute.get_strategy())
+    assert (step, path) == (STEP, f"{tmp_path}/ckpt-{STEP}")
     np.testing.assert_array_equal(model.electra.embeddings.word_embeddings.numpy(), table)
     export = ExportConfig(
         model_dir=config.model_dir, export_dir=tmp_path / "exported", component=EMBEDDINGS
     )
-    servable = load_servable(export, [PRETRAINED], lambda message: None)
+    lines: list[str] = []
+    servable = load_servable(export, [PRETRAINED], lines.append)
+    assert f"{EMBEDDINGS} of {tmp_path}/ckpt-{STEP}, step {STEP}" in lines[0]
     exported = servable._encoder.embeddings.word_embeddings.numpy()
     np.testing.assert_array_equal(exported, table)
 

@@ -102,6 +102,11 @@ def test_the_state_file_does_not_decide(folder, damage, capsys):
     assert f"{folder}/checkpoint names ckpt-2" in capsys.readouterr().err
 
 
+def test_a_url_is_not_a_folder():
+    with pytest.raises(UserError, match="gs://bucket/run is not a folder of a file system"):
+        Run("gs://bucket/run")
+
+
 def test_whole_checkpoints_need_no_warning(folder, capsys):
     assert Run(folder).resume() == 6
     assert newest_whole(str(folder / "none")) is None
