@@ -330,7 +330,12 @@ def test_every_mode_trains(make_config, overrides):
 
 # Together they have every objective, masking, generator and sharing.
 COMPILED = [
-    {"gradient_accumulation_steps": 2, "rematerialize": True, "embedding_sharing": "token"},
+    {
+        "gradient_accumulation_steps": 2,
+        "rematerialize": True,
+        "embedding_sharing": "token",
+        "replacement": "argmax",
+    },
     {"objective": "electra_15", "masking": "whole_word", "embedding_sharing": "gdes"},
     {"objective": "replace_mlm", "masking": "strategic", "embedding_sharing": "none"},
     {
@@ -340,10 +345,10 @@ COMPILED = [
         "embedding_sharing": "all",
         "generator_hidden_size": 1.0,
     },
-    {"objective": "mlm", "mask_prob_end": 0.3},
+    {"objective": "mlm", "mask_prob_end": 0.3, "masking": "learned"},
     {"objective": "electric", "generator_type": "two_tower"},
     TWO_STAGE,
-    {"objective": "adversarial", "embedding_sharing": "none", "generator_learning_rate": 1e-4},
+    {"objective": "adversarial", "embedding_sharing": "es", "generator_learning_rate": 1e-4},
     {"objective": "sentence_contrastive", "generator_type": "uniform"},
     {"generator_type": "unigram", "disallow_correct": True, "temperature": 2.0},
 ]
