@@ -1,7 +1,10 @@
 """Exceptions that a command prints as a message, and hints for misspelled names."""
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_NODE_NAME = re.compile(r"^\{\{.*?\}\} ?")
 
 
 class UserError(ValueError):
@@ -22,9 +25,10 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, OSError):
         named = f"{error.filename}: " if error.filename else ""
         return f"{named}{error.strerror or error}"
-    # TensorFlow appends the names of the operation and of its inputs.
+    # TensorFlow puts the names of the node and of the operation around its message.
     message = getattr(error, "message", None) or str(error)
-    return message.partition(" [Op:")[0].strip().partition("\n")[0][:300]
+    message = _NODE_NAME.sub("", message).partition(" [Op:")[0]
+    return message.strip().partition("\n")[0][:300]
 
 
 class PreemptedError(Exception):
