@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.hyperparameters import TRAINING
 from electra_tf.config.phases import Phase, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
@@ -198,7 +199,7 @@ def _train(
             batch_size=config.train_batch_size,
             seq_length=config.max_seq_length,
         )
-    log.settings(first_step, changes)
+    log.settings(first_step, [each for each in changes if each.influence == TRAINING])
     phases = _Phases(
         config, model, optimizer, step, records, eval_records, strategy, log, print_fn
     )

@@ -120,7 +120,7 @@ class TrainLog:
         self._say(f"eval at step {step}  {shown or format_metrics(values)}")
 
     def settings(self, step: int, changes: Sequence[Change]) -> None:
-        """Logs the changed settings of a resumed run, if any; the file alone has them."""
+        """Logs what a resumed run changed of its training, if anything, in the file alone."""
         if changes:
             changed = {
                 each.name: {"recorded": each.recorded, "given": each.given} for each in changes
