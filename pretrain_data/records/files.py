@@ -90,13 +90,7 @@ def count_records_by_file(files: Sequence[str]) -> list[int]:
     Raises:
         UserError: a file without a manifest is damaged.
     """
-    manifests = _manifests(files)
-    counts: dict[str, int] = {}
-    for path in files:
-        manifest = manifests[os.path.dirname(path)]
-        count = manifest.shards.get(os.path.basename(path)) if manifest else None
-        if count is not None:
-            counts[path] = count
+    counts = built_counts(files)
     unknown = [path for path in files if path not in counts]
     try:
         with concurrent.futures.ThreadPoolExecutor(_FILES_COUNTED_AT_ONCE) as threads:
@@ -104,6 +98,18 @@ def count_records_by_file(files: Sequence[str]) -> list[int]:
     except tf.errors.DataLossError as error:
         raise UserError(str(diagnose_bad_record(unknown) or error)) from error
     return [counts[path] for path in files]
+
+
+def built_counts(files: Sequence[str]) -> dict[str, int]:
+    """Returns the numbers of records in the manifests, by path."""
+    manifests = _manifests(files)
+    counts: dict[str, int] = {}
+    for path in files:
+        manifest = manifests[os.path.dirname(path)]
+        count = manifest.shards.get(os.path.basename(path)) if manifest else None
+        if count is not None:
+            counts[path] = count
+    return counts
 
 
 def _count_by_reading(path: str) -> int:

@@ -15,6 +15,7 @@ from electra_tf.util.errors import UserError
 from pretrain_data.records.bad_records import scan_files
 from pretrain_data.records.files import (
     DEFAULT_FLAG,
+    built_counts,
     count_records_by_file,
     find_checked_record_files,
 )
@@ -165,6 +166,11 @@ def _runs(
         print_fn(
             f"Skipping {len(bad_records):,} bad records, reading {num_records:,} good ones."
         )
+    counts = built_counts(files)
+    for scan, path in zip(scans, files, strict=True):
+        built = counts.get(path, scan.num_records)
+        if scan.num_records < built:
+            print_fn(f"{path}: {scan.num_records:,} of the {built:,} records built are good.")
     if not num_records:
         raise UserError(
             f"No record of {max_seq_length} tokens can be read from {flag}: all "
