@@ -75,7 +75,10 @@ class TaskData:
     def _load(self, task: Task, split: str, is_training: bool, labeled: bool) -> SplitData:
         report = DataReport(task.name, split)
         wanted = fingerprint(task, split, is_training=is_training)
-        examples = task.load(split, report)
+        if split == TRAIN and not is_training:
+            examples = task.load_train_to_evaluate(report)
+        else:
+            examples = task.load(split, report)
         if not examples:
             raise UserError(
                 f"{task.name}: the split {split!r} has no usable example "

@@ -88,7 +88,7 @@ def trial_runs(config: FinetuningConfig) -> Iterator[TrialRun]:
 def fold_runs(
     config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
 ) -> list[TrialRun]:
-    """Returns one run per fold; its held-out examples are only reported.
+    """Returns one run per fold; its held-out examples are only reported, and all of them are.
 
     With `keep_best`, a part of the training examples chooses the weights. Groups, such as the
     questions about a paragraph, are in one part.
@@ -113,6 +113,12 @@ def fold_runs(
             seed=trial.seed,
             selection_fraction=fraction if config.keep_best else 0.0,
         )
+        folds = [
+            dataclasses.replace(
+                fold, train=tuple(i for i in fold.train if task.is_trainable(examples[i]))
+            )
+            for fold in folds
+        ]
         train_parts = [part(TRAIN, fold.train) for fold in folds]
         # A common number of steps shares the graph. Only groups differ by more than an example.
         sizes = [len(train.rows) for train in train_parts]

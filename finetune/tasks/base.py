@@ -21,8 +21,8 @@ from finetune.config.task_kinds import TaskKind
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import FinetuningModel, TaskHead
 
-# Split name of --predict_file.
-PREDICT = "predict"
+# Split names of training data and of --predict_file.
+TRAIN, PREDICT = "train", "predict"
 
 # Outputs of the model for one row, by name, such as {"logits": [num_labels]}. Outputs per token
 # have the padded length of the row's batch.
@@ -183,6 +183,19 @@ class Task(abc.ABC):
             UserError: a file is missing or malformed, or a label is unknown; the message
                 names file and line.
         """
+
+    def load_train_to_evaluate(self, report: DataReport) -> list[Any]:
+        """Reads the train split for cross-validation, with examples that only evaluation uses.
+
+        Raises:
+            UserError: as `load`.
+        """
+        return self.load(TRAIN, report)
+
+    def is_trainable(self, example: Any) -> bool:
+        """Whether an example of `load_train_to_evaluate` is also one of training."""
+        del example
+        return True
 
     @abc.abstractmethod
     def featurize(

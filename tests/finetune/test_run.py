@@ -336,7 +336,8 @@ def test_the_questions_about_a_paragraph_are_in_one_fold(make_finetuning_config,
                 {
                     "id": f"{i} {j}",
                     "question": "w0",
-                    "answers": [{"text": f"w{i}", "answer_start": 0}],
+                    # The second question of a paragraph cannot be trained on.
+                    "answers": [{"text": f"w{i}" if j != 1 else "gone", "answer_start": 0}],
                 }
                 for j in range(1 + i % 3)
             ],
@@ -356,6 +357,11 @@ def test_the_questions_about_a_paragraph_are_in_one_fold(make_finetuning_config,
         held_out = {e.context.text for e in run.held_out.examples}
         assert len(train | held_out) == 9
         assert not train & held_out
+        assert all(e.orig_answer_text for e in run.train_data["squadv1"].examples)
+        assert [e.eid for e in run.held_out.examples] == list(run.examples.held_out)
+        answers = {e.answers for e in run.held_out.examples}
+        assert ("gone",) in answers
+    assert sum(len(run.held_out.examples) for run in runs) == 18
 
 
 def test_test_splits_and_files_are_predicted(make_finetuning_config, finetuning_data, tmp_path):

@@ -54,18 +54,14 @@ class CustomQATask(QATask):
         """Returns the paths that the examples of a split depend on."""
         return self._own_files.fingerprint_files(split)
 
-    def load(self, split: str, report: DataReport) -> list[QAExample]:
-        """Reads a split; a held-out dev shares no context (or group) with train.
-
-        Raises:
-            UserError: the input is malformed; the message names file and line.
-        """
+    def _load(self, split: str, report: DataReport, *, is_training: bool) -> list[QAExample]:
+        """Reads a split; a held-out dev shares no context (or group) with train."""
         path = self._own_files.path(split)
         examples = self._read(
             path,
             report,
             v2=self.v2,
-            is_training=split == TRAIN,
+            is_training=is_training,
             labeled=self._own_files.is_labeled(split),
         )
         if self._own_files.source_split(split) == TRAIN:

@@ -110,10 +110,21 @@ class QATask(Task):
         return [self._files[split]]
 
     def load(self, split: str, report: DataReport) -> list[QAExample]:
+        return self._load(split, report, is_training=split == TRAIN)
+
+    def load_train_to_evaluate(self, report: DataReport) -> list[QAExample]:
+        """Reads all questions, which are scored by the texts of their answers."""
+        return self._load(TRAIN, report, is_training=False)
+
+    def is_trainable(self, example: QAExample) -> bool:
+        """Whether the answer has been found in the context, or there is none."""
+        return example.is_impossible or example.start_position is not None
+
+    def _load(self, split: str, report: DataReport, *, is_training: bool) -> list[QAExample]:
         builder = ExampleBuilder(
             report,
             v2=self.v2,
-            is_training=split == TRAIN,
+            is_training=is_training,
             authors_answer_check=self.config.authors_qa_answer_check,
         )
         for path in self.split_files(split):
