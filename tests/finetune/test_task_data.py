@@ -28,8 +28,18 @@ def load(make_finetuning_config, finetuning_data, tmp_path):
         source = finetuning_data / "finetuning_data" / "cola" / name
         (raw / "cola" / name).write_text(source.read_text())
 
+    # No description of the tokenizer is beside this vocabulary, and no model needs it.
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_text((finetuning_data / "models" / "m" / "vocab.txt").read_text())
+    settings = {
+        "raw_data_dir": str(raw),
+        "vocab_file": str(vocab_file),
+        "model_name": "none",
+        "init_checkpoint": "random",
+    }
+
     def load_split(**overrides):
-        config = make_finetuning_config(raw_data_dir=str(raw), **overrides)
+        config = make_finetuning_config(**{**settings, **overrides})
         vocabulary = load_vocabulary(config.vocab_file)
         (task,) = build_tasks(config, CachedTokenizer(vocabulary, config.do_lower_case))
         said = []
