@@ -217,10 +217,10 @@ def serve(config_json: str, num_steps: str) -> None:
         padding_share,
         plan_training_batches,
     )
+    from finetune.initialization import find_checkpoint
     from finetune.model import FinetuningModel
     from finetune.task_data import TRAIN, TaskData
     from finetune.tasks.registry import build_tasks
-    from finetune.trainer import find_checkpoint
 
     # Standard output is for answers.
     answers, sys.stdout = sys.stdout, sys.stderr

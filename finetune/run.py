@@ -19,6 +19,7 @@ from electra_tf.training.distribution.context import (
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
+from finetune.initialization import find_checkpoint
 from finetune.predictions import predict_file
 from finetune.results.provenance import Provenance, files_digest
 from finetune.results.result_files import format_summary
@@ -27,7 +28,7 @@ from finetune.results.summary import TrialResult
 from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task
 from finetune.tasks.registry import build_tasks
-from finetune.trainer import Trainer, find_checkpoint
+from finetune.trainer import Trainer
 from finetune.trial_session import TrialSession
 from finetune.trials import TrialRun, fold_runs, trial_runs, write_folds
 

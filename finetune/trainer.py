@@ -10,17 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.interop.formats import INIT_FLAG, find_format
 from electra_tf.interop.initialization import (
     encoder_digest,
     load_encoder_of,
-    load_variables,
     read_initial,
 )
 from electra_tf.training.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
-from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
 from electra_tf.training.log import SilentLog, TrainLog
 from electra_tf.training.loop import (
     Evaluation,
@@ -29,10 +26,11 @@ from electra_tf.training.loop import (
     run_loop,
     training_values,
 )
-from electra_tf.training.optimizer import make_optimizer, reset_optimizer
+from electra_tf.training.optimizer import reset_optimizer
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
+from finetune.compiled_steps import compile_steps
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import (
@@ -40,8 +38,8 @@ from finetune.data.batches import (
     iterate_batches,
     plan_training_batches,
 )
+from finetune.initialization import find_checkpoint, initial_digest, load_finetuned
 from finetune.model import FinetuningModel
-from finetune.model_family import FINETUNING, finetuned_variables
 from finetune.predictor import Predictor
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 
@@ -242,14 +240,7 @@ class Trainer:
     @functools.cached_property
     def initial_digest(self) -> str | None:
         """SHA-256 of the encoder that training would start from; None if there is none."""
-        path = self._config.init_checkpoint
-        if path == RANDOM_INIT:
-            return None
-        try:
-            find_format(path, INIT_FLAG)
-        except UserError:
-            return None  # of a fine-tuned model, what it started from may be gone
-        return encoder_digest(read_initial(path))
+        return initial_digest(self._config.init_checkpoint)
 
     def restore(self, model_dir: str) -> None:
         """Loads the fine-tuned weights of a folder.
@@ -268,27 +259,14 @@ class Trainer:
         self._print_fn(f"Weights: {checkpoints.latest}")
 
     def load_finetuned(self, path: str) -> Mapping[str, Sequence[str]]:
-        """Loads encoder and heads of a fine-tuned model of any format.
-
-        Returns:
-            The labels that its heads were trained on, by task; empty where unknown.
+        """Loads a fine-tuned model and returns the labels of its heads, by task.
 
         Raises:
             UserError: it has no fine-tuned heads of the tasks, or is of another size.
         """
-        try:
-            checkpoint = find_format(path, INIT_FLAG, (FINETUNING,)).read(path)
-        except UserError as error:
-            raise UserError(
-                f"{INIT_FLAG}={path} is evaluated with --do_train=false, but is no fine-tuned "
-                f"model: {error}"
-            ) from error
-        mapping = finetuned_variables(self.model)
-        load_variables(
-            checkpoint, mapping, mapping, path=path, flag=INIT_FLAG, print_fn=self._print_fn
-        )
-        self._step.assign(checkpoint.step or 0)
-        return {task.name: task.labels for task in checkpoint.description.tasks}
+        step, labels = load_finetuned(self.model, path, self._print_fn)
+        self._step.assign(step)
+        return labels
 
     def predict(
         self, task: Task, data: SplitData, batch_size: int | None = None
@@ -314,43 +292,16 @@ class Trainer:
     def _compiled(
         self, num_train_steps: int
     ) -> tuple[TrainingSteps, keras.optimizers.Optimizer]:
-        """Returns step and optimizer; the length of the schedule is part of the graph."""
+        """Returns steps and optimizer, compiled again only for another `num_train_steps`."""
         if self._steps is None or self._num_train_steps != num_train_steps:
-            config = self._config
-            schedule = WarmupPolynomialDecay(
-                learning_rate=config.learning_rate,
-                num_train_steps=num_train_steps,
-                warmup_proportion=config.warmup_proportion,
-                power=config.lr_decay_power,
+            self._steps, self._optimizer = compile_steps(
+                self._config,
+                self.model,
+                self._strategy,
+                self._step,
+                self._seed,
+                num_train_steps,
             )
-            variables = self.model.trainable_variables
-            factors = None
-            if config.layerwise_lr_decay > 0:
-                factors = layer_factors(
-                    [variable.path for variable in variables],
-                    config.layerwise_lr_decay,
-                    config.encoder.num_hidden_layers,
-                    authors_exponents=config.authors_layerwise_lr_decay,
-                )
-            with self._strategy.scope():
-                self._optimizer = make_optimizer(
-                    config.optimizer,
-                    schedule,
-                    weight_decay_rate=config.weight_decay_rate,
-                    factors=factors,
-                    precision=config.precision,
-                )
-                self._optimizer.build(variables)
-                self._steps = TrainingSteps(
-                    self.model,
-                    self._optimizer,
-                    self._strategy,
-                    self._step,
-                    seed=self._seed,
-                    clip_norm=config.clip_norm,
-                    accumulation_steps=config.gradient_accumulation_steps,
-                    jit_compile=config.jit_compile,
-                )
             self._num_train_steps = num_train_steps
         return self._steps, self._optimizer
 
@@ -377,22 +328,3 @@ def _shown(values: Mapping[str, float]) -> str:
 
 def _diverged_error(terms: Sequence[str], step: int, checkpoint: str | None) -> DivergedError:
     return DivergedError(f"{', '.join(terms)} not finite at step {step}")
-
-
-def find_checkpoint(config: FinetuningConfig) -> str | None:
-    """Returns the checkpoint to initialize from; None for random weights.
-
-    Raises:
-        UserError: `init_checkpoint` does not exist.
-    """
-    path = config.init_checkpoint
-    if path == RANDOM_INIT:
-        return None
-    try:
-        find_format(path, INIT_FLAG)
-    except UserError as error:
-        raise UserError(
-            f"{error}. Pre-train with run_pretraining.py first, pass another --model_name or "
-            f"--init_checkpoint, or pass {INIT_FLAG}={RANDOM_INIT} to start from random weights"
-        ) from error
-    return path

@@ -24,7 +24,7 @@ from pretrain_data.records.token_counts import count_tokens
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordFiles:
-    """Record files for training or evaluation (`electra_tf.pretraining.PretrainingRecords`).
+    """Record files, to train or evaluate on (`electra_tf.training.records`).
 
     Attributes:
         patterns: comma-separated files or glob patterns, by sequence length.

@@ -10,7 +10,7 @@ from electra_tf.model_builder import build_model
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.trainer import find_checkpoint
+from finetune.initialization import find_checkpoint
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.trainer import find_checkpoint
+from finetune.initialization import find_checkpoint
 from tests import pretraining_runs
 from tests.conftest import tiny_settings
 from tests.electra_tf.interop.huggingface.test_format import finetuned

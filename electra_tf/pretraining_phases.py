@@ -1,0 +1,114 @@
+"""Pre-training steps and batches of each phase: a stage of the objective, a sequence length."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import keras
+import tensorflow as tf
+
+from electra_tf.config.phases import Phase, training_phases
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.distribution.shards import DataShard
+from electra_tf.training.distribution.strategies import distribute_batches
+from electra_tf.training.evaluation import HeldOutEvaluator
+from electra_tf.training.log import SilentLog, TrainLog
+from electra_tf.training.loop import Evaluation, Segment
+from electra_tf.training.optimizer import reset_moments
+from electra_tf.training.records import PretrainingRecords
+from electra_tf.training.step import TrainingSteps
+
+
+@dataclasses.dataclass
+class PretrainingPhases:
+    """The phases of a run as segments of the training loop, and their evaluation.
+
+    The training step and the evaluator are traced once per stage of the objective.
+    """
+
+    config: PretrainingConfig
+    model: PretrainingModel
+    optimizer: keras.optimizers.Optimizer
+    step: tf.Variable
+    records: PretrainingRecords
+    eval_records: PretrainingRecords | None
+    strategy: tf.distribute.Strategy
+    log: TrainLog | SilentLog
+    print_fn: Callable[[str], None]
+    evaluator: HeldOutEvaluator | None = None
+
+    def segments(self) -> Iterator[Segment]:
+        """Yields the remaining phases, the first one starting at the current step."""
+        stage, steps = None, None
+        for phase in training_phases(self.config, self.model.stages()):
+            current = int(self.step.numpy())
+            if current >= phase.end_step:
+                continue
+            if phase.stage != stage:
+                stage = phase.stage
+                self.model.stage = stage
+                if phase.starts_stage and current == phase.first_step:
+                    self.model.start_stage()
+                    if stage:
+                        reset_moments(self.optimizer)
+                steps = self._compile()
+                self.print_fn("Compiling the training step …")
+            batches = iter(self._batches(phase, current))
+            self.log.set_length(phase.seq_length)
+            guard = partial(self.records.locating_damage, phase.seq_length)
+            yield Segment(phase.end_step, steps, batches, guard)
+
+    def evaluate(self) -> Evaluation:
+        """Returns the metrics of the held-out records."""
+        return Evaluation(
+            evaluate_records(self.config, self.evaluator, self.eval_records, self.strategy)
+        )
+
+    def _compile(self) -> TrainingSteps:
+        config = self.config
+        with self.strategy.scope():
+            self.evaluator = HeldOutEvaluator(self.model, self.strategy)
+            return TrainingSteps(
+                self.model,
+                self.optimizer,
+                self.strategy,
+                self.step,
+                seed=config.seed,
+                clip_norm=config.clip_norm,
+                accumulation_steps=config.gradient_accumulation_steps,
+                jit_compile=config.jit_compile,
+            )
+
+    def _batches(self, phase: Phase, current: int) -> tf.distribute.DistributedDataset:
+        batch_size = self.config.train_batch_size
+
+        def read(shard: DataShard) -> tf.data.Dataset:
+            return self.records.batches(
+                first_example=(current - phase.length_first_step) * batch_size,
+                batch_size=batch_size,
+                seq_length=phase.seq_length,
+                shard=shard,
+            )
+
+        return distribute_batches(self.strategy, read, self.config.shard_by)
+
+
+def evaluate_records(
+    config: PretrainingConfig,
+    evaluator: HeldOutEvaluator,
+    records: PretrainingRecords,
+    strategy: tf.distribute.Strategy,
+) -> dict[str, float]:
+    """Returns the metrics of up to `num_eval_steps` batches of held-out records."""
+
+    def read(shard: DataShard) -> tf.data.Dataset:
+        return records.batches(
+            first_example=0,
+            batch_size=config.eval_batch_size,
+            seq_length=config.max_seq_length,
+            shard=shard,
+        )
+
+    with records.locating_damage(config.max_seq_length):
+        return evaluator.run(distribute_batches(strategy, read), config.num_eval_steps)

@@ -1,0 +1,114 @@
+"""What comes before the first step of pre-training: record, weights, description of the run."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from electra_tf.config.phases import training_phases
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.resumption import DATA, VOCABULARY
+from electra_tf.config.saved_config import load_saved_config
+from electra_tf.flops.counting import train_flops_per_step
+from electra_tf.interop.initialization import initialize_from_checkpoint
+from electra_tf.interop.variable_names import encoder_variables, named_variables
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.training.authors_files import authors_checkpoint, has_own_checkpoint
+from electra_tf.training.distribution.context import DistributionContext, describe_devices
+from electra_tf.training.distribution.workers import Workers
+from electra_tf.training.records import PretrainingRecords
+from electra_tf.util.errors import UserError
+
+
+def tokenizer_of(config: PretrainingConfig, vocabulary: Vocabulary) -> TokenizerDescription:
+    """Returns the tokenizer that the records must have been built with."""
+    return TokenizerDescription(
+        vocab_sha256=vocabulary.sha256,
+        do_lower_case=config.do_lower_case,
+        strip_accents=config.strip_accents,
+    )
+
+
+def run_settings(
+    config: PretrainingConfig, vocabulary: Vocabulary, records: PretrainingRecords
+) -> dict[str, Any]:
+    """Returns what is recorded of a run: hyperparameters, and digests of its data."""
+    lengths = (*config.length_curriculum, config.max_seq_length)
+    return {
+        **dataclasses.asdict(config),
+        DATA: {str(length): records.fingerprint(length) for length in lengths},
+        VOCABULARY: vocabulary.sha256,
+    }
+
+
+def remove_debug_run(model_dir: str, workers: Workers) -> None:
+    """Removes the folder of an earlier debug run: as with the authors, each starts anew.
+
+    Raises:
+        UserError: the folder has checkpoints of a run that was not one of debug mode.
+    """
+    saved = load_saved_config(model_dir)
+    is_debug = saved is not None and saved.hyperparameters.get("debug")
+    if not is_debug and (has_own_checkpoint(model_dir) or authors_checkpoint(model_dir)):
+        raise UserError(
+            f"--debug would replace the run in {model_dir}: pass another --model_name"
+        )
+    workers.barrier()
+    if is_debug and workers.is_chief:
+        shutil.rmtree(model_dir)
+    workers.barrier()
+
+
+def initialize(
+    config: PretrainingConfig, model: PretrainingModel, print_fn: Callable[[str], None]
+) -> None:
+    """Loads the whole encoder, and the rest if available; the optimizer is not loaded."""
+    initialize_from_checkpoint(
+        config.init_checkpoint,
+        named_variables(model),
+        encoder_variables(model.electra),
+        flag="--init_checkpoint",
+        print_fn=print_fn,
+    )
+
+
+def describe_run(
+    config: PretrainingConfig,
+    model: PretrainingModel,
+    vocabulary: Vocabulary,
+    records: PretrainingRecords,
+    run: DistributionContext,
+    print_fn: Callable[[str], None],
+) -> None:
+    """Prints the model, the devices, the data and the phases of a run."""
+    encoder = model.encoder_config
+    print_fn(
+        f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
+        f"{model.electra.count_params():,} parameters in the encoder, "
+        f"{model.count_params():,} trained, {config.precision}"
+    )
+    for line in describe_devices(
+        config,
+        run.strategy,
+        run.workers,
+        config.train_batch_size,
+        config.precision,
+        train_flops_per_step(config),
+    ):
+        print_fn(line)
+    stages = model.stages()
+    phases = training_phases(config, stages)
+    for length in dict.fromkeys(phase.seq_length for phase in phases):
+        print_fn(
+            f"Data:    {records.describe(length)}, {vocabulary.size:,} tokens in the "
+            f"vocabulary, {config.train_batch_size} x {length} tokens a step"
+        )
+    if len(phases) > 1:
+        for phase in phases:
+            print_fn(
+                f"Phase:   {stages[phase.stage].name}, {phase.seq_length} tokens, steps "
+                f"{phase.first_step + 1} to {phase.end_step}"
+            )
+    print_fn(f"Output:  {config.model_dir}")

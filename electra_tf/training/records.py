@@ -1,0 +1,56 @@
+"""What pre-training reads: examples of a sequence length, from files or elsewhere."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.training.distribution.shards import DataShard
+
+
+class PretrainingRecords(Protocol):
+    """Source of examples for training or evaluation; see `pretrain_data.records.source`."""
+
+    def check(
+        self,
+        vocabulary: Vocabulary,
+        tokenizer: TokenizerDescription,
+        seq_lengths: Sequence[int],
+    ) -> None:
+        """Checks that there are examples of these lengths, built with this tokenizer.
+
+        Raises:
+            UserError: they are missing or differ; nothing has been built or written.
+        """
+
+    def describe(self, seq_length: int) -> str:
+        """Describes the examples of a length, such as "8 files in DIR"."""
+
+    def fingerprint(self, seq_length: int) -> str:
+        """Returns a digest of the examples of a length, the same wherever they are."""
+
+    def batches(
+        self, *, first_example: int, batch_size: int, seq_length: int, shard: DataShard
+    ) -> tf.data.Dataset:
+        """Returns batches of `input_ids`, `input_mask`, `segment_ids`, int32 [rows, length].
+
+        Training batches are endless, and those after `first_example` examples are the same as
+        in an uninterrupted run. Held-out examples are read once, and the last batch is
+        padded.
+
+        Args:
+            first_example: number of examples of this length already read by all workers.
+            batch_size: global batch size.
+            seq_length: sequence length, in tokens.
+            shard: share of the worker, with one batch for each of its replicas in turn.
+        """
+
+    def token_counts(self, vocab_size: int) -> np.ndarray:
+        """Returns the number of occurrences of each token, int64 [vocab_size]."""
+
+    def locating_damage(self, seq_length: int) -> AbstractContextManager[None]:
+        """Turns read errors of examples of a length into ones that locate the damage."""
