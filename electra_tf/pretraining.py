@@ -12,6 +12,7 @@ from electra_tf.config.resumption import (
     changes_of_resumed_run,
     check_allowed_names,
     describe_changes,
+    unrecorded_settings,
 )
 from electra_tf.interop.initialization import (
     resume_authors_run,
@@ -105,8 +106,10 @@ def _train(
     settings = run_settings(config, vocabulary, records)
     workers.require_equal({name: settings[name] for name in (DATA, VOCABULARY)})
     changes: list[Change] = []
+    unrecorded: list[str] = []
     if has_own_checkpoint(config.model_dir):
         changes = changes_of_resumed_run(config, settings)
+        unrecorded = unrecorded_settings(config)
     model, optimizer, step = create_training_state(
         config, vocabulary, strategy, records.token_counts
     )
@@ -126,7 +129,7 @@ def _train(
     describe_run(config, model, vocabulary, records, run, print_fn)
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
-    for line in describe_changes(changes):
+    for line in describe_changes(changes, unrecorded):
         print_fn(line)
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")

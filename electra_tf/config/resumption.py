@@ -1,7 +1,7 @@
 """What a resumed pre-training run may change; no TensorFlow is imported here."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.hyperparameters import TRAINING
@@ -80,9 +80,20 @@ def check_recorded_model(config: PretrainingConfig) -> None:
         )
 
 
-def describe_changes(changes: list[Change]) -> list[str]:
-    """Returns one line per change of a resumed run."""
-    return [
+def unrecorded_settings(config: PretrainingConfig) -> list[str]:
+    """Returns the names of what older versions did not record of the run in `model_dir`."""
+    saved = load_saved_config(config.model_dir)
+    recorded = saved.hyperparameters if saved else {}
+    return [name for name in (DATA, VOCABULARY) if name not in recorded]
+
+
+def describe_changes(changes: list[Change], unrecorded: Sequence[str] = ()) -> list[str]:
+    """Returns one line per change of a resumed run, and one on what is not recorded."""
+    lines = []
+    if unrecorded:
+        names = ", ".join(unrecorded)
+        lines = [f"{CONFIG_FILE} of an older version lacks, taken to be the same: {names}"]
+    return lines + [
         f"Changed: {change.describe()} "
         + ("(allowed)" if change.influence == TRAINING else "(does not change the training)")
         for change in changes

@@ -8,7 +8,12 @@ import pytest
 from electra_tf.config.hyperparameters import EVALUATION, NOTHING, TRAINING
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import changed_settings, influences
-from electra_tf.config.resumption import check_allowed_names
+from electra_tf.config.resumption import (
+    changes_of_resumed_run,
+    check_allowed_names,
+    describe_changes,
+    unrecorded_settings,
+)
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning_fields import FinetuningFields
 
@@ -56,6 +61,18 @@ def test_a_setting_that_the_record_lacks_had_its_default():
     assert not changes(recorded, settings())
     assert changes(recorded, settings(masking="span")).keys() == {"masking"}
     assert not changes(recorded, {**settings(), "data": {"128": "digest"}})
+
+
+def test_what_older_versions_did_not_record_is_said(tmp_path):
+    config = PretrainingConfig.create(data_dir=str(tmp_path), model_name="m")
+    folder = tmp_path / "models" / "m"
+    folder.mkdir(parents=True)
+    content = {"hyperparameters": dataclasses.asdict(config), "variables": {}}
+    (folder / "config.json").write_text(json.dumps(content))
+    given = {**dataclasses.asdict(config), "data": {"128": "digest"}}
+    assert changes_of_resumed_run(config, given) == []
+    (line,) = describe_changes([], unrecorded_settings(config))
+    assert line.endswith("taken to be the same: data, vocabulary")
 
 
 def test_whatever_declares_nothing_influences_the_training():
