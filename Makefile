@@ -18,7 +18,7 @@ CORPUS ?= ../shared/data/corpus/english
 FINETUNING_DATA ?= ../shared/data/finetuning_data
 STUDY ?=
 
-.PHONY: demo test study lint clean
+.PHONY: demo test study docs lint clean
 
 # An environment of another Python than the one that is named is made anew.
 ifneq ($(wildcard $(READY)),)
@@ -63,6 +63,9 @@ test: $(READY)
 study: $(READY)
 	$(BIN)/python -m benchmarks.study --corpus_dir $(CORPUS) \
 	  --finetuning_data_dir $(FINETUNING_DATA) $(STUDY)
+
+docs: $(READY)
+	$(BIN)/python -m flags.reference docs/hyperparameters.md
 
 lint: $(READY)
 	$(BIN)/ruff check --fix .

@@ -31,7 +31,7 @@ def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS
     for field in dataclasses.fields(config_class):
         help_text = field.metadata["help"]
         if field.default is not None and field.default != "":
-            help_text += f" Default: {_spell(field.default)}."
+            help_text += f" Default: {spell_default(field.default)}."
         options = {"flag_values": flag_values, "module_name": sys.argv[0]}
         kind = _kind(field)
         if kind is bool:
@@ -186,7 +186,8 @@ def _article(kind: type) -> str:
     }[kind]
 
 
-def _spell(value: Any) -> str:
+def spell_default(value: Any) -> str:
+    """Returns a default value as a command line spells it."""
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else f"{value}"

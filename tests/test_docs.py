@@ -12,6 +12,8 @@ import tokenize
 
 import pytest
 
+from flags.reference import reference
+
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("electra_tf", "pretrain_data", "finetune", "flags", "benchmarks", "tests")
 FOLDERS = (*PACKAGES, "recipes", "demo", "docs")
@@ -161,3 +163,14 @@ def test_the_architecture_locates_its_walks():
     assert "docs/architecture.md" in section
     for folder in re.findall(r"`((?:\w+/)+)`", section):
         assert path_exists(folder), folder
+
+
+def test_the_hyperparameters_are_those_of_the_configuration():
+    """Otherwise: python -m flags.reference docs/hyperparameters.md."""
+    page = (ROOT / "docs" / "hyperparameters.md").read_text(encoding="utf-8")
+    written, expected = (set(text.splitlines()) for text in (page, reference()))
+    hint = "run: python -m flags.reference docs/hyperparameters.md"
+    assert sorted(expected ^ written) == [], hint
+    assert page == reference(), hint
+    for name in ("learning_rate", "num_folds", "own_task_kind", "worker_timeout"):
+        assert page.count(f"| `{name}` |") >= 1

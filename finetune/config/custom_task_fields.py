@@ -14,7 +14,7 @@ class CustomTaskFields:
     """The description of one or several custom tasks; see `finetune.config.task_spec`."""
 
     task_spec: str | None = hyperparameter(
-        None, "Description of custom tasks: a JSON file, or inline JSON; see README."
+        None, "Description of custom tasks: a JSON file, or inline JSON; see docs/own_task.md."
     )
     own_task_kind: str | None = hyperparameter(
         None,
