@@ -24,6 +24,7 @@ from electra_tf.model_builder import (
 )
 from electra_tf.pretraining_phases import PretrainingPhases, evaluate_records
 from electra_tf.pretraining_setup import (
+    data_statistics,
     describe_run,
     initialize,
     remove_debug_run,
@@ -39,6 +40,7 @@ from electra_tf.training.checkpoints import CheckpointDirectory, lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.evaluation import HeldOutEvaluator, write_results
+from electra_tf.training.health import facts_of
 from electra_tf.training.log import SilentLog, TrainLog, format_metrics
 from electra_tf.training.loop import (
     Intervals,
@@ -46,6 +48,8 @@ from electra_tf.training.loop import (
     training_values,
 )
 from electra_tf.training.records import PretrainingRecords
+from electra_tf.training.run_info import DATA as DATA_STATISTICS
+from electra_tf.training.run_info import read_run_info, write_run_info
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 
@@ -137,12 +141,16 @@ def _train(
     checkpoints.write_description(settings, vocabulary.path)
     log: TrainLog | SilentLog = SilentLog()
     if workers.is_chief:
+        statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
+        statistics = statistics or data_statistics(config, vocabulary, records)
+        write_run_info(config.model_dir, strategy.extended.worker_devices, statistics)
         log = TrainLog(
             config.model_dir,
             first_step=first_step,
             num_train_steps=config.num_train_steps,
             batch_size=config.train_batch_size,
             seq_length=config.max_seq_length,
+            facts=facts_of(settings, **statistics),
         )
     log.settings(first_step, [each for each in changes if each.influence == TRAINING])
     phases = PretrainingPhases(
@@ -166,6 +174,8 @@ def _train(
         evaluate=phases.evaluate if eval_records is not None else None,
     )
     print_fn(f"Checkpoint:  {checkpoints.latest}")
+    for line in log.health():
+        print_fn(line)
     if isinstance(log, TrainLog):
         print_fn(f"Log:         {log.path}")
         print_fn(f"TensorBoard: tensorboard --logdir {log.tensorboard_dir}")

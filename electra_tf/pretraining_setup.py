@@ -21,6 +21,9 @@ from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.records import PretrainingRecords
 from electra_tf.util.errors import UserError
 
+# A sample for frequencies of the most frequent tokens.
+_SAMPLED_EXAMPLES = 1000
+
 
 def tokenizer_of(config: PretrainingConfig, vocabulary: Vocabulary) -> TokenizerDescription:
     """Returns the tokenizer that the records must have been built with."""
@@ -112,3 +115,27 @@ def describe_run(
                 f"{phase.first_step + 1} to {phase.end_step}"
             )
     print_fn(f"Output:  {config.model_dir}")
+
+
+def data_statistics(
+    config: PretrainingConfig, vocabulary: Vocabulary, records: PretrainingRecords
+) -> dict[str, float]:
+    """Returns statistics of the first records, which the diagnoses of the run need.
+
+    Returns:
+        `unigram_accuracy`, the masked-LM accuracy of always predicting the most frequent
+        token, and `unknown_share`. Empty where finding them takes reading all records
+        (`skip_bad_records`).
+    """
+    if config.skip_bad_records:
+        return {}
+    counts = records.token_counts(config.vocab_size, max_examples=_SAMPLED_EXAMPLES)
+    special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id]
+    counts[special] = 0
+    total = int(counts.sum())
+    if not total:
+        return {}
+    return {
+        "unigram_accuracy": float(counts.max() / total),
+        "unknown_share": float(counts[vocabulary.unk_id] / total),
+    }

@@ -18,6 +18,7 @@ from electra_tf.interop.initialization import (
 from electra_tf.training.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
+from electra_tf.training.health import facts_of
 from electra_tf.training.log import SilentLog, TrainLog
 from electra_tf.training.loop import (
     Evaluation,
@@ -27,6 +28,7 @@ from electra_tf.training.loop import (
     training_values,
 )
 from electra_tf.training.optimizer import reset_optimizer
+from electra_tf.training.run_info import write_run_info
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
@@ -185,11 +187,13 @@ class Trainer:
         )
         log: TrainLog | SilentLog = SilentLog()
         if self.is_chief:
+            write_run_info(model_dir, self._strategy.extended.worker_devices)
             log = TrainLog(
                 model_dir,
                 first_step=first_step,
                 num_train_steps=num_train_steps,
                 batch_size=config.train_batch_size,
+                facts=facts_of(hyperparameters, num_train_steps=num_train_steps),
             )
 
         def segments() -> Iterator[Segment]:
@@ -223,6 +227,8 @@ class Trainer:
             save_last=False,
         )
         seconds = time.monotonic() - start
+        for line in log.health():
+            self._print_fn(line)
         if result.stopped_early:
             since = "finite one" if best.step is None else f"better one since step {best.step}"
             self._print_fn(f"Stopped early: of the dev results, no {since}.")

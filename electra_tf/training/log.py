@@ -13,11 +13,12 @@ from typing import Any, TextIO
 import tensorflow as tf
 
 from electra_tf.config.recorded_settings import Change
+from electra_tf.training.health import HealthWatch, RunFacts
+from electra_tf.training.run_info import LOG_FILE, read_log
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_lines, write_atomically
 
-LOG_FILE = "train_log.jsonl"
 TENSORBOARD_DIR = "tensorboard"
 
 # Console columns: name in the log, label, format.
@@ -61,6 +62,7 @@ class TrainLog:
             from the file, because these steps are repeated.
         num_train_steps, batch_size: used for rates and remaining time.
         seq_length: sequence length, in tokens; None if it varies.
+        facts: what the diagnoses of the run need to know; None makes no diagnoses.
         stream: the console.
     """
 
@@ -72,6 +74,7 @@ class TrainLog:
         num_train_steps: int,
         batch_size: int,
         seq_length: int | None = None,
+        facts: RunFacts | None = None,
         stream: TextIO | None = None,
     ) -> None:
         self.path = os.path.join(model_dir, LOG_FILE)
@@ -82,6 +85,10 @@ class TrainLog:
         self._seq_length = seq_length
         self._stream = stream or sys.stdout
         self._drop_records_after(first_step)
+        self._health = None
+        if facts is not None:
+            earlier = read_log(self.path) if os.path.exists(self.path) else []
+            self._health = HealthWatch(facts, earlier)
         self._file = pathlib.Path(self.path).open("a", encoding="utf-8")  # noqa: SIM115
         with self._naming_errors():
             self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
@@ -111,6 +118,13 @@ class TrainLog:
             f"{format_metrics(values)}"
         )
         self._last_step, self._last_time = step, now
+        if self._health is not None:
+            for line in self._health.add({"step": step, "kind": "train", **values}):
+                self._say(line)
+
+    def health(self) -> list[str]:
+        """Returns a line for everything that is wrong with the run."""
+        return [] if self._health is None else self._health.summary()
 
     def evaluation(
         self, step: int, values: Mapping[str, float], shown: str | None = None
@@ -187,6 +201,10 @@ class SilentLog:
 
     def settings(self, step: int, changes: Sequence[Change]) -> None:
         """Does nothing."""
+
+    def health(self) -> list[str]:
+        """Returns nothing."""
+        return []
 
     def restart_clock(self) -> None:
         """Does nothing."""

@@ -49,8 +49,11 @@ class PretrainingRecords(Protocol):
             shard: share of the worker, with one batch for each of its replicas in turn.
         """
 
-    def token_counts(self, vocab_size: int) -> np.ndarray:
-        """Returns the number of occurrences of each token, int64 [vocab_size]."""
+    def token_counts(self, vocab_size: int, max_examples: int = ...) -> np.ndarray:
+        """Returns the number of occurrences of each token, int64 [vocab_size].
+
+        At most the first `max_examples` examples are read.
+        """
 
     def locating_damage(self, seq_length: int) -> AbstractContextManager[None]:
         """Turns read errors of examples of a length into ones that locate the damage."""

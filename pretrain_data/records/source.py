@@ -19,7 +19,7 @@ from pretrain_data.records.files import (
     locate_bad_records,
 )
 from pretrain_data.records.reader import read_pretraining_records
-from pretrain_data.records.token_counts import count_tokens
+from pretrain_data.records.token_counts import MAX_EXAMPLES, count_tokens
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class RecordFiles:
             print_fn=self.print_fn,
         )
 
-    def token_counts(self, vocab_size: int) -> np.ndarray:
+    def token_counts(self, vocab_size: int, max_examples: int = MAX_EXAMPLES) -> np.ndarray:
         """Returns token counts of the longest examples, int64 [vocab_size]."""
         length = max(self.patterns)
         with self.locating_damage(length):
@@ -103,6 +103,7 @@ class RecordFiles:
                 vocab_size=vocab_size,
                 max_seq_length=length,
                 skip_bad_records=self.skip_bad_records,
+                max_examples=max_examples,
                 flag=self.flag,
             )
 
