@@ -1,4 +1,4 @@
-r"""Builds pre-training data (TFRecords) from a directory of text.
+r"""Builds pre-training data (TFRecords) from text.
 
     python build_pretraining_dataset.py --corpus-dir demo/corpus \
         --vocab-file demo/vocab.txt --output-dir demo/output/pretrain_tfrecords \

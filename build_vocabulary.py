@@ -1,4 +1,4 @@
-r"""Trains a WordPiece vocabulary on a directory of text.
+r"""Trains a WordPiece vocabulary on text.
 
     python build_vocabulary.py --corpus-dir demo/corpus --vocab-size 4096 \
         --output-file demo/output/vocab.txt

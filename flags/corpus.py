@@ -6,9 +6,12 @@ from collections.abc import Mapping
 
 from absl import flags
 
+from electra_tf.util.errors import UserError
 from flags.recipe_files import find_recipe
 from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
+from pretrain_data.corpus.formats import FORMATS
+from pretrain_data.corpus.inputs import INPUT_FLAG
 
 # The authors' negations, as absl spells them.
 ALIASES: Mapping[str, str] = {
@@ -20,12 +23,7 @@ ALIASES: Mapping[str, str] = {
 def define_corpus_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines the flags of `build_pretraining_dataset.py`."""
     define = _Definer(flag_values)
-    define.string(
-        "corpus_dir",
-        None,
-        "Directory of the text: .txt and .txt.gz files, searched recursively.",
-        required=True,
-    )
+    define_text_flags(flag_values)
     define.string(
         "vocab_file", None, "WordPiece vocabulary, one token per line.", required=True
     )
@@ -51,10 +49,46 @@ def define_openwebtext_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Non
     _define_common_flags(define)
 
 
+def define_text_flags(flag_values: flags.FlagValues) -> None:
+    """Defines the flags that select the text of a corpus."""
+    define = _Definer(flag_values)
+    define.string(
+        "corpus_dir",
+        None,
+        "Directory of the text: .txt and .txt.gz files, searched recursively.",
+    )
+    define.string(
+        "input",
+        None,
+        "Instead of --corpus_dir: comma-separated files, globs and folders (searched "
+        f"recursively) of {', '.join(FORMATS)}. A line of JSONL or a row of Parquet is a "
+        "document; blank lines inside of it do not end it.",
+    )
+    define.string("text_field", "text", "Key of the text in JSONL files.")
+    define.string("text_column", "text", "Column of the text in Parquet files.")
+
+
+def text_settings(flag_values: flags.FlagValues) -> dict[str, object]:
+    """Returns the settings of the flags of `define_text_flags`.
+
+    Raises:
+        UserError: not exactly one of --corpus-dir and --input is given.
+    """
+    corpus_dir, inputs = flag_values.corpus_dir, flag_values.input
+    if (corpus_dir is None) == (inputs is None):
+        raise UserError(f"Pass either {INPUT_FLAG} or --corpus-dir, and not both.")
+    return {
+        "corpus_dir": None if corpus_dir is None else _path(corpus_dir),
+        "inputs": tuple(entry.strip() for entry in (inputs or "").split(",") if entry.strip()),
+        "text_field": flag_values.text_field,
+        "text_column": flag_values.text_column,
+    }
+
+
 def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:
     """Returns the configuration of the flags of `define_corpus_flags`."""
     return CorpusBuildConfig(
-        corpus_dir=_path(flag_values.corpus_dir),
+        **text_settings(flag_values),
         vocab_file=_path(find_recipe(flag_values.vocab_file)),
         output_dir=_path(flag_values.output_dir),
         blanks_separate_docs=flag_values.blanks_separate_docs,

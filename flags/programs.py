@@ -30,7 +30,7 @@ from pretrain_data.build.dataset import build_pretraining_data
 
 @command_line.program(vocabulary.define_flags, corpus.ALIASES)
 def build_vocabulary() -> None:
-    r"""Trains a WordPiece vocabulary on a directory of text.
+    r"""Trains a WordPiece vocabulary on text.
 
         python build_vocabulary.py --corpus-dir demo/corpus --vocab-size 4096 \
             --output-file demo/output/vocab.txt
@@ -53,7 +53,7 @@ def build_vocabulary() -> None:
 
 @command_line.program(corpus.define_corpus_flags, corpus.ALIASES)
 def build_pretraining_dataset() -> None:
-    r"""Builds pre-training data (TFRecords) from a directory of text.
+    r"""Builds pre-training data (TFRecords) from text.
 
         python build_pretraining_dataset.py --corpus-dir demo/corpus \
             --vocab-file demo/vocab.txt --output-dir demo/output/pretrain_tfrecords \
@@ -64,6 +64,12 @@ def build_pretraining_dataset() -> None:
         python build_pretraining_dataset.py --corpus-dir corpus --vocab-file vocab.txt \
             --output-dir data/pretrain_tfrecords --max-seq-length 512 --num-processes 16 \
             --no-lower-case --no-strip-accents
+
+    From JSONL and Parquet files, whose records are documents:
+
+        python build_pretraining_dataset.py --input 'a.jsonl.gz,parts/*.parquet' \
+            --text_field content --text_column content --vocab-file vocab.txt \
+            --output-dir data/pretrain_tfrecords
 
     Each line is a sentence or paragraph; a blank line ends a document. The output is TFRecords
     in the authors' format and a manifest, pretrain_data.json.

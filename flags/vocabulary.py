@@ -6,18 +6,13 @@ import sys
 from absl import flags
 
 from electra_tf.text.vocabulary import MIN_VOCAB_SIZE, VocabularyBuildConfig
+from flags.corpus import define_text_flags, text_settings
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines the flags of `build_vocabulary.py`."""
     options = {"flag_values": flag_values, "module_name": sys.argv[0]}
-    flags.DEFINE_string(
-        "corpus_dir",
-        None,
-        "Directory of the text: .txt and .txt.gz files, searched recursively.",
-        required=True,
-        **options,
-    )
+    define_text_flags(flag_values)
     flags.DEFINE_string(
         "output_file",
         None,
@@ -61,7 +56,7 @@ def vocabulary_build_config(
 ) -> VocabularyBuildConfig:
     """Returns the configuration of the parsed flags."""
     return VocabularyBuildConfig(
-        corpus_dir=pathlib.Path(flag_values.corpus_dir).expanduser(),
+        **text_settings(flag_values),
         output_file=pathlib.Path(flag_values.output_file).expanduser(),
         vocab_size=flag_values.vocab_size,
         do_lower_case=flag_values.do_lower_case,

@@ -59,7 +59,8 @@ class VocabularyBuildConfig:
     """Settings of vocabulary training.
 
     Attributes:
-        corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth.
+        corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth; None reads
+            `inputs`.
         output_file: vocabulary file to write.
         vocab_size: vocabulary size, including special tokens.
         do_lower_case: lowercase the text.
@@ -67,15 +68,26 @@ class VocabularyBuildConfig:
         overwrite: replace `output_file`.
         character_coverage: share of the text's characters to cover; None covers all that
             leave half of the vocabulary, at most 8,000 entries, to longer pieces.
+        inputs: files, globs and folders of every corpus format, instead of `corpus_dir`.
+        text_field: key of the text in JSONL.
+        text_column: column of the text in Parquet.
     """
 
-    corpus_dir: pathlib.Path
+    corpus_dir: pathlib.Path | None
     output_file: pathlib.Path
     vocab_size: int
     do_lower_case: bool = True
     strip_accents: bool = True
     overwrite: bool = False
     character_coverage: float | None = None
+    inputs: tuple[str, ...] = ()
+    text_field: str = "text"
+    text_column: str = "text"
+
+    @property
+    def corpus_name(self) -> str:
+        """The corpus, for messages."""
+        return str(self.corpus_dir or ", ".join(self.inputs))
 
 
 def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocabulary:

@@ -1,4 +1,4 @@
-"""Builds pre-training data: from a directory of text to a directory of TFRecord shards.
+"""Builds pre-training data: from files of text to a directory of TFRecord shards.
 
 Shards are written to a hidden directory inside the output directory. Once all are complete,
 older data is removed, and the shards and their manifest are moved into place. An error or
@@ -24,11 +24,11 @@ from pretrain_data.build.output_dir import (
     publish,
 )
 from pretrain_data.build.processes import exiting_on_sigterm, run_jobs
-from pretrain_data.build.report import print_result
+from pretrain_data.build.report import print_result, print_what_is_left_out
 from pretrain_data.build.worker import BuildJob, BuildResult
 from pretrain_data.corpus.archives import find_archives
+from pretrain_data.corpus.inputs import find_text
 from pretrain_data.corpus.partition import CorpusPart, divide, shuffled
-from pretrain_data.corpus.text_files import find_corpus
 from pretrain_data.records import manifest as records_manifest
 
 MAX_SEQ_LENGTH = 65536
@@ -45,7 +45,7 @@ class CorpusBuildConfig:
 
     Attributes:
         corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth, or `.xz`
-            tar archives if `is_openwebtext`.
+            tar archives if `is_openwebtext`. None reads `inputs`.
         vocab_file: WordPiece vocabulary.
         output_dir: directory of the shards and the manifest.
         max_seq_length: sequence length, in tokens.
@@ -63,9 +63,13 @@ class CorpusBuildConfig:
             going on in the next segment or example.
         skip_unreadable: skip files and folders that cannot be read, and list them.
         is_openwebtext: read archives.
+        inputs: files, globs and folders of the formats in `pretrain_data.corpus.formats`,
+            instead of `corpus_dir`.
+        text_field: key of the text in JSONL.
+        text_column: column of the text in Parquet.
     """
 
-    corpus_dir: pathlib.Path
+    corpus_dir: pathlib.Path | None
     vocab_file: pathlib.Path
     output_dir: pathlib.Path
     max_seq_length: int = 128
@@ -80,6 +84,14 @@ class CorpusBuildConfig:
     authors_trimming: bool = False
     skip_unreadable: bool = False
     is_openwebtext: bool = False
+    inputs: tuple[str, ...] = ()
+    text_field: str = "text"
+    text_column: str = "text"
+
+    @property
+    def corpus_name(self) -> str:
+        """The corpus, for messages."""
+        return str(self.corpus_dir or ", ".join(self.inputs))
 
 
 def build_pretraining_data(
@@ -140,7 +152,7 @@ def _build(
         manifest = _manifest(config, vocabulary, results, unreadable, temporary_dir)
         if not manifest.num_examples:
             raise UserError(
-                f"The corpus in {config.corpus_dir} contains no text: all of its "
+                f"The corpus in {config.corpus_name} contains no text: all of its "
                 f"{manifest.num_lines:,} lines are blank or without tokens."
             )
         publish(manifest, temporary_dir, config.output_dir, output_flag)
@@ -169,15 +181,14 @@ def _find_parts(
     """Returns the files, and what cannot be read with the reason."""
     if config.is_openwebtext:
         return find_archives(config.corpus_dir, skip_unreadable=config.skip_unreadable)
-    corpus = find_corpus(config.corpus_dir, skip_unreadable=config.skip_unreadable)
-    if corpus.ignored:
-        examples = ", ".join(
-            str(path.relative_to(config.corpus_dir)) for path in corpus.ignored[:3]
-        )
-        more = ", …" if len(corpus.ignored) > 3 else ""
-        print_fn(
-            f"Ignored {len(corpus.ignored)} files not named .txt or .txt.gz: {examples}{more}"
-        )
+    corpus = find_text(
+        config.corpus_dir,
+        config.inputs,
+        text_field=config.text_field,
+        text_column=config.text_column,
+        skip_unreadable=config.skip_unreadable,
+    )
+    print_what_is_left_out(corpus, config.corpus_dir, print_fn)
     return list(corpus.parts), corpus.unreadable
 
 
@@ -240,8 +251,7 @@ def _manifest(
         num_lines=sum(result.totals.lines for result in results),
         num_text_bytes=sum(result.totals.text_bytes for result in results),
         invalid_utf8={
-            os.path.relpath(path, config.corpus_dir): count
-            for path, count in sorted(invalid_utf8.items())
+            _name(path, config): count for path, count in sorted(invalid_utf8.items())
         },
         vocab_size=vocabulary.size,
         vocab_sha256=vocabulary.sha256,
@@ -255,13 +265,15 @@ def _manifest(
         num_tokens_read=sum(result.totals.tokens_read for result in results),
         num_tokens_written=sum(result.totals.tokens_written for result in results),
         dropped_tokens=dict(dropped_tokens),
-        unreadable={
-            os.path.relpath(path, config.corpus_dir): reason
-            for path, reason in sorted(unreadable.items())
-        },
+        unreadable={_name(path, config): reason for path, reason in sorted(unreadable.items())},
         tokenizer=TokenizerDescription(
             vocab_sha256=vocabulary.sha256,
             do_lower_case=config.do_lower_case,
             strip_accents=config.strip_accents,
         ).to_dict(),
     )
+
+
+def _name(path: str, config: CorpusBuildConfig) -> str:
+    """Returns the name of a file in the manifest."""
+    return os.path.relpath(path, config.corpus_dir) if config.corpus_dir else path

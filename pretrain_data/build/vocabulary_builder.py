@@ -1,4 +1,4 @@
-"""Trains a WordPiece vocabulary on a directory of text.
+"""Trains a WordPiece vocabulary on files of text.
 
 Words are split by the project's tokenizer. TensorFlow Text's learner returns the pieces
 above a frequency threshold; the threshold is searched for to reach the requested size.
@@ -26,8 +26,9 @@ from electra_tf.text.vocabulary import (
 from electra_tf.util.console import ProgressBar, format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
+from pretrain_data.build.report import print_what_is_left_out
 from pretrain_data.build.word_pieces import learn_pieces
-from pretrain_data.corpus.text_files import Corpus, find_corpus
+from pretrain_data.corpus.inputs import Corpus, find_text
 
 OUTPUT_FLAG = "--output-file"
 # A Korean share of words from which stripping accents is worth a warning.
@@ -58,10 +59,17 @@ def build_vocabulary(
             f"--vocab-size must be at least {MIN_VOCAB_SIZE}, not {config.vocab_size}."
         )
     _check_output_file(config)
-    corpus = find_corpus(config.corpus_dir)
+    corpus = find_text(
+        config.corpus_dir,
+        config.inputs,
+        text_field=config.text_field,
+        text_column=config.text_column,
+    )
+    if config.inputs:
+        print_what_is_left_out(corpus, None, print_fn)
     word_counts = count_words(corpus, config.do_lower_case, config.strip_accents)
     if not word_counts:
-        raise UserError(f"The corpus in {config.corpus_dir} contains no words.")
+        raise UserError(f"The corpus in {config.corpus_name} contains no words.")
     print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
     _warn_of_jamo(config, word_counts, print_fn)
     pieces = learn_pieces(
@@ -144,6 +152,17 @@ def _check_output_file(config: VocabularyBuildConfig) -> None:
         )
 
 
+def _corpus_flags(config: VocabularyBuildConfig) -> str:
+    """Returns the flags that read the same corpus."""
+    if config.corpus_dir is not None:
+        return f"--corpus-dir {shlex.quote(str(config.corpus_dir))}"
+    flags = f"--input {shlex.quote(','.join(config.inputs))}"
+    for name in ("text_field", "text_column"):
+        if (value := getattr(config, name)) != "text":
+            flags += f" --{name} {shlex.quote(value)}"
+    return flags
+
+
 def _print_result(
     config: VocabularyBuildConfig,
     vocabulary: Vocabulary,
@@ -166,7 +185,7 @@ def _print_result(
         f"Vocabulary: {config.output_file}\n"
         f"Tokenizer:  {description_file(config.output_file)}\n"
         "Next:       python build_pretraining_dataset.py "
-        f"--corpus-dir {shlex.quote(str(config.corpus_dir))} "
+        f"{_corpus_flags(config)} "
         f"--vocab-file {shlex.quote(str(config.output_file))} "
         f"--output-dir {shlex.quote(str(config.output_file.parent / 'pretrain_tfrecords'))}"
     )

@@ -16,8 +16,9 @@ from electra_tf.util.tensorflow_import import import_tensorflow
 from pretrain_data.build.example_builder import Builder, ExampleBuilder
 from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.corpus.blocks import Block
+from pretrain_data.corpus.documents import document_spans, is_blank
 from pretrain_data.corpus.partition import CorpusPart
-from pretrain_data.corpus.text_files import UnreadableError
+from pretrain_data.corpus.unreadable import UnreadableError
 
 if TYPE_CHECKING:
     from electra_tf.text.cached_tokenizer import CorpusTokenizer
@@ -181,17 +182,14 @@ def build_examples(
         builder: makes the examples.
         blanks_separate_docs: whether a blank line ends a document.
     """
-    within_line = block.continues_line
     incomplete = len(block.lines) - 1 if not block.ends_line else None
-    for i, (line, ids) in enumerate(zip(block.lines, ids_of_lines, strict=True)):
-        complete = i != incomplete
-        if within_line or not complete or (line and not line.isspace()):
-            yield from builder.add_line(ids, complete)
-        elif blanks_separate_docs:
+    for start, stop, ends_document in document_spans(block, blanks_separate_docs):
+        for i in range(start, stop):
+            line = block.lines[i]
+            if (line and not line.isspace()) or not is_blank(block, i):
+                yield from builder.add_line(ids_of_lines[i], i != incomplete)
+        if ends_document:
             yield from builder.end_document()
-        within_line = False
-    if block.ends_file:
-        yield from builder.end_document()
 
 
 def _rng(job: BuildJob) -> random.Random:

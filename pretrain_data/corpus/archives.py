@@ -6,14 +6,12 @@ import os
 import pathlib
 import tarfile
 from collections.abc import Iterator
+from typing import ClassVar
 
 from electra_tf.util.errors import UserError
-from pretrain_data.corpus.text_files import (
-    COMPRESSION_RATIO,
-    Block,
-    UnreadableError,
-    read_blocks,
-)
+from pretrain_data.corpus.blocks import Block, read_blocks
+from pretrain_data.corpus.compression import COMPRESSION_RATIO
+from pretrain_data.corpus.unreadable import UnreadableError
 
 ARCHIVE_SUFFIX = ".xz"
 FLAG = "--data-dir"
@@ -42,6 +40,7 @@ class ArchivePart:
 
     path: pathlib.Path
     num_disk_bytes: int
+    is_divisible: ClassVar[bool] = False
 
     @property
     def weight(self) -> int:

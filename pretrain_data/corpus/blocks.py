@@ -28,6 +28,8 @@ class Block:
         path: name of the file, for messages.
         continues_line: whether the first line continues the last one of the previous block.
         ends_line: whether the last line ends here, and not in the next block.
+        document_ends: numbers of lines behind which a document ends, where records are
+            documents; None where blank lines and ends of files end them.
     """
 
     lines: list[str]
@@ -38,6 +40,7 @@ class Block:
     path: str
     continues_line: bool = False
     ends_line: bool = True
+    document_ends: tuple[int, ...] | None = None
 
     @property
     def num_lines(self) -> int:

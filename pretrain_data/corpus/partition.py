@@ -1,12 +1,37 @@
 """Divides a corpus among processes."""
 
+import pathlib
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from pretrain_data.corpus.archives import ArchivePart
-from pretrain_data.corpus.text_files import TextPart
+from pretrain_data.corpus.blocks import Block
 
-CorpusPart = TextPart | ArchivePart
+
+class CorpusPart(Protocol):
+    """A file of the corpus, or a piece of one; it is sent to another process.
+
+    Attributes:
+        path: the file.
+        is_divisible: whether the part can be split between processes by
+            `split(offset, at_documents)`, which returns two parts; the second one is of weight
+            0 if there is no boundary behind the offset, which counts in units of `weight`.
+        num_disk_bytes: size on disk.
+        weight: expected bytes of text.
+    """
+
+    path: pathlib.Path
+
+    @property
+    def is_divisible(self) -> bool: ...
+
+    @property
+    def num_disk_bytes(self) -> int: ...
+
+    @property
+    def weight(self) -> int: ...
+
+    def read(self) -> Iterator[Block]: ...
 
 
 def shuffled(parts: Sequence[CorpusPart], seed: int) -> list[CorpusPart]:
@@ -21,9 +46,9 @@ def divide(
 ) -> list[list[CorpusPart]]:
     """Divides the text about evenly among processes, in the order of `parts`.
 
-    A plain text file that crosses the end of a share is split there, after a blank line (or
-    any line, without `split_at_documents`). Compressed files and archives are not split;
-    each goes to the process whose share contains its middle.
+    A divisible file that crosses the end of a share is split there; plain text after a blank
+    line (or any line, without `split_at_documents`). Others, such as compressed files, are not
+    split; each goes to the process whose share contains its middle.
 
     Returns:
         The parts of each process. Empty shares are dropped, so there may be fewer than
@@ -37,7 +62,7 @@ def divide(
         return min(num_processes - 1, int(position * num_processes / total))
 
     for part in parts:
-        if not isinstance(part, TextPart) or part.is_compressed:
+        if not part.is_divisible:
             shares[share_of(done + part.weight / 2)].append(part)
             done += part.weight
             continue
@@ -46,9 +71,9 @@ def divide(
             index = share_of(done)
             room = -(-total * (index + 1) // num_processes) - done
             piece, rest = rest, None
-            if piece.num_disk_bytes > room and index + 1 < num_processes:
+            if piece.weight > room and index + 1 < num_processes:
                 piece, rest = piece.split(max(0, room - 1), split_at_documents)
-                rest = rest if rest.num_disk_bytes else None
+                rest = rest if rest.weight else None
             shares[index].append(piece)
-            done += piece.num_disk_bytes
+            done += piece.weight
     return [share for share in shares if share]

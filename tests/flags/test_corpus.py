@@ -92,3 +92,19 @@ def test_a_value_that_looks_like_flags_is_left_alone():
         "--learning-rate 5e-4",
         "--x_y=-1 -2",
     ]
+
+
+def test_the_corpus_is_one_of_two_flags():
+    def text_settings(*arguments: str):
+        flag_values = absl_flags.FlagValues()
+        corpus.define_text_flags(flag_values)
+        command_line.parse(["program", *arguments], corpus.ALIASES, flag_values)
+        return corpus.text_settings(flag_values)
+
+    settings = text_settings("--input", "a.jsonl, b/*.parquet", "--text-field=body")
+    assert settings["corpus_dir"] is None
+    assert settings["inputs"] == ("a.jsonl", "b/*.parquet")
+    assert (settings["text_field"], settings["text_column"]) == ("body", "text")
+    for arguments in ([], ["--input=a", "--corpus-dir=b"]):
+        with pytest.raises(UserError, match="either --input or --corpus-dir, and not both"):
+            text_settings(*arguments)

@@ -32,6 +32,7 @@ from flags.records import training_records
 from pretrain_data.build import dataset
 from pretrain_data.build.output_dir import INNER_LOCK_FILE, lock_output_dir
 from pretrain_data.build.worker import WorkerError
+from pretrain_data.corpus.inputs import find_corpus
 from pretrain_data.records.files import check_records
 from pretrain_data.records.manifest import load_manifest, write_manifest
 from tests.conftest import ROOT
@@ -269,7 +270,7 @@ def test_a_corpus_without_tokens_is_refused(build, tmp_path):
 def test_default_number_of_shards_follows_the_size(build):
     assert len(build().shards) == 4
     config = dataset.CorpusBuildConfig(*[pathlib.Path()] * 3, num_processes=6)
-    part = dataset.find_corpus(ROOT / "demo/corpus").parts[0]
+    part = find_corpus(ROOT / "demo/corpus").parts[0]
     assert dataset._num_shards(config, [part]) == 6
     large = part.__class__(part.path, 0, 10**9)
     assert dataset._num_shards(config, [large]) == 60
@@ -518,3 +519,21 @@ def test_logs_are_not_flooded():
 
 def test_durations_are_spelled_briefly():
     assert [format_seconds(s) for s in (59.4, 61, 3725)] == ["59 s", "1:01", "1:02:05"]
+
+
+def test_json_lines_are_built_like_the_same_documents_as_text(build, corpus_dir, tmp_path):
+    texts = [path.read_text() for path in sorted(corpus_dir.rglob("*.txt"))]
+    documents = [text for content in texts for text in content.split("\n\n")]
+    lines = [json.dumps({"body": text.replace("\n", "\n \n")}) for text in documents]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    settings = {"corpus_dir": None, "inputs": (str(tmp_path / "*.jsonl"),), "overwrite": True}
+    as_text = build(shuffle_files=False)
+    expected = read_shards(tmp_path / "records")
+    manifest = build(text_field="body", **settings)
+    assert read_shards(tmp_path / "records") == expected
+    assert manifest.num_documents == as_text.num_documents == len(documents)
+    assert manifest.num_tokens_read == manifest.num_tokens_written == as_text.num_tokens_read
+    before = contents(tmp_path / "records")
+    with pytest.raises(UserError, match="no field 'boddy'"):
+        build(text_field="boddy", **settings)
+    assert contents(tmp_path / "records") == before

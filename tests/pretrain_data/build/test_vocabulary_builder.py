@@ -22,7 +22,7 @@ from flags import command_line, corpus
 from pretrain_data.build.dataset import build_pretraining_data
 from pretrain_data.build.vocabulary_builder import build_vocabulary, count_words
 from pretrain_data.build.word_pieces import choose_characters, learn_pieces
-from pretrain_data.corpus.text_files import find_corpus
+from pretrain_data.corpus.inputs import find_corpus, find_inputs
 
 NO_MESSAGES = {"print_fn": lambda message: None}
 # Ninety stems with five endings each, so that pieces pay.
@@ -199,3 +199,13 @@ def test_the_messages_name_the_next_command(text_dir):
     assert (config.corpus_dir, config.vocab_file) == (text_dir, output_file)
     manifest = build_pretraining_data(config, print_fn=lambda message: None)
     assert manifest.tokenizer_description == description
+
+
+def test_words_of_json_lines_are_counted_like_those_of_text(tmp_path):
+    (tmp_path / "a.txt").write_text("one two\nthree two\n")
+    (tmp_path / "a.jsonl").write_text('{"text": "one two\\nthree two"}\n')
+    counts = [
+        count_words(find_inputs([str(tmp_path / name)]), True, True)
+        for name in ("a.txt", "a.jsonl")
+    ]
+    assert counts[0] == counts[1] == {"one": 1, "two": 2, "three": 1}

@@ -1,0 +1,76 @@
+"""The corpus formats, by suffix. A new format is one file like `json_lines.py` and one line."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+from electra_tf.util.errors import nearest_name_hint
+from pretrain_data.corpus.compression import check_compression
+from pretrain_data.corpus.json_lines import json_lines_part
+from pretrain_data.corpus.parquet_files import parquet_part
+from pretrain_data.corpus.partition import CorpusPart
+from pretrain_data.corpus.text_files import TextPart
+
+
+@dataclasses.dataclass(frozen=True)
+class FormatOptions:
+    """Settings of the formats.
+
+    Attributes:
+        flag: flag that gave the file, to name in errors.
+        text_field: key of the text in JSONL.
+        text_column: column of the text in Parquet.
+    """
+
+    flag: str = "--input"
+    text_field: str = "text"
+    text_column: str = "text"
+
+
+def _text(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> CorpusPart:
+    return TextPart(path, 0, num_bytes, options.flag)
+
+
+def _json_lines(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> CorpusPart:
+    return json_lines_part(path, num_bytes, options.flag, options.text_field)
+
+
+def _parquet(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> CorpusPart:
+    del num_bytes
+    return parquet_part(path, options.flag, options.text_column)
+
+
+# (path, size in bytes, options) to the whole file.
+FORMATS: dict[str, Callable[[pathlib.Path, int, FormatOptions], CorpusPart]] = {
+    ".txt": _text,
+    ".txt.gz": _text,
+    ".txt.zst": _text,
+    ".jsonl": _json_lines,
+    ".jsonl.gz": _json_lines,
+    ".jsonl.zst": _json_lines,
+    ".parquet": _parquet,
+}
+
+
+def suffix_of(path: pathlib.Path) -> str | None:
+    """Returns the suffix of `FORMATS` that a file has, the longest if several; else None."""
+    fitting = [suffix for suffix in FORMATS if path.name.endswith(suffix)]
+    return max(fitting, key=len, default=None)
+
+
+def make_part(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> CorpusPart:
+    """Returns a whole file, whose suffix is one of `FORMATS`.
+
+    Raises:
+        UserError: the file does not fit the options, or a package for it is not installed.
+        UnreadableError: it cannot be read.
+    """
+    check_compression(path)
+    return FORMATS[suffix_of(path)](path, num_bytes, options)
+
+
+def unknown_format(path: pathlib.Path) -> str:
+    """Says that a file has no known suffix, and which are known."""
+    known = ", ".join(FORMATS)
+    hint = nearest_name_hint("".join(path.suffixes), FORMATS)
+    return f"has no suffix of a corpus format; known are {known}.{hint}"

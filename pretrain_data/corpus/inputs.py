@@ -1,0 +1,253 @@
+"""Finds the files of a corpus: a folder of text, or files, globs and folders of any format."""
+
+import dataclasses
+import errno
+import glob
+import os
+import pathlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from electra_tf.util.errors import UserError
+from pretrain_data.corpus.formats import (
+    FORMATS,
+    FormatOptions,
+    make_part,
+    suffix_of,
+    unknown_format,
+)
+from pretrain_data.corpus.partition import CorpusPart
+from pretrain_data.corpus.text_files import FLAG
+from pretrain_data.corpus.unreadable import (
+    FILE,
+    FOLDER,
+    UnreadableError,
+    reason_of_os_error,
+)
+
+INPUT_FLAG = "--input"
+# What the authors' flag reads.
+TEXT_SUFFIXES = (".txt", ".txt.gz")
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Files of a corpus.
+
+    Attributes:
+        parts: the files, sorted by path.
+        ignored: files in its folders of another format.
+        unreadable: files and folders that cannot be read, with the reason.
+        empty: files of no bytes.
+    """
+
+    parts: tuple[CorpusPart, ...]
+    ignored: tuple[pathlib.Path, ...]
+    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    empty: tuple[pathlib.Path, ...] = ()
+
+
+def find_corpus(
+    corpus_dir: str | pathlib.Path, flag: str = FLAG, *, skip_unreadable: bool = False
+) -> Corpus:
+    """Finds the `.txt` and `.txt.gz` files in `corpus_dir`, recursively.
+
+    Hidden files and directories are skipped; links to directories are followed.
+
+    Args:
+        corpus_dir: the directory.
+        flag: flag to name in errors.
+        skip_unreadable: list what cannot be read instead of failing.
+
+    Raises:
+        UserError: the directory does not exist or contains no text.
+        UnreadableError: a file or folder cannot be read.
+    """
+    corpus_dir = pathlib.Path(corpus_dir)
+    if not corpus_dir.exists():
+        raise UserError(f"Corpus directory {corpus_dir} ({flag}) does not exist.")
+    if not corpus_dir.is_dir():
+        raise UserError(
+            f"{flag} must be a directory of .txt or .txt.gz files; {corpus_dir} is a file. "
+            f"Pass its parent directory, or files with {INPUT_FLAG}."
+        )
+    finder = _Finder(FormatOptions(flag=flag), skip_unreadable, TEXT_SUFFIXES)
+    finder.add_folder(corpus_dir)
+    if not finder.parts:
+        others = f", only {len(finder.ignored)} other files" if finder.ignored else ""
+        raise UserError(
+            f"Corpus directory {corpus_dir} ({flag}) contains no .txt or .txt.gz files{others}."
+        )
+    if len(finder.empty) == len(finder.parts):
+        raise UserError(
+            f"All {len(finder.parts)} text files in {corpus_dir} ({flag}) are empty."
+        )
+    return finder.corpus()
+
+
+def find_inputs(
+    inputs: Sequence[str],
+    options: FormatOptions | None = None,
+    *,
+    skip_unreadable: bool = False,
+) -> Corpus:
+    """Finds the files of every format in `FORMATS` that files, globs and folders name.
+
+    Folders are searched as by `find_corpus`, and `**` in a glob matches any depth. A file
+    that several entries name is read once.
+
+    Args:
+        inputs: paths and globs.
+        options: settings of the formats.
+        skip_unreadable: list what cannot be read instead of failing.
+
+    Raises:
+        UserError: an entry locates nothing, or a file that is not in a known format; all files
+            are empty; or a file does not fit the options.
+        UnreadableError: a file or folder cannot be read.
+    """
+    options = options or FormatOptions()
+    if not inputs:
+        raise UserError(f"{options.flag} names no file, glob or folder.")
+    finder = _Finder(options, skip_unreadable, tuple(FORMATS))
+    for entry in inputs:
+        path = pathlib.Path(entry).expanduser()
+        if os.path.lexists(path):
+            paths = [path]
+        elif glob.has_magic(entry):
+            paths = [pathlib.Path(p) for p in sorted(glob.glob(str(path), recursive=True))]
+            if not paths:
+                raise UserError(f"{options.flag}: no file matches {entry}.")
+        else:
+            raise UserError(f"{options.flag}: {entry} does not exist.")
+        before = len(finder.parts) + len(finder.unreadable) + finder.num_repeated
+        for found in paths:
+            if found.is_dir():
+                finder.add_folder(found)
+            elif suffix_of(found) is None and paths == [path]:
+                raise UserError(f"{options.flag}: {found} {unknown_format(found)}")
+            else:
+                finder.add_file(found)
+        if before == len(finder.parts) + len(finder.unreadable) + finder.num_repeated:
+            raise UserError(
+                f"{options.flag}: {entry} contains no files of a corpus format "
+                f"({', '.join(FORMATS)})."
+            )
+    if finder.parts and len(finder.empty) == len(finder.parts):
+        raise UserError(
+            f"{options.flag}: all {len(finder.parts)} files are empty, such as "
+            f"{finder.empty[0]}."
+        )
+    return finder.corpus()
+
+
+def find_text(
+    corpus_dir: pathlib.Path | None,
+    inputs: Sequence[str],
+    *,
+    text_field: str = "text",
+    text_column: str = "text",
+    skip_unreadable: bool = False,
+) -> Corpus:
+    """Finds the files of either `--corpus-dir` or `--input`.
+
+    Raises:
+        UserError: both or none are given; or as `find_corpus` and `find_inputs`.
+    """
+    if (corpus_dir is None) == (not inputs):
+        raise UserError(f"Pass either {INPUT_FLAG} or {FLAG}, and not both.")
+    if corpus_dir is not None:
+        return find_corpus(corpus_dir, skip_unreadable=skip_unreadable)
+    options = FormatOptions(INPUT_FLAG, text_field, text_column)
+    return find_inputs(inputs, options, skip_unreadable=skip_unreadable)
+
+
+class _Finder:
+    """Collects files."""
+
+    def __init__(
+        self, options: FormatOptions, skip_unreadable: bool, suffixes: Collection[str]
+    ):
+        self._options = options
+        self._skip_unreadable = skip_unreadable
+        self._suffixes = suffixes
+        self._seen: set[str] = set()
+        self.parts: list[CorpusPart] = []
+        self.ignored: list[pathlib.Path] = []
+        self.unreadable: dict[str, str] = {}
+        self.empty: list[pathlib.Path] = []
+        self.num_repeated = 0
+
+    def corpus(self) -> Corpus:
+        return Corpus(
+            tuple(sorted(self.parts, key=lambda part: part.path)),
+            tuple(self.ignored),
+            self.unreadable,
+            tuple(self.empty),
+        )
+
+    def add_folder(self, folder: pathlib.Path) -> None:
+        for path in sorted(_walk(folder, self._options.flag, self._refuse)):
+            self.add_file(path)
+
+    def add_file(self, path: pathlib.Path) -> None:
+        if suffix_of(path) not in self._suffixes:
+            if path.exists():
+                self.ignored.append(path)
+            else:
+                self._refuse_file(path, "is a broken link")
+            return
+        identity = os.path.abspath(path)
+        if identity in self._seen:
+            self.num_repeated += 1
+            return
+        self._seen.add(identity)
+        try:
+            num_bytes = _size(path)
+            part = make_part(path, num_bytes, self._options)
+        except UnreadableError as error:
+            self._refuse(error)
+        except OSError as error:
+            self._refuse_file(path, reason_of_os_error(error))
+        else:
+            self.parts.append(part)
+            if not num_bytes:
+                self.empty.append(path)
+
+    def _refuse_file(self, path: pathlib.Path, reason: str) -> None:
+        self._refuse(UnreadableError(FILE, path, self._options.flag, reason))
+
+    def _refuse(self, error: UnreadableError) -> None:
+        if not self._skip_unreadable:
+            raise error
+        self.unreadable[error.path] = error.reason
+
+
+def _size(path: pathlib.Path) -> int:
+    """Returns the size of a file; raises OSError if it cannot be read."""
+    if path.exists() and not path.is_file():
+        # Opening a pipe would wait for a writer.
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    with open(path, "rb") as f:
+        return os.fstat(f.fileno()).st_size
+
+
+def _walk(
+    directory: pathlib.Path, flag: str, refuse: Callable[[UnreadableError], None]
+) -> Iterator[pathlib.Path]:
+    def refuse_folder(error: OSError) -> None:
+        refuse(UnreadableError(FOLDER, error.filename, flag, reason_of_os_error(error)))
+
+    seen = {os.path.realpath(directory)}
+    for parent, directories, names in os.walk(
+        directory, onerror=refuse_folder, followlinks=True
+    ):
+        visible = []
+        for name in directories:
+            target = os.path.realpath(os.path.join(parent, name))
+            if not name.startswith(".") and target not in seen:
+                seen.add(target)
+                visible.append(name)
+        directories[:] = visible
+        for name in names:
+            if not name.startswith("."):
+                yield pathlib.Path(parent, name)

@@ -1,0 +1,145 @@
+"""Reads JSONL files: one JSON object per line, whose text is one document."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from electra_tf.util.errors import UserError, nearest_name_hint
+from pretrain_data.corpus.blocks import Block
+from pretrain_data.corpus.compression import (
+    COMPRESSION_RATIO,
+    compression_of,
+    uncompressed,
+)
+from pretrain_data.corpus.documents import read_records
+from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
+
+FIELD_FLAG = "--text_field"
+# A record is read as a whole; what is longer is no JSONL.
+MAX_RECORD_BYTES = 256 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class JsonLinesPart:
+    """A JSONL file, or the byte range [`start`, `end`) of an uncompressed one.
+
+    Attributes:
+        path: the file.
+        start, end: range of bytes; both are ends of lines.
+        text_field: key of the text in each object.
+        flag: flag to name in errors.
+    """
+
+    path: pathlib.Path
+    start: int
+    end: int
+    text_field: str
+    flag: str
+
+    @property
+    def is_divisible(self) -> bool:
+        return compression_of(self.path) is None
+
+    @property
+    def num_disk_bytes(self) -> int:
+        return self.end - self.start
+
+    @property
+    def weight(self) -> int:
+        """Expected bytes of text."""
+        return self.num_disk_bytes * (1 if self.is_divisible else COMPRESSION_RATIO)
+
+    def read(self) -> Iterator[Block]:
+        """Yields the texts of the records in blocks.
+
+        Raises:
+            UnreadableError: the file cannot be read, or a line is not a JSON object.
+            UserError: an object lacks the field, or its value is no text.
+        """
+        with (
+            naming_file(self.path, self.flag, compression_of(self.path)),
+            open(self.path, "rb") as raw,
+        ):
+            raw.seek(self.start)
+            texts = self._texts(uncompressed(raw, self.path))
+            yield from read_records(texts, str(self.path), raw.tell)
+
+    def split(self, offset: int, at_documents: bool) -> tuple["JsonLinesPart", "JsonLinesPart"]:
+        """Splits the part behind the line that contains `offset`; see `TextPart.split`."""
+        del at_documents  # every line is a document
+        with naming_file(self.path, self.flag, None), open(self.path, "rb") as f:
+            f.seek(self.start + offset)
+            f.readline()
+            boundary = min(f.tell(), self.end)
+        return (
+            dataclasses.replace(self, end=boundary),
+            dataclasses.replace(self, start=boundary),
+        )
+
+    def _texts(self, stream: BinaryIO) -> Iterator[tuple[str, int]]:
+        position, number = self.start, 0
+        while self._goes_on(position) and (line := stream.readline(MAX_RECORD_BYTES + 1)):
+            position += len(line)
+            number += 1
+            if len(line) > MAX_RECORD_BYTES:
+                raise self._unreadable(number, f"is longer than {MAX_RECORD_BYTES:,} bytes")
+            if position == len(line):
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            if line.isspace():
+                continue
+            content = line.decode("utf-8", errors="replace")
+            num_repairs = content.count("\ufffd") - line.count("\ufffd".encode())
+            try:
+                record = json.loads(content)
+            except (ValueError, RecursionError) as error:
+                reason = getattr(error, "msg", str(error))
+                raise self._unreadable(number, f"is not valid JSON: {reason}") from error
+            yield self._text(record, number), num_repairs
+
+    def _goes_on(self, position: int) -> bool:
+        return not self.is_divisible or position < self.end
+
+    def _text(self, record: object, number: int) -> str:
+        if not isinstance(record, dict):
+            kind = type(record).__name__
+            raise self._unreadable(number, f"must be a JSON object, and is a {kind}")
+        if self.text_field not in record:
+            hint = nearest_name_hint(self.text_field, record)
+            names = ", ".join(record) or "none"
+            raise UserError(
+                f"{self._where(number)} has no field {self.text_field!r} ({FIELD_FLAG}); its "
+                f"fields are: {names}.{hint}"
+            )
+        value = record[self.text_field]
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise UserError(
+                f"{self._where(number)}: the field {self.text_field!r} ({FIELD_FLAG}) must be "
+                f"text, and is a {type(value).__name__}."
+            )
+        return value
+
+    def _unreadable(self, number: int, reason: str) -> UnreadableError:
+        reason = f"has a bad line {self._line_number(number)}, which {reason}"
+        return UnreadableError(FILE, self.path, self.flag, reason)
+
+    def _where(self, number: int) -> str:
+        return f"{FILE} {self.path} ({self.flag}), line {self._line_number(number)}"
+
+    def _line_number(self, number: int) -> int:
+        """Returns the number in the file of a line of the part."""
+        with open(self.path, "rb") as f:
+            while f.tell() < self.start:
+                f.readline()
+                number += 1
+        return number
+
+
+def json_lines_part(
+    path: pathlib.Path, num_bytes: int, flag: str, text_field: str
+) -> JsonLinesPart:
+    """Returns a whole JSONL file."""
+    return JsonLinesPart(path, 0, num_bytes, text_field, flag)

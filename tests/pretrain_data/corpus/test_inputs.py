@@ -1,0 +1,204 @@
+"""Tests of --input: finding files of every format, reading and dividing them."""
+
+import dataclasses
+import gzip
+import json
+import pickle
+import re
+
+import pyarrow
+import pytest
+import zstandard
+from pyarrow import parquet
+
+from electra_tf.util.errors import UserError
+from pretrain_data.corpus import blocks as blocks_module
+from pretrain_data.corpus import formats
+from pretrain_data.corpus.blocks import read_blocks
+from pretrain_data.corpus.documents import document_spans
+from pretrain_data.corpus.formats import FormatOptions
+from pretrain_data.corpus.inputs import find_inputs, find_text
+from pretrain_data.corpus.partition import divide
+from pretrain_data.corpus.unreadable import UnreadableError
+
+DOCUMENTS = ["first\n\nwith a blank", "second \u00e9", "", "third"] + ["more"] * 6
+
+
+def json_lines(texts=DOCUMENTS, field="text") -> bytes:
+    return b"".join(json.dumps({"id": 1, field: text}).encode() + b"\n" for text in texts)
+
+
+def write_parquet(path, texts=DOCUMENTS, column="text", rows=3, **options) -> None:
+    table = pyarrow.table({"id": list(range(len(texts))), column: pyarrow.array(texts)})
+    parquet.write_table(table, path, row_group_size=rows, **options)
+
+
+def documents(parts, blanks_separate_docs=True) -> list[str]:
+    read = [[]]
+    for part in parts:
+        for block in part.read():
+            for start, stop, ends in document_spans(block, blanks_separate_docs):
+                lines = block.lines[start:stop]
+                if start == 0 and block.continues_line:
+                    read[-1][-1] += lines.pop(0)
+                read[-1] += lines
+                read += [[]] if ends else []
+    return ["\n".join(lines) for lines in read if any(lines)]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The same documents in every format."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    content = json_lines()
+    (folder / "a.jsonl").write_bytes(content)
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(content))
+    frames = [zstandard.compress(content[:90]), zstandard.compress(content[90:])]
+    (folder / "c.jsonl.zst").write_bytes(b"".join(frames))
+    write_parquet(folder / "d.parquet")
+    (folder / "e.txt.zst").write_bytes(zstandard.compress(b"one\ntwo\n\nthree\n"))
+    (folder / "f.txt").write_text("four\n")
+    (folder / "notes.md").write_text("no corpus")
+    return folder
+
+
+@pytest.mark.parametrize("block_bytes", [4, 1 << 20])
+def test_every_format_gives_its_documents(files, monkeypatch, block_bytes):
+    monkeypatch.setattr(blocks_module, "BLOCK_BYTES", block_bytes)
+    corpus = find_inputs([str(files)])
+    assert [part.path.name for part in corpus.parts] == sorted(
+        path.name for path in files.iterdir() if path.name != "notes.md"
+    )
+    assert [path.name for path in corpus.ignored] == ["notes.md"]
+    expected = [text for text in DOCUMENTS if text]
+    for part in corpus.parts[:4]:
+        assert documents([part]) == expected
+        blocks = list(part.read())
+        assert [block.ends_file for block in blocks] == [False] * (len(blocks) - 1) + [True]
+        assert sum(b.num_text_bytes for b in blocks) == len("".join(DOCUMENTS).encode())
+        assert sum(block.num_disk_bytes for block in blocks) == part.num_disk_bytes
+    assert documents(corpus.parts[4:]) == ["one\ntwo", "three", "four"]
+
+
+def test_files_globs_and_folders_are_found_once(files, monkeypatch):
+    monkeypatch.chdir(files.parent)
+    corpus = find_inputs(["files/a.jsonl", "files/*.jsonl*", "**/f.txt", "files/f.txt"])
+    names = [part.path.name for part in corpus.parts]
+    assert names == [
+        "a.jsonl",
+        "b.jsonl.gz",
+        "c.jsonl.zst",
+        "f.txt",
+    ]
+    for inputs, message in [
+        (["files/none"], "--input: files/none does not exist"),
+        (["files/*.json"], "no file matches files/*.json"),
+        (["files/notes.md"], "notes.md has no suffix of a corpus format; known are .txt, "),
+        (["files/*.md"], "files/*.md contains no files of a corpus format"),
+    ]:
+        with pytest.raises(UserError, match=re.escape(message)):
+            find_inputs(inputs)
+    with pytest.raises(UserError, match="Pass either --input or --corpus-dir"):
+        find_text(None, ())
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "d.parquet"])
+def test_records_are_divided_between_processes(files, name):
+    parts = find_inputs([str(files / name)]).parts
+    shares = divide(parts, 3, split_at_documents=True)
+    assert len(shares) == 3
+    together = [text for share in shares for text in documents(share)]
+    assert together == [text for text in DOCUMENTS if text]
+    assert all(documents(share) for share in shares)
+    assert pickle.loads(pickle.dumps(shares)) == shares
+
+
+def test_a_long_record_is_one_document_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks_module, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(blocks_module, "MAX_LINE_BYTES", 32)
+    texts = ["short", "a long line " * 40 + "\n\nend", "last \ud800!"]
+    (tmp_path / "a.jsonl").write_bytes(json_lines(texts))
+    parts = find_inputs([str(tmp_path / "a.jsonl")]).parts
+    assert documents(parts) == [*texts[:2], "last \ufffd!"]
+    blocks = list(parts[0].read())
+    assert max(block.num_text_bytes for block in blocks) <= 128
+    assert sum(block.num_repairs for block in blocks) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", json_lines() + b'{"text": 1', "line 11, which is not valid JSON"),
+        ("a.jsonl", b"[1]\n", "line 1, which must be a JSON object, and is a list"),
+        (
+            "a.jsonl",
+            json_lines(field="texts"),
+            "line 1 has no field 'text' (--text_field); its ",
+        ),
+        ("a.jsonl", json_lines(field="texts"), "Did you mean 'texts'?"),
+        ("a.jsonl", b'\n{"text": 5}\n', "line 2: the field 'text' (--text_field) must be text"),
+        ("a.jsonl", b"", "all 1 files are empty"),
+        ("a.parquet", b"", "is not a complete Parquet file"),
+        ("a.parquet", b"PAR1 not really", "is not a complete Parquet file"),
+        ("a.jsonl.gz", gzip.compress(json_lines() * 9)[:-9], "is not a complete gzip file"),
+        ("a.txt.zst", zstandard.compress(bytes(range(256)) * 99)[:-9], "is truncated"),
+        ("a.txt.zst", b"not zstd at all", "is not a complete zstd file"),
+        ("a.txt", "\ufefftext".encode("utf-16-le"), "is UTF-16"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=rf"--input.*{re.escape(message)}") as error:
+        documents(find_inputs([str(tmp_path / name)]).parts)
+    assert name in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_bad_line_of_a_divided_file_has_its_number(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(json_lines() + b"bad\n")
+    _, rest = divide(find_inputs([str(tmp_path)]).parts, 2, split_at_documents=True)
+    with pytest.raises(UnreadableError, match=r"bad line 11, which"):
+        documents(rest)
+
+
+def test_a_parquet_column_must_be_there_and_text(tmp_path):
+    write_parquet(tmp_path / "a.parquet", column="content")
+    with pytest.raises(UserError, match=r"a\.parquet .*no column 'contnt' .*mean 'content'"):
+        find_inputs([str(tmp_path)], FormatOptions(text_column="contnt"))
+    with pytest.raises(UserError, match=r"'id' \(--text_column\) must be text, .* type int64"):
+        find_inputs([str(tmp_path)], FormatOptions(text_column="id"))
+    write_parquet(tmp_path / "a.parquet", texts=["x", None, "y"], use_dictionary=True)
+    assert documents(find_inputs([str(tmp_path)]).parts) == ["x", "y"]
+
+
+def test_a_missing_package_is_one_line(files, monkeypatch):
+    for module, name in (("zstandard", "e.txt.zst"), ("pyarrow", "d.parquet")):
+        monkeypatch.setitem(__import__("sys").modules, module, None)
+        with pytest.raises(UserError, match=rf"needs {module}, .*electra-tf\[corpus\]"):
+            find_inputs([str(files / name)])
+
+
+@dataclasses.dataclass(frozen=True)
+class _UpperPart:
+    path: object
+    num_disk_bytes: int
+    is_divisible = False
+
+    @property
+    def weight(self):
+        return self.num_disk_bytes
+
+    def read(self):
+        with open(self.path, "rb") as raw:
+            for block in read_blocks(raw, str(self.path), raw):
+                lines = [line.upper() for line in block.lines]
+                yield dataclasses.replace(block, lines=lines)
+
+
+def test_a_new_format_is_a_class_and_a_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        formats.FORMATS, ".loud", lambda path, size, options: _UpperPart(path, size)
+    )
+    (tmp_path / "a.loud").write_text("hear\n\nthis\n")
+    assert documents(find_inputs([f"{tmp_path}/*.loud"]).parts) == ["HEAR", "THIS"]
