@@ -1,8 +1,11 @@
 """Masking, gathering, scattering and sampling, under the authors' names."""
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 from electra_tf.config.hyperparameters import NoHparams
+from electra_tf.config.pretraining import PretrainingConfig, max_predictions
 from electra_tf.masking.base import MaskingStrategy
 from electra_tf.masking.token import TokenMasking
 from electra_tf.masking.units import choose_whole_units
@@ -14,6 +17,7 @@ from electra_tf.model.batch_types import (
 )
 from electra_tf.model.heads import MaskedLMHead, softmax_cross_entropy
 from electra_tf.model.kernels import fused
+from electra_tf.model.randomness import Randomness
 
 # Fraction of the masked positions replaced by [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85
@@ -156,6 +160,44 @@ def mask(
         masked_lm_ids=ids,
         masked_lm_weights=weights,
     )
+
+
+def mask_batch(
+    config: PretrainingConfig,
+    special: SpecialTokenIds,
+    strategy: MaskingStrategy,
+    features: Mapping[str, tf.Tensor],
+    *,
+    randomness: Randomness,
+) -> PretrainInputs:
+    """Masks a batch with the settings of a run (section 2.1).
+
+    Args:
+        config: configuration of the run.
+        special: ids of the special tokens.
+        strategy: chooses the positions.
+        features: `input_ids`, `input_mask`, `segment_ids`, int32 [batch, seq].
+        randomness: random stream of masking.
+    """
+    return mask(
+        PretrainInputs(features["input_ids"], features["input_mask"], features["segment_ids"]),
+        special,
+        randomness.key("masking"),
+        mask_prob=mask_prob_of(config, randomness),
+        max_predictions_per_seq=max_predictions(config, features["input_ids"].shape[1]),
+        strategy=strategy,
+        with_replacement=config.masking_with_replacement,
+        first_example=randomness.first_example,
+    )
+
+
+def mask_prob_of(config: PretrainingConfig, randomness: Randomness) -> tf.Tensor | float:
+    """Returns the masking rate of a step; without dropout (evaluation), `mask_prob`."""
+    start, end = config.mask_prob, config.mask_prob_end
+    if end is None or not randomness.dropout:
+        return start
+    done = tf.cast(randomness.step, tf.float32) / config.num_train_steps
+    return start + (end - start) * tf.minimum(done, 1.0)
 
 
 def masked_positions(inputs: PretrainInputs) -> tf.Tensor:

@@ -19,7 +19,6 @@ from electra_tf.config.pretraining import (
     PretrainingConfig,
     discriminator_config,
     generator_config,
-    max_predictions,
 )
 from electra_tf.generators.base import Generator
 from electra_tf.generators.replacements import check_replacement, replacement_tokens
@@ -121,27 +120,9 @@ class PretrainingModel(keras.Model):
             randomness: random stream of masking. Without dropout (evaluation), the masking
                 rate is always `mask_prob`.
         """
-        return pretrain_helpers.mask(
-            PretrainInputs(
-                features["input_ids"], features["input_mask"], features["segment_ids"]
-            ),
-            self.special,
-            randomness.key("masking"),
-            mask_prob=self._mask_prob(randomness),
-            max_predictions_per_seq=max_predictions(
-                self.config, features["input_ids"].shape[1]
-            ),
-            strategy=self.masking,
-            with_replacement=self.config.masking_with_replacement,
-            first_example=randomness.first_example,
+        return pretrain_helpers.mask_batch(
+            self.config, self.special, self.masking, features, randomness=randomness
         )
-
-    def _mask_prob(self, randomness: Randomness) -> tf.Tensor | float:
-        start, end = self.config.mask_prob, self.config.mask_prob_end
-        if end is None or not randomness.dropout:
-            return start
-        done = tf.cast(randomness.step, tf.float32) / self.config.num_train_steps
-        return start + (end - start) * tf.minimum(done, 1.0)
 
     def forward(
         self,

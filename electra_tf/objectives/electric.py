@@ -18,7 +18,7 @@ from electra_tf.config.choices import TWO_TOWER
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import sampling_logits
+from electra_tf.pretrain_helpers import mask_prob_of, sampling_logits
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
@@ -72,7 +72,7 @@ class NoiseContrastiveCloze(PretrainingModel):
 
     def _log_noise_odds(self, randomness: Randomness) -> tf.Tensor | float:
         """Returns log(k / (1 - k)); with `--mask_prob_end`, k depends on the step."""
-        share = self._mask_prob(randomness)
+        share = mask_prob_of(self.config, randomness)
         odds = share / (1 - share)
         return tf.math.log(odds) if tf.is_tensor(odds) else math.log(odds)
 
