@@ -32,6 +32,7 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
     "build_pretraining_dataset.py": "electra-build-dataset",
     "build_openwebtext_pretraining_dataset.py": "electra-build-openwebtext",
     "build_vocabulary.py": "electra-build-vocabulary",
+    "inspect_dataset.py": "electra-inspect",
     "convert_checkpoint.py": "electra-convert",
     "export_saved_model.py": "electra-export",
     "score_text.py": "electra-score",

@@ -1,4 +1,4 @@
-r"""The twelve programs.
+r"""The thirteen programs.
 
 Each function is a command: it defines its flags, parses the command line, runs its body and
 exits. Its docstring is the `--help` of the command. TensorFlow takes seconds to load, so
@@ -19,6 +19,7 @@ from flags import (
     export,
     finetuning,
     flops,
+    inspection,
     pretraining,
     replaced_tokens,
     scoring,
@@ -89,6 +90,28 @@ def build_openwebtext_pretraining_dataset() -> None:
     manifest, pretrain_data.json, are written to pretrain_tfrecords/ in the data directory.
     """
     build_pretraining_data(corpus.openwebtext_build_config(), command_line.print_line)
+
+
+@command_line.program(inspection.define_flags)
+def inspect_dataset() -> None:
+    r"""Describes built records (lengths, segments, tokens, duplicates), or verifies them.
+
+        python inspect_dataset.py --data-dir demo/output --model-name quickstart \
+            --flagfile recipes/quickstart.flags --examples 3 --html demo/output/records.html
+
+    Any record files, with their vocabulary; a sample of a million records, as JSON:
+
+        python inspect_dataset.py --vocab_file demo/vocab.txt --max_records 1000000 --json - \
+            --pretrain_tfrecords 'demo/output/pretrain_tfrecords/*.tfrecord*'
+
+    --verify reads every record and compares counts, sizes and hashes with the manifest,
+    pretrain_data.json; the first damaged file and byte offset is an error.
+    """
+    config = inspection.config_from_flags()
+    import_tensorflow()
+    from flags import dataset_inspection
+
+    dataset_inspection.run(config)
 
 
 @command_line.program(pretraining.define_flags)

@@ -7,6 +7,7 @@ import sys
 from absl import flags
 
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_lines
 from flags import pretraining
@@ -35,7 +36,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         "text_file", "demo/sentences.txt", "Input text, one sentence per line.", **options
     )
     flags.DEFINE_boolean(
-        "color", None, "Use colors; if unset, only when the output is a terminal.", **options
+        "color", None, "Use colors; if unset, only on a terminal without NO_COLOR.", **options
     )
 
 
@@ -54,5 +55,4 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ShowConfig
     sentences = tuple(line for line in lines if line.strip())
     if not sentences:
         raise UserError(f"--text_file={path} contains no text")
-    color = flag_values.color
-    return ShowConfig(model, sentences, sys.stdout.isatty() if color is None else color)
+    return ShowConfig(model, sentences, use_color(flag_values.color))

@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("electra_tf.pretraining_setup", "electra_tf.pretraining_phases"),
     ("electra_tf.pretraining", "electra_tf.inference"),
     ("pretrain_data.corpus", "pretrain_data.records"),
-    ("pretrain_data.build",),
+    ("pretrain_data.build", "pretrain_data.inspect"),
     ("finetune.config",),
     ("finetune.data", "finetune.results"),
     ("finetune.model",),

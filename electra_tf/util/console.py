@@ -1,6 +1,7 @@
 """Progress, durations and Markdown tables on the console."""
 
 import functools
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -89,6 +90,18 @@ def markdown_table(
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
     escaped.insert(1, alignment)
     return "\n".join("| " + " | ".join(row) + " |" for row in escaped)
+
+
+def use_color(chosen: bool | None, stream: TextIO | None = None) -> bool:
+    """Returns whether to print colors: as chosen, else on a terminal without NO_COLOR.
+
+    Args:
+        chosen: value of --color; None if not given.
+        stream: where to print; standard output by default.
+    """
+    if chosen is not None:
+        return chosen
+    return (stream or sys.stdout).isatty() and not os.environ.get("NO_COLOR")
 
 
 def discard(message: str) -> None:

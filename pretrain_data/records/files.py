@@ -190,14 +190,10 @@ def check_records(
     files = find_checked_record_files(
         patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
     )
+    check_vocabulary(files, vocabulary, flag)
     for directory, manifest in sorted(_manifests(files).items()):
         if manifest is None:
             continue
-        if manifest.vocab_sha256 != vocabulary.sha256:
-            raise UserError(
-                f"The records of {flag} in {directory} were built with another vocabulary "
-                f"than --vocab_file={vocabulary.path}: use the one they were built with"
-            )
         built_with = manifest.tokenizer_description
         for name in SETTINGS:
             if getattr(built_with, name) != getattr(tokenizer, name):
@@ -209,6 +205,22 @@ def check_records(
                 )
 
 
+def check_vocabulary(
+    files: Sequence[str], vocabulary: Vocabulary, flag: str = DEFAULT_FLAG
+) -> None:
+    """Compares a vocabulary with the manifests, where there are any.
+
+    Raises:
+        UserError: records were built with another one.
+    """
+    for directory, manifest in sorted(_manifests(files).items()):
+        if manifest is not None and manifest.vocab_sha256 != vocabulary.sha256:
+            raise UserError(
+                f"The records of {flag} in {directory} were built with another vocabulary "
+                f"than --vocab_file={vocabulary.path}: use the one they were built with"
+            )
+
+
 def check_sequence_length(
     files: Sequence[str], max_seq_length: int, flag: str = DEFAULT_FLAG
 ) -> None:
@@ -217,7 +229,7 @@ def check_sequence_length(
     Raises:
         UserError: the records have another length, or none is readable.
     """
-    actual, source = _recorded_length(files, flag)
+    actual, source = recorded_length(files, flag)
     if actual != max_seq_length:
         raise UserError(
             f"--max_seq_length is {max_seq_length}, but the records have {actual} tokens "
@@ -238,7 +250,12 @@ def _length_of_manifest(files: Sequence[str]) -> tuple[int, str] | None:
     return None
 
 
-def _recorded_length(files: Sequence[str], flag: str) -> tuple[int, str]:
+def recorded_length(files: Sequence[str], flag: str = DEFAULT_FLAG) -> tuple[int, str]:
+    """Returns the sequence length of records, and the manifest or the file that has it.
+
+    Raises:
+        UserError: there is neither a manifest nor a readable record.
+    """
     if found := _length_of_manifest(files):
         return found
     for path in files:

@@ -19,6 +19,7 @@ MISSPELLED = {
     "build_pretraining_dataset.py": ("max_seq_length", "max_seq_lenght"),
     "build_openwebtext_pretraining_dataset.py": ("max_seq_length", "max_seq_lenght"),
     "build_vocabulary.py": ("vocab_size", "vocab_sice"),
+    "inspect_dataset.py": ("max_records", "max_recrods"),
     "convert_checkpoint.py": ("from_format", "from_fromat"),
     "export_saved_model.py": ("export_dir", "exprot_dir"),
     "score_text.py": ("nbest_metric", "nbest_metirc"),

@@ -1,0 +1,105 @@
+"""The body of `inspect_dataset.py`: reads or verifies the records, and writes the reports."""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf.config.pretraining import TRAIN_FLAG
+from electra_tf.inference.masked_examples import legend, masked_examples, render
+from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.util.files import to_json, write_atomically
+from flags.inspection import STANDARD_OUTPUT, InspectionConfig
+from flags.records import training_records
+from pretrain_data.inspect.console_report import common_folder, format_report
+from pretrain_data.inspect.inspection import inspect_files
+from pretrain_data.inspect.page import import_template_engine, render_page
+from pretrain_data.inspect.verification import verify_files
+from pretrain_data.records.files import (
+    check_file_sizes,
+    check_sequence_length,
+    check_vocabulary,
+    find_record_files,
+    recorded_length,
+)
+
+
+def run(config: InspectionConfig) -> None:
+    """Describes or verifies the records.
+
+    Raises:
+        UserError: a record or file is damaged, or was built with another vocabulary.
+    """
+    if config.html:
+        import_template_engine()
+    files = find_record_files(config.patterns, TRAIN_FLAG)
+    vocabulary = load_vocabulary(config.settings["vocab_file"], "--vocab_file")
+    if config.verify:
+        _verify(config, files, vocabulary)
+        return
+    length, _ = recorded_length(files[-1:], TRAIN_FLAG)
+    model = config.model(length)
+    if "max_seq_length" in config.settings:
+        check_sequence_length(files[-1:], model.max_seq_length, TRAIN_FLAG)
+    check_vocabulary(files, vocabulary, TRAIN_FLAG)
+    if not model.skip_bad_records:
+        check_file_sizes(files)
+    found = inspect_files(
+        files,
+        vocabulary,
+        max_records=config.max_records,
+        num_examples=config.examples,
+        num_frequent=config.top_tokens,
+        skip_bad_records=model.skip_bad_records,
+        seed=model.seed,
+    )
+    counts = training_records(model).token_counts
+    examples = masked_examples(model, vocabulary, found.rows, counts) if found.rows else []
+    report: dict[str, Any] = found.report
+    if examples:
+        report["masking"] = {"masking": model.masking, "mask_prob": model.mask_prob}
+        report["examples"] = [[item._asdict() for item in each] for each in examples]
+    if config.json != STANDARD_OUTPUT:
+        print(format_report(report), end="")
+        if examples:
+            print(
+                f"\nExamples, --masking={model.masking}, --mask_prob={model.mask_prob}. "
+                f"{legend(color=config.color)}"
+            )
+        for example in examples:
+            print(f"\n  {render(example, color=config.color)}")
+    _write_json(config, report)
+    if config.html:
+        title = f"Records of {common_folder(report) or os.curdir}"
+        content = render_page(report, report.get("examples", []), title)
+        write_atomically(config.html, content)
+        if config.json != STANDARD_OUTPUT:
+            print(f"\nWritten to {config.html}")
+
+
+def _verify(config: InspectionConfig, files: Sequence[str], vocabulary: Vocabulary) -> None:
+    check_vocabulary(files, vocabulary, TRAIN_FLAG)
+    verified = verify_files(files, vocabulary.size, TRAIN_FLAG)
+    _write_json(config, {"verified": [dataclasses.asdict(each) for each in verified]})
+    if config.json == STANDARD_OUTPUT:
+        return
+    num_records = sum(each.num_records for each in verified)
+    num_bytes = sum(each.num_bytes for each in verified)
+    print(
+        f"{len(verified):,} files with {num_records:,} records ({num_bytes / 1e6:,.1f} MB) are "
+        "whole."
+    )
+    unlisted = [each.path for each in verified if not each.in_manifest]
+    if unlisted:
+        print(
+            f"{len(unlisted):,} of them have no manifest to compare with, first: {unlisted[0]}"
+        )
+
+
+def _write_json(config: InspectionConfig, content: dict[str, Any]) -> None:
+    if config.json == STANDARD_OUTPUT:
+        sys.stdout.write(to_json(content).decode())
+    elif config.json:
+        write_atomically(config.json, to_json(content))
+        print(f"\nWritten to {config.json}")

@@ -1,0 +1,190 @@
+"""Flags of `inspect_dataset.py`, in addition to those of pre-training."""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from absl import flags
+
+from electra_tf.config.phases import records_of_length
+from electra_tf.config.pretraining import TRAIN_FLAG, PretrainingConfig, default_model_dir
+from electra_tf.config.saved_config import load_saved_config
+from electra_tf.interop.formats import pretraining_config
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.console import use_color
+from electra_tf.util.errors import UserError
+from flags import hyperparameters, pretraining
+
+# What the record of a run says about its data and its masking.
+_RECORDED = (
+    "length_curriculum",
+    "mask_prob",
+    "mask_prob_end",
+    "masking",
+    "masking_hparams",
+    "masking_with_replacement",
+    "max_predictions_per_seq",
+    "max_seq_length",
+    "pretrain_tfrecords",
+    "seed",
+    "vocab_size",
+)
+_UNNAMED = "records"
+STANDARD_OUTPUT = "-"
+
+
+@dataclasses.dataclass(frozen=True)
+class InspectionConfig:
+    """What to inspect, and what to write.
+
+    Attributes:
+        settings: hyperparameters of the run; without `max_seq_length`, that of the records.
+        examples: number of examples to show.
+        top_tokens: number of most frequent tokens to show.
+        max_records: number of records to read; None reads all.
+        verify: verify the records, instead of describing them.
+        json: JSON file to write, "-" for standard output, or None.
+        html: HTML file to write, or None.
+        color: whether to use terminal colors.
+    """
+
+    settings: Mapping[str, Any]
+    examples: int
+    top_tokens: int
+    max_records: int | None
+    verify: bool
+    json: str | None
+    html: str | None
+    color: bool
+
+    def model(self, seq_length: int) -> PretrainingConfig:
+        """Returns the run, of `seq_length` tokens unless its length is known."""
+        return pretraining_config(**{"max_seq_length": seq_length, **self.settings})
+
+    @property
+    def patterns(self) -> str:
+        """The record files of all lengths, or wildcards, comma-separated."""
+        model = pretraining_config(**self.settings)
+        lengths = (*model.length_curriculum, model.max_seq_length)
+        return ",".join(records_of_length(model, length) for length in lengths)
+
+
+def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines the flags of pre-training, and those of the inspection."""
+    pretraining.define_flags(flag_values)
+    options = {"flag_values": flag_values, "module_name": sys.argv[0]}
+    flags.DEFINE_integer(
+        "examples",
+        0,
+        "Number of examples to show, decoded and masked as in training.",
+        lower_bound=0,
+        **options,
+    )
+    flags.DEFINE_integer(
+        "top_tokens",
+        20,
+        "Number of most frequent tokens to show.",
+        lower_bound=1,
+        upper_bound=1000,
+        **options,
+    )
+    flags.DEFINE_integer(
+        "max_records",
+        None,
+        "Sample: read about this many records, from the start of every file. Default: all.",
+        lower_bound=1,
+        **options,
+    )
+    flags.DEFINE_boolean(
+        "verify",
+        False,
+        "Verify every record and file against the manifest, instead of describing them.",
+        **options,
+    )
+    flags.DEFINE_string(
+        "json", None, "Also write all numbers to this JSON file; - prints only them.", **options
+    )
+    flags.DEFINE_string("html", None, "Also write an HTML page to this file.", **options)
+    flags.DEFINE_boolean(
+        "color", None, "Use colors; if unset, only on a terminal without NO_COLOR.", **options
+    )
+
+
+def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> InspectionConfig:
+    """Returns the configuration of the parsed flags.
+
+    Raises:
+        UserError: a value is invalid, or there is no vocabulary; the message names the flag.
+    """
+    settings = _settings(
+        hyperparameters.explicit_values(
+            PretrainingConfig, flag_values.hparams, flag_values=flag_values
+        )
+    )
+    if flag_values.verify and (flag_values.html or flag_values.examples):
+        raise UserError("--verify describes nothing: leave out --html and --examples")
+    for name in ("json", "html"):
+        folder = os.path.dirname(flag_values[name].value or "")
+        if folder and not os.path.isdir(folder):
+            raise UserError(f"--{name}={flag_values[name].value}: no such folder: {folder}")
+    config = InspectionConfig(
+        settings=settings,
+        examples=flag_values.examples,
+        top_tokens=flag_values.top_tokens,
+        max_records=flag_values.max_records,
+        verify=flag_values.verify,
+        json=flag_values.json,
+        html=flag_values.html,
+        color=use_color(flag_values.color),
+    )
+    pretraining_config(**settings)  # checks all values
+    return config
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    """Returns the hyperparameters given, recorded by the run, or following from the files."""
+    records = given.get("pretrain_tfrecords")
+    if not given.get("data_dir") and not records:
+        raise UserError(
+            f"Pass --data_dir, with --model_name for the settings of a run, or {TRAIN_FLAG}"
+        )
+    place = {"data_dir": given.get("data_dir") or _data_dir(records)}
+    place["model_name"] = given.get("model_name") or _UNNAMED
+    settings = {**given, **place}
+    if given.get("model_name") or given.get("model_dir"):
+        model_dir = default_model_dir(settings)
+        saved = load_saved_config(model_dir)
+        recorded = dict(saved.hyperparameters) if saved else {}
+        if recorded.get("pretrain_tfrecords") == _default_records(recorded.get("data_dir")):
+            del recorded["pretrain_tfrecords"]  # follows --data_dir
+        settings = {
+            **{name: recorded[name] for name in _RECORDED if recorded.get(name) is not None},
+            **settings,
+        }
+        own = os.path.join(model_dir, "vocab.txt")
+        if "vocab_file" not in settings and os.path.exists(own):
+            settings["vocab_file"] = own
+    settings.setdefault("vocab_file", os.path.join(settings["data_dir"], "vocab.txt"))
+    vocabulary = load_vocabulary(settings["vocab_file"], "--vocab_file")
+    if settings.setdefault("vocab_size", vocabulary.size) != vocabulary.size:
+        raise UserError(
+            f"--vocab_size is {settings['vocab_size']}, but {vocabulary.path} has "
+            f"{vocabulary.size} entries"
+        )
+    return settings
+
+
+def _default_records(data_dir: str | None) -> str | None:
+    """Returns the records of a data directory, as `PretrainingConfig.create` names them."""
+    if data_dir is None:
+        return None
+    named = {"data_dir": data_dir, "model_name": _UNNAMED}
+    return PretrainingConfig.create(**named).pretrain_tfrecords
+
+
+def _data_dir(patterns: str) -> str:
+    """Returns the folder above that of the first record file, where data directories are."""
+    first = patterns.split(",")[0].strip()
+    return os.path.dirname(os.path.dirname(os.path.abspath(first)))

@@ -1,0 +1,4 @@
+"""Statistics, verification and reports of built records.
+
+Imports `pretrain_data.records`.
+"""

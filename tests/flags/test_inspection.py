@@ -1,0 +1,137 @@
+"""inspect_dataset.py: its flags, its outputs, and its page in headless Chromium."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.util.console import use_color
+from electra_tf.util.errors import UserError
+from flags import command_line, dataset_inspection, inspection
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def parse(*arguments: str) -> inspection.InspectionConfig:
+    flag_values = absl_flags.FlagValues()
+    inspection.define_flags(flag_values)
+    command_line.parse(["program", *arguments], None, flag_values)
+    return inspection.config_from_flags(flag_values)
+
+
+@pytest.fixture
+def files(tiny_data) -> str:
+    return f"--pretrain_tfrecords={tiny_data}/pretrain_tfrecords/pretrain_data.tfrecord*"
+
+
+@pytest.fixture
+def page(files, tmp_path):
+    path = tmp_path / "page.html"
+    dataset_inspection.run(parse(files, "--examples=2", f"--html={path}"))
+    return path
+
+
+def test_record_files_alone(files, tmp_path, capsys):
+    # The vocabulary is found beside the folder of the records, the length in the records.
+    dataset_inspection.run(parse(files, "--examples=3", "--mask_prob=0.5", "--json=-"))
+    report = json.loads(capsys.readouterr().out)
+    assert [each["seq_length"] for each in report["files"]] == [16, 16]
+    assert report["total"]["records"] == 50
+    assert report["masking"] == {"masking": "token", "mask_prob": 0.5}
+    assert len(report["examples"]) == 3
+    for example in report["examples"]:
+        predicted = [item for item in example if item["state"] in ("masked", "kept")]
+        assert len(predicted) == round(len(example) / 2)
+    dataset_inspection.run(parse(files, "--examples=1", f"--json={tmp_path}/numbers.json"))
+    printed = capsys.readouterr().out
+    assert json.loads((tmp_path / "numbers.json").read_text())["total"] == report["total"]
+    assert "| all | 50 |" in printed
+    assert "[CLS]" in printed
+    assert "\x1b" not in printed
+
+
+def test_a_run_has_its_settings(tiny_data, tmp_path, make_config):
+    config = make_config(mask_prob=0.3, masking="whole_word", seed=5)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(
+        json.dumps({"hyperparameters": json.loads(config.to_json()), "variables": {}})
+    )
+    run = (f"--data-dir={tiny_data}", "--model-name=tiny", f"--model_dir={folder}")
+    model = parse(*run).model(32)
+    assert (model.mask_prob, model.masking, model.seed) == (0.3, "whole_word", 5)
+    assert (model.max_seq_length, model.vocab_size) == (16, 40)
+    assert model.max_predictions_per_seq == config.max_predictions_per_seq
+    assert parse(*run, "--mask_prob=0.2").model(32).mask_prob == 0.2
+
+
+def test_bad_input_is_refused(tiny_data, files, tmp_path):
+    with pytest.raises(UserError, match=r"Pass --data_dir.* or --pretrain_tfrecords"):
+        parse()
+    with pytest.raises(UserError, match="--verify describes nothing"):
+        parse(files, "--verify", "--examples=1")
+    with pytest.raises(UserError, match=r"--html=.*: no such folder"):
+        parse(files, f"--html={tmp_path}/none/page.html")
+    with pytest.raises(UserError, match=r"none.txt \(--vocab_file\) does not exist"):
+        parse(files, f"--vocab_file={tmp_path}/none.txt")
+    with pytest.raises(UserError, match="--max_seq_length is 32, but the records have 16"):
+        dataset_inspection.run(parse(files, "--max_seq_length=32"))
+    with pytest.raises(UserError, match=r"No file matches .* \(--pretrain_tfrecords\)"):
+        dataset_inspection.run(parse(f"--pretrain_tfrecords={tiny_data}/x/*"))
+
+
+def test_verify(files, capsys):
+    dataset_inspection.run(parse(files, "--verify"))
+    printed = capsys.readouterr().out
+    assert "2 files with 50 records" in printed
+    assert "2 of them have no manifest" in printed
+
+
+def test_color(monkeypatch):
+    class Terminal:
+        def isatty(self):
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert use_color(None, Terminal())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not use_color(None, Terminal())
+    assert use_color(True, Terminal())
+
+
+def test_the_page_is_one_file_without_network(page):
+    content = page.read_text()
+    assert content.count("<svg") == 2  # no row has a second segment
+    assert not re.search(r'(?:src|href)="(?!data:|#)', content)
+    assert "<script" not in content
+    assert content.count('<p class="example">') == 2
+    ids = re.findall(r'\bid="([^"]+)"', content)
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+def test_the_page_in_a_browser(page, tmp_path):
+    picture = tmp_path / "page.png"
+    result = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--enable-logging=stderr",
+            "--window-size=400,1200",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            f"--screenshot={picture}",
+            page.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert ":CONSOLE" not in result.stderr
+    assert picture.stat().st_size > 5000
