@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -17,6 +18,7 @@ from electra_tf.util.errors import UserError
 from tests import pretraining_runs
 from tests.conftest import make_record
 from tests.electra_tf.objectives.test_objectives import TWO_STAGE
+from tests.training_process import TrainingProcess
 
 pytestmark = pytest.mark.usefixtures("own_graphs")
 
@@ -357,17 +359,25 @@ COMPILED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def compiling_process() -> Iterator[TrainingProcess]:
+    with TrainingProcess() as process:
+        yield process
+
+
 @pytest.mark.parametrize(
     "overrides",
     COMPILED,
     ids=lambda overrides: ",".join(str(v) for v in overrides.values() if type(v) is not dict),
 )
-def test_a_step_compiled_by_xla_computes_the_same(make_config, tmp_path, overrides):
+def test_a_step_compiled_by_xla_computes_the_same(
+    make_config, tmp_path, compiling_process, overrides
+):
     options = {"num_train_steps": 2, **overrides}
     plain = make_config(model_dir=str(tmp_path / "plain"), **options)
     compiled = make_config(model_dir=str(tmp_path / "compiled"), jit_compile=True, **options)
     pretraining_runs.train(plain, quiet)
-    pretraining_runs.train(compiled, quiet)
+    compiling_process.train(compiled)
     actual = weights_of(compiled, 2)
     for name, value in weights_of(plain, 2).items():
         # The smallest gradients are rounding noise, which Adam scales up to 1e-3.
