@@ -66,10 +66,14 @@ study: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m flags.reference docs/hyperparameters.md
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check \
+	  --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo 'Documentation: site/index.html'
 
 lint: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(OUTPUT) build *.egg-info
+	rm -rf $(VENV) $(OUTPUT) build site *.egg-info

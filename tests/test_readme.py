@@ -1,4 +1,7 @@
-"""Runs every command of the README in a copy of the repository, with fewer steps.
+"""Runs the commands of the README and of pages of `docs/`, with fewer steps.
+
+They run in a copy of the repository; tests/flags/test_docs_commands.py parses those of the
+other pages.
 
 `make demo` and `make test` are run by `.ci/run`.
 """
@@ -19,6 +22,9 @@ from tests.in_process import run_program
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+# Run after the README's. A command that names one of the folders in capitals cannot run here.
+PAGES = [(ROOT / "docs" / "own_language.md").read_text()]
+PLACEHOLDERS = ("DATA", "TEXT", "PATH")
 # Appended to the training commands; a later flag wins over the recipe's.
 QUICKLY = {
     "run_pretraining.py": [
@@ -34,12 +40,12 @@ NOT_RUN_HERE = ("make", "pip", "tensorboard")
 
 
 def readme_commands() -> list[list[str]]:
-    """Returns the commands of the README's bash blocks, in order."""
+    """Returns the commands of the bash blocks that can run here, in order."""
     commands = []
-    for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL):
+    for block in re.findall(r"```bash\n(.*?)```", "".join([README, *PAGES]), re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
-            if words and words[0] not in NOT_RUN_HERE:
+            if words and words[0] not in NOT_RUN_HERE and not set(words) & {*PLACEHOLDERS}:
                 commands.append(words)
     return commands
 
