@@ -235,6 +235,7 @@ def _manifest(
 ) -> records_manifest.Manifest:
     shards = {name: n for result in results for name, n in result.shards.items()}
     shards = {name: shards[name] for name in sorted(shards, key=lambda n: (len(n), n))}
+    hashes = {name: h for result in results for name, h in result.shard_sha256.items()}
     invalid_utf8: Counter[str] = Counter()
     dropped_tokens: Counter[str] = Counter()
     unreadable = dict(unreadable)
@@ -247,6 +248,7 @@ def _manifest(
         num_examples=sum(shards.values()),
         shards=shards,
         shard_bytes={name: (temporary_dir / name).stat().st_size for name in shards},
+        shard_sha256={name: hashes[name] for name in shards},
         num_documents=sum(result.totals.documents for result in results),
         num_lines=sum(result.totals.lines for result in results),
         num_text_bytes=sum(result.totals.text_bytes for result in results),

@@ -12,7 +12,7 @@ import tqdm
 from electra_tf.util.errors import UserError
 from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.bad_records import FileScan, scan_file
-from pretrain_data.records.files import DEFAULT_FLAG
+from pretrain_data.records.files import DEFAULT_FLAG, file_sha256
 from pretrain_data.records.manifest import Manifest
 
 _FILES_READ_AT_ONCE = 8
@@ -41,7 +41,7 @@ def verify_files(
 
     Of every record: its length and both checksums, its features and their lengths, and that
     all values are in range. Of every file: that the manifest lists it with the same number of
-    records and bytes. Of every folder: that no shard of the manifest is missing.
+    records and bytes, and the same hash. Of every folder: that no shard is missing.
 
     Args:
         files: TFRecord files, with or without a manifest.
@@ -61,10 +61,10 @@ def verify_files(
     verified = []
     scans = _scan(files, manifests, vocab_size)
     silent = not sys.stderr.isatty()
-    for path, scan in tqdm.tqdm(scans, total=len(files), unit="file", disable=silent):
+    for path, (scan, sha256) in tqdm.tqdm(scans, total=len(files), unit="file", disable=silent):
         manifest = manifests[os.path.dirname(path)]
         num_bytes = tf.io.gfile.stat(path).length
-        problem = _problem(path, scan, num_bytes, manifest)
+        problem = _problem(path, scan, sha256, num_bytes, manifest)
         if problem:
             raise UserError(f"{flag}: {problem}")
         verified.append(VerifiedFile(path, scan.num_records, num_bytes, manifest is not None))
@@ -90,12 +90,17 @@ def _check_folder(folder: str, manifest: Manifest | None, vocab_size: int, flag:
 
 def _scan(
     files: Sequence[str], manifests: dict[str, Manifest | None], vocab_size: int
-) -> Iterator[tuple[str, FileScan]]:
-    """Yields the files in their order, while several are being read."""
+) -> Iterator[tuple[str, tuple[FileScan, str | None]]]:
+    """Yields the files in their order, with their hashes, while several are being read.
 
-    def scan(path: str) -> FileScan:
+    A hash is None if it is not needed: the file is damaged, or the manifest has none.
+    """
+
+    def scan(path: str) -> tuple[FileScan, str | None]:
         manifest = manifests[os.path.dirname(path)]
-        return scan_file(path, manifest.max_seq_length if manifest else None, vocab_size)
+        found = scan_file(path, manifest.max_seq_length if manifest else None, vocab_size)
+        hashed = manifest is not None and os.path.basename(path) in manifest.shard_sha256
+        return found, file_sha256(path) if hashed and not found.bad_records else None
 
     threads = concurrent.futures.ThreadPoolExecutor(_FILES_READ_AT_ONCE)
     try:
@@ -105,7 +110,7 @@ def _scan(
 
 
 def _problem(
-    path: str, scan: FileScan, num_bytes: int, manifest: Manifest | None
+    path: str, scan: FileScan, sha256: str | None, num_bytes: int, manifest: Manifest | None
 ) -> str | None:
     """Returns what is wrong with a file, or None."""
     if scan.bad_records:
@@ -127,5 +132,11 @@ def _problem(
         return (
             f"{path}: bad at byte {min(num_bytes, expected_bytes)}: the file has "
             f"{num_bytes:,} bytes; {source} has {expected_bytes:,}"
+        )
+    if sha256 is not None and sha256 != manifest.shard_sha256[name]:
+        return (
+            f"{path}: bad between bytes 0 and {num_bytes}: its records are whole, but not "
+            f"those that were built. The SHA-256 is {sha256}; {source} has "
+            f"{manifest.shard_sha256[name]}"
         )
     return None

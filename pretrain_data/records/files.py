@@ -26,6 +26,7 @@ DEFAULT_FLAG = "--pretrain_tfrecords"
 _COUNT_BATCH = 1024
 _FILES_COUNTED_AT_ONCE = 8
 _FINGERPRINT_BYTES = 4096
+_HASHED_BYTES = 1 << 22
 
 
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
@@ -76,6 +77,15 @@ def fingerprint(files: Sequence[str]) -> str:
         except tf.errors.OpError as error:
             raise UserError(f"{path} cannot be read: {error.message}") from error
         digest.update(f"{os.path.basename(path)} {size}\n".encode() + first + last)
+    return digest.hexdigest()
+
+
+def file_sha256(path: str) -> str:
+    """Returns the SHA-256 of all of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while chunk := file.read(_HASHED_BYTES):
+            digest.update(chunk)
     return digest.hexdigest()
 
 

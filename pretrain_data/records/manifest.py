@@ -23,6 +23,7 @@ class Manifest:
         num_examples: total number of records.
         shards: number of records of each shard, by file name.
         shard_bytes: size of each shard, by file name.
+        shard_sha256: hexadecimal digest of each shard, by file name; older manifests have none.
         num_documents, num_lines, num_text_bytes: size of the corpus.
         invalid_utf8: number of sequences replaced with U+FFFD, by corpus file.
         vocab_size, vocab_sha256: size and digest of the vocabulary file.
@@ -60,6 +61,7 @@ class Manifest:
     dropped_tokens: Mapping[str, int] = dataclasses.field(default_factory=dict)
     unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tokenizer: Mapping[str, Any] | None = None
+    shard_sha256: Mapping[str, str] = dataclasses.field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
     @property

@@ -63,3 +63,22 @@ def test_files_that_the_manifest_does_not_list_or_lists_alone(records, vocabular
     last.unlink()
     with pytest.raises(UserError, match=rf"{last.name} is missing; .*lists it with \d+"):
         verify(records, vocabulary)
+
+
+def test_other_records_of_the_same_number_and_size(records, vocabulary):
+    path = sorted(records.glob("*.tfrecord*"))[1]
+    content = path.read_bytes()
+    size = 16 + int.from_bytes(content[:8], "little")
+    second = 16 + int.from_bytes(content[size : size + 8], "little")
+    swapped = content[size : size + second] + content[:size] + content[size + second :]
+    assert swapped != content
+    path.write_bytes(swapped)
+    with pytest.raises(
+        UserError, match=rf"{path.name}: bad between bytes 0 and .* SHA-256 is "
+    ):
+        verify(records, vocabulary)
+    manifest = json.loads((records / FILE_NAME).read_text())
+    # Older manifests have no hashes.
+    del manifest["shard_sha256"]
+    (records / FILE_NAME).write_text(json.dumps(manifest))
+    assert len(verify(records, vocabulary)) == 3
