@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.config.pretraining import TRAIN_FLAG
-from electra_tf.inference.masked_examples import legend, masked_examples, render
+from electra_tf.inference.masked_examples import legend, load_masking, masked_examples, render
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.files import to_json, write_atomically
 from flags.inspection import STANDARD_OUTPUT, InspectionConfig
@@ -45,6 +45,9 @@ def run(config: InspectionConfig) -> None:
     check_vocabulary(files, vocabulary, TRAIN_FLAG)
     if not model.skip_bad_records:
         check_file_sizes(files)
+    masking = None
+    if config.examples:
+        masking = load_masking(model, vocabulary, training_records(model).token_counts)
     found = inspect_files(
         files,
         vocabulary,
@@ -54,8 +57,7 @@ def run(config: InspectionConfig) -> None:
         skip_bad_records=model.skip_bad_records,
         seed=model.seed,
     )
-    counts = training_records(model).token_counts
-    examples = masked_examples(model, vocabulary, found.rows, counts) if found.rows else []
+    examples = masked_examples(model, vocabulary, masking, found.rows) if masking else []
     report: dict[str, Any] = found.report
     if examples:
         report["masking"] = {"masking": model.masking, "mask_prob": model.mask_prob}

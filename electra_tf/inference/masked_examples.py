@@ -10,6 +10,7 @@ from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.base import (
     CONTINUATION_PREFIX,
+    MaskingStrategy,
     TokenStatistics,
     create_masking,
     strategy_class,
@@ -41,35 +42,45 @@ class ExampleToken(NamedTuple):
     joins: bool
 
 
+def load_masking(
+    config: PretrainingConfig, vocabulary: Vocabulary, token_counts: model_builder.TokenCounter
+) -> MaskingStrategy:
+    """Returns the masking strategy of a run, as trained so far if it is trained.
+
+    Args:
+        config: configuration of the run.
+        vocabulary: that of the run.
+        token_counts: counts the tokens of the records, for strategies that need it.
+
+    Raises:
+        UserError: the strategy is trained with the model, and the run has no checkpoint.
+    """
+    chosen = strategy_class(config)
+    if chosen.learns:
+        device = create_strategy(config)
+        model, _, _ = model_builder.load_model(config, vocabulary, device, token_counts)
+        return model.masking
+    counts = token_counts(vocabulary.size) if chosen.needs_counts else None
+    return create_masking(config, TokenStatistics.of(vocabulary.tokens, counts))
+
+
 def masked_examples(
     config: PretrainingConfig,
     vocabulary: Vocabulary,
+    masking: MaskingStrategy,
     rows: Sequence[Mapping[str, np.ndarray]],
-    token_counts: model_builder.TokenCounter,
 ) -> list[list[ExampleToken]]:
     """Masks rows with the masking rate and strategy of a run, as in its first step.
 
     Args:
         config: configuration of the run.
         vocabulary: that of the run.
+        masking: from `load_masking`.
         rows: `input_ids`, `input_mask` and `segment_ids`, int32 [length]; lengths may differ.
-        token_counts: counts the tokens of the records, for strategies that need it.
 
     Returns:
         The tokens of each row, without padding.
-
-    Raises:
-        UserError: the masking strategy is trained with the model, and the run has no
-            checkpoint.
     """
-    chosen = strategy_class(config)
-    if chosen.learns:
-        device = create_strategy(config)
-        model, _, _ = model_builder.load_model(config, vocabulary, device, token_counts)
-        masking = model.masking
-    else:
-        counts = token_counts(vocabulary.size) if chosen.needs_counts else None
-        masking = create_masking(config, TokenStatistics.of(vocabulary.tokens, counts))
     special = model_builder.special_token_ids(vocabulary)
     examples = []
     for number, row in enumerate(rows):

@@ -11,6 +11,7 @@ from electra_tf.inference.masked_examples import (
     PLAIN,
     SPECIAL,
     ExampleToken,
+    load_masking,
     masked_examples,
     render,
 )
@@ -44,7 +45,8 @@ def test_masks_are_those_of_the_first_step(make_config, rows, masking):
     config = make_config(mask_prob=0.5, mask_prob_end=0.6, masking=masking, seed=3)
     vocabulary = load_vocabulary(config.vocab_file)
     counts = no_counts if masking == "token" else lambda size: np.arange(1, size + 1)
-    examples = masked_examples(config, vocabulary, rows, counts)
+    strategy = load_masking(config, vocabulary, counts)
+    examples = masked_examples(config, vocabulary, strategy, rows)
     model = model_builder.create_model(config, vocabulary, counts)
     features = {name: tf.constant([row[name] for row in rows]) for name in rows[0]}
     inputs = model.prepare(features, randomness=Randomness(config.seed, 0))
@@ -62,10 +64,10 @@ def test_masks_are_those_of_the_first_step(make_config, rows, masking):
         assert masked == np.flatnonzero(inputs.input_ids[i].numpy() == 4).tolist()
 
 
-def test_learned_masking_needs_a_checkpoint(make_config, rows):
+def test_learned_masking_needs_a_checkpoint(make_config):
     config = make_config(masking="learned")
     with pytest.raises(UserError, match="No checkpoint in"):
-        masked_examples(config, load_vocabulary(config.vocab_file), rows, no_counts)
+        load_masking(config, load_vocabulary(config.vocab_file), no_counts)
 
 
 def test_rendering():
