@@ -16,6 +16,7 @@ from flags import (
     export,
     finetuning,
     flops,
+    inspection,
     pretraining,
     replaced_tokens,
     scoring,
@@ -29,6 +30,7 @@ DEFINE_FLAGS = {
     "build_pretraining_dataset.py": corpus.define_corpus_flags,
     "build_openwebtext_pretraining_dataset.py": corpus.define_openwebtext_flags,
     "build_vocabulary.py": vocabulary.define_flags,
+    "inspect_dataset.py": inspection.define_flags,
     "run_pretraining.py": pretraining.define_flags,
     "run_finetuning.py": finetuning.define_flags,
     "convert_checkpoint.py": conversion.define_flags,
@@ -69,6 +71,7 @@ def test_every_command_parses(page, monkeypatch):
 
 
 def test_the_pages_have_commands():
+    assert DEFINE_FLAGS.keys() == command_line.CONSOLE_SCRIPTS.keys()
     assert sum(len(commands(page)) for page in PAGES) > 40
 
 
