@@ -21,6 +21,7 @@ from finetune.model_folders import (
 from finetune.predictions import write_test_outputs
 from finetune.results.confusion import plot_confusion
 from finetune.results.provenance import Provenance, scored_settings_digest
+from finetune.results.report_runs import CONFUSION_SUFFIX, write_confusion
 from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.base import Scores, SplitData, Task
@@ -186,9 +187,11 @@ class TrialSession:
     def _plot_confusion(self, task: Task, split: SplitData, scores: Scores) -> None:
         if scores.confusion is None:
             return
-        name = f"{task.name}_{split.split}_{self._trial.file_label}_confusion.png"
+        name = f"{task.name}_{split.split}_{self._trial.file_label}"
+        stem = os.path.join(self._config.results_dir, name)
+        write_confusion(f"{stem}{CONFUSION_SUFFIX}", scores.labels, scores.confusion)
         plot_confusion(
-            os.path.join(self._config.results_dir, name),
+            f"{stem}_confusion.png",
             scores.confusion,
             scores.labels,
             f"{task.name} {split.split}, {self._trial.title.lower()}",

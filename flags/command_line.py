@@ -40,6 +40,7 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
     "serve_demo.py": "electra-serve-demo",
     "compare_results.py": "electra-compare",
     "flops_computation.py": "electra-flops",
+    "report.py": "electra-report",
 }
 # Errors of files that the user can mend: a full disk, a read-only folder, a broken disk, …
 _OF_THE_SYSTEM = frozenset(
@@ -117,8 +118,11 @@ def parse(
 
 
 def program(
-    define_flags: Callable[[], None], aliases: Mapping[str, str] | None = None
-) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    define_flags: Callable[[], None],
+    aliases: Mapping[str, str] | None = None,
+    *,
+    takes_arguments: bool = False,
+) -> Callable[[Callable[..., None]], Callable[[], None]]:
     """Decorator that turns a function into a command, with its docstring as `--help`.
 
     The command parses the command line, calls the function and exits; see `run`.
@@ -126,21 +130,27 @@ def program(
     Args:
         define_flags: defines the flags of the command.
         aliases: alternative spellings of flags; see `normalize_arguments`.
+        takes_arguments: whether the function takes the arguments that are not flags.
     """
 
-    def decorate(main: Callable[[], None]) -> Callable[[], None]:
+    def decorate(main: Callable[..., None]) -> Callable[[], None]:
         @functools.wraps(main)
         def command() -> None:
             define_flags()
             sys.modules["__main__"].__doc__ = spell_programs(inspect.getdoc(main))
-            run(main, aliases)
+            run(main, aliases, takes_arguments=takes_arguments)
 
         return command
 
     return decorate
 
 
-def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None) -> None:
+def run(
+    main: Callable[..., int | None],
+    aliases: Mapping[str, str] | None = None,
+    *,
+    takes_arguments: bool = False,
+) -> None:
     """Parses the command line, calls `main()` and exits with its status.
 
     `main` imports TensorFlow itself, so `--help` and flag errors do not wait for it. A
@@ -154,7 +164,7 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
     sys.modules["__main__"].__doc__ = sys.modules["__main__"].__doc__ or ""
     try:
         rest = parse(sys.argv, aliases)
-        if len(rest) > 1:
+        if len(rest) > 1 and not takes_arguments:
             raise UserError(
                 f"Unexpected argument {rest[1]!r}: options are flags that start with --"
             )
@@ -163,7 +173,7 @@ def run(main: Callable[[], int | None], aliases: Mapping[str, str] | None = None
     except SystemExit:
         sys.exit(0)  # --help: absl has printed it, and would exit with 1
     try:
-        status = main()
+        status = main(rest[1:]) if takes_arguments else main()
         sys.stdout.flush()
     except UserError as error:
         _exit_with_message(error, USER_ERROR_STATUS)

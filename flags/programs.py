@@ -1,11 +1,14 @@
-r"""The thirteen programs.
+r"""The programs.
 
 Each function is a command: it defines its flags, parses the command line, runs its body and
 exits. Its docstring is the `--help` of the command. TensorFlow takes seconds to load, so
 modules that need it are imported in the bodies; `--help` and flag errors do not wait for it.
 """
 
+from collections.abc import Sequence
+
 from electra_tf.flops.report import format_report, to_json
+from electra_tf.report.page import write_report
 from electra_tf.util.console import discard
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import write_atomically
@@ -26,6 +29,7 @@ from flags import (
     vocabulary,
     web_demo,
 )
+from flags import report as run_reports
 from pretrain_data.build.dataset import build_pretraining_data
 
 
@@ -149,6 +153,8 @@ def run_pretraining() -> None:
     if config.do_train:
         records = training_records(config, print if chief else discard)
         train(config, records, held_out_records(config))
+        if chief and config.report:
+            run_reports.report_pretraining(config, command_line.print_line)
         if chief:
             more = ("--do_train=false", "--do_eval")
             print(command_line.next_command("run_pretraining.py", *more))
@@ -174,9 +180,12 @@ def run_finetuning() -> None:
     """
     config = finetuning.config_from_flags()
     import_tensorflow()
+    from electra_tf.training.distribution import strategies
     from finetune import run
 
     run.run(config)
+    if config.do_eval and config.report and strategies.is_chief(config):
+        run_reports.report_finetuning(config, command_line.print_line)
 
 
 @command_line.program(comparison.define_flags)
@@ -198,6 +207,25 @@ def compare_results() -> None:
     if config.output:
         write_atomically(config.output, table)
         print(f"\nWritten to {config.output}")
+
+
+@command_line.program(run_reports.define_flags, takes_arguments=True)
+def report(arguments: Sequence[str]) -> None:
+    r"""Writes what runs have logged as one HTML page, with curves, settings and diagnoses.
+
+        python report.py demo/output/models/quickstart
+
+    Several runs are compared; a run of fine-tuning is named by its results:
+
+        python report.py data/models/first data/models/second --output comparison.html
+        python report.py data/models/small/results/cola_results.json
+
+    The page needs no network. Writing it needs the extra of `pip install
+    'electra-tf[report]'`.
+    """
+    config = run_reports.config_from_flags(arguments)
+    write_report(config.output, run_reports.read_runs(config.runs))
+    print(f"Report: {config.output}")
 
 
 @command_line.program(replaced_tokens.define_flags)

@@ -270,6 +270,13 @@ class PretrainingFields(DistributionConfig):
         None, "Metrics of --do_eval as a pickle; not written if unset.", influence=NOTHING
     )
 
+    report: bool = hyperparameter(
+        True,
+        "At the end of the run, write an HTML report into its folder, if the extra `report` is "
+        "installed.",
+        influence=NOTHING,
+    )
+
     allow_changed_settings: Sequence[str] = hyperparameter(
         (),
         "Settings that a resumed run may change, comma-separated, such as num_train_steps. "

@@ -261,6 +261,13 @@ class FinetuningFields(CustomTaskFields, DistributionConfig):
         influence=NOTHING,
     )
 
+    report: bool = hyperparameter(
+        True,
+        "At the end of the run, write an HTML report into its results, if the extra `report` "
+        "is installed.",
+        influence=NOTHING,
+    )
+
     seed: int = hyperparameter(42, "Random seed of the first trial; each trial adds 1.")
     precision: str = hyperparameter(
         "float32", "Mixed precision (Keras dtype policy).", PRECISIONS

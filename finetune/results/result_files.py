@@ -28,6 +28,8 @@ from finetune.results.summary import (
 )
 
 JSON_SUFFIX = "_results.json"
+# Where the models of the trials are, from the folder of the results; in the JSON.
+MODEL_DIR = "model_dir"
 UNDEFINED = "-"
 
 
@@ -57,6 +59,7 @@ def write_results(
     results_txt: str | None = None,
     results_pkl: str | None = None,
     provenance: Provenance | None = None,
+    model_dir: str | None = None,
 ) -> ResultFiles:
     """Writes the results of all trials so far, each file atomically.
 
@@ -68,6 +71,7 @@ def write_results(
         results_txt: alternative path of the text file.
         results_pkl: alternative path of the pickle.
         provenance: what the scores are of; in the text, the tables and the JSON.
+        model_dir: folder of the trials' models, without the number of the trial; in the JSON.
     """
     stem = os.path.join(results_dir, f"{tasks_label}_results")
     files = ResultFiles(
@@ -78,7 +82,9 @@ def write_results(
     )
     source = f"\n{provenance.describe()}\n" if provenance else ""
     write_atomically(files.txt, format_text(trials) + source)
-    write_atomically(files.json, _format_json(trials, model_name, tasks_label, provenance))
+    relative = model_dir and os.path.relpath(model_dir, results_dir)
+    content = _format_json(trials, model_name, tasks_label, provenance, relative)
+    write_atomically(files.json, content)
     write_atomically(files.pkl, pickle.dumps(_authors_results(trials)))
     tables = format_markdown(trials, f"{model_name}: {tasks_label}")
     write_atomically(files.md, tables + source)
@@ -271,6 +277,7 @@ def _format_json(
     model_name: str,
     tasks_label: str,
     provenance: Provenance | None,
+    model_dir: str | None,
 ) -> str:
     summary = summarize(trials)
 
@@ -282,6 +289,7 @@ def _format_json(
     content = {
         "model_name": model_name,
         "tasks": tasks_label,
+        MODEL_DIR: model_dir,
         "provenance": provenance.to_json() if provenance else None,
         "summary": splits(summary.splits),
         "summary_without_degenerate": splits(summary.ok_splits),

@@ -34,6 +34,7 @@ def write_run_files(
             results_txt=config.results_txt,
             results_pkl=config.results_pkl,
             provenance=provenance,
+            model_dir=config.model_dir,
         )
     )
     if log_records:

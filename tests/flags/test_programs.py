@@ -27,6 +27,7 @@ MISSPELLED = {
     "serve_demo.py": ("discriminator", "discriminater"),
     "compare_results.py": ("results", "resluts"),
     "flops_computation.py": ("max_seq_length", "max_seq_lenght"),
+    "report.py": ("output", "outptu"),
 }
 
 
@@ -63,7 +64,16 @@ def test_help_and_flag_errors_do_not_wait_for_tensorflow(program, names):
         # The import log names whatever was loaded: the two seconds are TensorFlow's.
         loaded = set(re.findall(r"\|\s+(\w+)", result.stderr))
         assert "flags" in loaded
-        slow = {"tensorflow", "keras", "keras_hub", "matplotlib", "scipy", "sklearn", "flask"}
+        slow = {
+            "tensorflow",
+            "keras",
+            "keras_hub",
+            "matplotlib",
+            "scipy",
+            "sklearn",
+            "flask",
+            "plotly",
+        }
         assert not loaded & slow
 
 

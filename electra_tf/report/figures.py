@@ -1,0 +1,187 @@
+"""Figures of a report, made by Plotly: curves of logged metrics, and confusion matrices."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from electra_tf.report.runs import Confusion, ReportRun
+from electra_tf.util.extras import import_extra
+
+EXTRA = "report"
+# Shown apart from the metrics.
+SPEEDS = (
+    "learning_rate",
+    "gradient_norm",
+    "steps_per_second",
+    "sequences_per_second",
+    "tokens_per_second",
+)
+_NO_METRICS = frozenset({"step", "kind", "seconds_left", "trial", "fold"})
+# First in the page; the others follow in the order of the log.
+_FIRST = (
+    "loss",
+    "gen_loss",
+    "disc_loss",
+    "masked_lm_accuracy",
+    "disc_auc",
+    "replaced_share",
+    "disc_recall",
+    "disc_precision",
+    "disc_accuracy",
+)
+# Values a curve has at most; of longer logs every n-th record is drawn.
+_MAX_POINTS = 2000
+_MAX_LABELS_WITH_COUNTS = 30
+
+
+class Line(NamedTuple):
+    """A run, or a trial of one, which has one color in all figures."""
+
+    name: str
+    color: str
+    records: Sequence[Mapping[str, Any]]
+
+
+def plotly_javascript() -> str:
+    """Returns Plotly's JavaScript.
+
+    Raises:
+        UserError: Plotly is not installed.
+    """
+    return import_extra("plotly.offline", EXTRA, "The report").get_plotlyjs()
+
+
+def lines_of(runs: Sequence[ReportRun]) -> list[Line]:
+    """Returns the lines of all runs, with their colors."""
+    colors = import_extra("plotly.colors", EXTRA, "The report").qualitative.D3
+    named = [
+        (label_of(runs, run, label), records)
+        for run in runs
+        for label, records in run.logs.items()
+    ]
+    return [
+        Line(name, colors[i % len(colors)], records) for i, (name, records) in enumerate(named)
+    ]
+
+
+def label_of(runs: Sequence[ReportRun], run: ReportRun, label: str) -> str:
+    """Returns the name of a log among those of all runs."""
+    if not label:
+        return run.name
+    return f"{run.name}: {label}" if len(runs) > 1 else label
+
+
+def logged_metrics(lines: Sequence[Line]) -> list[str]:
+    """Returns the names of all metrics in the logs, the most important first."""
+    names = dict.fromkeys(
+        name
+        for line in lines
+        for record in line.records
+        if record["kind"] in ("train", "eval")
+        for name, value in record.items()
+        if name not in _NO_METRICS and isinstance(value, int | float)
+    )
+    return [name for name in _FIRST if name in names] + [
+        name for name in names if name not in _FIRST
+    ]
+
+
+def curves(metric: str, lines: Sequence[Line]) -> dict[str, Any]:
+    """Returns a figure of a metric over the steps.
+
+    Training is a smoothed line over the logged values, which stay visible behind it; the page
+    smooths them. Evaluations are dots on a dashed line.
+    """
+    go = import_extra("plotly.graph_objects", EXTRA, "The report")
+    figure = go.Figure(layout={"template": "none"})
+    for number, line in enumerate(lines):
+        for kind in ("train", "eval"):
+            points = _points(line.records, kind, metric)
+            if not points:
+                continue
+            steps, values = zip(*points, strict=True)
+            common = {"x": steps, "y": values, "name": line.name, "showlegend": False}
+            if kind == "eval":
+                style = {"color": line.color, "dash": "dot", "width": 1.5}
+                figure.add_scatter(
+                    **common,
+                    mode="lines+markers",
+                    line=style,
+                    marker={"size": 6},
+                    meta={"line": number, "kind": kind},
+                    hovertemplate="%{y:.5g} held out",
+                )
+                continue
+            figure.add_scatter(
+                **common,
+                mode="lines",
+                line={"color": line.color, "width": 1},
+                opacity=0.3,
+                hoverinfo="skip",
+                meta={"line": number, "kind": "logged"},
+            )
+            figure.add_scatter(
+                **common,
+                mode="lines+markers" if len(points) == 1 else "lines",
+                line={"color": line.color, "width": 2},
+                meta={"line": number, "kind": "smoothed"},
+                hovertemplate="%{y:.5g}",
+            )
+    figure.update_layout(
+        margin={"l": 56, "r": 12, "t": 8, "b": 36},
+        height=260,
+        hovermode="x unified",
+        xaxis={"title": {"text": "step", "standoff": 4}, "nticks": 6, "zeroline": False},
+        yaxis={"nticks": 6, "zeroline": False, "exponentformat": "e"},
+    )
+    return figure.to_plotly_json()
+
+
+def confusion_matrix(confusion: Confusion) -> dict[str, Any]:
+    """Returns a figure of a confusion matrix; colors are fractions of the gold label."""
+    go = import_extra("plotly.graph_objects", EXTRA, "The report")
+    shares = [[n / max(1, sum(row)) for n in row] for row in confusion.counts]
+    size = len(confusion.labels)
+    numbers = {"texttemplate": "%{text}"} if size <= _MAX_LABELS_WITH_COUNTS else {}
+    names = [str(label) for label in confusion.labels]
+    heatmap = go.Heatmap(
+        z=shares,
+        x=list(range(size)),
+        y=list(range(size)),
+        text=[list(row) for row in confusion.counts],
+        customdata=[[(gold, predicted) for predicted in names] for gold in names],
+        colorscale="Blues",
+        zmin=0,
+        zmax=1,
+        colorbar={"tickformat": ".0%", "thickness": 10, "outlinewidth": 0},
+        hovertemplate="gold %{customdata[0]}, predicted %{customdata[1]}: %{text} "
+        "(%{z:.0%})<extra></extra>",
+        **numbers,
+    )
+    shown = [name if len(name) <= 16 else f"{name[:15]}…" for name in names]
+    ticks = {"tickmode": "array", "tickvals": list(range(size)), "ticktext": shown}
+    figure = go.Figure(heatmap, layout={"template": "none"})
+    figure.update_layout(
+        margin={"l": 40, "r": 12, "t": 8, "b": 40},
+        height=min(700, 220 + 26 * size),
+        xaxis={**ticks, "title": {"text": "predicted"}, "automargin": True, "zeroline": False},
+        yaxis={
+            **ticks,
+            "title": {"text": "gold"},
+            "autorange": "reversed",
+            "automargin": True,
+            "zeroline": False,
+        },
+    )
+    return figure.to_plotly_json()
+
+
+def _points(
+    records: Sequence[Mapping[str, Any]], kind: str, metric: str
+) -> list[tuple[int, float]]:
+    points = [
+        (record["step"], record[metric])
+        for record in records
+        if record["kind"] == kind and isinstance(record.get(metric), int | float)
+    ]
+    every = -(-len(points) // _MAX_POINTS) or 1
+    return points[:-1:every] + points[-1:]

@@ -1,0 +1,111 @@
+"""What a report shows of a run, and the reader of folders with a training log."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.config.saved_config import load_saved_config
+from electra_tf.training.health import diagnose, facts_of
+from electra_tf.training.run_info import (
+    DATA,
+    ENVIRONMENT,
+    LOG_FILE,
+    read_log,
+    read_run_info,
+)
+from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table of text; `rows` have a cell for each column of `header`."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Confusion:
+    """Counts [gold, predicted] over `labels`."""
+
+    title: str
+    labels: Sequence[str]
+    counts: Sequence[Sequence[int]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReportRun:
+    """What a report shows of one run.
+
+    Attributes:
+        name: name of the run.
+        logs: records of each training log by its label, such as "trial 1, fold 2"; "" if there
+            is only one.
+        settings: hyperparameters.
+        environment: what it ran on.
+        health: what is wrong with it, one line each.
+        tables: scores.
+        confusions: confusion matrices.
+        notes: what is missing, one line each.
+    """
+
+    name: str
+    logs: Mapping[str, Sequence[Mapping[str, Any]]]
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    environment: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    health: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    confusions: Sequence[Confusion] = ()
+    notes: Sequence[str] = ()
+
+
+def has_log(folder: str | os.PathLike) -> bool:
+    """Returns whether a folder has a training log."""
+    return os.path.isfile(os.path.join(folder, LOG_FILE))
+
+
+def read_training_run(folder: str | os.PathLike) -> ReportRun:
+    """Reads a folder of checkpoints: pre-training, or one trial of fine-tuning.
+
+    Raises:
+        UserError: it has no log, or a file of it is damaged.
+    """
+    path = os.path.join(folder, LOG_FILE)
+    if not has_log(folder):
+        raise UserError(f"{folder} is not a run: it has no {LOG_FILE}")
+    records = read_log(path)
+    settings = settings_of(folder)
+    return ReportRun(
+        name=pathlib.Path(os.path.abspath(folder)).name,
+        logs={"": records},
+        settings=settings,
+        environment=environment_of(folder),
+        health=health_of(folder, records, settings),
+    )
+
+
+def settings_of(folder: str | os.PathLike) -> dict[str, Any]:
+    """Returns the hyperparameters of a folder; empty if it does not record them."""
+    saved = load_saved_config(folder)
+    return {} if saved is None else saved.hyperparameters
+
+
+def environment_of(folder: str | os.PathLike) -> dict[str, Any]:
+    """Returns what the run of a folder ran on; empty if it does not record it."""
+    return read_run_info(folder).get(ENVIRONMENT, {})
+
+
+def health_of(
+    folder: str | os.PathLike,
+    records: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+) -> list[str]:
+    """Returns a line for everything that is wrong with the run of a folder."""
+    last = max((record["step"] for record in records), default=0)
+    steps = None if settings.get("num_train_steps") else last
+    data = read_run_info(folder).get(DATA, {})
+    facts = facts_of(settings, num_train_steps=steps, **data)
+    return [each.line() for each in diagnose(records, facts)]

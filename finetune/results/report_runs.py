@@ -1,0 +1,148 @@
+"""Fine-tuning runs as reports show them: scores, logs and confusion matrices of all trials."""
+
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.report.runs import (
+    Confusion,
+    ReportRun,
+    Table,
+    environment_of,
+    has_log,
+    health_of,
+    settings_of,
+)
+from electra_tf.training.run_info import LOG_FILE, read_log
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, to_json, write_atomically
+from finetune.results.result_files import JSON_SUFFIX, MODEL_DIR, format_metric, read_results
+from finetune.results.summary import TrialResult
+
+CONFUSION_SUFFIX = "_confusion.json"
+
+
+def write_confusion(
+    path: str | os.PathLike, labels: Sequence[str], counts: Sequence[Sequence[int]]
+) -> None:
+    """Writes the counts [gold, predicted] of a confusion matrix."""
+    rows = [[int(count) for count in row] for row in counts]
+    write_atomically(path, to_json({"labels": list(map(str, labels)), "counts": rows}))
+
+
+def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
+    """Reads a `*_results.json` of fine-tuning, and the logs of its trials.
+
+    Raises:
+        UserError: the file, or one that belongs to it, is damaged.
+    """
+    results = read_results(path)
+    folder = pathlib.Path(path).parent
+    logs: dict[str, list[dict[str, Any]]] = {}
+    settings: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    health: list[str] = []
+    missing: list[str] = []
+    model_dir = _model_dir(path, results.tasks)
+    for trial in results.trials:
+        title = f"trial {trial.label}"
+        trial_dir = f"{model_dir}_{file_label(trial)}"
+        if not has_log(trial_dir):
+            missing.append(trial.label)
+            continue
+        logs[title] = read_log(os.path.join(trial_dir, LOG_FILE))
+        settings = settings or settings_of(trial_dir)
+        environment = environment or environment_of(trial_dir)
+        found = health_of(trial_dir, logs[title], settings_of(trial_dir))
+        health += [f"{title}: {line}" for line in found]
+        if trial.reason:
+            health.append(f"{title}: {trial.status}: {trial.reason}")
+    notes = [f"No log of trial {label}." for label in missing]
+    return ReportRun(
+        name=f"{results.model_name} on {results.tasks}",
+        logs=logs,
+        settings=settings,
+        environment=environment,
+        health=health,
+        tables=[_scores(key, results.trials) for key in _splits(results.trials)],
+        confusions=_confusions(folder, results.trials),
+        notes=notes,
+    )
+
+
+def file_label(trial: TrialResult) -> str:
+    """Returns the name of a trial in file names, such as "1_fold2"."""
+    return f"{trial.trial}" + (f"_fold{trial.fold}" if trial.fold else "")
+
+
+def _model_dir(path: str | os.PathLike, tasks: str) -> str:
+    """Returns the folder of the trials' models, without the number of the trial."""
+    folder = os.path.dirname(os.fspath(path))
+    relative = read_json(os.fspath(path)).get(MODEL_DIR)
+    if not isinstance(relative, str):  # of an older version: the default
+        relative = os.path.join("..", "finetuning_models", f"{tasks}_model")
+    return os.path.normpath(os.path.join(folder, relative))
+
+
+def _splits(trials: Sequence[TrialResult]) -> list[str]:
+    return list(dict.fromkeys(key for trial in trials for key in trial.metrics))
+
+
+def _scores(key: str, trials: Sequence[TrialResult]) -> Table:
+    metrics = list(dict.fromkeys(n for trial in trials for n in trial.metrics.get(key, {})))
+    rows = [
+        [
+            f"trial {trial.label}",
+            str(trial.seed),
+            trial.status,
+            f"{trial.steps:,}",
+            *(format_metric(name, trial.metrics.get(key, {}).get(name)) for name in metrics),
+        ]
+        for trial in trials
+    ]
+    scored = [trial.metrics[key] for trial in trials if key in trial.metrics]
+    if len(scored) > 1:
+        means = [_mean([values.get(name) for values in scored]) for name in metrics]
+        texts = [format_metric(n, mean) for n, mean in zip(metrics, means, strict=True)]
+        rows.append(["mean", "", "", "", *texts])
+    names = [name.replace("_", " ") for name in metrics]
+    return Table(key, ["", "seed", "status", "steps", *names], rows)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None and value == value]
+    return sum(known) / len(known) if known else None
+
+
+def _confusions(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Confusion]:
+    """Returns the matrix of each task and split, added up over the trials."""
+    found = []
+    for key in _splits(trials):
+        stem = key.replace("/", "_")
+        paths = [folder / f"{stem}_{file_label(t)}{CONFUSION_SUFFIX}" for t in trials]
+        matrices = [_read_confusion(each) for each in paths if each.exists()]
+        if not matrices or any(m["labels"] != matrices[0]["labels"] for m in matrices):
+            continue
+        added = [
+            [sum(cells) for cells in zip(*rows, strict=True)]
+            for rows in zip(*(matrix["counts"] for matrix in matrices), strict=True)
+        ]
+        unit = "folds" if any(trial.fold for trial in trials) else "trials"
+        title = f"{key}, {len(matrices)} {unit}" if len(matrices) > 1 else key
+        found.append(Confusion(title, matrices[0]["labels"], added))
+    return found
+
+
+def _read_confusion(path: pathlib.Path) -> Mapping[str, Any]:
+    content = read_json(str(path))
+    if not isinstance(content.get("labels"), list) or not content.get("counts"):
+        raise UserError(f"{path} is not a confusion matrix of run_finetuning.py")
+    return content
+
+
+def results_files(folder: str | os.PathLike) -> list[str]:
+    """Returns the results of fine-tuning in a folder."""
+    paths = sorted(pathlib.Path(folder).glob(f"*{JSON_SUFFIX}"))
+    return [str(path) for path in paths if "trials" in json.loads(path.read_text("utf-8"))]

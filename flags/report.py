@@ -1,0 +1,119 @@
+"""Flags of `report.py`, and the reports at the end of runs."""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from absl import flags
+
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.report.page import write_report
+from electra_tf.report.runs import ReportRun, has_log, read_training_run
+from electra_tf.training.run_info import LOG_FILE
+from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
+from finetune.results.report_runs import read_finetuning_run, results_files
+from finetune.results.result_files import JSON_SUFFIX
+
+REPORT_FILE = "report.html"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportConfig:
+    """Runs to report on.
+
+    Attributes:
+        runs: folders of pre-training or of a trial's model, `*_results.json` files, or folders
+            of them.
+        output: HTML file to write.
+    """
+
+    runs: tuple[str, ...]
+    output: str
+
+
+def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines `--output`."""
+    flags.DEFINE_string(
+        "output",
+        None,
+        f"HTML file to write. If unset, {REPORT_FILE} in the folder of the run, or for several "
+        "runs in the current folder.",
+        flag_values=flag_values,
+        module_name=sys.argv[0],
+    )
+
+
+def config_from_flags(
+    arguments: Sequence[str], flag_values: flags.FlagValues = flags.FLAGS
+) -> ReportConfig:
+    """Returns the configuration of the parsed flags and the runs given as arguments.
+
+    Raises:
+        UserError: no run is given, or one does not exist.
+    """
+    if not arguments:
+        raise UserError(
+            "Name the runs: folders with a "
+            f"{LOG_FILE} (DATA_DIR/models/NAME), or fine-tuning results (*{JSON_SUFFIX})"
+        )
+    runs = tuple(os.path.expanduser(path) for path in arguments)
+    for path in runs:
+        if not os.path.exists(path):
+            raise UserError(f"No such run: {path}")
+    output = flag_values.output
+    if output is None:
+        folder = runs[0] if os.path.isdir(runs[0]) else os.path.dirname(runs[0])
+        output = os.path.join(folder, REPORT_FILE) if len(runs) == 1 else REPORT_FILE
+    return ReportConfig(runs, os.path.expanduser(output))
+
+
+def read_runs(paths: Sequence[str]) -> list[ReportRun]:
+    """Reads the runs; those of the same name get their paths as names.
+
+    Raises:
+        UserError: a path is no run, or a file of it is damaged.
+    """
+    found = [(path, run) for path in paths for run in _runs_of(path)]
+    names = [run.name for _, run in found]
+    return [
+        dataclasses.replace(run, name=path) if names.count(run.name) > 1 else run
+        for path, run in found
+    ]
+
+
+def report_pretraining(config: PretrainingConfig, print_fn: Callable[[str], None]) -> None:
+    """Writes the report of a run of pre-training into its folder; never fails."""
+    path = os.path.join(config.model_dir, REPORT_FILE)
+    _report(path, lambda: read_training_run(config.model_dir), print_fn)
+
+
+def report_finetuning(config: FinetuningConfig, print_fn: Callable[[str], None]) -> None:
+    """Writes the report of a run of fine-tuning into its results; never fails."""
+    stem = os.path.join(config.results_dir, config.tasks_label)
+    _report(
+        f"{stem}_{REPORT_FILE}",
+        lambda: read_finetuning_run(f"{stem}{JSON_SUFFIX}"),
+        print_fn,
+    )
+
+
+def _report(path: str, read: Callable[[], ReportRun], print_fn: Callable[[str], None]) -> None:
+    try:
+        write_report(path, [read()])
+        print_fn(f"Report:      {path}")
+    except Exception as error:  # whatever it is, the run is done
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        print_fn(f"Report:      not written: {reason}")
+
+
+def _runs_of(path: str) -> list[ReportRun]:
+    if os.path.isfile(path):
+        return [read_finetuning_run(path)]
+    if has_log(path):
+        return [read_training_run(path)]
+    results = results_files(path)
+    if not results:
+        raise UserError(f"{path} is no run: it has neither {LOG_FILE} nor *{JSON_SUFFIX}")
+    return [read_finetuning_run(each) for each in results]

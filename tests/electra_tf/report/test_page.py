@@ -1,0 +1,129 @@
+"""The page of a report, and what headless Chromium makes of it."""
+
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from electra_tf.report.page import report_page, write_report
+from electra_tf.report.runs import Confusion, ReportRun, read_training_run
+from electra_tf.training.run_info import LOG_FILE, write_run_info
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_lines
+
+QUICKSTART = pathlib.Path(__file__).parents[1] / "training" / "quickstart_log.jsonl"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def write_run(folder: pathlib.Path, data: dict | None = None, **settings) -> pathlib.Path:
+    """Writes what pre-training leaves in its folder."""
+    folder.mkdir()
+    shutil.copy(QUICKSTART, folder / LOG_FILE)
+    hyperparameters = {"num_train_steps": 2000, "mask_prob": 0.2, **settings}
+    description = {"version": 2, "hyperparameters": hyperparameters, "variables": {}}
+    (folder / "config.json").write_text(json.dumps(description))
+    write_run_info(str(folder), ["/device:CPU:0"], data or {"unigram_accuracy": 0.07})
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path) -> list[ReportRun]:
+    first = write_run(tmp_path / "first", learning_rate=0.002, seed=1)
+    second = write_run(
+        tmp_path / "<b>second",
+        {"unigram_accuracy": 0.5, "unknown_share": 0.2},
+        learning_rate=0.01,
+        seed=1,
+    )
+    confusion = Confusion("task/dev", ["</script>", "b"], [[3, 1], [2, 4]])
+    return [
+        read_training_run(first),
+        dataclasses.replace(read_training_run(second), confusions=[confusion]),
+    ]
+
+
+def test_the_page_is_self_contained_and_compares_the_runs(runs):
+    page = report_page(runs)
+    own = page.replace(re.search(r"<script>(.*?)</script>\n</head>", page, re.S)[1], "")
+    assert not re.search(r"(src|href)=\"?(https?:)?//", own)
+    # Names are text, also those that look like HTML.
+    assert "<b>second" not in own
+    assert "&lt;b&gt;second: since step 0: 20.0% of the tokens" in own
+    assert "the generator predicts no better" in own
+    assert "first: since" not in own
+    different = own.split("Different settings")[1].split("Settings and environment")[0]
+    assert "<td>learning_rate</td><td>0.002</td><td>0.01</td>" in different
+    assert "seed" not in different
+    assert "<td>seed</td><td>1</td>" in own
+    assert "<td>devices</td><td>/device:CPU:0</td>" in own
+    # The last held-out values.
+    assert "<td>first</td><td>2,000</td><td>9.533</td><td>0.210</td>" in own
+    assert "<td>b</td><td>0.800</td><td>0.667</td><td>0.727</td><td>6</td>" in own
+
+
+def test_a_figure_has_the_logged_values(runs):
+    page = report_page(runs[:1])
+    figures = json.loads(
+        re.search(r'<script type="application/json" id="figures">(.*?)</script>', page)[1]
+    )
+    records = [json.loads(line) for line in read_lines(QUICKSTART)]
+    logged, smoothed, held_out = figures[0]["data"]
+    for trace, kind in ((logged, "train"), (smoothed, "train"), (held_out, "eval")):
+        assert trace["x"] == [r["step"] for r in records if r["kind"] == kind]
+        assert trace["y"] == [r["loss"] for r in records if r["kind"] == kind]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+def test_a_browser_draws_all_figures_without_an_error(runs, tmp_path):
+    path = tmp_path / "report.html"
+    write_report(path, runs)
+    result = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--enable-logging=stderr",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    assert [line for line in result.stderr.splitlines() if "CONSOLE" in line] == []
+    count = int(re.search(r'<body data-drawn="(\d+)"', result.stdout)[1])
+    assert count == result.stdout.count('data-figure="')
+    drawn = re.findall(r'<div class="[^"]*svg-container', result.stdout)
+    assert count == len(drawn)
+    assert count > 15
+
+
+def test_without_plotly_nothing_is_written_and_the_extra_is_named(runs, tmp_path, monkeypatch):
+    for module in ("plotly", "plotly.offline", "plotly.colors", "plotly.graph_objects"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UserError, match=r"needs plotly.*electra-tf\[report\]"):
+        write_report(tmp_path / "report.html", runs)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_folder_that_is_no_run_and_a_damaged_log_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"is not a run: it has no train_log\.jsonl"):
+        read_training_run(tmp_path)
+    folder = write_run(tmp_path / "damaged")
+    lines = read_lines(folder / LOG_FILE)
+    (folder / LOG_FILE).write_text("\n".join([lines[0], "{", *lines[1:]]))
+    with pytest.raises(UserError, match=r"train_log\.jsonl, line 2: not a record"):
+        read_training_run(folder)
+    # Truncated, as by a killed run.
+    (folder / LOG_FILE).write_text("\n".join([*lines[:3], lines[3][:20]]))
+    assert len(read_training_run(folder).logs[""]) == 3

@@ -1,0 +1,127 @@
+"""Flags of report.py, reports at the end of runs, and the program itself."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from absl import flags as absl_flags
+
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.util.errors import UserError
+from finetune.results.report_runs import CONFUSION_SUFFIX, read_finetuning_run, write_confusion
+from finetune.results.result_files import write_results
+from finetune.results.summary import TrialResult
+from flags import command_line, report
+from tests.electra_tf.report.test_page import write_run
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def parse(*arguments: str) -> report.ReportConfig:
+    flag_values = absl_flags.FlagValues()
+    report.define_flags(flag_values)
+    rest = command_line.parse(["program", *arguments], None, flag_values)
+    return report.config_from_flags(rest[1:], flag_values)
+
+
+def write_finetuning(folder: pathlib.Path) -> str:
+    """Writes what three folds leave, the log of the last of them missing."""
+    trials = [
+        TrialResult(
+            trial=1,
+            fold=fold,
+            seed=42,
+            steps=2000,
+            status="degenerate" if fold == 2 else "ok",
+            reason="t: always predicts 'a'" if fold == 2 else None,
+            metrics={"t/held_out": {"accuracy": 50.0 + fold}},
+            main={"t/held_out": "accuracy"},
+        )
+        for fold in (1, 2, 3)
+    ]
+    results = folder / "results"
+    for fold in (1, 2):
+        path = results / f"t_held_out_1_fold{fold}{CONFUSION_SUFFIX}"
+        write_confusion(path, ["a", "b"], [[fold, 1], [0, 2]])
+        write_run(folder / f"own_1_fold{fold}", task_names=["t"], learning_rate=1e-4)
+    return write_results(
+        trials,
+        model_name="small",
+        tasks_label="t",
+        results_dir=str(results),
+        model_dir=str(folder / "own"),
+    ).json
+
+
+def test_runs_are_arguments_and_the_report_lies_beside_them(tmp_path):
+    first, second = (write_run(tmp_path / name) for name in ("a", "b"))
+    assert parse(str(first)).output == str(first / "report.html")
+    several = parse(str(first), str(second), "--output", "x.html")
+    assert several == report.ReportConfig((str(first), str(second)), "x.html")
+    assert parse(str(first), str(second)).output == "report.html"
+    with pytest.raises(UserError, match="Name the runs"):
+        parse()
+    with pytest.raises(UserError, match=r"No such run: .*none"):
+        parse(str(tmp_path / "none"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"empty is no run: it has neither train_log"):
+        report.read_runs([str(tmp_path / "empty")])
+
+
+def test_fine_tuning_shows_scores_logs_and_the_added_confusion(tmp_path):
+    (run,) = report.read_runs([str(pathlib.Path(write_finetuning(tmp_path)).parent)])
+    assert run.name == "small on t"
+    assert list(run.logs) == ["trial 1, fold 1", "trial 1, fold 2"]
+    assert run.notes == ["No log of trial 1, fold 3."]
+    assert run.settings["learning_rate"] == 1e-4
+    assert run.health == ["trial 1, fold 2: degenerate: t: always predicts 'a'"]
+    (table,) = run.tables
+    assert table.header[-1] == "accuracy"
+    assert [row[-1] for row in table.rows] == ["51.00", "52.00", "53.00", "52.00"]
+    (confusion,) = run.confusions
+    assert confusion.title == "t/held_out, 2 folds"
+    assert confusion.counts == [[3, 2], [0, 4]]
+    damaged = tmp_path / "results" / f"t_held_out_1_fold1{CONFUSION_SUFFIX}"
+    damaged.write_text("{}")
+    with pytest.raises(UserError, match=r"fold1_confusion\.json is not a confusion matrix"):
+        read_finetuning_run(tmp_path / "results" / "t_results.json")
+
+
+def test_runs_of_one_name_are_named_by_their_paths(tmp_path):
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+    paths = [str(write_run(tmp_path / name / "small")) for name in ("x", "y")]
+    assert [run.name for run in report.read_runs(paths)] == paths
+
+
+def test_the_report_at_the_end_of_a_run_never_fails(tmp_path, monkeypatch):
+    lines: list[str] = []
+    config = PretrainingConfig(model_dir=str(write_run(tmp_path / "run")))
+    report.report_pretraining(config, lines.append)
+    assert lines == [f"Report:      {tmp_path / 'run' / 'report.html'}"]
+    for error in (UserError("needs plotly"), OSError(28, "No space left"), KeyError("x")):
+
+        def fail(*_: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr(report, "write_report", fail)
+        report.report_pretraining(config, lines.append)
+        assert lines[-1].startswith("Report:      not written: ")
+    assert len(lines) == 4
+
+
+def test_the_program_writes_a_report_without_tensorflow(tmp_path):
+    results = write_finetuning(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "report.py", results],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    path = tmp_path / "results" / "report.html"
+    assert done.stdout == f"Report: {path}\n"
+    assert path.stat().st_size > 1_000_000
+    assert "| tensorflow" not in done.stderr
