@@ -1,6 +1,5 @@
 """Fine-tuning runs as reports show them: scores, logs and confusion matrices of all trials."""
 
-import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -143,6 +142,10 @@ def _read_confusion(path: pathlib.Path) -> Mapping[str, Any]:
 
 
 def results_files(folder: str | os.PathLike) -> list[str]:
-    """Returns the results of fine-tuning in a folder."""
+    """Returns the results of fine-tuning in a folder.
+
+    Raises:
+        UserError: a file is no JSON.
+    """
     paths = sorted(pathlib.Path(folder).glob(f"*{JSON_SUFFIX}"))
-    return [str(path) for path in paths if "trials" in json.loads(path.read_text("utf-8"))]
+    return [str(path) for path in paths if "trials" in read_json(str(path))]
