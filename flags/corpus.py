@@ -10,6 +10,7 @@ from electra_tf.util.errors import UserError
 from flags.recipe_files import find_recipe
 from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
+from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.corpus.formats import FORMATS
 from pretrain_data.corpus.inputs import INPUT_FLAG
 
@@ -157,6 +158,20 @@ def _define_common_flags(define: "_Definer") -> None:
         False,
         "Skip files and folders that cannot be read, and list them; otherwise they are errors.",
     )
+    define.float(
+        "eval_fraction",
+        0.0,
+        "Share of the documents to hold out, by the hash of their text, into records in "
+        "OUTPUT_DIR/held_out, on which run_pretraining.py evaluates every checkpoint.",
+        lower_bound=0.0,
+        upper_bound=0.99,
+    )
+    define.enum(
+        "deduplicate",
+        "none",
+        DEDUPLICATE_CHOICES,
+        "Leave out documents: exact keeps the first of documents with the same text.",
+    )
     define.boolean("overwrite", False, "Replace the data in the output directory.")
 
 
@@ -172,6 +187,8 @@ def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:
         "overwrite": flag_values.overwrite,
         "authors_trimming": flag_values.authors_trimming,
         "skip_unreadable": flag_values.skip_unreadable,
+        "eval_fraction": flag_values.eval_fraction,
+        "deduplicate": flag_values.deduplicate,
     }
 
 
@@ -190,6 +207,12 @@ class _Definer:
 
     def boolean(self, *arguments, **options) -> None:
         flags.DEFINE_boolean(*arguments, **options, **self._common)
+
+    def float(self, *arguments, **options) -> None:
+        flags.DEFINE_float(*arguments, **options, **self._common)
+
+    def enum(self, *arguments, **options) -> None:
+        flags.DEFINE_enum(*arguments, **options, **self._common)
 
     def integer(self, *arguments, **options) -> None:
         flags.DEFINE_integer(*arguments, **options, **self._common)

@@ -1,10 +1,12 @@
 """The record files given by the flags of pre-training."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 
 from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.util.console import discard
+from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
 
 
@@ -34,10 +36,25 @@ def training_records(
 
 
 def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
-    """Returns the records of `--eval_tfrecords`, if given."""
-    if not config.eval_tfrecords:
-        return None
-    return _read_once(config, config.eval_tfrecords, EVAL_FLAG)
+    """Returns the records of `--eval_tfrecords`.
+
+    If it is unset, they are those held out beside the training records, if any; if it is empty,
+    there are none.
+    """
+    patterns = config.eval_tfrecords
+    if patterns is None:
+        patterns = ",".join(_held_out_patterns(config))
+    return _read_once(config, patterns, EVAL_FLAG) if patterns else None
+
+
+def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
+    """Yields the records of --eval_fraction in the folders of the training records."""
+    files = records_of_length(config, config.max_seq_length).split(",")
+    for folder in sorted({os.path.dirname(file.strip()) for file in files}):
+        held_out = os.path.join(folder, HELD_OUT_DIR)
+        manifest = load_manifest(held_out)
+        if manifest is not None and manifest.held_out:
+            yield os.path.join(held_out, "pretrain_data.tfrecord*")
 
 
 def evaluated_records(config: PretrainingConfig) -> RecordFiles:

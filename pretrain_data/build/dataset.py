@@ -7,16 +7,16 @@ interrupt before that leaves older data intact.
 
 import dataclasses
 import math
-import os
 import pathlib
-from collections import Counter
 from collections.abc import Callable, Mapping
 
-from electra_tf.text.description import SETTINGS, TokenizerDescription, tokenizer_settings
+from electra_tf.text.description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
+from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
+from pretrain_data.build.manifests import held_out_manifest, manifest_of_results
 from pretrain_data.build.output_dir import (
     TemporaryDir,
     check_output_dir,
@@ -25,7 +25,15 @@ from pretrain_data.build.output_dir import (
 )
 from pretrain_data.build.processes import exiting_on_sigterm, run_jobs
 from pretrain_data.build.report import print_result, print_what_is_left_out
-from pretrain_data.build.worker import BuildJob, BuildResult
+from pretrain_data.build.selection import (
+    DEDUPLICATE_CHOICES,
+    HELD_OUT,
+    DocumentHashes,
+    ScanJob,
+    scan_documents,
+    select_documents,
+)
+from pretrain_data.build.worker import BuildJob, run_job
 from pretrain_data.corpus.archives import find_archives
 from pretrain_data.corpus.inputs import find_text
 from pretrain_data.corpus.partition import CorpusPart, divide, shuffled
@@ -37,61 +45,6 @@ _TEXT_BYTES_PER_SHARD = 16 << 20
 _MIN_SHARDS = 4
 _MAX_SHARDS = 1000
 _TOKENIZER_FLAGS = {"do_lower_case": "--do-lower-case", "strip_accents": "--do-strip-accents"}
-
-
-@dataclasses.dataclass(frozen=True)
-class CorpusBuildConfig:
-    """Settings of a build of pre-training data.
-
-    Attributes:
-        corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth, or `.xz`
-            tar archives if `is_openwebtext`. None reads `inputs`.
-        vocab_file: WordPiece vocabulary.
-        output_dir: directory of the shards and the manifest.
-        max_seq_length: sequence length, in tokens.
-        num_processes: number of worker processes. The examples depend on the corpus, the
-            settings, `seed` and this number.
-        num_out_files: number of shards; None chooses by corpus size.
-        blanks_separate_docs: a blank line ends a document, not only the end of a file.
-        do_lower_case: lowercase the text; None takes what the description beside the
-            vocabulary says, and lowercases without one.
-        strip_accents: strip accents when lowercasing; None as for `do_lower_case`.
-        shuffle_files: read the files in random order instead of sorted by path.
-        seed: random seed.
-        overwrite: replace data in the output directory.
-        authors_trimming: drop what does not fit into a segment, as the authors do, instead of
-            going on in the next segment or example.
-        skip_unreadable: skip files and folders that cannot be read, and list them.
-        is_openwebtext: read archives.
-        inputs: files, globs and folders of the formats in `pretrain_data.corpus.formats`,
-            instead of `corpus_dir`.
-        text_field: key of the text in JSONL.
-        text_column: column of the text in Parquet.
-    """
-
-    corpus_dir: pathlib.Path | None
-    vocab_file: pathlib.Path
-    output_dir: pathlib.Path
-    max_seq_length: int = 128
-    num_processes: int = 1
-    num_out_files: int | None = None
-    blanks_separate_docs: bool = True
-    do_lower_case: bool | None = None
-    strip_accents: bool | None = None
-    shuffle_files: bool = True
-    seed: int = 0
-    overwrite: bool = False
-    authors_trimming: bool = False
-    skip_unreadable: bool = False
-    is_openwebtext: bool = False
-    inputs: tuple[str, ...] = ()
-    text_field: str = "text"
-    text_column: str = "text"
-
-    @property
-    def corpus_name(self) -> str:
-        """The corpus, for messages."""
-        return str(self.corpus_dir or ", ".join(self.inputs))
 
 
 def build_pretraining_data(
@@ -136,7 +89,9 @@ def _build(
     if config.shuffle_files:
         parts = shuffled(parts, config.seed)
     num_shards = _num_shards(config, parts)
-    shares = divide(parts, config.num_processes, config.blanks_separate_docs)
+    shares = divide(
+        parts, config.num_processes, config.blanks_separate_docs, config.selects_documents
+    )
     num_disk_bytes = sum(part.num_disk_bytes for part in parts)
     print_fn(
         f"Reading {num_disk_bytes / 1e6:,.1f} MB in {len(parts)} files with {len(shares)} "
@@ -144,19 +99,27 @@ def _build(
     )
     with TemporaryDir(config.output_dir, output_flag) as temporary_dir:
         jobs = _jobs(config, vocabulary, shares, num_shards, temporary_dir)
+        if config.selects_documents:
+            jobs = _selected(config, jobs, temporary_dir, num_disk_bytes, print_fn)
         progress = ProgressBar(num_disk_bytes)
         try:
-            results = run_jobs(jobs, progress)
+            results = run_jobs(run_job, jobs, progress)
         finally:
             seconds = progress.close()
-        manifest = _manifest(config, vocabulary, results, unreadable, temporary_dir)
+        manifest = manifest_of_results(config, vocabulary, results, unreadable, temporary_dir)
+        if not manifest.num_examples and config.eval_fraction:
+            raise UserError(
+                f"--eval_fraction={config.eval_fraction} leaves no text of the corpus in "
+                f"{config.corpus_name} to train on."
+            )
         if not manifest.num_examples:
             raise UserError(
                 f"The corpus in {config.corpus_name} contains no text: all of its "
                 f"{manifest.num_lines:,} lines are blank or without tokens."
             )
-        publish(manifest, temporary_dir, config.output_dir, output_flag)
-    print_result(manifest, config.output_dir, config.vocab_file, seconds, print_fn)
+        held_out = held_out_manifest(config, vocabulary, results, temporary_dir)
+        publish(manifest, held_out, temporary_dir, config.output_dir, output_flag)
+    print_result(manifest, held_out, config.output_dir, config.vocab_file, seconds, print_fn)
     return manifest
 
 
@@ -168,6 +131,15 @@ def _check_settings(config: CorpusBuildConfig) -> None:
         )
     if config.num_processes < 1:
         raise UserError(f"--num-processes must be at least 1, not {config.num_processes}.")
+    if not 0 <= config.eval_fraction < 1:
+        raise UserError(
+            f"--eval_fraction must be at least 0 and below 1, not {config.eval_fraction}."
+        )
+    if config.deduplicate not in DEDUPLICATE_CHOICES:
+        raise UserError(
+            f"--deduplicate must be one of {', '.join(DEDUPLICATE_CHOICES)}, "
+            f"not {config.deduplicate}."
+        )
     if config.num_out_files is not None and config.num_out_files < config.num_processes:
         raise UserError(
             f"--num-out-files ({config.num_out_files}) must be at least --num-processes "
@@ -221,61 +193,45 @@ def _jobs(
             blanks_separate_docs=config.blanks_separate_docs,
             authors_trimming=config.authors_trimming,
             skip_unreadable=config.skip_unreadable,
+            num_processes=len(shares),
         )
         for index, share in enumerate(shares)
     ]
 
 
-def _manifest(
+def _selected(
     config: CorpusBuildConfig,
-    vocabulary: Vocabulary,
-    results: list[BuildResult],
-    unreadable: Mapping[str, str],
+    jobs: list[BuildJob],
     temporary_dir: pathlib.Path,
-) -> records_manifest.Manifest:
-    shards = {name: n for result in results for name, n in result.shards.items()}
-    shards = {name: shards[name] for name in sorted(shards, key=lambda n: (len(n), n))}
-    hashes = {name: h for result in results for name, h in result.shard_sha256.items()}
-    invalid_utf8: Counter[str] = Counter()
-    dropped_tokens: Counter[str] = Counter()
-    unreadable = dict(unreadable)
-    for result in results:
-        unreadable.update(result.unreadable)
-        invalid_utf8.update(result.invalid_utf8)
-        dropped_tokens.update(result.dropped_tokens)
-    return records_manifest.Manifest(
-        max_seq_length=config.max_seq_length,
-        num_examples=sum(shards.values()),
-        shards=shards,
-        shard_bytes={name: (temporary_dir / name).stat().st_size for name in shards},
-        shard_sha256={name: hashes[name] for name in shards},
-        num_documents=sum(result.totals.documents for result in results),
-        num_lines=sum(result.totals.lines for result in results),
-        num_text_bytes=sum(result.totals.text_bytes for result in results),
-        invalid_utf8={
-            _name(path, config): count for path, count in sorted(invalid_utf8.items())
-        },
-        vocab_size=vocabulary.size,
-        vocab_sha256=vocabulary.sha256,
-        do_lower_case=config.do_lower_case,
-        strip_accents=config.strip_accents,
-        blanks_separate_docs=config.blanks_separate_docs,
-        shuffle_files=config.shuffle_files,
-        seed=config.seed,
-        num_processes=config.num_processes,
-        authors_trimming=config.authors_trimming,
-        num_tokens_read=sum(result.totals.tokens_read for result in results),
-        num_tokens_written=sum(result.totals.tokens_written for result in results),
-        dropped_tokens=dict(dropped_tokens),
-        unreadable={_name(path, config): reason for path, reason in sorted(unreadable.items())},
-        tokenizer=TokenizerDescription(
-            vocab_sha256=vocabulary.sha256,
-            do_lower_case=config.do_lower_case,
-            strip_accents=config.strip_accents,
-        ).to_dict(),
-    )
-
-
-def _name(path: str, config: CorpusBuildConfig) -> str:
-    """Returns the name of a file in the manifest."""
-    return os.path.relpath(path, config.corpus_dir) if config.corpus_dir else path
+    num_disk_bytes: int,
+    print_fn: Callable[[str], None],
+) -> list[BuildJob]:
+    """Returns the jobs with the fates of their documents."""
+    print_fn("Hashing the documents, to hold out or leave out some of them.")
+    scans = [
+        ScanJob(job.index, job.parts, job.blanks_separate_docs, job.skip_unreadable)
+        for job in jobs
+    ]
+    progress = ProgressBar(num_disk_bytes, unit="documents")
+    try:
+        hashes: list[DocumentHashes] = run_jobs(scan_documents, scans, progress)
+    finally:
+        progress.close()
+    fates = select_documents(hashes, config.eval_fraction, config.deduplicate)
+    held_out_dir = None
+    if config.eval_fraction:
+        held_out_dir = temporary_dir / records_manifest.HELD_OUT_DIR
+        held_out_dir.mkdir()
+    return [
+        dataclasses.replace(
+            job,
+            fates=fates_of_job,
+            held_out_dir=held_out_dir,
+            held_out_text_bytes=sum(
+                size
+                for size, fate in zip(share.text_bytes, fates_of_job, strict=True)
+                if fate == HELD_OUT
+            ),
+        )
+        for job, fates_of_job, share in zip(jobs, fates, hashes, strict=True)
+    ]

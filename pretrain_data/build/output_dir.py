@@ -103,11 +103,19 @@ class TemporaryDir:
 
 def publish(
     manifest: records_manifest.Manifest,
+    held_out: records_manifest.Manifest | None,
     temporary_dir: pathlib.Path,
     output_dir: pathlib.Path,
     flag: str,
 ) -> None:
     """Replaces older data; the old manifest is removed first, the new one written last.
+
+    Args:
+        manifest: of the records in `temporary_dir`.
+        held_out: of those in its folder of held-out records, if there are any.
+        temporary_dir: the new data.
+        output_dir: where they go.
+        flag: flag to name in errors.
 
     Raises:
         UserError: the disk is full, or cannot be written.
@@ -117,9 +125,21 @@ def publish(
         for name in manifest.shards:
             flush_file(str(temporary_dir / name))
         records_manifest.write_manifest(manifest, temporary_dir)
+        new_held_out = temporary_dir / records_manifest.HELD_OUT_DIR
+        old_held_out = output_dir / records_manifest.HELD_OUT_DIR
+        if held_out is not None:
+            for name in held_out.shards:
+                flush_file(str(new_held_out / name))
+            records_manifest.write_manifest(held_out, new_held_out)
         (output_dir / records_manifest.FILE_NAME).unlink(missing_ok=True)
+        _remove_held_out(old_held_out)
         for path in output_dir.glob(f"{SHARD_PREFIX}*"):
             path.unlink()
+        if held_out is not None:
+            old_held_out.mkdir(exist_ok=True)
+            for name in (*held_out.shards, records_manifest.FILE_NAME):
+                os.replace(new_held_out / name, old_held_out / name)
+            flush_folder(str(old_held_out))
         for name in (*manifest.shards, records_manifest.FILE_NAME):
             os.replace(temporary_dir / name, output_dir / name)
         flush_folder(str(output_dir))
@@ -127,6 +147,16 @@ def publish(
         raise UserError(
             f"Output directory {output_dir} ({flag}) cannot be written: {reason_of(error)}."
         ) from error
+
+
+def _remove_held_out(directory: pathlib.Path) -> None:
+    """Removes older held-out records."""
+    if (directory / records_manifest.FILE_NAME).is_file():
+        (directory / records_manifest.FILE_NAME).unlink()
+        for path in directory.glob(f"{SHARD_PREFIX}*"):
+            path.unlink()
+        if not _entries(directory):
+            directory.rmdir()
 
 
 def _entries(directory: pathlib.Path) -> list[pathlib.Path]:

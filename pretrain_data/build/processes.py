@@ -6,11 +6,15 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
-from pretrain_data.build.worker import BuildCounts, BuildJob, BuildResult, WorkerError, run_job
+from pretrain_data.build.counts import BuildCounts, WorkerError
+
+# Does a job, reporting its progress, and returns the result.
+Work = Callable[[Any, Callable[[BuildCounts], None]], Any]
 
 TERMINATED_STATUS = 128 + signal.SIGTERM
 # A process in a system call to a hanging disk does not end.
@@ -38,33 +42,41 @@ def exiting_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def run_jobs(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]:
+def run_jobs(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
     """Runs all jobs: a single one in this process, several in one process each.
+
+    Args:
+        work: a function of a module; `run_job` or `scan_documents`.
+        jobs: have an `index`, from 0.
+        progress: shows the progress of all.
+
+    Returns:
+        The result of each job.
 
     Raises:
         UserError: the input is invalid.
         WorkerError: a process failed for another reason.
     """
-    return _run_here(jobs[0], progress) if len(jobs) == 1 else _run_apart(jobs, progress)
+    return (_run_here if len(jobs) == 1 else _run_apart)(work, jobs, progress)
 
 
-def _run_here(job: BuildJob, progress: ProgressBar) -> list[BuildResult]:
+def _run_here(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
     def report(totals: BuildCounts) -> None:
         progress.update(totals.disk_bytes, totals.text_bytes, totals.examples)
 
-    return [run_job(job, report)]
+    return [work(jobs[0], report)]
 
 
-def _run_apart(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]:
+def _run_apart(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
     """Runs each job in its own process; any failure ends them all."""
     # Spawned, because TensorFlow does not survive a fork.
     context = multiprocessing.get_context("spawn")
     messages = context.Queue()
     processes = [
-        context.Process(target=_work, args=(job, messages), daemon=True) for job in jobs
+        context.Process(target=_work, args=(work, job, messages), daemon=True) for job in jobs
     ]
     totals = [BuildCounts()] * len(jobs)
-    results: list[BuildResult | None] = [None] * len(jobs)
+    results: list[Any] = [None] * len(jobs)
     try:
         with _without_sigint():
             for process in processes:
@@ -72,10 +84,10 @@ def _run_apart(jobs: list[BuildJob], progress: ProgressBar) -> list[BuildResult]
         for index, message in _receive(messages, processes, results):
             if isinstance(message, Exception):
                 raise message
-            if isinstance(message, BuildResult):
-                results[index] = message
-            else:
+            if isinstance(message, BuildCounts):
                 totals[index] = message
+            else:
+                results[index] = message
             progress.update(
                 sum(t.disk_bytes for t in totals),
                 sum(t.text_bytes for t in totals),
@@ -113,8 +125,8 @@ def _end(processes: list[multiprocessing.Process]) -> None:
 def _receive(
     messages: multiprocessing.Queue,
     processes: list[multiprocessing.Process],
-    results: list[BuildResult | None],
-) -> Iterator[tuple[int, BuildCounts | BuildResult | Exception]]:
+    results: list[Any],
+) -> Iterator[tuple[int, Any]]:
     """Yields messages of the processes until the caller has filled `results`."""
     while None in results:
         try:
@@ -128,7 +140,7 @@ def _receive(
 def _check_alive(
     messages: multiprocessing.Queue,
     processes: list[multiprocessing.Process],
-    results: list[BuildResult | None],
+    results: list[Any],
 ) -> None:
     for process, result in zip(processes, results, strict=True):
         if result is None and process.exitcode is not None and messages.empty():
@@ -138,14 +150,12 @@ def _check_alive(
             )
 
 
-def _work(job: BuildJob, messages: multiprocessing.Queue) -> None:
+def _work(work: Work, job: Any, messages: multiprocessing.Queue) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     try:
-        messages.put(
-            (job.index, run_job(job, lambda totals: messages.put((job.index, totals))))
-        )
+        messages.put((job.index, work(job, lambda totals: messages.put((job.index, totals)))))
     except (UserError, WorkerError) as error:
         messages.put((job.index, error))
 

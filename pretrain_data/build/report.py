@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from electra_tf.util.console import format_seconds
 from pretrain_data.build.output_dir import SHARD_PREFIX
+from pretrain_data.build.selection import DUPLICATES_CAUSE
 from pretrain_data.corpus.formats import FORMATS
 from pretrain_data.corpus.inputs import TEXT_SUFFIXES, Corpus
 from pretrain_data.records import manifest as records_manifest
@@ -37,6 +38,7 @@ def _examples(paths: Sequence[pathlib.Path], corpus_dir: pathlib.Path | None) ->
 
 def print_result(
     manifest: records_manifest.Manifest,
+    held_out: records_manifest.Manifest | None,
     output_dir: pathlib.Path,
     vocab_file: pathlib.Path,
     seconds: float,
@@ -49,6 +51,18 @@ def print_result(
         print_fn(f"Skipped {len(manifest.unreadable):,} unreadable files and folders:")
     for path, reason in manifest.unreadable.items():
         print_fn(f"{path} {reason}.")
+    if manifest.deduplicate != "none":
+        num_dropped = manifest.dropped_tokens.get(DUPLICATES_CAUSE, 0)
+        print_fn(
+            f"Left out {manifest.num_duplicates:,} duplicate documents "
+            f"({num_dropped:,} tokens)."
+        )
+    if held_out is not None:
+        print_fn(
+            f"Held out {held_out.num_documents:,} documents ({held_out.num_tokens_read:,} "
+            f"tokens, {held_out.num_examples:,} examples), on which training evaluates: "
+            f"{output_dir}/{records_manifest.HELD_OUT_DIR}"
+        )
     text_megabytes = manifest.num_text_bytes / 1e6
     duration = f"{seconds:.1f} s" if seconds < 10 else format_seconds(seconds)
     print_fn(
@@ -87,4 +101,6 @@ def _describe_tokens(manifest: records_manifest.Manifest) -> str:
     if manifest.authors_trimming:
         causes = [f"{n:,} {cause}" for cause, n in manifest.dropped_tokens.items()]
         text += f", {read - written:,} dropped (--authors_trimming): {', '.join(causes)}"
+    elif read > written:
+        text += f", {read - written:,} in duplicate documents"
     return text + "."

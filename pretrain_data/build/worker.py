@@ -13,7 +13,9 @@ from electra_tf.text.framing import Framed
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
+from pretrain_data.build.counts import BuildCounts, WorkerError
 from pretrain_data.build.example_builder import Builder, ExampleBuilder
+from pretrain_data.build.selection import HELD_OUT, SelectingBuilder
 from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.documents import document_spans, is_blank
@@ -42,6 +44,11 @@ class BuildJob:
         blanks_separate_docs: whether a blank line ends a document.
         authors_trimming: drop what does not fit into a segment, as the authors do.
         skip_unreadable: go on after what cannot be read.
+        fates: what to do with each document (`selection.select_documents`); None builds all.
+        held_out_dir: directory of the held-out shards, one per process; None if nothing is
+            held out.
+        held_out_text_bytes: size of the held-out documents.
+        num_processes: number of processes.
     """
 
     index: int
@@ -57,22 +64,14 @@ class BuildJob:
     blanks_separate_docs: bool
     authors_trimming: bool = False
     skip_unreadable: bool = False
-
-
-class BuildCounts(NamedTuple):
-    """Progress of one process; tokens are without [CLS] and [SEP]."""
-
-    disk_bytes: int = 0
-    text_bytes: int = 0
-    lines: int = 0
-    documents: int = 0
-    examples: int = 0
-    tokens_read: int = 0
-    tokens_written: int = 0
+    fates: bytes | None = None
+    held_out_dir: pathlib.Path | None = None
+    held_out_text_bytes: int = 0
+    num_processes: int = 1
 
 
 class BuildResult(NamedTuple):
-    """Outcome of one process."""
+    """Outcome of one process; what it held out is counted in `held_out` alone."""
 
     totals: BuildCounts
     shards: dict[str, int]
@@ -80,10 +79,8 @@ class BuildResult(NamedTuple):
     invalid_utf8: dict[str, int]
     dropped_tokens: Mapping[str, int]
     unreadable: dict[str, str]
-
-
-class WorkerError(RuntimeError):
-    """Unexpected failure of a build process; the message names the corpus file."""
+    num_duplicates: int = 0
+    held_out: "BuildResult | None" = None
 
 
 def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult:
@@ -102,7 +99,21 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
     _use_one_thread_and_no_gpu()
     tokenizer = CorpusTokenizer(Tokenizer(job.vocabulary, job.do_lower_case, job.strip_accents))
     builder_class = TrimmingExampleBuilder if job.authors_trimming else ExampleBuilder
-    builder = builder_class(job.vocabulary, job.max_seq_length, _rng(job))
+    builder: Builder = builder_class(job.vocabulary, job.max_seq_length, _rng(job))
+    held_out_builder = held_out_writer = None
+    if job.fates is not None:
+        rng = random.Random(f"held out {job.index} {job.seed}")
+        held_out_builder = builder_class(job.vocabulary, job.max_seq_length, rng)
+        if job.held_out_dir is not None:
+            held_out_writer = ExampleWriter(
+                job.held_out_dir,
+                [job.index],
+                job.num_processes,
+                job.max_seq_length,
+                job.vocabulary.size,
+            )
+        write = held_out_writer.write if held_out_writer is not None else None
+        builder = SelectingBuilder(job.fates, builder, held_out_builder, write)
     writer = ExampleWriter(
         job.temporary_dir,
         job.shard_indices,
@@ -112,7 +123,15 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
     )
     report(BuildCounts())  # the start is over
     with _no_garbage_collection():
-        return _build_shards(job, tokenizer, builder, writer, report)
+        result = _build_shards(job, tokenizer, builder, writer, report)
+    if held_out_writer is not None:
+        result = _without_held_out(job, result, builder, held_out_builder, held_out_writer)
+    elif job.fates is not None:
+        result = result._replace(num_duplicates=builder.num_duplicates)
+    for checked in (result, result.held_out):
+        if checked is not None:
+            _check_tokens(checked)
+    return result
 
 
 def _build_shards(
@@ -122,7 +141,6 @@ def _build_shards(
     writer: "ExampleWriter",
     report: Callable[[BuildCounts], None],
 ) -> BuildResult:
-    from pretrain_data.records.files import file_sha256
 
     totals = BuildCounts()
     invalid_utf8: Counter[str] = Counter()
@@ -163,15 +181,58 @@ def _build_shards(
         tokens_written=writer.num_tokens,
     )
     dropped = dict(builder.dropped_tokens)
-    if totals.tokens_read != totals.tokens_written + sum(dropped.values()):
-        raise WorkerError(
-            f"{totals.tokens_read:,} tokens were read, but {totals.tokens_written:,} written "
-            f"and {sum(dropped.values()):,} dropped."
-        )
+    shards, hashes = _close(writer, job.temporary_dir)
+    return BuildResult(totals, shards, hashes, dict(invalid_utf8), dropped, unreadable)
+
+
+def _close(
+    writer: "ExampleWriter", directory: pathlib.Path
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Returns the number of records and the SHA-256 of each shard."""
+    from pretrain_data.records.files import file_sha256
+
     shards = writer.close()
     # Read back while the system has them in memory, 200 times as fast as they are built.
-    hashes = {name: file_sha256(str(job.temporary_dir / name)) for name in shards}
-    return BuildResult(totals, shards, hashes, dict(invalid_utf8), dropped, unreadable)
+    return shards, {name: file_sha256(str(directory / name)) for name in shards}
+
+
+def _without_held_out(
+    job: BuildJob,
+    result: BuildResult,
+    selecting: SelectingBuilder,
+    builder: Builder,
+    writer: "ExampleWriter",
+) -> BuildResult:
+    """Moves the counts of what was held out into a result of its own."""
+    held_out = BuildCounts(
+        text_bytes=job.held_out_text_bytes,
+        lines=selecting.num_lines[HELD_OUT],
+        documents=builder.num_documents,
+        examples=writer.num_written,
+        tokens_read=selecting.num_tokens[HELD_OUT],
+        tokens_written=writer.num_tokens,
+    )
+    totals = result.totals._replace(
+        text_bytes=result.totals.text_bytes - held_out.text_bytes,
+        lines=result.totals.lines - held_out.lines,
+        tokens_read=result.totals.tokens_read - held_out.tokens_read,
+    )
+    shards, hashes = _close(writer, job.held_out_dir)
+    dropped = dict(builder.dropped_tokens)
+    return result._replace(
+        totals=totals,
+        num_duplicates=selecting.num_duplicates,
+        held_out=BuildResult(held_out, shards, hashes, {}, dropped, {}),
+    )
+
+
+def _check_tokens(result: BuildResult) -> None:
+    totals, num_dropped = result.totals, sum(result.dropped_tokens.values())
+    if totals.tokens_read != totals.tokens_written + num_dropped:
+        raise WorkerError(
+            f"{totals.tokens_read:,} tokens were read, but {totals.tokens_written:,} written "
+            f"and {num_dropped:,} dropped."
+        )
 
 
 def build_examples(

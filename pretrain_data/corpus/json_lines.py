@@ -66,9 +66,11 @@ class JsonLinesPart:
             texts = self._texts(uncompressed(raw, self.path))
             yield from read_records(texts, str(self.path), raw.tell)
 
-    def split(self, offset: int, at_documents: bool) -> tuple["JsonLinesPart", "JsonLinesPart"]:
+    def split(
+        self, offset: int, at_documents: bool, whole_documents: bool = False
+    ) -> tuple["JsonLinesPart", "JsonLinesPart"]:
         """Splits the part behind the line that contains `offset`; see `TextPart.split`."""
-        del at_documents  # every line is a document
+        del at_documents, whole_documents  # every line is a document
         with naming_file(self.path, self.flag, None), open(self.path, "rb") as f:
             f.seek(self.start + offset)
             f.readline()

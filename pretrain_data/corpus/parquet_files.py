@@ -71,9 +71,11 @@ class ParquetPart:
         except (arrow.ArrowException, UnicodeDecodeError) as error:
             raise _damaged(self.path, self.flag, error) from error
 
-    def split(self, offset: int, at_documents: bool) -> tuple["ParquetPart", "ParquetPart"]:
+    def split(
+        self, offset: int, at_documents: bool, whole_documents: bool = False
+    ) -> tuple["ParquetPart", "ParquetPart"]:
         """Splits the part behind the row group at `offset`, which counts uncompressed bytes."""
-        del at_documents  # every row is a document
+        del at_documents, whole_documents  # every row is a document
         count = position = 0
         while count < len(self.group_bytes) and position <= offset:
             position += self.group_bytes[count][1]

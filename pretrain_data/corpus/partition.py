@@ -14,8 +14,9 @@ class CorpusPart(Protocol):
     Attributes:
         path: the file.
         is_divisible: whether the part can be split between processes by
-            `split(offset, at_documents)`, which returns two parts; the second one is of weight
-            0 if there is no boundary behind the offset, which counts in units of `weight`.
+            `split(offset, at_documents, whole_documents)`, which returns two parts; the second
+            one is of weight 0 if there is no boundary behind the offset, which counts in units
+            of `weight`.
         num_disk_bytes: size on disk.
         weight: expected bytes of text.
     """
@@ -42,13 +43,23 @@ def shuffled(parts: Sequence[CorpusPart], seed: int) -> list[CorpusPart]:
 
 
 def divide(
-    parts: Sequence[CorpusPart], num_processes: int, split_at_documents: bool
+    parts: Sequence[CorpusPart],
+    num_processes: int,
+    split_at_documents: bool,
+    whole_documents: bool = False,
 ) -> list[list[CorpusPart]]:
     """Divides the text about evenly among processes, in the order of `parts`.
 
     A divisible file that crosses the end of a share is split there; plain text after a blank
     line (or any line, without `split_at_documents`). Others, such as compressed files, are not
     split; each goes to the process whose share contains its middle.
+
+    Args:
+        parts: the text.
+        num_processes: number of shares.
+        split_at_documents: split plain text after blank lines.
+        whole_documents: split no document of plain text, however long; a file is one without
+            `split_at_documents`.
 
     Returns:
         The parts of each process. Empty shares are dropped, so there may be fewer than
@@ -72,7 +83,7 @@ def divide(
             room = -(-total * (index + 1) // num_processes) - done
             piece, rest = rest, None
             if piece.weight > room and index + 1 < num_processes:
-                piece, rest = piece.split(max(0, room - 1), split_at_documents)
+                piece, rest = piece.split(max(0, room - 1), split_at_documents, whole_documents)
                 rest = rest if rest.weight else None
             shares[index].append(piece)
             done += piece.weight

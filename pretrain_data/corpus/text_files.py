@@ -57,13 +57,16 @@ class TextPart:
             num_bytes = self.num_disk_bytes if self.is_divisible else None
             yield from read_blocks(text, str(self.path), raw, num_bytes)
 
-    def split(self, offset: int, at_documents: bool) -> tuple["TextPart", "TextPart"]:
+    def split(
+        self, offset: int, at_documents: bool, whole_documents: bool = False
+    ) -> tuple["TextPart", "TextPart"]:
         """Splits the part near `offset`.
 
         Args:
             offset: position relative to the start of the part; the split is at the first
                 document or line boundary after it.
             at_documents: split after a blank line, not after any line.
+            whole_documents: split no document, however long; without `at_documents`, the file.
 
         Returns:
             Both parts; the second one is empty if there is no boundary.
@@ -72,18 +75,24 @@ class TextPart:
             UnreadableError: the file cannot be read.
         """
         with naming_file(self.path, self.flag, None), open(self.path, "rb") as f:
-            boundary = self._boundary(f, self.start + offset, at_documents)
+            boundary = self._boundary(f, self.start + offset, at_documents, whole_documents)
         return (
             dataclasses.replace(self, end=boundary),
             dataclasses.replace(self, start=boundary),
         )
 
-    def _boundary(self, f: BinaryIO, position: int, at_documents: bool) -> int:
+    def _boundary(
+        self, f: BinaryIO, position: int, at_documents: bool, whole_documents: bool
+    ) -> int:
+        if whole_documents and not at_documents:
+            return self.end
         f.seek(position)
         while not f.readline(MAX_LINE_BYTES).endswith(b"\n") and f.tell() < self.end:
             pass
         boundary = f.tell()
         search_end = min(self.end, boundary + _MAX_BOUNDARY_SEARCH_BYTES)
+        if whole_documents:
+            boundary = search_end = self.end
         while at_documents and f.tell() < search_end:
             if not f.readline(MAX_LINE_BYTES).strip():
                 boundary = f.tell()

@@ -12,6 +12,8 @@ from electra_tf.util.files import write_atomically
 
 FILE_NAME = "pretrain_data.json"
 FORMAT_VERSION = 1
+# Records of held-out documents, in the directory of those to train on.
+HELD_OUT_DIR = "held_out"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,11 @@ class Manifest:
             without [CLS] and [SEP]; None if unknown.
         dropped_tokens: number of tokens in no record, by cause.
         unreadable: why files and folders were skipped (--skip_unreadable), by path.
+        eval_fraction: share of the documents in the records of `HELD_OUT_DIR`.
+        held_out: whether these are those records.
+        deduplicate: "exact" if only the first of equal documents was kept, else "none".
+        num_duplicates: number of documents left out as duplicates; their tokens are in
+            `dropped_tokens`.
         format_version: version of the file format.
     """
 
@@ -62,6 +69,10 @@ class Manifest:
     unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tokenizer: Mapping[str, Any] | None = None
     shard_sha256: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    eval_fraction: float = 0.0
+    held_out: bool = False
+    deduplicate: str = "none"
+    num_duplicates: int = 0
     format_version: int = FORMAT_VERSION
 
     @property

@@ -253,7 +253,7 @@ def test_older_data_survive_every_failure(build, corpus_dir, tmp_path, monkeypat
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pretrain_data.build.processes.run_job", interrupt)
+    monkeypatch.setattr("pretrain_data.build.dataset.run_job", interrupt)
     with pytest.raises(KeyboardInterrupt):
         build(overwrite=True)
     assert contents(output_dir) == before

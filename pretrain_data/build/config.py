@@ -1,0 +1,70 @@
+"""Settings of a build of pre-training data."""
+
+import dataclasses
+import pathlib
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusBuildConfig:
+    """Settings of a build of pre-training data.
+
+    Attributes:
+        corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth, or `.xz`
+            tar archives if `is_openwebtext`. None reads `inputs`.
+        vocab_file: WordPiece vocabulary.
+        output_dir: directory of the shards and the manifest.
+        max_seq_length: sequence length, in tokens.
+        num_processes: number of worker processes. The examples depend on the corpus, the
+            settings, `seed` and this number.
+        num_out_files: number of shards; None chooses by corpus size.
+        blanks_separate_docs: a blank line ends a document, not only the end of a file.
+        do_lower_case: lowercase the text; None takes what the description beside the
+            vocabulary says, and lowercases without one.
+        strip_accents: strip accents when lowercasing; None as for `do_lower_case`.
+        shuffle_files: read the files in random order instead of sorted by path.
+        seed: random seed.
+        overwrite: replace data in the output directory.
+        authors_trimming: drop what does not fit into a segment, as the authors do, instead of
+            going on in the next segment or example.
+        skip_unreadable: skip files and folders that cannot be read, and list them.
+        is_openwebtext: read archives.
+        inputs: files, globs and folders of the formats in `pretrain_data.corpus.formats`,
+            instead of `corpus_dir`.
+        text_field: key of the text in JSONL.
+        text_column: column of the text in Parquet.
+        eval_fraction: share of the documents to hold out, by the hash of their text, into
+            records of their own.
+        deduplicate: one of `selection.DEDUPLICATE_CHOICES`; "exact" keeps the first of equal
+            documents.
+    """
+
+    corpus_dir: pathlib.Path | None
+    vocab_file: pathlib.Path
+    output_dir: pathlib.Path
+    max_seq_length: int = 128
+    num_processes: int = 1
+    num_out_files: int | None = None
+    blanks_separate_docs: bool = True
+    do_lower_case: bool | None = None
+    strip_accents: bool | None = None
+    shuffle_files: bool = True
+    seed: int = 0
+    overwrite: bool = False
+    authors_trimming: bool = False
+    skip_unreadable: bool = False
+    is_openwebtext: bool = False
+    inputs: tuple[str, ...] = ()
+    text_field: str = "text"
+    text_column: str = "text"
+    eval_fraction: float = 0.0
+    deduplicate: str = "none"
+
+    @property
+    def selects_documents(self) -> bool:
+        """Whether the documents are hashed in a first pass."""
+        return self.eval_fraction > 0 or self.deduplicate != "none"
+
+    @property
+    def corpus_name(self) -> str:
+        """The corpus, for messages."""
+        return str(self.corpus_dir or ", ".join(self.inputs))

@@ -1,0 +1,19 @@
+"""What the processes of a build tell their parent."""
+
+from typing import NamedTuple
+
+
+class BuildCounts(NamedTuple):
+    """Progress of one process; tokens are without [CLS] and [SEP]."""
+
+    disk_bytes: int = 0
+    text_bytes: int = 0
+    lines: int = 0
+    documents: int = 0
+    examples: int = 0
+    tokens_read: int = 0
+    tokens_written: int = 0
+
+
+class WorkerError(RuntimeError):
+    """Unexpected failure of a build process; the message names the corpus file."""

@@ -1,0 +1,93 @@
+"""Manifests of a build, from the results of its processes."""
+
+import dataclasses
+import os
+import pathlib
+from collections import Counter
+from collections.abc import Mapping
+
+from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.util.errors import UserError
+from pretrain_data.build.config import CorpusBuildConfig
+from pretrain_data.build.worker import BuildResult
+from pretrain_data.records import manifest as records_manifest
+
+
+def manifest_of_results(
+    config: CorpusBuildConfig,
+    vocabulary: Vocabulary,
+    results: list[BuildResult],
+    unreadable: Mapping[str, str],
+    temporary_dir: pathlib.Path,
+) -> records_manifest.Manifest:
+    """Returns the manifest of the records of all processes."""
+    shards = {name: n for result in results for name, n in result.shards.items()}
+    shards = {name: shards[name] for name in sorted(shards, key=lambda n: (len(n), n))}
+    hashes = {name: h for result in results for name, h in result.shard_sha256.items()}
+    invalid_utf8: Counter[str] = Counter()
+    dropped_tokens: Counter[str] = Counter()
+    unreadable = dict(unreadable)
+    for result in results:
+        unreadable.update(result.unreadable)
+        invalid_utf8.update(result.invalid_utf8)
+        dropped_tokens.update(result.dropped_tokens)
+    return records_manifest.Manifest(
+        max_seq_length=config.max_seq_length,
+        num_examples=sum(shards.values()),
+        shards=shards,
+        shard_bytes={name: (temporary_dir / name).stat().st_size for name in shards},
+        shard_sha256={name: hashes[name] for name in shards},
+        num_documents=sum(result.totals.documents for result in results),
+        num_lines=sum(result.totals.lines for result in results),
+        num_text_bytes=sum(result.totals.text_bytes for result in results),
+        invalid_utf8={
+            _name(path, config): count for path, count in sorted(invalid_utf8.items())
+        },
+        vocab_size=vocabulary.size,
+        vocab_sha256=vocabulary.sha256,
+        do_lower_case=config.do_lower_case,
+        strip_accents=config.strip_accents,
+        blanks_separate_docs=config.blanks_separate_docs,
+        shuffle_files=config.shuffle_files,
+        seed=config.seed,
+        num_processes=config.num_processes,
+        authors_trimming=config.authors_trimming,
+        num_tokens_read=sum(result.totals.tokens_read for result in results),
+        num_tokens_written=sum(result.totals.tokens_written for result in results),
+        dropped_tokens=dict(dropped_tokens),
+        unreadable={_name(path, config): reason for path, reason in sorted(unreadable.items())},
+        tokenizer=TokenizerDescription(
+            vocab_sha256=vocabulary.sha256,
+            do_lower_case=config.do_lower_case,
+            strip_accents=config.strip_accents,
+        ).to_dict(),
+        eval_fraction=config.eval_fraction,
+        deduplicate=config.deduplicate,
+        num_duplicates=sum(result.num_duplicates for result in results),
+    )
+
+
+def held_out_manifest(
+    config: CorpusBuildConfig,
+    vocabulary: Vocabulary,
+    results: list[BuildResult],
+    temporary_dir: pathlib.Path,
+) -> records_manifest.Manifest | None:
+    """Returns the manifest of what was held out, if --eval_fraction is given."""
+    if not config.eval_fraction:
+        return None
+    held_out = [result.held_out for result in results]
+    directory = temporary_dir / records_manifest.HELD_OUT_DIR
+    manifest = manifest_of_results(config, vocabulary, held_out, {}, directory)
+    if not manifest.num_examples:
+        raise UserError(
+            f"--eval_fraction={config.eval_fraction} holds out none of the documents in "
+            f"{config.corpus_name}: there are too few for this fraction."
+        )
+    return dataclasses.replace(manifest, held_out=True)
+
+
+def _name(path: str, config: CorpusBuildConfig) -> str:
+    """Returns the name of a file in the manifest."""
+    return os.path.relpath(path, config.corpus_dir) if config.corpus_dir else path

@@ -1,0 +1,213 @@
+"""Which documents are trained on, held out, or left out as duplicates.
+
+A first pass hashes the documents of all processes; the fates follow from the hashes, so a
+document has the same one whatever the number of processes. A hash covers the lines of the
+document that are not blank.
+"""
+
+import dataclasses
+import hashlib
+from array import array
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.text.framing import Framed
+from electra_tf.util.errors import UserError
+from pretrain_data.build.counts import BuildCounts, WorkerError
+from pretrain_data.build.example_builder import Builder
+from pretrain_data.corpus.documents import document_spans, is_blank
+from pretrain_data.corpus.partition import CorpusPart
+from pretrain_data.corpus.unreadable import UnreadableError
+
+TRAINED_ON, HELD_OUT, DUPLICATE = range(3)
+DEDUPLICATE_CHOICES = ("none", "exact")
+DUPLICATES_CAUSE = "duplicate documents"
+_DIGEST_BYTES = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class ScanJob:
+    """The documents that one process hashes.
+
+    Attributes:
+        index: index of the process.
+        parts, blanks_separate_docs, skip_unreadable: see `BuildJob`.
+    """
+
+    index: int
+    parts: list[CorpusPart]
+    blanks_separate_docs: bool
+    skip_unreadable: bool
+
+
+class DocumentHashes(NamedTuple):
+    """Documents of one process, in the order of reading.
+
+    Attributes:
+        digests: of `_DIGEST_BYTES` each.
+        text_bytes: size of each document.
+    """
+
+    digests: bytes
+    text_bytes: array
+
+
+def scan_documents(job: ScanJob, report: Callable[[BuildCounts], None]) -> DocumentHashes:
+    """Hashes the documents of `job`, calling `report` after every block.
+
+    Raises:
+        UserError: a corpus file cannot be read.
+        WorkerError: any other failure, with the file that was being read.
+    """
+    scan = _Scan()
+    disk_bytes = text_bytes = 0
+    for part in job.parts:
+        try:
+            for block in part.read():
+                incomplete = len(block.lines) - 1 if not block.ends_line else None
+                for start, stop, ends in document_spans(block, job.blanks_separate_docs):
+                    for i in range(start, stop):
+                        if not is_blank(block, i):
+                            scan.add_line(block.lines[i], i != incomplete)
+                    if ends:
+                        scan.end_document()
+                disk_bytes += block.num_disk_bytes
+                text_bytes += block.num_text_bytes
+                num_documents = len(scan.text_bytes)
+                report(BuildCounts(disk_bytes, text_bytes, examples=num_documents))
+        except UnreadableError:
+            if not job.skip_unreadable:
+                raise
+            scan.end_document()
+        except UserError:
+            raise
+        except Exception as error:
+            raise WorkerError(f"Reading failed in {part.path}: {error!r}") from error
+    return DocumentHashes(bytes(scan.digests), scan.text_bytes)
+
+
+class _Scan:
+    """Hashes documents line by line."""
+
+    def __init__(self) -> None:
+        self.digests = bytearray()
+        self.text_bytes = array("Q")
+        self._start_document()
+
+    def add_line(self, line: str, complete: bool) -> None:
+        content = line.encode() + b"\n" * complete
+        self._hash.update(content)
+        self._length += len(content)
+
+    def end_document(self) -> None:
+        if self._length:
+            self.digests += self._hash.digest()
+            self.text_bytes.append(self._length)
+            self._start_document()
+
+    def _start_document(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        self._length = 0
+
+
+def select_documents(
+    hashes: Sequence[DocumentHashes], eval_fraction: float, deduplicate: str
+) -> list[bytes]:
+    """Returns the fate of each document of each process, one byte each.
+
+    Args:
+        hashes: documents of each process.
+        eval_fraction: share of the distinct documents to hold out. It is the documents of the
+            lowest hashes, so they stay held out when the corpus grows.
+        deduplicate: "exact" keeps the first of equal documents.
+    """
+    counts = [len(share.text_bytes) for share in hashes]
+    digests = np.frombuffer(b"".join(share.digests for share in hashes), ">u8").reshape(-1, 2)
+    fates = np.full(len(digests), TRAINED_ON, np.uint8)
+    fates[digests[:, 0] < np.float64(eval_fraction) * 2.0**64] = HELD_OUT
+    if deduplicate == "exact":
+        # Stable, so that the first of equal ones comes first.
+        order = np.lexsort((digests[:, 1], digests[:, 0]))
+        ordered = digests[order]
+        fates[order[1:][(ordered[1:] == ordered[:-1]).all(axis=1)]] = DUPLICATE
+    return [share.tobytes() for share in np.split(fates, np.cumsum(counts)[:-1])]
+
+
+class SelectingBuilder:
+    """Gives each document to the builder of its fate, and writes what is held out.
+
+    Attributes:
+        num_documents, dropped_tokens: see `Builder`; of the documents that are trained on.
+        num_duplicates: number of documents left out.
+        num_lines: number of lines of each fate that are not blank.
+        num_tokens: number of tokens of each fate.
+    """
+
+    def __init__(
+        self,
+        fates: bytes,
+        builder: Builder,
+        held_out_builder: Builder,
+        write_held_out: Callable[[Framed], None] | None,
+    ):
+        """Initializes the builder.
+
+        Args:
+            fates: of the documents, in order.
+            builder: of documents to train on.
+            held_out_builder: of held-out documents.
+            write_held_out: writes one of their examples; None if nothing is held out.
+        """
+        self._fates = fates
+        self._builder = builder
+        self._held_out = held_out_builder
+        self._write_held_out = write_held_out
+        self._index = 0
+        self._in_document = False
+        self.num_duplicates = 0
+        self.num_lines = [0, 0, 0]
+        self.num_tokens = [0, 0, 0]
+
+    @property
+    def num_documents(self) -> int:
+        return self._builder.num_documents
+
+    @property
+    def dropped_tokens(self) -> dict[str, int]:
+        dropped = dict(self._builder.dropped_tokens)
+        if self.num_duplicates:
+            dropped[DUPLICATES_CAUSE] = self.num_tokens[DUPLICATE]
+        return dropped
+
+    def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
+        """See `Builder.add_line`."""
+        self._in_document = True
+        fate = self._fates[self._index]
+        self.num_lines[fate] += complete
+        self.num_tokens[fate] += len(token_ids)
+        if fate == TRAINED_ON:
+            return self._builder.add_line(token_ids, complete)
+        if fate == HELD_OUT:
+            self._write(self._held_out.add_line(token_ids, complete))
+        return []
+
+    def end_document(self) -> list[Framed]:
+        """See `Builder.end_document`."""
+        if not self._in_document:
+            return self._builder.end_document()
+        fate = self._fates[self._index]
+        self._index += 1
+        self._in_document = False
+        if fate == TRAINED_ON:
+            return self._builder.end_document()
+        if fate == HELD_OUT:
+            self._write(self._held_out.end_document())
+        else:
+            self.num_duplicates += 1
+        return []
+
+    def _write(self, examples: list[Framed]) -> None:
+        for example in examples:
+            self._write_held_out(example)

@@ -1,0 +1,144 @@
+"""Tests of holding documents out and of leaving duplicates out."""
+
+import json
+import pickle
+
+import pytest
+
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.util.errors import UserError
+from flags.records import held_out_records
+from pretrain_data.build import processes
+from pretrain_data.build.selection import (
+    DUPLICATE,
+    HELD_OUT,
+    TRAINED_ON,
+    ScanJob,
+    scan_documents,
+    select_documents,
+)
+from pretrain_data.corpus.inputs import find_inputs
+from pretrain_data.corpus.partition import divide
+from pretrain_data.records.manifest import load_manifest
+
+
+def fates(path, eval_fraction=0.0, deduplicate="none", num_processes=1, blanks=True):
+    parts = find_inputs([str(path)]).parts
+    shares = divide(parts, num_processes, blanks, whole_documents=True)
+    jobs = [ScanJob(index, share, blanks, False) for index, share in enumerate(shares)]
+    hashes = [scan_documents(job, lambda counts: None) for job in jobs]
+    return b"".join(select_documents(hashes, eval_fraction, deduplicate))
+
+
+def test_the_same_documents_are_held_out_when_the_corpus_grows(tmp_path):
+    documents = [f"document {i}\nof two lines\n" for i in range(300)]
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(documents[:200]))
+    before = fates(path, 0.2)
+    path.write_text("\n".join(documents[200:] + documents[:200]))
+    after = fates(path, 0.2)
+    assert after[100:] == before
+    assert 0.1 < before.count(HELD_OUT) / 200 < 0.3
+    assert [fates(path, 0.2, num_processes=n) for n in (2, 3)] == [after, after]
+    more = fates(path, 0.5)
+    assert all(new == HELD_OUT for old, new in zip(after, more, strict=True) if old == HELD_OUT)
+    # As a record, the same document has the same fate.
+    lines = [json.dumps({"text": text}) for text in documents[:200]]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert fates(tmp_path / "a.jsonl", 0.2) == before
+
+
+def test_the_first_of_equal_documents_is_kept(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n\nthree\n\none\ntwo\n\n\none two\n\nthree")
+    expected = bytes([TRAINED_ON, TRAINED_ON, DUPLICATE, TRAINED_ON, DUPLICATE])
+    for num_processes in (1, 2, 4):
+        assert fates(path, deduplicate="exact", num_processes=num_processes) == expected
+    path.write_text("\n \n")
+    assert fates(path, 0.5, "exact") == b""
+
+
+def test_a_file_without_blank_lines_is_not_split_inside_of_a_document(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n" * 40)
+    for num_processes in (1, 3):
+        assert len(fates(tmp_path, num_processes=num_processes, blanks=False)) == 1
+
+
+def test_what_is_held_out_has_records_and_counts_of_its_own(build, corpus_dir, tmp_path):
+    (corpus_dir / "copy.txt").write_text((corpus_dir / "a.txt").read_text())
+    plain = build(shuffle_files=False)
+    printed = []
+    train = build(
+        eval_fraction=0.3,
+        deduplicate="exact",
+        shuffle_files=False,
+        overwrite=True,
+        print_fn=printed.append,
+    )
+    held_out = load_manifest(tmp_path / "records/held_out")
+    assert held_out.held_out
+    assert not train.held_out
+    assert 0 < held_out.num_documents < 12
+    assert (train.num_duplicates, held_out.num_duplicates) == (4, 0)
+    assert train.num_documents + held_out.num_documents == 12
+    assert train.num_lines + held_out.num_lines == plain.num_lines
+    assert train.num_tokens_read + held_out.num_tokens_read == plain.num_tokens_read
+    assert train.num_tokens_read - train.num_tokens_written == sum(
+        train.dropped_tokens.values()
+    )
+    assert held_out.num_tokens_read == held_out.num_tokens_written > 0
+    assert any("Left out 4 duplicate documents" in line for line in printed)
+    assert any(f"Held out {held_out.num_documents} doc" in line for line in printed)
+    for name in held_out.shards:
+        assert (tmp_path / "records/held_out" / name).is_file()
+    build(overwrite=True)
+    assert not (tmp_path / "records/held_out").exists()
+
+
+def test_two_processes_hold_out_the_same_tokens(build, tmp_path, monkeypatch):
+    def run_here(work, jobs, progress):
+        sent = pickle.loads(pickle.dumps(jobs))
+        return [pickle.loads(pickle.dumps(work(job, lambda counts: None))) for job in sent]
+
+    monkeypatch.setattr(processes, "_run_apart", run_here)
+    settings = {"eval_fraction": 0.3, "overwrite": True, "num_out_files": 4}
+    counts = []
+    for num_processes in (1, 2):
+        train = build(num_processes=num_processes, **settings)
+        held_out = load_manifest(tmp_path / "records/held_out")
+        counts.append(
+            [(m.num_documents, m.num_tokens_written, m.num_lines) for m in (train, held_out)]
+        )
+    assert counts[0] == counts[1]
+
+
+def test_training_finds_the_held_out_records(build, tmp_path):
+    def patterns(**settings):
+        pattern = str(tmp_path / "records/pretrain_data.tfrecord*")
+        config = PretrainingConfig(
+            data_dir=str(tmp_path),
+            model_name="m",
+            pretrain_tfrecords=pattern,
+            max_seq_length=32,
+            **settings,
+        )
+        records = held_out_records(config)
+        return records and records.patterns[32]
+
+    build()
+    assert patterns() is None
+    build(eval_fraction=0.3, overwrite=True)
+    assert patterns() == str(tmp_path / "records/held_out/pretrain_data.tfrecord*")
+    assert patterns(eval_tfrecords="") is None
+    assert patterns(eval_tfrecords="other*") == "other*"
+
+
+def test_a_fraction_that_holds_out_nothing_is_refused(build, tmp_path):
+    build()
+    before = sorted(tmp_path.joinpath("records").iterdir())
+    for fraction, message in [(1e-9, "holds out none"), (0.9999999, "to train on")]:
+        with pytest.raises(UserError, match=message):
+            build(eval_fraction=fraction, overwrite=True)
+    with pytest.raises(UserError, match="at least 0 and below 1"):
+        build(eval_fraction=1.0, overwrite=True)
+    assert sorted(tmp_path.joinpath("records").iterdir()) == before
