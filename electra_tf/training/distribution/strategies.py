@@ -1,6 +1,5 @@
 """The `tf.distribute` strategy of a run, and distributed datasets."""
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -76,13 +75,14 @@ def distribute_batches(
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
         workers = context.num_input_pipelines
-        shard = DataShard(
-            worker=context.input_pipeline_id,
-            num_workers=workers,
-            replicas=context.num_replicas_in_sync // workers,
-            by=shard_by,
+        return make_dataset(
+            DataShard(
+                worker=context.input_pipeline_id,
+                num_workers=workers,
+                replicas=context.num_replicas_in_sync // workers,
+                by=shard_by,
+            )
         )
-        return _with_own_threads(make_dataset(shard))
 
     return strategy.distribute_datasets_from_function(make)
 
@@ -104,7 +104,6 @@ def _local_devices(config: DistributionConfig) -> list[str]:
         return [f"/GPU:{i}" for i in range(gpus)]
     if config.num_virtual_cpus:
         _split_cpu(config.num_virtual_cpus)
-    _serialize_operations_of_one_cpu()
     cpus = len(tf.config.list_logical_devices("CPU"))
     return [f"/CPU:{i}" for i in range(cpus)]
 
@@ -154,32 +153,6 @@ def _split_cpu(count: int) -> None:
             f"--num_virtual_cpus={count}: TensorFlow is already initialized, with "
             f"{len(tf.config.list_logical_devices('CPU'))} CPU devices"
         ) from error
-
-
-def _serialize_operations_of_one_cpu() -> None:
-    """Gives a process with one CPU device a single inter-op thread.
-
-    Operations then run one after another, each on all cores, with the same results. With more
-    threads, the first step compiles several kernels at once, and TensorFlow 2.21 crashes in
-    about 1 of 230 starts. Several devices need a thread each, since collectives wait for each
-    other.
-    """
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    logical = tf.config.get_logical_device_configuration(cpu)
-    if logical is not None and len(logical) > 1:
-        return
-    # TensorFlow raises once it is initialized, as in notebooks, where the caller configures it.
-    with contextlib.suppress(RuntimeError):
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-
-
-def _with_own_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns a dataset that does not share a single inter-op thread with the training step."""
-    if tf.config.threading.get_inter_op_parallelism_threads() != 1:
-        return dataset
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = 0  # one thread per core
-    return dataset.with_options(options)
 
 
 def _multi_worker(
