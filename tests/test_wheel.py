@@ -93,6 +93,7 @@ def test_the_version_and_the_extras(installed):
         "gpu",
         "kerashub",
         "onnx",
+        "report",
         "scoring",
         "serving",
         "test",

@@ -228,7 +228,7 @@ class PretrainingFields(DistributionConfig):
     eval_tfrecords: str | None = hyperparameter(
         None,
         "Held-out records, evaluated at every checkpoint and by --do_eval. If unset, those "
-        "that --eval_fraction of build_pretraining_dataset.py put beside the training records.",
+        "that --eval_fraction of the corpus builder put beside the training records.",
         influence=EVALUATION,
     )
     vocab_file: str | None = hyperparameter(

@@ -19,6 +19,7 @@ from flags import (
     inspection,
     pretraining,
     replaced_tokens,
+    report,
     scoring,
     vocabulary,
     web_demo,
@@ -40,6 +41,7 @@ DEFINE_FLAGS = {
     "serve_demo.py": web_demo.define_flags,
     "compare_results.py": comparison.define_flags,
     "flops_computation.py": flops.define_flags,
+    "report.py": report.define_flags,
 }
 BASH = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
