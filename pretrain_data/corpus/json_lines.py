@@ -4,15 +4,12 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from electra_tf.util.errors import UserError, nearest_name_hint
 from pretrain_data.corpus.blocks import Block
-from pretrain_data.corpus.compression import (
-    COMPRESSION_RATIO,
-    compression_of,
-    uncompressed,
-)
+from pretrain_data.corpus.byte_range import ByteRange
+from pretrain_data.corpus.compression import compression_of, uncompressed
 from pretrain_data.corpus.documents import read_records
 from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
 
@@ -22,34 +19,14 @@ MAX_RECORD_BYTES = 256 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class JsonLinesPart:
-    """A JSONL file, or the byte range [`start`, `end`) of an uncompressed one.
+class JsonLinesPart(ByteRange):
+    """A JSONL file, or a byte range of an uncompressed one.
 
     Attributes:
-        path: the file.
-        start, end: range of bytes; both are ends of lines.
         text_field: key of the text in each object.
-        flag: flag to name in errors.
     """
 
-    path: pathlib.Path
-    start: int
-    end: int
-    text_field: str
-    flag: str
-
-    @property
-    def is_divisible(self) -> bool:
-        return compression_of(self.path) is None
-
-    @property
-    def num_disk_bytes(self) -> int:
-        return self.end - self.start
-
-    @property
-    def weight(self) -> int:
-        """Expected bytes of text."""
-        return self.num_disk_bytes * (1 if self.is_divisible else COMPRESSION_RATIO)
+    text_field: str = "text"
 
     def read(self) -> Iterator[Block]:
         """Yields the texts of the records in blocks.
@@ -68,17 +45,14 @@ class JsonLinesPart:
 
     def split(
         self, offset: int, at_documents: bool, whole_documents: bool = False
-    ) -> tuple["JsonLinesPart", "JsonLinesPart"]:
+    ) -> tuple[Self, Self]:
         """Splits the part behind the line that contains `offset`; see `TextPart.split`."""
         del at_documents, whole_documents  # every line is a document
         with naming_file(self.path, self.flag, None), open(self.path, "rb") as f:
             f.seek(self.start + offset)
             f.readline()
-            boundary = min(f.tell(), self.end)
-        return (
-            dataclasses.replace(self, end=boundary),
-            dataclasses.replace(self, start=boundary),
-        )
+            boundary = f.tell()
+        return self.cut_at(boundary)
 
     def _texts(self, stream: BinaryIO) -> Iterator[tuple[str, int]]:
         position, number = self.start, 0
@@ -144,4 +118,4 @@ def json_lines_part(
     path: pathlib.Path, num_bytes: int, flag: str, text_field: str
 ) -> JsonLinesPart:
     """Returns a whole JSONL file."""
-    return JsonLinesPart(path, 0, num_bytes, text_field, flag)
+    return JsonLinesPart(path, 0, num_bytes, flag, text_field)

@@ -2,16 +2,12 @@
 
 import codecs
 import dataclasses
-import pathlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from pretrain_data.corpus.blocks import MAX_LINE_BYTES, Block, read_blocks
-from pretrain_data.corpus.compression import (
-    COMPRESSION_RATIO,
-    compression_of,
-    uncompressed,
-)
+from pretrain_data.corpus.byte_range import ByteRange
+from pretrain_data.corpus.compression import compression_of, uncompressed
 from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
 
 FLAG = "--corpus-dir"
@@ -20,26 +16,10 @@ _MAX_BOUNDARY_SEARCH_BYTES = 16 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class TextPart:
-    """A text file, or the byte range [`start`, `end`) of an uncompressed one."""
+class TextPart(ByteRange):
+    """A text file, or a byte range of an uncompressed one."""
 
-    path: pathlib.Path
-    start: int
-    end: int
     flag: str = FLAG
-
-    @property
-    def is_divisible(self) -> bool:
-        return compression_of(self.path) is None
-
-    @property
-    def num_disk_bytes(self) -> int:
-        return self.end - self.start
-
-    @property
-    def weight(self) -> int:
-        """Expected bytes of text."""
-        return self.num_disk_bytes * (1 if self.is_divisible else COMPRESSION_RATIO)
 
     def read(self) -> Iterator[Block]:
         """Yields the part in blocks of about `BLOCK_BYTES`.
@@ -59,7 +39,7 @@ class TextPart:
 
     def split(
         self, offset: int, at_documents: bool, whole_documents: bool = False
-    ) -> tuple["TextPart", "TextPart"]:
+    ) -> tuple[Self, Self]:
         """Splits the part near `offset`.
 
         Args:
@@ -76,10 +56,7 @@ class TextPart:
         """
         with naming_file(self.path, self.flag, None), open(self.path, "rb") as f:
             boundary = self._boundary(f, self.start + offset, at_documents, whole_documents)
-        return (
-            dataclasses.replace(self, end=boundary),
-            dataclasses.replace(self, start=boundary),
-        )
+        return self.cut_at(boundary)
 
     def _boundary(
         self, f: BinaryIO, position: int, at_documents: bool, whole_documents: bool
@@ -97,7 +74,7 @@ class TextPart:
             if not f.readline(MAX_LINE_BYTES).strip():
                 boundary = f.tell()
                 break
-        return min(boundary, self.end)
+        return boundary
 
     def _check_encoding(self, text: BinaryIO) -> None:
         if text.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
