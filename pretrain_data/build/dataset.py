@@ -113,14 +113,21 @@ def _build(
                 f"{config.corpus_name} to train on."
             )
         if not manifest.num_examples:
-            raise UserError(
-                f"The corpus in {config.corpus_name} contains no text: all of its "
-                f"{manifest.num_lines:,} lines are blank or without tokens."
-            )
+            raise _no_text(manifest, config)
         held_out = held_out_manifest(config, vocabulary, results, temporary_dir)
         publish(manifest, held_out, temporary_dir, config.output_dir, output_flag)
     print_result(manifest, held_out, config.output_dir, config.vocab_file, seconds, print_fn)
     return manifest
+
+
+def _no_text(manifest: records_manifest.Manifest, config: CorpusBuildConfig) -> UserError:
+    what = f"its {manifest.num_lines:,} lines are blank or without tokens"
+    if num_nulls := sum(manifest.null_texts.values()):
+        where = "--text_field, --text_column"
+        what = f"{num_nulls:,} records have null as their text ({where})" + (
+            f", and {what}" if manifest.num_lines else ""
+        )
+    return UserError(f"The corpus in {config.corpus_name} contains no text: all of {what}.")
 
 
 def _check_settings(config: CorpusBuildConfig) -> None:

@@ -5,6 +5,7 @@ import os
 import pathlib
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
@@ -26,11 +27,13 @@ def manifest_of_results(
     shards = {name: shards[name] for name in sorted(shards, key=lambda n: (len(n), n))}
     hashes = {name: h for result in results for name, h in result.shard_sha256.items()}
     invalid_utf8: Counter[str] = Counter()
+    null_texts: Counter[str] = Counter()
     dropped_tokens: Counter[str] = Counter()
     unreadable = dict(unreadable)
     for result in results:
         unreadable.update(result.unreadable)
         invalid_utf8.update(result.invalid_utf8)
+        null_texts.update(result.null_texts)
         dropped_tokens.update(result.dropped_tokens)
     return records_manifest.Manifest(
         max_seq_length=config.max_seq_length,
@@ -41,9 +44,8 @@ def manifest_of_results(
         num_documents=sum(result.totals.documents for result in results),
         num_lines=sum(result.totals.lines for result in results),
         num_text_bytes=sum(result.totals.text_bytes for result in results),
-        invalid_utf8={
-            _name(path, config): count for path, count in sorted(invalid_utf8.items())
-        },
+        invalid_utf8=_named(invalid_utf8, config),
+        null_texts=_named(null_texts, config),
         vocab_size=vocabulary.size,
         vocab_sha256=vocabulary.sha256,
         do_lower_case=config.do_lower_case,
@@ -56,7 +58,7 @@ def manifest_of_results(
         num_tokens_read=sum(result.totals.tokens_read for result in results),
         num_tokens_written=sum(result.totals.tokens_written for result in results),
         dropped_tokens=dict(dropped_tokens),
-        unreadable={_name(path, config): reason for path, reason in sorted(unreadable.items())},
+        unreadable=_named(unreadable, config),
         tokenizer=TokenizerDescription(
             vocab_sha256=vocabulary.sha256,
             do_lower_case=config.do_lower_case,
@@ -88,6 +90,10 @@ def held_out_manifest(
     return dataclasses.replace(manifest, held_out=True)
 
 
-def _name(path: str, config: CorpusBuildConfig) -> str:
-    """Returns the name of a file in the manifest."""
-    return os.path.relpath(path, config.corpus_dir) if config.corpus_dir else path
+def _named(by_path: Mapping[str, Any], config: CorpusBuildConfig) -> dict[str, Any]:
+    """Returns the values by the names that the files have in the manifest."""
+
+    def name(path: str) -> str:
+        return os.path.relpath(path, config.corpus_dir) if config.corpus_dir else path
+
+    return {name(path): value for path, value in sorted(by_path.items())}

@@ -3,7 +3,7 @@
 import json
 import pathlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from electra_tf.util.console import format_seconds
 from pretrain_data.build.output_dir import SHARD_PREFIX
@@ -36,6 +36,12 @@ def _examples(paths: Sequence[pathlib.Path], corpus_dir: pathlib.Path | None) ->
     return ", ".join([*names, *(["…"] if len(paths) > 3 else [])])
 
 
+def print_nulls(null_texts: Mapping[str, int], print_fn: Callable[[str], None]) -> None:
+    """Prints how many records of each file have no text."""
+    for path, count in null_texts.items():
+        print_fn(f"{path}: {count:,} records have null as their text, and are left out.")
+
+
 def print_result(
     manifest: records_manifest.Manifest,
     held_out: records_manifest.Manifest | None,
@@ -47,6 +53,7 @@ def print_result(
     """Prints what was built, what was repaired or skipped, and the next command."""
     for path, count in manifest.invalid_utf8.items():
         print_fn(f"{path}: {count:,} invalid UTF-8 sequences were replaced with U+FFFD.")
+    print_nulls(manifest.null_texts, print_fn)
     if manifest.unreadable:
         print_fn(f"Skipped {len(manifest.unreadable):,} unreadable files and folders:")
     for path, reason in manifest.unreadable.items():

@@ -23,10 +23,10 @@ from electra_tf.text.vocabulary import (
     VocabularyBuildConfig,
     load_vocabulary,
 )
-from electra_tf.util.console import ProgressBar, format_seconds
+from electra_tf.util.console import ProgressBar, discard, format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from pretrain_data.build.report import print_what_is_left_out
+from pretrain_data.build.report import print_nulls, print_what_is_left_out
 from pretrain_data.build.word_pieces import learn_pieces
 from pretrain_data.corpus.inputs import Corpus, find_text
 
@@ -67,7 +67,7 @@ def build_vocabulary(
     )
     if config.inputs:
         print_what_is_left_out(corpus, None, print_fn)
-    word_counts = count_words(corpus, config.do_lower_case, config.strip_accents)
+    word_counts = count_words(corpus, config.do_lower_case, config.strip_accents, print_fn)
     if not word_counts:
         raise UserError(f"The corpus in {config.corpus_name} contains no words.")
     print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
@@ -93,9 +93,15 @@ def build_vocabulary(
     return vocabulary
 
 
-def count_words(corpus: Corpus, do_lower_case: bool, strip_accents: bool) -> Counter[str]:
-    """Counts the words of all files, as split by the tokenizer."""
+def count_words(
+    corpus: Corpus,
+    do_lower_case: bool,
+    strip_accents: bool,
+    print_fn: Callable[[str], None] = discard,
+) -> Counter[str]:
+    """Counts the words of all files, as split by the tokenizer; prints what has no text."""
     word_counts: Counter[str] = Counter()
+    null_texts: Counter[str] = Counter()
     num_disk_bytes, num_text_bytes = 0, 0
     progress = ProgressBar(
         sum(part.num_disk_bytes for part in corpus.parts), unit="distinct words"
@@ -114,10 +120,13 @@ def count_words(corpus: Corpus, do_lower_case: bool, strip_accents: bool) -> Cou
             for words, count in zip(words_of_parts, part_counts.values(), strict=True):
                 for word in words:
                     word_counts[word.decode()] += count
+            if block.num_nulls:
+                null_texts[block.path] += block.num_nulls
             num_disk_bytes += block.num_disk_bytes
             num_text_bytes += block.num_text_bytes
             progress.update(num_disk_bytes, num_text_bytes, len(word_counts))
     progress.close()
+    print_nulls(null_texts, print_fn)
     return word_counts
 
 

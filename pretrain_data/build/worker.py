@@ -79,6 +79,7 @@ class BuildResult(NamedTuple):
     invalid_utf8: dict[str, int]
     dropped_tokens: Mapping[str, int]
     unreadable: dict[str, str]
+    null_texts: Mapping[str, int]
     num_duplicates: int = 0
     held_out: "BuildResult | None" = None
 
@@ -144,6 +145,7 @@ def _build_shards(
 
     totals = BuildCounts()
     invalid_utf8: Counter[str] = Counter()
+    null_texts: Counter[str] = Counter()
     unreadable: dict[str, str] = {}
     for part in job.parts:
         path = str(part.path)
@@ -155,6 +157,8 @@ def _build_shards(
                     writer.write(example)
                 if block.num_repairs:
                     invalid_utf8[path] += block.num_repairs
+                if block.num_nulls:
+                    null_texts[path] += block.num_nulls
                 totals = BuildCounts(
                     totals.disk_bytes + block.num_disk_bytes,
                     totals.text_bytes + block.num_text_bytes,
@@ -182,7 +186,9 @@ def _build_shards(
     )
     dropped = dict(builder.dropped_tokens)
     shards, hashes = _close(writer, job.temporary_dir)
-    return BuildResult(totals, shards, hashes, dict(invalid_utf8), dropped, unreadable)
+    return BuildResult(
+        totals, shards, hashes, dict(invalid_utf8), dropped, unreadable, dict(null_texts)
+    )
 
 
 def _close(
@@ -222,7 +228,7 @@ def _without_held_out(
     return result._replace(
         totals=totals,
         num_duplicates=selecting.num_duplicates,
-        held_out=BuildResult(held_out, shards, hashes, {}, dropped, {}),
+        held_out=BuildResult(held_out, shards, hashes, {}, dropped, {}, {}),
     )
 
 

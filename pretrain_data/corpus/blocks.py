@@ -30,6 +30,7 @@ class Block:
         ends_line: whether the last line ends here, and not in the next block.
         document_ends: numbers of lines behind which a document ends, where records are
             documents; None where blank lines and ends of files end them.
+        num_nulls: number of records that have null instead of a text.
     """
 
     lines: list[str]
@@ -41,6 +42,7 @@ class Block:
     continues_line: bool = False
     ends_line: bool = True
     document_ends: tuple[int, ...] | None = None
+    num_nulls: int = 0
 
     @property
     def num_lines(self) -> int:

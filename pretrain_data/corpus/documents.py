@@ -57,20 +57,20 @@ def is_blank(block: Block, i: int) -> bool:
 
 
 def read_records(
-    texts: Iterable[tuple[str, int]], path: str, position: Callable[[], int]
+    texts: Iterable[tuple[str | None, int]], path: str, position: Callable[[], int]
 ) -> Iterator[Block]:
     """Yields the texts of records in blocks; each text is a document.
 
     The last block has `ends_file` set.
 
     Args:
-        texts: text of each record, and the number of its invalid UTF-8 sequences.
+        texts: text of each record, None for null, and its number of invalid UTF-8 sequences.
         path: name of the file, for messages.
         position: returns the number of bytes read from disk so far.
     """
     lines: list[str] = []
     ends: list[int] = []
-    num_bytes = num_repairs = 0
+    num_bytes = num_repairs = num_nulls = 0
     before = position()
 
     def read_since() -> int:
@@ -87,13 +87,18 @@ def read_records(
             ends_file,
             path,
             document_ends=tuple(ends),
+            num_nulls=num_nulls,
         )
 
     for text, repairs in texts:
+        if text is None:
+            num_nulls += 1
+            continue
         content, lone = _encode(text)
         if len(content) >= blocks.BLOCK_BYTES:
             if ends:
                 yield block(ends_file=False)
+                num_nulls = 0
             lines, ends, num_bytes, num_repairs = [], [], 0, 0
             repairs += lone
             stream = io.BytesIO(content)
@@ -113,7 +118,7 @@ def read_records(
         num_repairs += repairs + lone
         if num_bytes >= blocks.BLOCK_BYTES:
             yield block(ends_file=False)
-            lines, ends, num_bytes, num_repairs = [], [], 0, 0
+            lines, ends, num_bytes, num_repairs, num_nulls = [], [], 0, 0, 0
     yield block(ends_file=True)
 
 

@@ -54,7 +54,7 @@ class JsonLinesPart(ByteRange):
             boundary = f.tell()
         return self.cut_at(boundary)
 
-    def _texts(self, stream: BinaryIO) -> Iterator[tuple[str, int]]:
+    def _texts(self, stream: BinaryIO) -> Iterator[tuple[str | None, int]]:
         position, number = self.start, 0
         while self._goes_on(position) and (line := stream.readline(MAX_RECORD_BYTES + 1)):
             position += len(line)
@@ -77,7 +77,7 @@ class JsonLinesPart(ByteRange):
     def _goes_on(self, position: int) -> bool:
         return not self.is_divisible or position < self.end
 
-    def _text(self, record: object, number: int) -> str:
+    def _text(self, record: object, number: int) -> str | None:
         if not isinstance(record, dict):
             kind = type(record).__name__
             raise self._unreadable(number, f"must be a JSON object, and is a {kind}")
@@ -89,9 +89,7 @@ class JsonLinesPart(ByteRange):
                 f"fields are: {names}.{hint}"
             )
         value = record[self.text_field]
-        if value is None:
-            return ""
-        if not isinstance(value, str):
+        if value is not None and not isinstance(value, str):
             raise UserError(
                 f"{self._where(number)}: the field {self.text_field!r} ({FIELD_FLAG}) must be "
                 f"text, and is a {type(value).__name__}."

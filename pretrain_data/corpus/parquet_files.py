@@ -54,14 +54,14 @@ class ParquetPart:
         """
         done = 0
 
-        def texts() -> Iterator[tuple[str, int]]:
+        def texts() -> Iterator[tuple[str | None, int]]:
             nonlocal done
             for group, (on_disk, _) in enumerate(self.group_bytes, self.first_group):
                 for batch in file.iter_batches(
                     _ROWS_AT_ONCE, [group], [self.text_column], use_threads=False
                 ):
                     for text in batch.column(0).to_pylist():
-                        yield text or "", 0
+                        yield text, 0
                 done += on_disk
 
         arrow = _pyarrow()

@@ -28,6 +28,7 @@ class Manifest:
         shard_sha256: hexadecimal digest of each shard, by file name; older manifests have none.
         num_documents, num_lines, num_text_bytes: size of the corpus.
         invalid_utf8: number of sequences replaced with U+FFFD, by corpus file.
+        null_texts: number of records that have null instead of a text, by corpus file.
         vocab_size, vocab_sha256: size and digest of the vocabulary file.
         do_lower_case, strip_accents, blanks_separate_docs, shuffle_files, seed,
             num_processes: settings that, with corpus and vocabulary, determine the records.
@@ -73,6 +74,7 @@ class Manifest:
     held_out: bool = False
     deduplicate: str = "none"
     num_duplicates: int = 0
+    null_texts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
     @property

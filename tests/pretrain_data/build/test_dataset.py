@@ -267,6 +267,20 @@ def test_a_corpus_without_tokens_is_refused(build, tmp_path):
     assert not (tmp_path / "records").exists()
 
 
+def test_records_without_a_text_are_counted(build, tmp_path):
+    path = tmp_path / "a.jsonl"
+    inputs = {"corpus_dir": None, "inputs": (str(path),)}
+    path.write_text('{"text": null}\n' * 3)
+    message = "contains no text: all of 3 records have null as their text"
+    with pytest.raises(UserError, match=message):
+        build(**inputs)
+    path.write_text('{"text": null}\n{"text": "the sea"}\n{"text": null}\n')
+    messages = []
+    manifest = build(**inputs, print_fn=messages.append)
+    assert (manifest.null_texts, manifest.num_documents) == ({str(path): 2}, 1)
+    assert f"{path}: 2 records have null as their text, and are left out." in messages
+
+
 def test_default_number_of_shards_follows_the_size(build):
     assert len(build().shards) == 4
     config = dataset.CorpusBuildConfig(*[pathlib.Path()] * 3, num_processes=6)

@@ -172,6 +172,17 @@ def test_a_parquet_column_must_be_there_and_text(tmp_path):
     assert documents(find_inputs([str(tmp_path)]).parts) == ["x", "y"]
 
 
+@pytest.mark.parametrize("block_bytes", [4, 1 << 20])
+def test_nulls_are_counted_and_are_no_documents(tmp_path, monkeypatch, block_bytes):
+    monkeypatch.setattr(blocks_module, "BLOCK_BYTES", block_bytes)
+    texts = [None, "one", None, "", "two words", None, None]
+    (tmp_path / "a.jsonl").write_bytes(json_lines(texts))
+    write_parquet(tmp_path / "b.parquet", texts)
+    for part in find_inputs([str(tmp_path)]).parts:
+        assert documents([part]) == ["one", "two words"]
+        assert sum(block.num_nulls for block in part.read()) == 4
+
+
 def test_a_missing_package_is_one_line(files, monkeypatch):
     for module, name in (("zstandard", "e.txt.zst"), ("pyarrow", "d.parquet")):
         monkeypatch.setitem(__import__("sys").modules, module, None)
