@@ -13,6 +13,7 @@ from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.corpus.formats import FORMATS
 from pretrain_data.corpus.inputs import INPUT_FLAG
+from pretrain_data.corpus.sentences import SENTENCES_CHOICES
 
 # The authors' negations, as absl spells them.
 ALIASES: Mapping[str, str] = {
@@ -172,6 +173,18 @@ def _define_common_flags(define: "_Definer") -> None:
         DEDUPLICATE_CHOICES,
         "Leave out documents: exact keeps the first of documents with the same text.",
     )
+    define.enum(
+        "sentences",
+        "lines",
+        SENTENCES_CHOICES,
+        "How rows are filled: with lines, or with the sentences that lines are split into.",
+    )
+    define.string(
+        "sentence_language",
+        "en",
+        "Language whose rules split sentences (ISO 639, such as en, ko, de); those of English "
+        "where there are none for it.",
+    )
     define.boolean("overwrite", False, "Replace the data in the output directory.")
 
 
@@ -189,6 +202,8 @@ def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:
         "skip_unreadable": flag_values.skip_unreadable,
         "eval_fraction": flag_values.eval_fraction,
         "deduplicate": flag_values.deduplicate,
+        "sentences": flag_values.sentences,
+        "sentence_language": flag_values.sentence_language,
     }
 
 

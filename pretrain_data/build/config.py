@@ -36,6 +36,8 @@ class CorpusBuildConfig:
             records of their own.
         deduplicate: one of `selection.DEDUPLICATE_CHOICES`; "exact" keeps the first of equal
             documents.
+        sentences: one of `sentences.SENTENCES_CHOICES`; "split" makes a line of every sentence.
+        sentence_language: code of the language whose rules split them.
     """
 
     corpus_dir: pathlib.Path | None
@@ -58,6 +60,8 @@ class CorpusBuildConfig:
     text_column: str = "text"
     eval_fraction: float = 0.0
     deduplicate: str = "none"
+    sentences: str = "lines"
+    sentence_language: str = "en"
 
     @property
     def selects_documents(self) -> bool:

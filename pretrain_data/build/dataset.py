@@ -16,6 +16,7 @@ from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
+from pretrain_data.build.jobs import BuildJob
 from pretrain_data.build.manifests import held_out_manifest, manifest_of_results
 from pretrain_data.build.output_dir import (
     TemporaryDir,
@@ -33,10 +34,11 @@ from pretrain_data.build.selection import (
     scan_documents,
     select_documents,
 )
-from pretrain_data.build.worker import BuildJob, run_job
+from pretrain_data.build.worker import run_job
 from pretrain_data.corpus.archives import find_archives
 from pretrain_data.corpus.inputs import find_text
 from pretrain_data.corpus.partition import CorpusPart, divide, shuffled
+from pretrain_data.corpus.sentences import check_sentences
 from pretrain_data.records import manifest as records_manifest
 
 MAX_SEQ_LENGTH = 65536
@@ -147,6 +149,7 @@ def _check_settings(config: CorpusBuildConfig) -> None:
             f"--deduplicate must be one of {', '.join(DEDUPLICATE_CHOICES)}, "
             f"not {config.deduplicate}."
         )
+    check_sentences(config.sentences, config.sentence_language)
     if config.num_out_files is not None and config.num_out_files < config.num_processes:
         raise UserError(
             f"--num-out-files ({config.num_out_files}) must be at least --num-processes "
@@ -189,17 +192,11 @@ def _jobs(
         BuildJob(
             index=index,
             parts=share,
+            config=config,
             vocabulary=vocabulary,
             temporary_dir=temporary_dir,
             shard_indices=list(range(index, num_shards, len(shares))),
             num_shards=num_shards,
-            max_seq_length=config.max_seq_length,
-            seed=config.seed,
-            do_lower_case=config.do_lower_case,
-            strip_accents=config.strip_accents,
-            blanks_separate_docs=config.blanks_separate_docs,
-            authors_trimming=config.authors_trimming,
-            skip_unreadable=config.skip_unreadable,
             num_processes=len(shares),
         )
         for index, share in enumerate(shares)
@@ -215,10 +212,7 @@ def _selected(
 ) -> list[BuildJob]:
     """Returns the jobs with the fates of their documents."""
     print_fn("Hashing the documents, to hold out or leave out some of them.")
-    scans = [
-        ScanJob(job.index, job.parts, job.blanks_separate_docs, job.skip_unreadable)
-        for job in jobs
-    ]
+    scans = [ScanJob(job.index, job.parts, config) for job in jobs]
     progress = ProgressBar(num_disk_bytes, unit="documents")
     try:
         hashes: list[DocumentHashes] = run_jobs(scan_documents, scans, progress)

@@ -59,17 +59,26 @@ class ExampleBuilder:
         num_documents, dropped_tokens: see `Builder`; nothing is dropped.
     """
 
-    def __init__(self, vocabulary: Vocabulary, max_length: int, rng: random.Random):
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        max_length: int,
+        rng: random.Random,
+        *,
+        lines_are_sentences: bool = False,
+    ):
         """Initializes an empty builder.
 
         Args:
             vocabulary: provides the ids of [CLS] and [SEP], and the ends of sentences.
             max_length: maximum tokens per example; at least `MIN_SEQ_LENGTH`.
             rng: random number generator.
+            lines_are_sentences: prefer ends of lines to those of sentences inside of a line.
         """
         self._vocabulary = vocabulary
         self._max_length = max_length
         self._rng = rng
+        self._lines_are_sentences = lines_are_sentences
         self._boundaries = TextBoundaries(vocabulary)
         # Pending tokens of the document, and the positions in them where lines end.
         self._tokens = array("i")
@@ -154,6 +163,8 @@ class ExampleBuilder:
         # The end of a line is a boundary, too.
         half = max(1, limit // 2)
         at_line = max((end for end in line_ends if half <= end <= limit), default=half)
+        if self._lines_are_sentences and at_line in line_ends:
+            return at_line
         sentence = self._boundaries.last_sentence_boundary(tokens, at_line, limit)
         if sentence is not None:
             return sentence

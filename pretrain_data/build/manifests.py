@@ -11,7 +11,7 @@ from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
-from pretrain_data.build.worker import BuildResult
+from pretrain_data.build.jobs import BuildResult
 from pretrain_data.records import manifest as records_manifest
 
 
@@ -66,6 +66,8 @@ def manifest_of_results(
         ).to_dict(),
         eval_fraction=config.eval_fraction,
         deduplicate=config.deduplicate,
+        sentences=config.sentences,
+        sentence_language=config.sentence_language if config.sentences == "split" else None,
         num_duplicates=sum(result.num_duplicates for result in results),
     )
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from electra_tf.text.framing import Framed
 from electra_tf.util.errors import UserError
+from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.counts import BuildCounts, WorkerError
 from pretrain_data.build.example_builder import Builder
 from pretrain_data.corpus.documents import document_spans, is_blank
@@ -33,13 +34,12 @@ class ScanJob:
 
     Attributes:
         index: index of the process.
-        parts, blanks_separate_docs, skip_unreadable: see `BuildJob`.
+        parts, config: see `pretrain_data.build.jobs.BuildJob`.
     """
 
     index: int
     parts: list[CorpusPart]
-    blanks_separate_docs: bool
-    skip_unreadable: bool
+    config: CorpusBuildConfig
 
 
 class DocumentHashes(NamedTuple):
@@ -62,12 +62,13 @@ def scan_documents(job: ScanJob, report: Callable[[BuildCounts], None]) -> Docum
         WorkerError: any other failure, with the file that was being read.
     """
     scan = _Scan()
+    blanks_separate_docs = job.config.blanks_separate_docs
     disk_bytes = text_bytes = 0
     for part in job.parts:
         try:
             for block in part.read():
                 incomplete = len(block.lines) - 1 if not block.ends_line else None
-                for start, stop, ends in document_spans(block, job.blanks_separate_docs):
+                for start, stop, ends in document_spans(block, blanks_separate_docs):
                     for i in range(start, stop):
                         if not is_blank(block, i):
                             scan.add_line(block.lines[i], i != incomplete)
@@ -78,7 +79,7 @@ def scan_documents(job: ScanJob, report: Callable[[BuildCounts], None]) -> Docum
                 num_documents = len(scan.text_bytes)
                 report(BuildCounts(disk_bytes, text_bytes, examples=num_documents))
         except UnreadableError:
-            if not job.skip_unreadable:
+            if not job.config.skip_unreadable:
                 raise
             scan.end_document()
         except UserError:

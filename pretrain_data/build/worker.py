@@ -1,87 +1,29 @@
 """The work of one build process: its share of the text to its shards."""
 
 import contextlib
-import dataclasses
 import gc
 import pathlib
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from electra_tf.text.framing import Framed
-from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
 from pretrain_data.build.counts import BuildCounts, WorkerError
 from pretrain_data.build.example_builder import Builder, ExampleBuilder
+from pretrain_data.build.jobs import BuildJob, BuildResult
 from pretrain_data.build.selection import HELD_OUT, SelectingBuilder
 from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.documents import document_spans, is_blank
-from pretrain_data.corpus.partition import CorpusPart
+from pretrain_data.corpus.sentences import SentenceSplitter
 from pretrain_data.corpus.unreadable import UnreadableError
 
 if TYPE_CHECKING:
     from electra_tf.text.cached_tokenizer import CorpusTokenizer
     from pretrain_data.build.example_writer import ExampleWriter
-
-
-@dataclasses.dataclass(frozen=True)
-class BuildJob:
-    """The work of one process.
-
-    Attributes:
-        index: index of the process.
-        parts: text to read, in order.
-        vocabulary: WordPiece vocabulary.
-        temporary_dir: directory of the shards.
-        shard_indices: shards to write.
-        num_shards: number of shards of all processes.
-        max_seq_length: sequence length, in tokens.
-        seed: random seed of the example builder.
-        do_lower_case, strip_accents: tokenizer settings.
-        blanks_separate_docs: whether a blank line ends a document.
-        authors_trimming: drop what does not fit into a segment, as the authors do.
-        skip_unreadable: go on after what cannot be read.
-        fates: what to do with each document (`selection.select_documents`); None builds all.
-        held_out_dir: directory of the held-out shards, one per process; None if nothing is
-            held out.
-        held_out_text_bytes: size of the held-out documents.
-        num_processes: number of processes.
-    """
-
-    index: int
-    parts: list[CorpusPart]
-    vocabulary: Vocabulary
-    temporary_dir: pathlib.Path
-    shard_indices: list[int]
-    num_shards: int
-    max_seq_length: int
-    seed: int
-    do_lower_case: bool
-    strip_accents: bool
-    blanks_separate_docs: bool
-    authors_trimming: bool = False
-    skip_unreadable: bool = False
-    fates: bytes | None = None
-    held_out_dir: pathlib.Path | None = None
-    held_out_text_bytes: int = 0
-    num_processes: int = 1
-
-
-class BuildResult(NamedTuple):
-    """Outcome of one process; what it held out is counted in `held_out` alone."""
-
-    totals: BuildCounts
-    shards: dict[str, int]
-    shard_sha256: dict[str, str]
-    invalid_utf8: dict[str, int]
-    dropped_tokens: Mapping[str, int]
-    unreadable: dict[str, str]
-    null_texts: Mapping[str, int]
-    num_duplicates: int = 0
-    held_out: "BuildResult | None" = None
 
 
 def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult:
@@ -95,33 +37,25 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
     import_tensorflow()
     from electra_tf.text.cached_tokenizer import CorpusTokenizer
     from electra_tf.text.tokenizer import Tokenizer
-    from pretrain_data.build.example_writer import ExampleWriter
 
     _use_one_thread_and_no_gpu()
-    tokenizer = CorpusTokenizer(Tokenizer(job.vocabulary, job.do_lower_case, job.strip_accents))
-    builder_class = TrimmingExampleBuilder if job.authors_trimming else ExampleBuilder
-    builder: Builder = builder_class(job.vocabulary, job.max_seq_length, _rng(job))
+    config = job.config
+    tokenizer = CorpusTokenizer(
+        Tokenizer(job.vocabulary, config.do_lower_case, config.strip_accents)
+    )
+    builder = make_builder(job, _rng(job))
     held_out_builder = held_out_writer = None
     if job.fates is not None:
-        rng = random.Random(f"held out {job.index} {job.seed}")
-        held_out_builder = builder_class(job.vocabulary, job.max_seq_length, rng)
+        rng = random.Random(f"held out {job.index} {config.seed}")
+        held_out_builder = make_builder(job, rng)
+        write = None
         if job.held_out_dir is not None:
-            held_out_writer = ExampleWriter(
-                job.held_out_dir,
-                [job.index],
-                job.num_processes,
-                job.max_seq_length,
-                job.vocabulary.size,
+            held_out_writer = _make_writer(
+                job, job.held_out_dir, [job.index], job.num_processes
             )
-        write = held_out_writer.write if held_out_writer is not None else None
+            write = held_out_writer.write
         builder = SelectingBuilder(job.fates, builder, held_out_builder, write)
-    writer = ExampleWriter(
-        job.temporary_dir,
-        job.shard_indices,
-        job.num_shards,
-        job.max_seq_length,
-        job.vocabulary.size,
-    )
+    writer = _make_writer(job, job.temporary_dir, job.shard_indices, job.num_shards)
     report(BuildCounts())  # the start is over
     with _no_garbage_collection():
         result = _build_shards(job, tokenizer, builder, writer, report)
@@ -135,6 +69,29 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
     return result
 
 
+def make_builder(job: BuildJob, rng: random.Random) -> Builder:
+    """Returns the builder of the settings of `job`."""
+    config = job.config
+    if config.authors_trimming:
+        return TrimmingExampleBuilder(job.vocabulary, config.max_seq_length, rng)
+    return ExampleBuilder(
+        job.vocabulary,
+        config.max_seq_length,
+        rng,
+        lines_are_sentences=config.sentences == "split",
+    )
+
+
+def _make_writer(
+    job: BuildJob, directory: pathlib.Path, shard_indices: list[int], num_shards: int
+) -> "ExampleWriter":
+    from pretrain_data.build.example_writer import ExampleWriter
+
+    return ExampleWriter(
+        directory, shard_indices, num_shards, job.config.max_seq_length, job.vocabulary.size
+    )
+
+
 def _build_shards(
     job: BuildJob,
     tokenizer: "CorpusTokenizer",
@@ -142,7 +99,10 @@ def _build_shards(
     writer: "ExampleWriter",
     report: Callable[[BuildCounts], None],
 ) -> BuildResult:
-
+    config = job.config
+    splitter = None
+    if config.sentences == "split":
+        splitter = SentenceSplitter(config.sentence_language)
     totals = BuildCounts()
     invalid_utf8: Counter[str] = Counter()
     null_texts: Counter[str] = Counter()
@@ -152,8 +112,12 @@ def _build_shards(
         try:
             for block in part.read():
                 path = block.path
+                if splitter is not None:
+                    block = splitter.split_block(block)
                 lines = tokenizer.tokenize(block.lines)
-                for example in build_examples(block, lines, builder, job.blanks_separate_docs):
+                for example in build_examples(
+                    block, lines, builder, config.blanks_separate_docs
+                ):
                     writer.write(example)
                 if block.num_repairs:
                     invalid_utf8[path] += block.num_repairs
@@ -170,7 +134,7 @@ def _build_shards(
                 )
                 report(totals)
         except UnreadableError as error:
-            if not job.skip_unreadable:
+            if not config.skip_unreadable:
                 raise
             unreadable[error.path] = error.reason
             for example in builder.end_document():
@@ -267,7 +231,9 @@ def build_examples(
 
 def _rng(job: BuildJob) -> random.Random:
     # The first process makes the same draws as the authors' builder after random.seed(seed).
-    return random.Random(f"process {job.index} {job.seed}" if job.index else job.seed)
+    return random.Random(
+        f"process {job.index} {job.config.seed}" if job.index else job.config.seed
+    )
 
 
 @contextlib.contextmanager

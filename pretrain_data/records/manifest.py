@@ -26,7 +26,8 @@ class Manifest:
         shards: number of records of each shard, by file name.
         shard_bytes: size of each shard, by file name.
         shard_sha256: hexadecimal digest of each shard, by file name; older manifests have none.
-        num_documents, num_lines, num_text_bytes: size of the corpus.
+        num_documents, num_lines, num_text_bytes: size of the corpus; with sentences="split",
+            a line is a sentence.
         invalid_utf8: number of sequences replaced with U+FFFD, by corpus file.
         null_texts: number of records that have null instead of a text, by corpus file.
         vocab_size, vocab_sha256: size and digest of the vocabulary file.
@@ -44,6 +45,8 @@ class Manifest:
         deduplicate: "exact" if only the first of equal documents was kept, else "none".
         num_duplicates: number of documents left out as duplicates; their tokens are in
             `dropped_tokens`.
+        sentences: "split" if lines were split into sentences, else "lines".
+        sentence_language: language of the rules for it; None with sentences="lines".
         format_version: version of the file format.
     """
 
@@ -75,6 +78,8 @@ class Manifest:
     deduplicate: str = "none"
     num_duplicates: int = 0
     null_texts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    sentences: str = "lines"
+    sentence_language: str | None = None
     format_version: int = FORMAT_VERSION
 
     @property

@@ -267,6 +267,25 @@ def test_a_corpus_without_tokens_is_refused(build, tmp_path):
     assert not (tmp_path / "records").exists()
 
 
+def test_lines_are_split_into_sentences_when_told(build, corpus_dir):
+    pytest.importorskip("sentencex", reason="needs electra-tf[corpus]")
+    for name in ("b.txt", "below/c.txt"):
+        (corpus_dir / name).unlink()
+    text = "".join(f"The sea. The night! A storm?\n\nTown {i}.\n\n" for i in range(60))
+    (corpus_dir / "a.txt").write_text(text)
+    lines = build()
+    split = build(sentences="split", overwrite=True)
+    assert split.num_lines == lines.num_lines + 120
+    assert split.num_tokens_written == lines.num_tokens_written == split.num_tokens_read
+    assert split.num_documents == lines.num_documents
+    assert (lines.sentence_language, split.sentence_language) == (None, "en")
+    settings = {"sentences": "split", "eval_fraction": 0.5, "overwrite": True}
+    selected = build(**settings, deduplicate="exact")
+    assert selected.num_duplicates == 59
+    with pytest.raises(UserError, match="--sentence_language must be"):
+        build(sentences="split", sentence_language="English", overwrite=True)
+
+
 def test_records_without_a_text_are_counted(build, tmp_path):
     path = tmp_path / "a.jsonl"
     inputs = {"corpus_dir": None, "inputs": (str(path),)}

@@ -87,6 +87,19 @@ def test_long_lines_are_cut_at_sentences_then_at_words(vocabulary):
     assert [len(" ".join(e).split()) for e in build(["people"] + ["##s"] * 40)] == [29, 12]
 
 
+def test_lines_that_are_sentences_are_not_cut_behind_abbreviations(vocabulary):
+    ids = vocabulary.ids
+    line = [ids["the"]] * 9 + [ids["."]]
+    title = [ids["sea"], ids["."], ids["people"]] * 5
+    rows = []
+    for known in (False, True):
+        builder = ExampleBuilder(vocabulary, 32, CertainDraws(), lines_are_sentences=known)
+        lines = [line, line, title, line]
+        examples = [example for each in lines for example in builder.add_line(each)]
+        rows.append([len(tokens_of(e)) for e in examples + builder.end_document()])
+    assert rows == [[28, 17], [20, 25]]
+
+
 def test_rows_are_at_least_half_full(vocabulary):
     builder = ExampleBuilder(vocabulary, 32, CertainDraws())
     line = [vocabulary.ids[token] for token in ["the"] * 5 + ["."] + ["sea"] * 50]

@@ -1,6 +1,7 @@
 """Tests of holding documents out and of leaving duplicates out."""
 
 import json
+import pathlib
 import pickle
 
 import pytest
@@ -9,6 +10,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 from flags.records import held_out_records
 from pretrain_data.build import processes
+from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.selection import (
     DUPLICATE,
     HELD_OUT,
@@ -25,7 +27,9 @@ from pretrain_data.records.manifest import load_manifest
 def fates(path, eval_fraction=0.0, deduplicate="none", num_processes=1, blanks=True):
     parts = find_inputs([str(path)]).parts
     shares = divide(parts, num_processes, blanks, whole_documents=True)
-    jobs = [ScanJob(index, share, blanks, False) for index, share in enumerate(shares)]
+    nowhere = pathlib.Path()
+    config = CorpusBuildConfig(None, nowhere, nowhere, blanks_separate_docs=blanks)
+    jobs = [ScanJob(index, share, config) for index, share in enumerate(shares)]
     hashes = [scan_documents(job, lambda counts: None) for job in jobs]
     return b"".join(select_documents(hashes, eval_fraction, deduplicate))
 
