@@ -9,8 +9,8 @@ from typing import Any
 
 # Units of tagging metrics.
 LEVELS = SPAN, TOKEN = ("span", "token")
-# Formats with one record per line and named columns.
-TABLES = ("tsv", "csv", "jsonl")
+# Formats of records with named columns.
+TABLES = ("tsv", "csv", "jsonl", "parquet")
 FILE_FORMATS = (*TABLES, "conll", "squad", "mrqa")
 
 

@@ -13,6 +13,7 @@ _EXTENSIONS = {
     ".tsv": "tsv",
     ".csv": "csv",
     ".jsonl": "jsonl",
+    ".parquet": "parquet",
     ".conll": "conll",
     ".iob": "conll",
     ".iob2": "conll",

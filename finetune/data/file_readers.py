@@ -1,4 +1,4 @@
-"""Reads files of examples: tsv, csv, jsonl and conll, uncompressed or `.gz`.
+"""Reads files of examples: tsv, csv, jsonl and conll, uncompressed or `.gz`, and parquet.
 
 Every error names the file and the line, counted from 1. A record of several lines (a quoted
 csv cell, a conll sentence) is located by its first line.
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.errors import UserError, nearest_name_hint
+from finetune.data.parquet_files import read_parquet
 from finetune.data.raw_examples import RawExample, brief, valid_text
 
 DOCUMENT_START = "-DOCSTART-"
@@ -36,8 +37,9 @@ def read_records(
     Args:
         path: path of the file; `.gz` is decompressed.
         file_format: "tsv" (split at tabs, no quoting, as in the authors' code), "csv"
-            (quoting, line breaks within quotes), "jsonl" (one object per line) or "conll"
-            (one word per line, a blank line between sentences).
+            (quoting, line breaks within quotes), "jsonl" (one object per line), "conll"
+            (one word per line, a blank line between sentences) or "parquet" (one row per
+            record).
         columns: column of each role, by name or index; for jsonl, a key.
         optional: roles whose column may be missing.
         header: whether the first line of a tsv or csv file has the column names.
@@ -46,17 +48,26 @@ def read_records(
         UserError: the file is missing, empty or not UTF-8, lacks a column, has lines of
             different lengths, or contains invalid JSON or quoting.
     """
-    text = read_text(path)
-    if file_format == "jsonl":
-        records = list(_read_jsonl(path, text, columns, optional))
+    if file_format == "parquet":
+        _check_exists(path)
+        records = list(read_parquet(path, columns, optional))
+        header = False
+    elif file_format == "jsonl":
+        records = list(_read_jsonl(path, read_text(path), columns, optional))
     elif file_format == "conll":
-        records = list(_read_conll(path, text, columns, optional))
+        records = list(_read_conll(path, read_text(path), columns, optional))
     else:
+        text = read_text(path)
         rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(text)
         records = list(_read_table(path, rows, columns, optional, header))
     if not records:
         raise UserError(f"{path} contains no examples{', only a header' if header else ''}")
     return records
+
+
+def _check_exists(path: str) -> None:
+    if not os.path.isfile(path):
+        raise UserError(f"No such file: {path}")
 
 
 def read_text(path: str) -> str:
@@ -65,8 +76,7 @@ def read_text(path: str) -> str:
     Raises:
         UserError: the file is missing, empty, not UTF-8 or a damaged `.gz`.
     """
-    if not os.path.isfile(path):
-        raise UserError(f"No such file: {path}")
+    _check_exists(path)
     try:
         with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
             content = file.read()

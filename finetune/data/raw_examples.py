@@ -14,19 +14,21 @@ class RawExample(NamedTuple):
 
     Attributes:
         path: path of the file.
-        line: first line of the record.
-        values: values by role: strings for tsv and csv, JSON values for jsonl, lists of
-            strings for conll.
+        line: first line of the record; its row in a Parquet file.
+        values: values by role: strings for tsv and csv, JSON values for jsonl and parquet,
+            lists of strings for conll.
+        unit: what `line` counts, "line" or "row".
     """
 
     path: str
     line: int
     values: dict[str, Any]
+    unit: str = "line"
 
     @property
     def where(self) -> str:
         """The location, for errors."""
-        return f"{self.path}: line {self.line}"
+        return f"{self.path}: {self.unit} {self.line}"
 
     def text(self, role: str) -> str:
         """Returns a text.
@@ -38,7 +40,7 @@ class RawExample(NamedTuple):
         if not isinstance(value, str):
             raise UserError(f"{self.where}: {role} must be a string, not {brief(value)}")
         if not value.strip():
-            raise UserError(f"{self.where}: {role} is empty; fill it in or remove the line")
+            raise self._empty(role)
         return value
 
     def words(self, role: str) -> list[str]:
@@ -54,7 +56,7 @@ class RawExample(NamedTuple):
                 f"{self.where}: {role} must be a list of strings, not {brief(value)}"
             )
         if not words:
-            raise UserError(f"{self.where}: {role} is empty; fill it in or remove the line")
+            raise self._empty(role)
         for word in words:
             if not word.strip():
                 raise UserError(f"{self.where}: {role} contains an empty string")
@@ -110,6 +112,9 @@ class RawExample(NamedTuple):
             UserError: it is empty, or not a string, an integer or a boolean.
         """
         return self._label_text(role, self.values[role]) if role in self.values else None
+
+    def _empty(self, role: str) -> UserError:
+        return UserError(f"{self.where}: {role} is empty; fill it in or remove the {self.unit}")
 
     def _label_text(self, role: str, value: Any) -> str:
         if isinstance(value, (bool, int)):

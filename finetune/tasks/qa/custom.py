@@ -124,7 +124,7 @@ class CustomQATask(QATask):
             answers = _answers(record)
             builder.add(
                 contexts.setdefault(text, Context(text)),
-                qas_id=record.name("id") or f"line {record.line}",
+                qas_id=record.name("id") or f"{record.unit} {record.line}",
                 question=record.text("question"),
                 answers=[answer.text for answer in answers],
                 located=answers[0] if answers else None,

@@ -100,7 +100,7 @@ class ConllSource:
 def _example(eid: int, record: RawExample) -> TaggingExample:
     has_tags = "second" in record.values
     tags = tuple(record.values["tags"]) if has_tags else ()
-    where = f"{record.path}, sentence at line {record.line}"
+    where = f"{record.path}, sentence at {record.unit} {record.line}"
     return TaggingExample(eid, tuple(record.values["words"]), tags, where)
 
 

@@ -2,7 +2,9 @@
 
 import json
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
@@ -21,7 +23,7 @@ LABEL_COLUMNS = {
 def make_source(tmp_path):
     """Returns a function that writes files and makes the source of a task called mine."""
 
-    def make(files, kind="classification", config=None, **changes):
+    def make(files, /, kind="classification", config=None, **changes):
         for name, content in files.items():
             (tmp_path / name).write_text(content)
         spec_file = tmp_path / "mine.json"
@@ -99,6 +101,18 @@ def test_dev_is_held_out_of_train_with_the_same_shares(make_source):
     assert report.lines() == [
         "mine dev: 1 x no dev file: examples of train are held out as dev"
     ]
+
+
+def test_parquet_files_are_found_by_extension(make_source, tmp_path):
+    table = pyarrow.table({"review": ["good", "bad"] * 5, "stars": [5, 1] * 5})
+    parquet.write_table(table, tmp_path / "reviews.parquet")
+    files = {"train": str(tmp_path / "reviews.parquet")}
+    columns = {"text": "review", "label": "stars"}
+    source = make_source({}, files=files, columns=columns)
+    assert source.labels.names == ("1", "5")
+    assert len(load(source, "train")) + len(load(source, "dev")) == 10
+    with pytest.raises(UserError, match=r"no column 'star'.* Did you mean 'stars'"):
+        _ = make_source({}, files=files, columns={**columns, "label": "star"}).labels.names
 
 
 def test_cross_validation_holds_nothing_out(make_source):
