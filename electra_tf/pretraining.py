@@ -200,7 +200,7 @@ def evaluate(
         print_fn(f"Evaluating {checkpoint} on {records.describe(config.max_seq_length)}.")
         with run.strategy.scope():
             evaluator = HeldOutEvaluator(model, run.strategy)
-        values = evaluate_records(config, evaluator, records, run.strategy)
+        values = evaluate_records(config, evaluator, records, run.strategy).values
         if run.workers.is_chief:
             written = write_results(
                 {"step": step, **values},

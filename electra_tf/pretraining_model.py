@@ -41,6 +41,7 @@ from electra_tf.model.metrics import (
     sampling_sums,
 )
 from electra_tf.model.randomness import Randomness
+from electra_tf.model.token_scores import TokenScores
 from electra_tf.pretrain_helpers import WEIGHT_EPSILON
 from electra_tf.util.errors import UserError
 
@@ -272,6 +273,20 @@ class PretrainingModel(keras.Model):
             **sampling_sums(output.inputs, output.fake_data),
             **discriminator_sums(output.fake_data, output.discriminator),
         }
+
+    def token_scores(self, output: PretrainingOutput) -> TokenScores | None:
+        """Returns the discriminator's scores of a batch; None without a discriminator."""
+        fake, discriminator = output.fake_data, output.discriminator
+        if fake is None or discriminator is None:
+            return None
+        return TokenScores(
+            ids=fake.inputs.input_ids,
+            originals=pretrain_helpers.unmask(output.inputs).input_ids,
+            logits=discriminator.logits,
+            labels=fake.is_fake_tokens,
+            weights=discriminator.weights,
+            input_mask=fake.inputs.input_mask,
+        )
 
     def call(
         self,

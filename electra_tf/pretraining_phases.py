@@ -12,7 +12,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches
-from electra_tf.training.evaluation import HeldOutEvaluator
+from electra_tf.training.evaluation import HeldOutEvaluator, HeldOutResult
 from electra_tf.training.log import SilentLog, TrainLog
 from electra_tf.training.loop import Evaluation, Segment
 from electra_tf.training.optimizer import reset_moments
@@ -61,9 +61,8 @@ class PretrainingPhases:
 
     def evaluate(self) -> Evaluation:
         """Returns the metrics of the held-out records."""
-        return Evaluation(
-            evaluate_records(self.config, self.evaluator, self.eval_records, self.strategy)
-        )
+        result = evaluate_records(self.config, self.evaluator, self.eval_records, self.strategy)
+        return Evaluation(result.values)
 
     def _compile(self) -> TrainingSteps:
         config = self.config
@@ -99,8 +98,8 @@ def evaluate_records(
     evaluator: HeldOutEvaluator,
     records: PretrainingRecords,
     strategy: tf.distribute.Strategy,
-) -> dict[str, float]:
-    """Returns the metrics of up to `num_eval_steps` batches of held-out records."""
+) -> HeldOutResult:
+    """Evaluates up to `num_eval_steps` batches of held-out records."""
 
     def read(shard: DataShard) -> tf.data.Dataset:
         return records.batches(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.report.runs import Confusion, ReportRun
+from electra_tf.training.diagnoses import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.util.extras import import_extra
 
 EXTRA = "report"
@@ -15,6 +16,8 @@ SPEEDS = (
     "sequences_per_second",
     "tokens_per_second",
 )
+# Drawn by `electra_tf.report.layers`.
+BY_LAYER = (GRADIENT_NORM, UPDATE_RATIO)
 _NO_METRICS = frozenset({"step", "kind", "seconds_left", "trial", "fold"})
 # First in the page; the others follow in the order of the log.
 _FIRST = (
@@ -23,13 +26,14 @@ _FIRST = (
     "disc_loss",
     "masked_lm_accuracy",
     "disc_auc",
+    "disc_auc_within_token",
     "replaced_share",
     "disc_recall",
     "disc_precision",
     "disc_accuracy",
 )
 # Values a curve has at most; of longer logs every n-th record is drawn.
-_MAX_POINTS = 2000
+MAX_POINTS = 2000
 _MAX_LABELS_WITH_COUNTS = 30
 
 
@@ -78,7 +82,9 @@ def logged_metrics(lines: Sequence[Line]) -> list[str]:
         for record in line.records
         if record["kind"] in ("train", "eval")
         for name, value in record.items()
-        if name not in _NO_METRICS and isinstance(value, int | float)
+        if name not in _NO_METRICS
+        and not name.startswith(BY_LAYER)
+        and isinstance(value, int | float)
     )
     return [name for name in _FIRST if name in names] + [
         name for name in names if name not in _FIRST
@@ -183,5 +189,5 @@ def _points(
         for record in records
         if record["kind"] == kind and isinstance(record.get(metric), int | float)
     ]
-    every = -(-len(points) // _MAX_POINTS) or 1
+    every = -(-len(points) // MAX_POINTS) or 1
     return points[:-1:every] + points[-1:]

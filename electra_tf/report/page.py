@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.report import figures
+from electra_tf.report.layers import layer_figures
 from electra_tf.report.runs import ReportRun, Table
 from electra_tf.report.tables import comparison_table, confusion_tables, settings_tables
 from electra_tf.util.files import write_atomically
@@ -46,6 +47,8 @@ def report_page(runs: Sequence[ReportRun]) -> str:
     ):
         cards = [_card(_words(name), figures.curves(name, lines), drawn) for name in names]
         parts.append(_section(title, _grid(cards)))
+    cards = [_card(title, figure, drawn) for title, figure in layer_figures(lines)]
+    parts.append(_section("Layers", _grid(cards)))
     different, equal = settings_tables(runs)
     if len(runs) > 1 and different:
         parts.append(_section("Different settings", *(_settings(t) for t in different)))

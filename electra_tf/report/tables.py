@@ -16,6 +16,7 @@ _COMPARED = (
     ("masked_lm_accuracy", ".3f"),
     ("disc_loss", ".4f"),
     ("disc_auc", ".3f"),
+    ("disc_auc_within_token", ".3f"),
     ("disc_precision", ".3f"),
     ("disc_recall", ".3f"),
     ("replaced_share", ".3f"),

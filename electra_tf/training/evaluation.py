@@ -3,58 +3,114 @@
 import json
 import pickle
 from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import metrics
 from electra_tf.model.randomness import Randomness
+from electra_tf.model.token_scores import (
+    WITHIN_TOKEN_AUC,
+    ShownSentences,
+    TokenScores,
+    WithinTokenAUC,
+    score_keys,
+    shown_sentences,
+)
 from electra_tf.training.step import TrainableModel
 from electra_tf.util.files import write_atomically
 
 # A separate seed, so every evaluation uses the same masks.
 EVALUATION_SEED = 0x5EED
+NUM_SHOWN_SENTENCES = 4
 _TERM = "term/"
+
+
+class EvaluatedModel(TrainableModel, Protocol):
+    """A trainable model whose discriminator, if it has one, is evaluated by token."""
+
+    def token_scores(self, output: Any) -> TokenScores | None:
+        """Returns the discriminator's scores of a batch; None without a discriminator."""
+
+
+class HeldOutResult(NamedTuple):
+    """Result of an evaluation.
+
+    Attributes:
+        values: the metrics.
+        sentences: of the first batch; None without a discriminator.
+    """
+
+    values: dict[str, float]
+    sentences: ShownSentences | None
+
+
+class _BatchResult(NamedTuple):
+    """Sums over all replicas, and what their discriminators said, without one None."""
+
+    sums: metrics.MetricSums
+    keys: tf.Tensor | None
+    sentences: ShownSentences | None
 
 
 class HeldOutEvaluator:
     """Evaluates the objective on batches, without dropout and with fixed masks."""
 
-    def __init__(self, model: TrainableModel, strategy: tf.distribute.Strategy) -> None:
+    def __init__(self, model: EvaluatedModel, strategy: tf.distribute.Strategy) -> None:
         self._model = model
         self._strategy = strategy
         self._coefficients: dict[str, float] = {}
         self._run = tf.function(self._run_batch, autograph=False)
 
-    def run(self, batches: Iterable, num_batches: int) -> dict[str, float]:
-        """Returns the metrics of at most `num_batches` batches.
+    def run(self, batches: Iterable, num_batches: int) -> HeldOutResult:
+        """Evaluates at most `num_batches` batches.
 
-        `loss` is the objective, and `<term>_loss` each of its terms, without dropout.
+        Of the metrics, `loss` is the objective, and `<term>_loss` each of its terms, without
+        dropout.
         """
         totals: metrics.MetricSums = {}
+        sentences: ShownSentences | None = None
+        within_token = WithinTokenAUC()
+        keys = None
         for index, features in enumerate(batches):
             if index == num_batches:
                 break
-            sums = self._run(features, tf.constant(index, tf.int64))
+            result = self._run(features, tf.constant(index, tf.int64))
+            sums = result.sums
             totals = tf.nest.map_structure(tf.add, totals, sums) if totals else sums
+            if index == 0 and result.sentences is not None:
+                sentences = tf.nest.map_structure(
+                    lambda rows: rows.numpy()[:NUM_SHOWN_SENTENCES], result.sentences
+                )
+            # One batch behind: a GPU goes on while the host copies.
+            if keys is not None:
+                within_token.add(keys.numpy())
+            keys = result.keys
         values = metrics.finalize({name: total.numpy() for name, total in totals.items()})
         terms = {name: values.pop(f"{_TERM}{name}") for name in self._coefficients}
         loss = sum(self._coefficients[name] * mean for name, mean in terms.items())
         losses = {f"{name}_loss": mean for name, mean in terms.items()}
-        return {"loss": loss, **losses, **values}
+        if keys is not None:
+            within_token.add(keys.numpy())
+            values[WITHIN_TOKEN_AUC] = within_token.result()
+        return HeldOutResult({"loss": loss, **losses, **values}, sentences)
 
-    def _run_batch(
-        self, features: dict[str, tf.Tensor], index: tf.Tensor
-    ) -> metrics.MetricSums:
-        per_replica = self._strategy.run(self._replica_batch, args=(features, index))
-        return {
+    def _run_batch(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> _BatchResult:
+        sums, by_token = self._strategy.run(self._replica_batch, args=(features, index))
+        reduced = {
             name: self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
-            for name, value in per_replica.items()
+            for name, value in sums.items()
         }
+        keys, sentences = (
+            tf.nest.map_structure(lambda rows: self._strategy.gather(rows, axis=0), each)
+            for each in by_token or (None, None)
+        )
+        return _BatchResult(reduced, keys, sentences)
 
     def _replica_batch(
         self, features: dict[str, tf.Tensor], index: tf.Tensor
-    ) -> metrics.MetricSums:
+    ) -> tuple[metrics.MetricSums, tuple[tf.Tensor, ShownSentences] | None]:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         randomness = Randomness(
             seed=EVALUATION_SEED,
@@ -68,7 +124,10 @@ class HeldOutEvaluator:
         for name, term in output.terms.items():
             self._coefficients[name] = term.coefficient
             sums[_TERM + name] = tf.stack([term.loss * term.weight, term.weight])
-        return sums
+        scores = self._model.token_scores(output)
+        if scores is None:
+            return sums, None
+        return sums, (score_keys(scores), shown_sentences(scores, NUM_SHOWN_SENTENCES))
 
 
 def write_results(

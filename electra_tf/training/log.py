@@ -13,7 +13,8 @@ from typing import Any, TextIO
 import tensorflow as tf
 
 from electra_tf.config.recorded_settings import Change
-from electra_tf.training.health import HealthWatch, RunFacts
+from electra_tf.training.diagnoses import RunFacts
+from electra_tf.training.health import HealthWatch
 from electra_tf.training.run_info import LOG_FILE, read_log
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
@@ -35,6 +36,7 @@ _CONSOLE_COLUMNS = (
     ("full_size_masked_lm_accuracy", "full acc", ".3f"),
     ("sampled_masked_lm_accuracy", "sampled acc", ".3f"),
     ("disc_auc", "auc", ".3f"),
+    ("disc_auc_within_token", "auc within token", ".3f"),
     ("disc_accuracy", "acc", ".3f"),
     ("disc_precision", "prec", ".3f"),
     ("disc_recall", "rec", ".3f"),
@@ -118,9 +120,7 @@ class TrainLog:
             f"{format_metrics(values)}"
         )
         self._last_step, self._last_time = step, now
-        if self._health is not None:
-            for line in self._health.add({"step": step, "kind": "train", **values}):
-                self._say(line)
+        self._diagnose({"step": step, "kind": "train", **values})
 
     def health(self) -> list[str]:
         """Returns a line for everything that is wrong with the run."""
@@ -132,6 +132,7 @@ class TrainLog:
         """Logs the metrics of an evaluation; `shown` replaces the usual console columns."""
         self._record(step, "eval", values)
         self._say(f"eval at step {step}  {shown or format_metrics(values)}")
+        self._diagnose({"step": step, "kind": "eval", **values})
 
     def settings(self, step: int, changes: Sequence[Change]) -> None:
         """Logs what a resumed run changed of its training, if anything, in the file alone."""
@@ -149,6 +150,11 @@ class TrainLog:
         """Flushes and closes the files."""
         self._file.close()
         self._writer.close()
+
+    def _diagnose(self, record: Mapping[str, Any]) -> None:
+        if self._health is not None:
+            for line in self._health.add(record):
+                self._say(line)
 
     def _record(self, step: int, kind: str, values: Mapping[str, float]) -> None:
         # JSON has no NaN, so an empty mean is null.

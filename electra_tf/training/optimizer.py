@@ -13,6 +13,7 @@ same exceptions from decay.
 
 import functools
 import re
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
@@ -78,6 +79,19 @@ class ElectraAdam(keras.optimizers.Optimizer):
         self.assign(v, new_v)
         self.assign(variable, new_variable)
 
+    def last_update(self, index: int, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns squared norms of a variable's last update, without decay, and of its weights.
+
+        Args:
+            index: of the variable, in the order of `build`.
+            learning_rate: of the last update.
+        """
+        variable = self._trainable_variables[index]
+        rate = _rate_of(variable.path, learning_rate, self.layer_factors)
+        m, v = (tf.convert_to_tensor(each[index]) for each in (self.adam_m, self.adam_v))
+        update = m / (tf.sqrt(v) + EPSILON)
+        return rate**2 * _squared_norm(update), _squared_norm(variable)
+
     def get_config(self) -> dict:
         """Returns the constructor's arguments."""
         return {
@@ -124,6 +138,14 @@ class ElectraLamb(keras.optimizers.Lamb):
             self.assign_sub(variable, rate * decay * tf.convert_to_tensor(variable))
         super().update_step(gradient, variable, rate)
 
+    def last_update(self, index: int, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Like `ElectraAdam.last_update`; the trust ratio scales the update to the weights."""
+        variable = self._trainable_variables[index]
+        rate = _rate_of(variable.path, learning_rate, self.layer_factors)
+        weights = _squared_norm(variable)
+        is_updated = tf.cast(_squared_norm(self._momentums[index]) > 0, tf.float32)
+        return rate**2 * weights * is_updated, weights
+
     def get_config(self) -> dict:
         """Returns the constructor's arguments."""
         return {
@@ -131,6 +153,15 @@ class ElectraLamb(keras.optimizers.Lamb):
             "weight_decay_rate": self.weight_decay_rate,
             "layer_factors": self.layer_factors,
         }
+
+
+def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Returns the optimizer inside of loss scaling."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def _squared_norm(values: tf.Tensor | keras.Variable) -> tf.Tensor:
+    return 2.0 * tf.nn.l2_loss(tf.cast(tf.convert_to_tensor(values), tf.float32))
 
 
 def _decay_of(path: str, weight_decay_rate: float) -> float:
@@ -159,16 +190,28 @@ def adam_update(
     return variable - learning_rate * update, m, v
 
 
+def squared_norms(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns the squared norm of each dense gradient."""
+    return [tf.reduce_sum(tf.square(gradient)) for gradient in gradients]
+
+
 def clip_by_global_norm(
-    gradients: list[tf.Tensor], clip_norm: float
+    gradients: Sequence[tf.Tensor],
+    clip_norm: float | tf.Tensor,
+    squares: Sequence[tf.Tensor] | None = None,
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Clips dense gradients to a global norm of `clip_norm`.
+
+    Args:
+        gradients: the gradients.
+        clip_norm: largest global norm.
+        squares: their `squared_norms`, if they are known.
 
     Returns:
         The gradients, and the float32 norm before clipping. If it is not finite, neither are
         the gradients; the training loop detects that.
     """
-    norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(gradient)) for gradient in gradients]))
+    norm = tf.sqrt(tf.add_n(squared_norms(gradients) if squares is None else squares))
     scale = clip_norm / tf.maximum(norm, clip_norm)
     return [gradient * scale for gradient in gradients], norm
 

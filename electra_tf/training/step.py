@@ -12,7 +12,12 @@ from electra_tf.model.batch_types import LossTerm
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.model.randomness import Randomness
 from electra_tf.training.accumulation import sum_over_parts
-from electra_tf.training.optimizer import clip_by_global_norm
+from electra_tf.training.diagnoses import GRADIENT_NORM, UPDATE_RATIO
+from electra_tf.training.layer_groups import UpdateRatios, group_norms, group_of
+from electra_tf.training.optimizer import clip_by_global_norm, squared_norms
+
+# Sums of the norms of the gradients by group of layers, float32 [2, groups].
+_GROUP_NORMS = "group_norms"
 
 
 class TermsOutput(Protocol):
@@ -95,6 +100,8 @@ class TrainingSteps:
         self._clip_norm = clip_norm
         self._accumulation_steps = accumulation_steps
         self._sums = MetricAccumulator()
+        self._groups: list[str] = []
+        self._update_ratios = UpdateRatios(optimizer)
         # Of the last update; a vector once there was one.
         self._last_terms = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
         self._term_names: list[str] = []
@@ -110,8 +117,19 @@ class TrainingSteps:
         self._run(iterator, tf.constant(num_steps, tf.int32))
 
     def read_metrics(self) -> dict[str, np.ndarray]:
-        """Returns the sums of the metrics since the last call."""
-        return self._sums.read_and_reset()
+        """Returns the sums of the metrics since the last call.
+
+        By group of layers, there are the norms of the gradients and, of the last update alone,
+        the update-to-weight ratios.
+        """
+        sums = self._sums.read_and_reset()
+        norms = sums.pop(_GROUP_NORMS, np.zeros([2, 0]))
+        for group, norm in zip(self._groups, norms.T, strict=True):
+            sums[f"train/{GRADIENT_NORM}{group}"] = norm
+        if self._groups:
+            ratios = self._update_ratios.read(self._groups)
+            sums |= {f"train/{UPDATE_RATIO}{g}": np.array([r, 1.0]) for g, r in ratios.items()}
+        return sums
 
     def non_finite_terms(self) -> list[str]:
         """Returns the names of the non-finite terms of the last update."""
@@ -159,7 +177,8 @@ class TrainingSteps:
         gradients = [whole.gradients[variable.path] for variable in variables]
         if replicas > 1:
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        gradients, norm = clip_by_global_norm(gradients, self._clip_norm * scale)
+        squares = squared_norms(gradients)
+        gradients, norm = clip_by_global_norm(gradients, self._clip_norm * scale, squares)
         # Keras optimizers sum gradients over replicas.
         gradients = [g / replicas for g in gradients] if replicas > 1 else gradients
         self._optimizer.apply(gradients, variables)
@@ -169,6 +188,10 @@ class TrainingSteps:
             f"train/{name}": tf.stack([value, once]) for name, value in whole.losses.items()
         }
         sums["train/gradient_norm"] = tf.stack([norm / scale * once, once])
+        groups = [group_of(variable.path) for variable in variables]
+        self._groups = list(dict.fromkeys(groups))
+        by_group = group_norms(squares, groups) / scale * once
+        sums[_GROUP_NORMS] = tf.stack([by_group, once * tf.ones_like(by_group)])
         sums |= whole.metric_sums
         if self._scales_loss:
             # An overflow is a divergence only if the gradients are not scaled up.

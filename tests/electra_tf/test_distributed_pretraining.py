@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.model.token_scores import WITHIN_TOKEN_AUC
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 from tests import pretraining_runs, processes
@@ -92,7 +93,9 @@ def assert_equal_records(ours: dict, theirs: dict) -> None:
     for name in ours.keys() - {"kind", "seconds_left"}:
         if not name.endswith("_per_second"):
             values = [np.array(record[name], float) for record in (ours, theirs)]
-            np.testing.assert_allclose(*values, atol=1e-5, rtol=1e-5, err_msg=name)
+            # A rank statistic: rounding swaps two nearly equal scores out of a thousand pairs.
+            atol = 5e-3 if name == WITHIN_TOKEN_AUC else 1e-5
+            np.testing.assert_allclose(*values, atol=atol, rtol=1e-5, err_msg=name)
 
 
 def cut_back(model_dir: pathlib.Path, target: pathlib.Path) -> None:

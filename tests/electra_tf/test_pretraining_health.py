@@ -27,6 +27,8 @@ def test_a_run_that_learns_nothing_is_told_so(make_config, capsys):
     # The same is said while it trains, once.
     assert capsys.readouterr().out.count("does not tell replaced tokens") == 1
     assert len(read_log(pathlib.Path(config.model_dir, LOG_FILE))) >= 6
+    (small,) = [line for line in lines if "updates change no layer by more than" in line]
+    assert "Try first: --learning_rate, --clip_norm" in small
 
 
 def test_records_of_another_vocabulary_are_recognized(make_config, tiny_data, tmp_path):

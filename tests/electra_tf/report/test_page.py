@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from electra_tf.report.figures import lines_of, logged_metrics
+from electra_tf.report.layers import layer_figures
 from electra_tf.report.page import report_page, write_report
 from electra_tf.report.runs import Confusion, ReportRun, read_training_run
 from electra_tf.training.run_info import LOG_FILE, write_run_info
@@ -76,6 +78,21 @@ def test_a_figure_has_the_logged_values(runs):
     for trace, kind in ((logged, "train"), (smoothed, "train"), (held_out, "eval")):
         assert trace["x"] == [r["step"] for r in records if r["kind"] == kind]
         assert trace["y"] == [r["loss"] for r in records if r["kind"] == kind]
+
+
+def test_values_by_layer_are_one_figure(runs):
+    layers = {"update_ratio/electra/layer_0": 1e-3, "update_ratio/generator": 0.0}
+    records = [{**record, **layers} for record in runs[0].logs[""]]
+    assert "update_ratio/" not in logged_metrics(lines_of(runs))
+    lines = lines_of([dataclasses.replace(runs[0], logs={"": records})])
+    assert not [name for name in logged_metrics(lines) if "/" in name]
+    ((title, figure),) = layer_figures(lines)
+    assert title == "update / weight by layer"
+    (heatmap,) = figure["data"]
+    assert list(heatmap["y"]) == ["electra/layer_0", "generator"]
+    assert set(heatmap["z"][0]) == {-3.0}
+    assert set(heatmap["z"][1]) == {None}
+    assert layer_figures(lines_of(runs)) == []
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")

@@ -5,7 +5,8 @@ import pathlib
 
 import pytest
 
-from electra_tf.training.health import HealthWatch, RunFacts, diagnose, entropy, facts_of
+from electra_tf.training.diagnoses import RunFacts, entropy
+from electra_tf.training.health import HealthWatch, diagnose, facts_of
 from electra_tf.util.files import read_lines
 
 # Logged by `make demo`: every record of the pre-training.
@@ -69,6 +70,41 @@ def test_an_auc_at_chance_is_judged_late_in_the_run():
     assert [d.name for d in diagnose(records, FACTS)] == ["discriminator at chance"]
     assert diagnose(records, FACTS)[0].since == 1000
     assert diagnose([r for r in records if r["step"] < 1000], FACTS) == []
+
+
+def test_detection_by_token_frequency_takes_two_evaluations():
+    records = log(1000, disc_auc=0.8, disc_auc_within_token=0.505)
+    (found,) = diagnose(records, FACTS)
+    assert found.name == "detection by token frequency"
+    assert found.since == 1000
+    assert "AUC 0.800, but 0.505 among occurrences of the same token" in found.line()
+    assert found.flags == ("--temperature", "--generator_hidden_size")
+    assert diagnose([r for r in records if r["step"] < 1500], FACTS) == []
+    assert diagnose(log(1000, disc_auc=0.8, disc_auc_within_token=0.56), FACTS) == []
+    # With a low AUC, there is nothing that it goes by.
+    assert diagnose(log(1000, disc_auc=0.6, disc_auc_within_token=0.505), FACTS) == []
+
+
+def test_updates_are_compared_with_the_weights():
+    layers = {"update_ratio/electra/layer_0": 2e-3, "update_ratio/generator/layer_1": 1e-3}
+    assert diagnose(log(0, **layers), FACTS) == []
+    large = {**layers, "update_ratio/generator/layer_1": 0.3}
+    (found,) = diagnose(log(1200, **large), FACTS)
+    assert found.name == "updates too large"
+    assert found.since == 1200
+    assert "the weights of generator/layer_1 by 30% of their norm" in found.line()
+    small = dict.fromkeys(layers, 1e-8)
+    (found,) = diagnose(log(0, **small), FACTS)
+    assert found.name == "updates too small"
+    # The decay of the learning rate at the end is usual.
+    first = log(0, **layers)[:4]
+    assert diagnose([*first, *log(0, **small)[4:]], FACTS) == []
+
+
+def test_an_exploding_gradient_names_the_layers():
+    layers = {"gradient_norm/electra/layer_0": 59.0, "gradient_norm/generator/layer_0": 5.0}
+    (found,) = diagnose(log(1200, gradient_norm=60.0, **layers), FACTS)
+    assert "explodes (60, most of it in electra/layer_0; before" in found.line()
 
 
 def test_a_discriminator_that_finds_nothing_is_one_diagnosis():

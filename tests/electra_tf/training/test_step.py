@@ -14,6 +14,7 @@ from electra_tf.model.kernels import without_fusion
 from electra_tf.model_builder import build_model, create_optimizer
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.layer_groups import group_of
 from electra_tf.training.step import TrainingSteps
 
 BATCH_SIZE, LENGTH, VOCAB_SIZE = 8, 16, 40
@@ -160,3 +161,35 @@ def test_learned_masking_resumes_with_the_masks_it_would_have_drawn(start, tmp_p
     assert resumed.train(2) == pytest.approx(expected, abs=0, nan_ok=True)
     assert "masking_head/dense/kernel" in run.weights()
     assert_close(resumed.weights(), run.weights(), 0)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "lamb"])
+def test_norms_by_layer_are_those_of_the_gradients_and_updates(start, optimizer):
+    run = start(optimizer=optimizer, weight_decay_rate=0.0, learning_rate=0.01)
+    run.train(3)
+    before = run.weights()
+    values = run.train(1)
+    norms = {
+        name.removeprefix("train/gradient_norm/"): value
+        for name, value in values.items()
+        if name.startswith("train/gradient_norm/")
+    }
+    assert {"electra/embeddings", "electra/layer_1", "generator/layer_0"} <= norms.keys()
+    assert "discriminator_predictions" in norms
+    assert np.linalg.norm(list(norms.values())) == pytest.approx(
+        values["train/gradient_norm"], rel=1e-5
+    )
+    after = run.weights()
+    for group in norms:
+        paths = [path for path in after if group_of(path) == group]
+        change, weights = (
+            np.linalg.norm(np.concatenate([each.ravel() for each in arrays]))
+            for arrays in (
+                [after[path] - before[path] for path in paths],
+                [after[path] for path in paths],
+            )
+        )
+        assert values[f"train/update_ratio/{group}"] == pytest.approx(
+            change / weights, rel=0.03
+        ), group
+    assert run.steps.non_finite_terms() == []

@@ -1,0 +1,300 @@
+"""The diagnoses: each judges the logged records of a run, those after its warm-up.
+
+It needs the last few records to agree, and names the step since which they do.
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# A diagnosis is what this many records of training in a row say.
+_RECORDS = 3
+# Shares of the run before which the generator, the discriminator's recall and its AUC are
+# not judged: in the first steps of a healthy run, all of them look like this.
+_GENERATOR_FROM, _RECALL_FROM, _AUC_FROM = 0.25, 0.25, 0.5
+# The generator is at the most frequent token below this multiple of that token's share.
+_UNIGRAM_FACTOR = 1.15
+_LOWEST_RECALL = 0.01
+# Of the entropy of the replaced share: a loss above it has learned nothing but this share.
+_ENTROPY_FACTOR = 0.97
+_LOWEST_AUC = 0.55
+# By token frequencies alone, the AUC within a token is 0.5. Judged from a high AUC on.
+_HIGH_AUC, _LOWEST_WITHIN_TOKEN, _EVALUATIONS = 0.65, 0.52, 2
+# Of the masking rate.
+_LOWEST_REPLACED = 0.1
+_HIGHEST_UNKNOWN = 0.05
+# Gradient norm over the median of the earlier records, of which there must be some.
+_EXPLOSION, _EARLIER_RECORDS = 10.0, 5
+# Norms of updates over those of weights; about 0.001 is usual.
+_LARGEST_UPDATE, _SMALLEST_UPDATE = 0.1, 1e-5
+# Prefixes of metrics by group of layers.
+GRADIENT_NORM, UPDATE_RATIO = "gradient_norm/", "update_ratio/"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """What the diagnoses need to know about a run, besides its log.
+
+    Attributes:
+        num_train_steps: total number of training steps.
+        num_warmup_steps: steps of the warm-up, which are not judged.
+        mask_prob: masking rate; None outside of pre-training.
+        generator_learns: whether the generator is a network.
+        unigram_accuracy: masked-LM accuracy of always predicting the most frequent token.
+        unknown_share: share of unknown tokens in the records.
+        warmup_flag: flag that lengthens the warm-up.
+    """
+
+    num_train_steps: int
+    num_warmup_steps: int = 0
+    mask_prob: float | None = None
+    generator_learns: bool = True
+    unigram_accuracy: float | None = None
+    unknown_share: float | None = None
+    warmup_flag: str = "--num_warmup_steps"
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """What is wrong with a run.
+
+    Attributes:
+        name: short name of the diagnosis.
+        since: first step of the records that say so; 0 if it was so from the start.
+        finding: what is wrong, with the numbers.
+        flags: the two flags to try first.
+    """
+
+    name: str
+    since: int
+    finding: str
+    flags: tuple[str, str]
+
+    def line(self) -> str:
+        """Returns the diagnosis as one line."""
+        first, second = self.flags
+        return f"since step {self.since:,}: {self.finding}. Try first: {first}, {second}"
+
+
+def entropy(share: float) -> float:
+    """Returns the entropy of a binary variable in nats."""
+    if not 0.0 < share < 1.0:
+        return 0.0
+    return -share * math.log(share) - (1 - share) * math.log(1 - share)
+
+
+def unknown_tokens(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
+    """Many tokens of the records are unknown."""
+    if facts.unknown_share is None or facts.unknown_share <= _HIGHEST_UNKNOWN:
+        return None
+    return Diagnosis(
+        "unknown tokens",
+        0,
+        f"{facts.unknown_share:.1%} of the tokens of the records are unknown, so the "
+        "vocabulary or its casing does not fit the text",
+        ("--vocab_file", "--do_lower_case"),
+    )
+
+
+def few_replaced_tokens(
+    records: Sequence[Mapping[str, Any]], facts: RunFacts
+) -> Diagnosis | None:
+    """Hardly any token is replaced."""
+    if not facts.mask_prob:
+        return None
+    lowest = _LOWEST_REPLACED * facts.mask_prob
+    streak = _streak(records, lambda r: r["replaced_share"] < lowest, ("replaced_share",))
+    if streak is None:
+        return None
+    return Diagnosis(
+        "hardly any token is replaced",
+        streak[0]["step"],
+        f"hardly any token is replaced ({streak[-1]['replaced_share']:.2%} with a masking "
+        f"rate of {facts.mask_prob:.0%}), so the discriminator has nothing to find",
+        ("--disallow_correct", "--generator_hidden_size"),
+    )
+
+
+def unigram_generator(
+    records: Sequence[Mapping[str, Any]], facts: RunFacts
+) -> Diagnosis | None:
+    """The generator is at the most frequent token."""
+    baseline = facts.unigram_accuracy
+    if baseline is None or not facts.generator_learns:
+        return None
+    late = _from(records, _GENERATOR_FROM, facts)
+    name = "masked_lm_accuracy"
+    streak = _streak(late, lambda r: r[name] <= _UNIGRAM_FACTOR * baseline, (name,))
+    if streak is None:
+        return None
+    return Diagnosis(
+        "generator at the most frequent token",
+        streak[0]["step"],
+        f"the generator predicts no better than the most frequent token (masked-LM accuracy "
+        f"{streak[-1][name]:.3f}, the token's share {baseline:.3f})",
+        ("--learning_rate", facts.warmup_flag),
+    )
+
+
+def always_original(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
+    """The discriminator says "original" of every token."""
+
+    def nothing_found(record: Mapping[str, Any]) -> bool:
+        floor = _ENTROPY_FACTOR * entropy(record["replaced_share"])
+        return record["disc_recall"] < _LOWEST_RECALL and record["disc_loss"] >= floor > 0
+
+    names = ("disc_recall", "disc_loss", "replaced_share")
+    streak = _streak(_from(records, _RECALL_FROM, facts), nothing_found, names)
+    if streak is None:
+        return None
+    last = streak[-1]
+    return Diagnosis(
+        "discriminator always says original",
+        streak[0]["step"],
+        f'the discriminator says "original" of every token (recall {last["disc_recall"]:.3f}; '
+        f"loss {last['disc_loss']:.4f}, and {entropy(last['replaced_share']):.4f} is the "
+        "entropy of the replaced share)",
+        ("--learning_rate", "--temperature"),
+    )
+
+
+def auc_at_chance(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
+    """The discriminator does not tell replaced tokens from original ones."""
+    late = _from(records, _AUC_FROM, facts)
+    streak = _streak(late, lambda r: r["disc_auc"] < _LOWEST_AUC, ("disc_auc",))
+    if streak is None:
+        return None
+    return Diagnosis(
+        "discriminator at chance",
+        streak[0]["step"],
+        f"the discriminator does not tell replaced tokens from original ones (AUC "
+        f"{streak[-1]['disc_auc']:.3f}; 0.5 is chance)",
+        ("--learning_rate", "--generator_hidden_size"),
+    )
+
+
+def detection_by_frequency(
+    evaluations: Sequence[Mapping[str, Any]], facts: RunFacts
+) -> Diagnosis | None:
+    """The discriminator goes by token frequencies; `evaluations` are those of held-out text."""
+
+    def by_frequency(record: Mapping[str, Any]) -> bool:
+        within = record["disc_auc_within_token"]
+        return record["disc_auc"] >= _HIGH_AUC and within < _LOWEST_WITHIN_TOKEN
+
+    names = ("disc_auc", "disc_auc_within_token")
+    late = _from(evaluations, _AUC_FROM, facts)
+    streak = _streak(late, by_frequency, names, shortest=_EVALUATIONS)
+    if streak is None:
+        return None
+    last = streak[-1]
+    return Diagnosis(
+        "detection by token frequency",
+        streak[0]["step"],
+        "the discriminator goes by how often each token is replaced, not by the context (on "
+        f"held-out text, AUC {last['disc_auc']:.3f}, but {last['disc_auc_within_token']:.3f} "
+        "among occurrences of the same token; 0.5 is chance)",
+        ("--temperature", "--generator_hidden_size"),
+    )
+
+
+def exploding_gradient(
+    records: Sequence[Mapping[str, Any]], facts: RunFacts
+) -> Diagnosis | None:
+    """The gradient norm explodes."""
+    name = "gradient_norm"
+    with_norm = [r for r in records if _is_number(r.get(name))]
+    earlier = with_norm[:-_RECORDS]
+    if len(earlier) < _EARLIER_RECORDS:
+        return None
+    usual = statistics.median(r[name] for r in earlier)
+    streak = _streak(with_norm, lambda r: r[name] > _EXPLOSION * usual > 0, (name,))
+    if streak is None:
+        return None
+    last = streak[-1]
+    largest = _largest(last, GRADIENT_NORM)
+    where = "" if largest is None else f", most of it in {largest[0]}"
+    return Diagnosis(
+        "gradient norm explodes",
+        streak[0]["step"],
+        f"the gradient norm explodes ({last[name]:.3g}{where}; before, {usual:.3g} was usual)",
+        ("--learning_rate", facts.warmup_flag),
+    )
+
+
+def large_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
+    """Updates are large for the weights."""
+
+    def is_large(record: Mapping[str, Any]) -> bool:
+        largest = _largest(record, UPDATE_RATIO)
+        return largest is not None and largest[1] > _LARGEST_UPDATE
+
+    streak = _streak(records, is_large, ())
+    if streak is None:
+        return None
+    layer, ratio = _largest(streak[-1], UPDATE_RATIO)
+    return Diagnosis(
+        "updates too large",
+        streak[0]["step"],
+        f"an update changes the weights of {layer} by {ratio:.0%} of their norm (0.1 % is "
+        "usual), so the learning rate is too high for this model",
+        ("--learning_rate", facts.warmup_flag),
+    )
+
+
+def small_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
+    """Updates hardly change the weights."""
+    highest, count = 0.0, 0
+    for record in records:
+        largest = _largest(record, UPDATE_RATIO)
+        highest = max(highest, largest[1] if largest else 0.0)
+        count += largest is not None
+        if highest >= _SMALLEST_UPDATE:
+            return None
+    # All records must agree: towards the end, the learning rate decays to 0.
+    if count < _RECORDS:
+        return None
+    return Diagnosis(
+        "updates too small",
+        records[0]["step"],
+        f"updates change no layer by more than {highest:.1e} of its norm (1e-3 is usual)",
+        ("--learning_rate", "--clip_norm"),
+    )
+
+
+def _largest(record: Mapping[str, Any], prefix: str) -> tuple[str, float] | None:
+    """Returns the group of layers with the largest value, and the value."""
+    values = {
+        name.removeprefix(prefix): value
+        for name, value in record.items()
+        if name.startswith(prefix) and _is_number(value)
+    }
+    return max(values.items(), key=lambda item: item[1], default=None)
+
+
+def _from(
+    records: Sequence[Mapping[str, Any]], share: float, facts: RunFacts
+) -> list[Mapping[str, Any]]:
+    return [r for r in records if r["step"] >= share * facts.num_train_steps]
+
+
+def _streak(
+    records: Sequence[Mapping[str, Any]],
+    is_wrong: Callable[[Mapping[str, Any]], bool],
+    names: Sequence[str],
+    *,
+    shortest: int = _RECORDS,
+) -> list[Mapping[str, Any]] | None:
+    """Returns the last records that are wrong without a break; None if they are few."""
+    streak: list[Mapping[str, Any]] = []
+    for record in reversed(records):
+        if not all(_is_number(record.get(name)) for name in names) or not is_wrong(record):
+            break
+        streak.append(record)
+    return streak[::-1] if len(streak) >= shortest else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

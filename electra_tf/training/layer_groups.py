@@ -1,0 +1,64 @@
+"""Gradient norms and update-to-weight ratios by group of layers."""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.training.learning_rate import last_learning_rate
+from electra_tf.training.optimizer import inner_optimizer
+
+
+def group_of(path: str) -> str:
+    """Returns the group of a variable: an encoder's layer, its embeddings, or a head.
+
+    Examples: electra/layer_3, generator/embeddings, discriminator_predictions.
+    """
+    first, _, rest = path.partition("/")
+    layer = rest.partition("/")[0]
+    if layer.startswith("layer_"):
+        return f"{first}/{layer}"
+    return f"{first}/embeddings" if layer.startswith("embeddings") else first
+
+
+def group_norms(squares: Sequence[tf.Tensor], groups: Sequence[str]) -> tf.Tensor:
+    """Returns float32 [n], the norm of each of the n distinct groups, in order of appearance.
+
+    Args:
+        squares: squared norm of each variable, scalars.
+        groups: group of each variable.
+    """
+    names = list(dict.fromkeys(groups))
+    numbers = tf.constant([names.index(group) for group in groups])
+    return tf.sqrt(tf.math.unsorted_segment_sum(tf.stack(squares), numbers, len(names)))
+
+
+class UpdateRatios:
+    """Norms of the last update over norms of the weights, by group.
+
+    They are computed from the moments of the optimizer, so that training steps do not need
+    another pass over the weights.
+    """
+
+    def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._sums = tf.function(self._group_sums, autograph=False)
+        self._groups: list[str] = []
+
+    def read(self, groups: Sequence[str]) -> dict[str, float]:
+        """Returns the ratio of each of the groups."""
+        rate = tf.constant(last_learning_rate(self._optimizer), tf.float32)
+        updates, weights = self._sums(rate).numpy()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = dict(zip(self._groups, updates / weights, strict=True))
+        return {group: float(ratios[group]) for group in groups}
+
+    def _group_sums(self, learning_rate: tf.Tensor) -> tf.Tensor:
+        """Returns float32 [2, n]: norms of the last updates and of the weights."""
+        optimizer = inner_optimizer(self._optimizer)
+        paths = [variable.path for variable in optimizer._trainable_variables]
+        groups = [group_of(path) for path in paths]
+        self._groups = list(dict.fromkeys(groups))
+        squares = [optimizer.last_update(i, learning_rate) for i in range(len(paths))]
+        return tf.stack([group_norms(each, groups) for each in zip(*squares, strict=True)])

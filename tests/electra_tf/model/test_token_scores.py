@@ -1,0 +1,94 @@
+"""AUC within a token id, against scikit-learn's for each id."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sklearn.metrics import roc_auc_score
+
+from electra_tf.model.token_scores import (
+    TokenScores,
+    WithinTokenAUC,
+    score_keys,
+    shown_sentences,
+)
+
+SHAPE = (30, 40)
+
+
+def random_scores(**changes: np.ndarray) -> TokenScores:
+    """Returns scores with ties, negative zeros and positions that do not count."""
+    generator = np.random.default_rng(3)
+    labels = (generator.random(SHAPE) < 0.2).astype(np.int32)
+    logits = np.round(generator.normal(size=SHAPE) * 2 + labels, 1).astype(np.float32)
+    assert (np.signbit(logits) & (logits == 0)).any()
+    arrays = {
+        "ids": generator.zipf(1.3, SHAPE).clip(max=30_521).astype(np.int32),
+        "originals": np.zeros(SHAPE, np.int32),
+        "logits": logits,
+        "labels": labels,
+        "weights": (generator.random(SHAPE) < 0.9).astype(np.float32),
+        "input_mask": np.ones(SHAPE, np.int32),
+        **changes,
+    }
+    return TokenScores(**{name: tf.constant(array) for name, array in arrays.items()})
+
+
+def auc_of(scores: TokenScores, **options: int) -> float:
+    collected = WithinTokenAUC(**options)
+    for keys in np.split(score_keys(scores).numpy(), 4):
+        collected.add(keys)
+    return collected.result()
+
+
+def expected_auc(scores: TokenScores) -> float:
+    counted = scores.weights.numpy() > 0
+    ids, logits, labels = (
+        array.numpy()[counted] for array in (scores.ids, scores.logits, scores.labels)
+    )
+    aucs, pairs = [], []
+    for each in np.unique(ids):
+        of_id = labels[ids == each]
+        if 0 < of_id.sum() < len(of_id):
+            aucs.append(roc_auc_score(of_id, logits[ids == each]))
+            pairs.append(of_id.sum() * (len(of_id) - of_id.sum()))
+    assert len(aucs) > 10
+    return float(np.average(aucs, weights=pairs))
+
+
+def test_it_is_the_mean_of_the_auc_of_each_id_weighted_by_pairs():
+    scores = random_scores()
+    assert auc_of(scores) == pytest.approx(expected_auc(scores), abs=1e-12)
+
+
+def test_scores_of_token_frequencies_alone_are_at_chance():
+    ids = random_scores().ids.numpy()
+    assert auc_of(random_scores(logits=(1.0 / ids).astype(np.float32))) == 0.5
+    extreme = np.where(random_scores().labels.numpy(), 3e38, -3e38).astype(np.float32)
+    assert auc_of(random_scores(logits=extreme)) == 1.0
+    assert auc_of(random_scores(logits=-extreme)) == 0.0
+
+
+def test_an_id_that_is_never_replaced_or_never_original_has_no_pairs():
+    each_once = np.arange(np.prod(SHAPE), dtype=np.int32).reshape(SHAPE)
+    assert math.isnan(auc_of(random_scores(ids=each_once)))
+    assert math.isnan(auc_of(random_scores(weights=np.zeros(SHAPE, np.float32))))
+
+
+def test_tokens_beyond_the_limit_are_left_out():
+    scores = random_scores()
+    weights = scores.weights.numpy().ravel()
+    first = np.cumsum(weights) <= 500
+    shortened = random_scores(weights=(weights * first).reshape(SHAPE))
+    assert auc_of(scores, max_tokens=500) == auc_of(shortened)
+    assert auc_of(scores, max_tokens=500) != auc_of(scores)
+
+
+def test_shown_sentences_are_the_first_rows():
+    scores = random_scores()
+    shown = shown_sentences(scores, 2)
+    np.testing.assert_array_equal(shown.ids, scores.ids[:2])
+    np.testing.assert_allclose(
+        shown.probabilities, 1 / (1 + np.exp(-scores.logits.numpy()[:2])), rtol=1e-6
+    )
