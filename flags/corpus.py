@@ -173,6 +173,12 @@ def _define_common_flags(define: "_Definer") -> None:
         DEDUPLICATE_CHOICES,
         "Leave out documents: exact keeps the first of documents with the same text.",
     )
+    define.boolean(
+        "pack",
+        False,
+        "Fill rows with several documents, separated by [SEP]; otherwise a document starts a "
+        "row of its own.",
+    )
     define.enum(
         "sentences",
         "lines",
@@ -202,6 +208,7 @@ def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:
         "skip_unreadable": flag_values.skip_unreadable,
         "eval_fraction": flag_values.eval_fraction,
         "deduplicate": flag_values.deduplicate,
+        "pack": flag_values.pack,
         "sentences": flag_values.sentences,
         "sentence_language": flag_values.sentence_language,
     }

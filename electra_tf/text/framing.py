@@ -4,7 +4,7 @@
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from electra_tf.text.vocabulary import Vocabulary
@@ -17,11 +17,12 @@ class Framed(NamedTuple):
     """One input without padding.
 
     `input_ids` are C ints; `first_length` is the length of segment 0, including [CLS] and
-    the first [SEP].
+    the first [SEP]; `num_special` is the number of [CLS] and [SEP].
     """
 
     input_ids: array
     first_length: int
+    num_special: int
 
     @property
     def segment_ids(self) -> list[int]:
@@ -40,10 +41,20 @@ def frame(
     input_ids.extend(first)
     input_ids.append(vocabulary.sep_id)
     first_length = len(input_ids)
-    if second is not None:
-        input_ids.extend(second)
+    if second is None:
+        return Framed(input_ids, first_length, NUM_SPECIAL[1])
+    input_ids.extend(second)
+    input_ids.append(vocabulary.sep_id)
+    return Framed(input_ids, first_length, NUM_SPECIAL[2])
+
+
+def frame_documents(vocabulary: Vocabulary, documents: Sequence[Iterable[int]]) -> Framed:
+    """Returns `[CLS] a [SEP] b [SEP] c [SEP]`; `a` is segment 0, the others are segment 1."""
+    input_ids, first_length = frame(vocabulary, documents[0])[:2]
+    for document in documents[1:]:
+        input_ids.extend(document)
         input_ids.append(vocabulary.sep_id)
-    return Framed(input_ids, first_length)
+    return Framed(input_ids, first_length, 1 + len(documents))
 
 
 def truncated_lengths(length_a: int, length_b: int, room: int) -> tuple[int, int]:

@@ -36,6 +36,7 @@ class CorpusBuildConfig:
             records of their own.
         deduplicate: one of `selection.DEDUPLICATE_CHOICES`; "exact" keeps the first of equal
             documents.
+        pack: go on with the next document in a row where one ends.
         sentences: one of `sentences.SENTENCES_CHOICES`; "split" makes a line of every sentence.
         sentence_language: code of the language whose rules split them.
     """
@@ -60,6 +61,7 @@ class CorpusBuildConfig:
     text_column: str = "text"
     eval_fraction: float = 0.0
     deduplicate: str = "none"
+    pack: bool = False
     sentences: str = "lines"
     sentence_language: str = "en"
 

@@ -13,6 +13,7 @@ class BuildCounts(NamedTuple):
     examples: int = 0
     tokens_read: int = 0
     tokens_written: int = 0
+    padding: int = 0
 
 
 class WorkerError(RuntimeError):

@@ -149,6 +149,8 @@ def _check_settings(config: CorpusBuildConfig) -> None:
             f"--deduplicate must be one of {', '.join(DEDUPLICATE_CHOICES)}, "
             f"not {config.deduplicate}."
         )
+    if config.pack and config.authors_trimming:
+        raise UserError("--pack and --authors_trimming exclude each other: pass one of them.")
     check_sentences(config.sentences, config.sentence_language)
     if config.num_out_files is not None and config.num_out_files < config.num_processes:
         raise UserError(

@@ -22,10 +22,12 @@ class Builder(Protocol):
     Attributes:
         num_documents: number of documents ended so far.
         dropped_tokens: number of tokens that are in no example, by cause.
+        num_packed: number of examples of several documents.
     """
 
     num_documents: int
     dropped_tokens: Mapping[str, int]
+    num_packed: int
 
     def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
         """Adds the tokens of a non-blank line, possibly none.
@@ -45,6 +47,9 @@ class Builder(Protocol):
             The examples of the pending tokens, if any.
         """
 
+    def finish(self) -> list[Framed]:
+        """Returns what is left at the end of all documents."""
+
 
 class ExampleBuilder:
     """Fills examples with lines, and goes on in the next example where one is full.
@@ -56,7 +61,8 @@ class ExampleBuilder:
     in the same order of preference.
 
     Attributes:
-        num_documents, dropped_tokens: see `Builder`; nothing is dropped.
+        num_documents, dropped_tokens, num_packed: see `Builder`; nothing is dropped, and no
+            example has several documents.
     """
 
     def __init__(
@@ -86,6 +92,7 @@ class ExampleBuilder:
         self._target_length = max_length
         self._in_document = False
         self.num_documents = 0
+        self.num_packed = 0
         self.dropped_tokens: dict[str, int] = {}
 
     def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
@@ -104,6 +111,10 @@ class ExampleBuilder:
         self._in_document = False
         return list(self._create_examples(ends_document=True))
 
+    def finish(self) -> list[Framed]:
+        """See `Builder.finish`."""
+        return []
+
     def _create_examples(self, ends_document: bool) -> Iterator[Framed]:
         """Yields examples until too few tokens for another one are left."""
         start = 0
@@ -111,13 +122,7 @@ class ExampleBuilder:
             if not ends_document and len(self._tokens) - start < self._target_length:
                 break
             # A window of the pending tokens: a long line has many rows.
-            window = self._tokens[start : start + 2 * self._max_length]
-            line_ends = []
-            for end in self._line_ends:
-                if end > start + len(window):
-                    break
-                if end > start:
-                    line_ends.append(end - start)
+            window, line_ends = self._window(start, 2 * self._max_length)
             length, first_length = self._divide(window, line_ends)
             second = window[first_length:length]
             yield frame(self._vocabulary, window[:first_length], second or None)
@@ -125,6 +130,17 @@ class ExampleBuilder:
             self._draw_target_length()
         del self._tokens[:start]
         self._line_ends = [end - start for end in self._line_ends if end > start]
+
+    def _window(self, start: int, length: int) -> tuple[array, list[int]]:
+        """Returns pending tokens from `start` on, and where lines end in them."""
+        window = self._tokens[start : start + length]
+        line_ends = []
+        for end in self._line_ends:
+            if end > start + len(window):
+                break
+            if end > start:
+                line_ends.append(end - start)
+        return window, line_ends
 
     def _divide(self, tokens: array, line_ends: list[int]) -> tuple[int, int]:
         """Returns the number of tokens of the next example and of its first segment."""
@@ -134,6 +150,11 @@ class ExampleBuilder:
         length = self._example_length(tokens, line_ends, room)
         if not two_segments:
             return length, length
+        return length, self._first_segment_length(tokens, line_ends, length)
+
+    def _first_segment_length(self, tokens: array, line_ends: list[int], length: int) -> int:
+        """Returns how many of the `length` tokens of an example are its first segment."""
+        draw = self._rng.random
         # Excludes [CLS] and two [SEP].
         first_target = (self._target_length - 3) // 2
         line_start = first_length = 0
@@ -142,11 +163,11 @@ class ExampleBuilder:
             if not joins_first and first_length < first_target:
                 joins_first = draw() < 0.5
             if not joins_first:
-                return length, first_length
+                return first_length
             line_start, first_length = first_length, end
         if length <= max(1, first_target):
-            return length, length
-        return length, self._boundary_in_line(
+            return length
+        return self._boundary_in_line(
             tokens, line_start, max(1, first_target), length, length in line_ends
         )
 
@@ -160,17 +181,23 @@ class ExampleBuilder:
         if end <= room:
             return end
         limit = min(room, target)
+        return self._last_sentence_end(
+            tokens, line_ends, max(1, limit // 2), limit
+        ) or self._last_word_end(tokens, limit)
+
+    def _last_sentence_end(
+        self, tokens: array, line_ends: list[int], first: int, last: int
+    ) -> int | None:
+        """Returns the last end of a line or sentence from `first` to `last`, if any."""
         # The end of a line is a boundary, too.
-        half = max(1, limit // 2)
-        at_line = max((end for end in line_ends if half <= end <= limit), default=half)
-        if self._lines_are_sentences and at_line in line_ends:
+        at_line = max((end for end in line_ends if first <= end <= last), default=None)
+        if at_line is not None and self._lines_are_sentences:
             return at_line
-        sentence = self._boundaries.last_sentence_boundary(tokens, at_line, limit)
-        if sentence is not None:
-            return sentence
-        if at_line in line_ends:
-            return at_line
-        return self._boundaries.last_word_boundary(tokens, 1, limit) or limit
+        sentence = self._boundaries.last_sentence_boundary(tokens, at_line or first, last)
+        return at_line if sentence is None else sentence
+
+    def _last_word_end(self, tokens: array, last: int) -> int:
+        return self._boundaries.last_word_boundary(tokens, 1, last) or last
 
     def _boundary_in_line(
         self, tokens: array, start: int, middle: int, end: int, ends_line: bool

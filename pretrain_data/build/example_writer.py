@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 
-from electra_tf.text.framing import NUM_SPECIAL, Framed
+from electra_tf.text.framing import Framed
 from electra_tf.util.errors import UserError, reason_of
 
 FILE_PREFIX = "pretrain_data.tfrecord"
@@ -30,6 +30,7 @@ class ExampleWriter:
     Attributes:
         num_written: number of examples written.
         num_tokens: number of tokens in them, without [CLS] and [SEP].
+        num_padding: number of positions that are padding.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class ExampleWriter:
                 tf.io.TFRecordWriter(str(output_dir / name)) for name in self._names
             ]
         self._serializer = ExampleSerializer(max_seq_length, vocab_size)
+        self._max_seq_length = max_seq_length
         self.num_written = 0
         self.num_tokens = 0
+        self.num_padding = 0
 
     def write(self, example: Framed) -> None:
         """Writes one example to the next shard; raises UserError if the disk is full."""
@@ -72,7 +75,8 @@ class ExampleWriter:
             raise self._write_error(error) from error
         self.num_written += 1
         length = len(example.input_ids)
-        self.num_tokens += length - NUM_SPECIAL[1 + (example.first_length < length)]
+        self.num_tokens += length - example.num_special
+        self.num_padding += self._max_seq_length - length
 
     def close(self) -> dict[str, int]:
         """Closes the files.

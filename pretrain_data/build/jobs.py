@@ -53,5 +53,6 @@ class BuildResult(NamedTuple):
     dropped_tokens: Mapping[str, int]
     unreadable: dict[str, str]
     null_texts: Mapping[str, int]
+    num_packed: int = 0
     num_duplicates: int = 0
     held_out: "BuildResult | None" = None

@@ -68,6 +68,9 @@ def manifest_of_results(
         deduplicate=config.deduplicate,
         sentences=config.sentences,
         sentence_language=config.sentence_language if config.sentences == "split" else None,
+        pack=config.pack,
+        num_packed=sum(result.num_packed for result in results),
+        num_padding=sum(result.totals.padding for result in results),
         num_duplicates=sum(result.num_duplicates for result in results),
     )
 

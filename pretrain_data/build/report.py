@@ -70,6 +70,8 @@ def print_result(
             f"tokens, {held_out.num_examples:,} examples), on which training evaluates: "
             f"{output_dir}/{records_manifest.HELD_OUT_DIR}"
         )
+    if manifest.pack:
+        print_fn(f"{manifest.num_packed:,} examples have several documents.")
     text_megabytes = manifest.num_text_bytes / 1e6
     duration = f"{seconds:.1f} s" if seconds < 10 else format_seconds(seconds)
     print_fn(
@@ -110,4 +112,6 @@ def _describe_tokens(manifest: records_manifest.Manifest) -> str:
         text += f", {read - written:,} dropped (--authors_trimming): {', '.join(causes)}"
     elif read > written:
         text += f", {read - written:,} in duplicate documents"
-    return text + "."
+    num_positions = manifest.num_examples * manifest.max_seq_length
+    padding = f"{manifest.num_padding / num_positions:.1%} of the positions are padding"
+    return f"{text}; {padding}."

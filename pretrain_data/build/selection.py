@@ -140,7 +140,8 @@ class SelectingBuilder:
     """Gives each document to the builder of its fate, and writes what is held out.
 
     Attributes:
-        num_documents, dropped_tokens: see `Builder`; of the documents that are trained on.
+        num_documents, dropped_tokens, num_packed: see `Builder`; of the documents that are
+            trained on.
         num_duplicates: number of documents left out.
         num_lines: number of lines of each fate that are not blank.
         num_tokens: number of tokens of each fate.
@@ -176,6 +177,10 @@ class SelectingBuilder:
         return self._builder.num_documents
 
     @property
+    def num_packed(self) -> int:
+        return self._builder.num_packed
+
+    @property
     def dropped_tokens(self) -> dict[str, int]:
         dropped = dict(self._builder.dropped_tokens)
         if self.num_duplicates:
@@ -208,6 +213,11 @@ class SelectingBuilder:
         else:
             self.num_duplicates += 1
         return []
+
+    def finish(self) -> list[Framed]:
+        """See `Builder.finish`."""
+        self._write(self._held_out.finish())
+        return self._builder.finish()
 
     def _write(self, examples: list[Framed]) -> None:
         for example in examples:

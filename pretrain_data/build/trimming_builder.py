@@ -23,7 +23,8 @@ class TrimmingExampleBuilder:
     next.
 
     Attributes:
-        num_documents, dropped_tokens: see `pretrain_data.build.example_builder.Builder`.
+        num_documents, dropped_tokens, num_packed: see
+            `pretrain_data.build.example_builder.Builder`.
     """
 
     def __init__(self, vocabulary: Vocabulary, max_length: int, rng: random.Random):
@@ -38,7 +39,7 @@ class TrimmingExampleBuilder:
         self._unfinished_length = 0
         self._target_length = max_length
         self._in_document = False
-        self.num_documents = 0
+        self.num_documents = self.num_packed = 0
         self.dropped_tokens = {"beyond the first segment": 0, "beyond the second segment": 0}
 
     def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
@@ -70,6 +71,10 @@ class TrimmingExampleBuilder:
         # A blank line is an empty sentence, which may consume a random draw later.
         self._lines.append(((), 0))
         return rest
+
+    def finish(self) -> list[Framed]:
+        """See `Builder.finish`; the end of a document leaves no tokens."""
+        return []
 
     def _create_example(self) -> Framed:
         draw = self._rng.random

@@ -14,6 +14,7 @@ from electra_tf.util.tensorflow_import import import_tensorflow
 from pretrain_data.build.counts import BuildCounts, WorkerError
 from pretrain_data.build.example_builder import Builder, ExampleBuilder
 from pretrain_data.build.jobs import BuildJob, BuildResult
+from pretrain_data.build.packing_builder import PackingExampleBuilder
 from pretrain_data.build.selection import HELD_OUT, SelectingBuilder
 from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.corpus.blocks import Block
@@ -74,7 +75,8 @@ def make_builder(job: BuildJob, rng: random.Random) -> Builder:
     config = job.config
     if config.authors_trimming:
         return TrimmingExampleBuilder(job.vocabulary, config.max_seq_length, rng)
-    return ExampleBuilder(
+    builder_class = PackingExampleBuilder if config.pack else ExampleBuilder
+    return builder_class(
         job.vocabulary,
         config.max_seq_length,
         rng,
@@ -131,6 +133,7 @@ def _build_shards(
                     writer.num_written,
                     totals.tokens_read + sum(map(len, lines)),
                     writer.num_tokens,
+                    writer.num_padding,
                 )
                 report(totals)
         except UnreadableError as error:
@@ -143,15 +146,25 @@ def _build_shards(
             raise
         except Exception as error:
             raise WorkerError(f"Building failed in {path}: {error!r}") from error
+    for example in builder.finish():
+        writer.write(example)
     totals = totals._replace(
         documents=builder.num_documents,
         examples=writer.num_written,
         tokens_written=writer.num_tokens,
+        padding=writer.num_padding,
     )
     dropped = dict(builder.dropped_tokens)
     shards, hashes = _close(writer, job.temporary_dir)
     return BuildResult(
-        totals, shards, hashes, dict(invalid_utf8), dropped, unreadable, dict(null_texts)
+        totals,
+        shards,
+        hashes,
+        dict(invalid_utf8),
+        dropped,
+        unreadable,
+        dict(null_texts),
+        builder.num_packed,
     )
 
 
@@ -181,6 +194,7 @@ def _without_held_out(
         examples=writer.num_written,
         tokens_read=selecting.num_tokens[HELD_OUT],
         tokens_written=writer.num_tokens,
+        padding=writer.num_padding,
     )
     totals = result.totals._replace(
         text_bytes=result.totals.text_bytes - held_out.text_bytes,
@@ -192,7 +206,7 @@ def _without_held_out(
     return result._replace(
         totals=totals,
         num_duplicates=selecting.num_duplicates,
-        held_out=BuildResult(held_out, shards, hashes, {}, dropped, {}, {}),
+        held_out=BuildResult(held_out, shards, hashes, {}, dropped, {}, {}, builder.num_packed),
     )
 
 

@@ -45,6 +45,9 @@ class Manifest:
         deduplicate: "exact" if only the first of equal documents was kept, else "none".
         num_duplicates: number of documents left out as duplicates; their tokens are in
             `dropped_tokens`.
+        pack: whether rows were filled with several documents.
+        num_packed: number of records of several documents.
+        num_padding: number of positions that are padding; None if unknown.
         sentences: "split" if lines were split into sentences, else "lines".
         sentence_language: language of the rules for it; None with sentences="lines".
         format_version: version of the file format.
@@ -78,6 +81,9 @@ class Manifest:
     deduplicate: str = "none"
     num_duplicates: int = 0
     null_texts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    pack: bool = False
+    num_packed: int = 0
+    num_padding: int | None = None
     sentences: str = "lines"
     sentence_language: str | None = None
     format_version: int = FORMAT_VERSION

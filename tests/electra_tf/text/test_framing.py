@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.text.framing import NUM_SPECIAL, Framed, frame, truncated_lengths
+from electra_tf.text.framing import (
+    NUM_SPECIAL,
+    Framed,
+    frame,
+    frame_documents,
+    truncated_lengths,
+)
 from electra_tf.text.text_inputs import frame_rows, pair_inputs, single_text_inputs
 
 FIRST = [[7, 8], [9], [], [5, 6, 7, 8, 9]]
@@ -23,6 +29,10 @@ def test_segments_and_special_tokens(vocabulary):
     assert frame(vocabulary, [], []).segment_ids == [0, 0, 1]
     assert len(frame(vocabulary, []).input_ids) == NUM_SPECIAL[1]
     assert len(frame(vocabulary, [], []).input_ids) == NUM_SPECIAL[2]
+    packed = frame_documents(vocabulary, [[7], [8, 9], [5]])
+    assert list(packed.input_ids) == [cls, 7, sep, 8, 9, sep, 5, sep]
+    assert packed.segment_ids == [0, 0, 0, 1, 1, 1, 1, 1]
+    assert [f.num_special for f in (frame(vocabulary, [7]), framed, packed)] == [2, 3, 4]
 
 
 @pytest.mark.parametrize("has_second", [None, [1, 0, 1, 1]])

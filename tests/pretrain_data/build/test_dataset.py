@@ -119,7 +119,7 @@ def test_tokens_are_counted_and_none_is_lost_unless_told(
     messages = []
     manifest = build(num_processes=1, print_fn=messages.append)
     assert (manifest.num_tokens_read, manifest.num_tokens_written) == (num_tokens, num_tokens)
-    assert f"Tokens:   {num_tokens:,} read, {num_tokens:,} written (100.0%)." in messages[-1]
+    assert f"Tokens:   {num_tokens:,} read, {num_tokens:,} written (100.0%); " in messages[-1]
     written = 0
     for record in read_shards(tmp_path / "records"):
         features = tf.train.Example.FromString(record).features.feature
@@ -284,6 +284,36 @@ def test_lines_are_split_into_sentences_when_told(build, corpus_dir):
     assert selected.num_duplicates == 59
     with pytest.raises(UserError, match="--sentence_language must be"):
         build(sentences="split", sentence_language="English", overwrite=True)
+
+
+def test_packed_rows_are_counted_and_lose_nothing(build, tmp_path):
+    messages = []
+    plain = build(max_seq_length=128)
+    packed = build(max_seq_length=128, pack=True, overwrite=True, print_fn=messages.append)
+    assert load_manifest(tmp_path / "records") == packed
+    assert packed.num_tokens_written == plain.num_tokens_read == packed.num_tokens_read
+    assert packed.num_documents == plain.num_documents
+    assert (plain.num_packed, plain.pack, packed.pack) == (0, False, True)
+    assert 0 < packed.num_packed <= packed.num_examples < plain.num_examples
+    assert packed.num_padding < plain.num_padding
+    assert f"{packed.num_packed} examples have several documents." in messages
+    assert "% of the positions are padding." in messages[-1]
+    records = [tf.train.Example.FromString(r) for r in read_shards(tmp_path / "records")]
+    masks = [record.features.feature["input_mask"].int64_list.value for record in records]
+    assert sum(mask.count(0) for mask in map(list, masks)) == packed.num_padding
+    with pytest.raises(UserError, match="--pack and --authors_trimming exclude each other"):
+        build(pack=True, authors_trimming=True, overwrite=True)
+
+
+def test_held_out_rows_are_packed_apart(build, tmp_path):
+    plain = build(eval_fraction=0.4)
+    plain_held_out = load_manifest(tmp_path / "records/held_out")
+    packed = build(eval_fraction=0.4, pack=True, overwrite=True)
+    held_out = load_manifest(tmp_path / "records/held_out")
+    assert held_out.num_tokens_written == plain_held_out.num_tokens_written
+    assert packed.num_tokens_written == plain.num_tokens_written
+    assert held_out.num_packed > 0 < packed.num_packed
+    assert held_out.num_padding < plain_held_out.num_padding
 
 
 def test_records_without_a_text_are_counted(build, tmp_path):

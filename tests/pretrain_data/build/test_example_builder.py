@@ -7,7 +7,10 @@ import pytest
 
 from pretrain_data.build.example_builder import ExampleBuilder
 from pretrain_data.build.example_writer import ExampleSerializer
+from pretrain_data.build.packing_builder import PackingExampleBuilder
 from pretrain_data.build.text_boundaries import TextBoundaries
+
+CLS, SEP = 2, 3
 
 
 class CertainDraws(random.Random):
@@ -19,8 +22,9 @@ class CertainDraws(random.Random):
 
 def tokens_of(example) -> list[int]:
     """Returns the ids without [CLS] and [SEP]."""
-    ids, first_length = list(example.input_ids), example.first_length
-    return ids[1 : first_length - 1] + ids[first_length:-1]
+    tokens = [i for i in example.input_ids if i not in (CLS, SEP)]
+    assert len(tokens) == len(example.input_ids) - example.num_special
+    return tokens
 
 
 def words(example, vocabulary) -> tuple[str, str]:
@@ -30,11 +34,14 @@ def words(example, vocabulary) -> tuple[str, str]:
     return " ".join(first), " ".join(second)
 
 
+@pytest.mark.parametrize("builder_class", [ExampleBuilder, PackingExampleBuilder])
 @pytest.mark.parametrize("seed", range(20))
-def test_every_token_is_in_the_examples_once_and_in_order(vocabulary, seed):
+def test_every_token_is_in_the_examples_once_and_in_order(vocabulary, seed, builder_class):
     rng = random.Random(seed)
     max_length = rng.choice([5, 6, 8, 16, 32, 64])
-    builder = ExampleBuilder(vocabulary, max_length, rng)
+    sentences = rng.random() < 0.5
+    builder = builder_class(vocabulary, max_length, rng, lines_are_sentences=sentences)
+    packs = builder_class is PackingExampleBuilder
     ids = [vocabulary.ids[token] for token in ("the", "sea", ".", ",", "##s", '"', "a", "1")]
     examples, expected = [], []
     for _ in range(200):
@@ -48,15 +55,20 @@ def test_every_token_is_in_the_examples_once_and_in_order(vocabulary, seed):
         if rng.random() < 0.1:
             num_before = sum(len(tokens_of(example)) for example in examples)
             examples += builder.end_document()
-            assert sum(len(tokens_of(example)) for example in examples) == len(expected)
-            assert num_before <= len(expected)
+            num_after = sum(len(tokens_of(example)) for example in examples)
+            assert num_before <= num_after <= len(expected)
+            assert num_after > len(expected) - max_length if packs else len(expected)
     examples += builder.end_document()
+    examples += builder.finish()
     assert [i for example in examples for i in tokens_of(example)] == expected
     assert builder.dropped_tokens == {}
     assert max(len(example.input_ids) for example in examples) <= max_length
     for example in examples:
-        assert example.input_ids[0] == vocabulary.cls_id
-        assert example.input_ids[-1] == example.input_ids[example.first_length - 1] == 3
+        ids = list(example.input_ids)
+        assert ids[0] == CLS
+        assert ids[-1] == ids[example.first_length - 1] == SEP
+        assert ids.count(SEP) == example.num_special - 1
+        assert packs or example.num_special <= 3
 
 
 def test_long_lines_are_cut_at_sentences_then_at_words(vocabulary):
@@ -98,6 +110,57 @@ def test_lines_that_are_sentences_are_not_cut_behind_abbreviations(vocabulary):
         examples = [example for each in lines for example in builder.add_line(each)]
         rows.append([len(tokens_of(e)) for e in examples + builder.end_document()])
     assert rows == [[28, 17], [20, 25]]
+
+
+def test_rows_go_on_with_the_next_document(vocabulary):
+    builder = PackingExampleBuilder(vocabulary, 24, CertainDraws())
+    rows = []
+
+    def add(document: str) -> None:
+        for line in document.split(" | "):
+            rows.extend(builder.add_line([vocabulary.ids[token] for token in line.split()]))
+        rows.extend(builder.end_document())
+
+    for document in [
+        "the sea . | the town .",
+        "people ##s .",
+        "the sea and the town and the sea . | the sea .",
+        "town " * 8 + ". | " + "sea " * 20 + ".",
+        "the people",
+    ]:
+        add(document.strip())
+    rows += builder.finish()
+    expected = [
+        # Ends behind the sentence that fits.
+        "[CLS] the sea . the town . [SEP] people ##s . [SEP] "
+        "the sea and the town and the sea . [SEP]",
+        "[CLS] the sea . [SEP] town town town town town town town town . [SEP]",
+        # Half full, since nothing that ends a sentence fits, and then alone.
+        "[CLS] " + "sea " * 20 + ". [SEP]",
+        "[CLS] the people [SEP]",
+    ]
+    assert [" ".join(vocabulary.tokens[i] for i in row.input_ids) for row in rows] == expected
+    assert [row.first_length for row in rows] == [8, 5, 23, 4]
+    assert rows[0].segment_ids == [0] * 8 + [1] * 14
+    assert builder.num_packed == 2
+    assert builder.num_documents == 5
+    assert builder.finish() == []
+
+
+def test_packed_rows_have_less_padding(vocabulary):
+    rng = random.Random(0)
+    line = [vocabulary.ids["sea"]] * 5
+    padding = []
+    for builder_class in (ExampleBuilder, PackingExampleBuilder):
+        builder, rows = builder_class(vocabulary, 64, random.Random(0)), []
+        for _ in range(300):
+            for _ in range(rng.randint(1, 12)):
+                rows += builder.add_line(line)
+            rows += builder.end_document()
+        rows += builder.finish()
+        padding.append(1 - sum(len(row.input_ids) for row in rows) / (64 * len(rows)))
+    assert padding[0] > 0.4
+    assert padding[1] < 0.1
 
 
 def test_rows_are_at_least_half_full(vocabulary):
