@@ -18,7 +18,14 @@ from electra_tf.util.files import to_json, write_atomically
 ConcreteFunction = tf.types.experimental.ConcreteFunction
 # A model server reads its warm-up requests from this folder, and ignores other files.
 EXTRA_FOLDER, WARMUP_FILE = "assets.extra", "tf_serving_warmup_requests"
+BATCHING_FILE = "batching_parameters.txt"
 BATCH_SIZES = (1, 8)
+# Requests that arrive within a millisecond are answered together, 32 rows at most; larger
+# batches are hardly faster on CPUs. Inputs are not padded, because the server would repeat
+# the first value of a row, which is 1 in `input_mask`.
+_BATCHING = """max_batch_size { value: 32 }
+batch_timeout_micros { value: 1000 }
+"""
 _WORD = "warm "
 
 
@@ -31,7 +38,7 @@ class _ExportedModule(tf.Module):
 
 
 def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
-    """Writes a SavedModel with its warm-up requests.
+    """Writes a SavedModel with its warm-up requests and parameters of batching.
 
     Args:
         servable: the model.
@@ -41,6 +48,7 @@ def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: s
     save_signatures(trace_signatures(servable), directory)
     description = to_json(servable.tokenizer_description.to_dict())
     write_atomically(directory / EXTRA_FOLDER / TOKENIZER_FILE, description)
+    write_atomically(directory / EXTRA_FOLDER / BATCHING_FILE, _BATCHING)
     write_warmup_requests(directory, model_name, servable)
 
 

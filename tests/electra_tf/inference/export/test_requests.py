@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf.wrappers_pb2 import Int64Value
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from tests.electra_tf.inference.export.requests import Server, arrays, predict
@@ -96,3 +98,53 @@ def test_warmup_requests_are_answered(exported):
             ).outputs
             lengths.add(tuple(tf.make_ndarray(outputs["tokens"]).shape))
         assert {(1, 16), (8, 16)} <= lengths  # the longest rows, in both batch sizes
+
+
+def batching_parameters() -> type:
+    """Returns the message of `--batching_parameters_file`, with its fields of numbers.
+
+    As in tensorflow_serving/servables/tensorflow/session_bundle_config.proto, which
+    `tensorflow-serving-api` lacks.
+    """
+    file = descriptor_pb2.FileDescriptorProto(
+        name="batching.proto", package="serving", dependency=[Int64Value.DESCRIPTOR.file.name]
+    )
+    message = file.message_type.add(name="BatchingParameters")
+    names = (
+        "max_batch_size",
+        "batch_timeout_micros",
+        "max_enqueued_batches",
+        "num_batch_threads",
+    )
+    for number, name in enumerate(names, start=1):
+        message.field.add(
+            name=name, number=number, type=11, label=1, type_name=".google.protobuf.Int64Value"
+        )
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(Int64Value.DESCRIPTOR.file.serialized_pb)
+    pool.Add(file)
+    return message_factory.GetMessageClass(
+        pool.FindMessageTypeByName("serving.BatchingParameters")
+    )
+
+
+def test_the_server_can_read_the_parameters_of_batching(exported):
+    file = exported["discriminator"] / "assets.extra" / "batching_parameters.txt"
+    parameters = text_format.Parse(file.read_text(), batching_parameters()())
+    assert parameters.max_batch_size.value == 32
+    assert parameters.batch_timeout_micros.value == 1000
+
+
+def test_texts_of_a_batch_get_the_outputs_of_each_text(server):
+    """The server concatenates the texts of several requests, and splits the outputs."""
+    texts = ["w1 w2 w3", "w4", "w5 w6"]
+    together = arrays(predict(server, "discriminator", text=texts))
+    for row, text in enumerate(texts):
+        alone = arrays(predict(server, "discriminator", text=[text]))
+        count = int(alone["num_tokens"][0])
+        np.testing.assert_array_equal(together["tokens"][row][:count], alone["tokens"][0])
+        np.testing.assert_allclose(
+            together["replaced_probability"][row][:count],
+            alone["replaced_probability"][0],
+            atol=1e-6,
+        )
