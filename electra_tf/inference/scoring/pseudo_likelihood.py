@@ -14,23 +14,26 @@ compared with each other, and bfloat16 has three digits.
 """
 
 import abc
-from collections.abc import Sequence
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.choices import ELECTRIC as ELECTRIC_OBJECTIVE
 from electra_tf.inference.scoring.config import AUTO, ELECTRIC, MASKED, TWO_TOWER
+from electra_tf.inference.scoring.padding import compilation_cost, padded_lengths
+from electra_tf.model.kernels import CastKernels, without_fusion
+from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
 from electra_tf.objectives.electric import token_log_probs
 from electra_tf.pretrain_helpers import gather_positions, get_token_logits
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
-# Sequences are padded to a multiple of this, to limit the number of traced graphs.
-LENGTH_MULTIPLE = 16
 _NO_RANDOMNESS = Randomness(0, 0, dropout=False)
+Item = TypeVar("Item")
 
 
 class TextScore(NamedTuple):
@@ -48,13 +51,56 @@ class Scorer(abc.ABC):
     """Scores sequences of ids with one model.
 
     Args:
-        model: pre-trained model.
+        model: pre-trained model, which is not trained any more.
         batch_size: rows per pass.
     """
 
     def __init__(self, model: PretrainingModel, batch_size: int) -> None:
         self._model = model
         self._batch_size = batch_size
+        linears = self._linears()
+        self._cast_kernels = CastKernels(linears)
+        self._width = linears[-1].kernel.shape[0]
+        self._compiled_lengths: set[int] = set()
+
+    @abc.abstractmethod
+    def _linears(self) -> list[Linear]:
+        """Returns the layers whose kernels are cast to the compute dtype once."""
+
+    def _compile(self, function: Callable, num_inputs: int) -> Callable:
+        """Compiles a function of int32 inputs [batch, n], once per length.
+
+        In float32, XLA compiles the whole function; in narrower types its products are
+        slower than TensorFlow's, so only the parts between them are compiled.
+        """
+        whole = self._model.compute_dtype == "float32"
+
+        def call(*inputs: tf.Tensor) -> tf.Tensor:
+            with self._cast_kernels, without_fusion() if whole else contextlib.nullcontext():
+                return function(*inputs)
+
+        return tf.function(
+            call,
+            input_signature=[tf.TensorSpec([self._batch_size, None], tf.int32)] * num_inputs,
+            autograph=False,
+            jit_compile=whole,
+        )
+
+    def _batches(
+        self, items: Sequence[Item], lengths: Sequence[int]
+    ) -> Iterator[tuple[Sequence[Item], int]]:
+        """Yields batches of items, sorted by length, and the length to pad them to."""
+        starts = range(0, len(items), self._batch_size)
+        batches = [items[start : start + self._batch_size] for start in starts]
+        longest = [lengths[min(start + self._batch_size, len(items)) - 1] for start in starts]
+        padded = padded_lengths(
+            longest,
+            self._batch_size,
+            cost=compilation_cost(self._width),
+            compiled=self._compiled_lengths,
+        )
+        self._compiled_lengths.update(padded)
+        yield from zip(batches, padded, strict=True)
 
     @abc.abstractmethod
     def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
@@ -70,16 +116,15 @@ class _OnePassScorer(Scorer):
 
     def __init__(self, model: PretrainingModel, batch_size: int) -> None:
         super().__init__(model, batch_size)
-        self._log_probs = tf.function(self._score_batch, autograph=False)
+        self._log_probs = self._compile(self._score_batch, 2)
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text."""
         scores: list[TextScore | None] = [None] * len(texts)
         by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for start in range(0, len(by_length), self._batch_size):
-            chosen = by_length[start : start + self._batch_size]
+        for chosen, length in self._batches(by_length, [len(texts[i]) for i in by_length]):
             rows = [texts[i] for i in chosen]
-            log_probs = self._log_probs(*_padded(rows, self._batch_size)).numpy()
+            log_probs = self._log_probs(*_padded(rows, self._batch_size, length)).numpy()
             for i, row, values in zip(chosen, rows, log_probs, strict=False):
                 scores[i] = TextScore(values[1 : len(row) - 1].astype(np.float64))
         return scores
@@ -92,6 +137,9 @@ class _OnePassScorer(Scorer):
 class ElectricScorer(_OnePassScorer):
     """Scores by negative energies; the energies are the discriminator's logits."""
 
+    def _linears(self) -> list[Linear]:
+        return [*self._model.electra.linears, self._model.discriminator_predictions.dense]
+
     def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
         sequence = self._model.electra(
             input_ids, input_mask, tf.zeros_like(input_ids)
@@ -101,6 +149,10 @@ class ElectricScorer(_OnePassScorer):
 
 class TwoTowerScorer(_OnePassScorer):
     """Scores by the softmax of the two-tower generator."""
+
+    def _linears(self) -> list[Linear]:
+        towers = self._model.two_tower
+        return [*towers.ltr.linears, *towers.rtl.linears, towers.head.dense]
 
     def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
         logits = self._model.two_tower(
@@ -118,16 +170,18 @@ class MaskedScorer(Scorer):
 
     def __init__(self, model: PretrainingModel, batch_size: int) -> None:
         super().__init__(model, batch_size)
-        self._at_mask = tf.function(self._score_masked, autograph=False)
+        self._at_mask = self._compile(self._score_masked, 3)
+
+    def _linears(self) -> list[Linear]:
+        return [*self._model.generator.linears, self._model.generator_predictions.dense]
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text, from one row per masked token."""
         places = [(i, t) for i, ids in enumerate(texts) for t in range(1, len(ids) - 1)]
         places.sort(key=lambda place: len(texts[place[0]]))
         log_probs = [np.zeros(max(0, len(ids) - 2)) for ids in texts]
-        for start in range(0, len(places), self._batch_size):
-            chosen = places[start : start + self._batch_size]
-            ids, mask = _padded([texts[i] for i, _ in chosen], self._batch_size)
+        for chosen, length in self._batches(places, [len(texts[i]) for i, _ in places]):
+            ids, mask = _padded([texts[i] for i, _ in chosen], self._batch_size, length)
             positions = np.ones([self._batch_size, 1], np.int32)
             positions[: len(chosen), 0] = [t for _, t in chosen]
             values = self._at_mask(ids, mask, positions).numpy()
@@ -181,10 +235,11 @@ def _method_of(model: PretrainingModel) -> str:
     return TWO_TOWER if model.two_tower is not None else MASKED
 
 
-def _padded(rows: Sequence[Sequence[int]], batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns `input_ids` and `input_mask`, int32 [batch_size, padded length]."""
-    longest = max(len(row) for row in rows)
-    shape = (batch_size, -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
+def _padded(
+    rows: Sequence[Sequence[int]], batch_size: int, length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns `input_ids` and `input_mask`, int32 [batch_size, length]."""
+    shape = (batch_size, length)
     ids, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     for i, row in enumerate(rows):
         ids[i, : len(row)], mask[i, : len(row)] = row, 1
