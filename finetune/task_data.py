@@ -30,6 +30,10 @@ _SETTINGS = (
 )
 
 
+# Newer ones, which count unless they have their defaults: features of before stay valid.
+_NEWER_SETTINGS = ("class_weights",)
+
+
 class TaskData:
     """Loads, reports on and keeps the splits of tasks.
 
@@ -149,6 +153,10 @@ def fingerprint(task: Task, split: str, *, is_training: bool) -> str:
         name: value
         for name, value in config.items()
         if name in _SETTINGS or name.startswith(("authors_", "own_task"))
+    }
+    defaults = {field.name: field.default for field in dataclasses.fields(task.config)}
+    settings |= {
+        name: config[name] for name in _NEWER_SETTINGS if config[name] != defaults[name]
     }
     settings |= {
         "version": FEATURES_VERSION,

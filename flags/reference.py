@@ -24,6 +24,7 @@ from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.console import markdown_table
 from electra_tf.util.files import write_atomically
 from electra_tf.util.tensorflow_import import import_tensorflow
+from finetune.config.classification_fields import ClassificationFields
 from finetune.config.custom_task_fields import CustomTaskFields
 from finetune.config.finetuning_fields import FinetuningFields
 from flags.command_line import print_line
@@ -54,7 +55,7 @@ recipe. A boolean flag is turned on by `--name` or `--name=true`, and off by `--
 def reference() -> str:
     """Returns the page in Markdown."""
     distribution = _names(DistributionConfig)
-    custom = _names(CustomTaskFields)
+    custom, classification = _names(CustomTaskFields), _names(ClassificationFields)
     sections = [
         _INTRODUCTION,
         "## Pre-training",
@@ -68,7 +69,10 @@ def reference() -> str:
         _choice_table(MASKING),
         "## Fine-tuning",
         "Of `run_finetuning.py`.",
-        _table(_fields(FinetuningFields, excluded=distribution | custom)),
+        _table(_fields(FinetuningFields, excluded=distribution | custom | classification)),
+        "## Classification",
+        "Of `run_finetuning.py`, for tasks of the kind `classification`.",
+        _table(_fields(ClassificationFields)),
         "## Tasks of your own",
         "Of `run_finetuning.py`; see [Your own task](own_task.md).",
         _table(_fields(CustomTaskFields)),

@@ -3,6 +3,7 @@
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
 from electra_tf.util.errors import UserError
+from finetune.config.class_weights import parse_class_weights
 from finetune.config.finetuning_fields import FinetuningFields
 
 
@@ -42,7 +43,7 @@ def check_finetuning(config: FinetuningFields) -> None:
         value = getattr(config, name)
         if value is not None and value < 1:
             raise UserError(f"--{name} must be positive, not {value}")
-    for name in ("learning_rate", "weight_decay_rate", "seed", "n_writes_test"):
+    for name in ("learning_rate", "weight_decay_rate", "seed", "n_writes_test", "focal_gamma"):
         if not getattr(config, name) >= 0:
             raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
     for name in ("warmup_proportion", "layerwise_lr_decay"):
@@ -53,6 +54,14 @@ def check_finetuning(config: FinetuningFields) -> None:
             raise UserError(
                 f"--{name} must be one of {', '.join(choices)}, not {getattr(config, name)!r}"
             )
+    if not 0 <= config.label_smoothing < 1:
+        raise UserError(
+            f"--label_smoothing must be at least 0 and below 1, not {config.label_smoothing}"
+        )
+    if parse_class_weights(config.class_weights) and len(config.task_names) > 1:
+        raise UserError(
+            "--class_weights with the names of labels takes a single task in --task_names"
+        )
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
     if config.strategy == TPU and config.bucket_by_length:

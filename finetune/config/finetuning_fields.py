@@ -17,11 +17,12 @@ from electra_tf.config.hyperparameters import (
     PRECISIONS,
     hyperparameter,
 )
+from finetune.config.classification_fields import ClassificationFields
 from finetune.config.custom_task_fields import CustomTaskFields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningFields(CustomTaskFields, DistributionConfig):
+class FinetuningFields(CustomTaskFields, ClassificationFields, DistributionConfig):
     """Hyperparameters of fine-tuning and their independent defaults."""
 
     model_name: str = hyperparameter(

@@ -33,6 +33,7 @@ class TaskKind:
         metrics: possible main metrics by level, the default first; under None for kinds
             without levels.
         defaults: default hyperparameters of a single task of this kind.
+        hyperparameters: names of those that only this kind has, and others that list them.
     """
 
     name: str
@@ -49,6 +50,7 @@ class TaskKind:
     spec_keys: tuple[str, ...] = ()
     metrics: Mapping[str | None, tuple[str, ...]]
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    hyperparameters: tuple[str, ...] = ()
 
     def main_metrics(self, level: str | None = None) -> tuple[str, ...]:
         """Returns the possible main metrics of a task, the default first.
@@ -75,6 +77,7 @@ CLASSIFICATION = TaskKind(
     **_TEXT_COLUMNS,
     spec_keys=("labels",),
     metrics={None: ("accuracy", "mcc", "f1", "macro_f1")},
+    hyperparameters=("class_weights", "label_smoothing", "focal_gamma"),
 )
 MULTILABEL = TaskKind(
     name="multilabel",

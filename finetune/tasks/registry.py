@@ -29,12 +29,28 @@ def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Ta
             a built-in task.
     """
     specs = own_specs(config)
+    _check_used(config, specs)
     return [
         make_custom_task(config, specs[name], tokenizer)
         if name in specs
         else make_built_in_task(config, name, tokenizer)
         for name in config.task_names
     ]
+
+
+def _check_used(config: FinetuningConfig, specs: Mapping[str, TaskSpec]) -> None:
+    """Raises UserError for a hyperparameter of kinds that no task has."""
+    kinds = {
+        name: specs[name].kind if name in specs else built_in_kinds()[name]
+        for name in config.task_names
+    }
+    used = {name for kind in kinds.values() for name in kind.hyperparameters}
+    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    listed = ", ".join(f"{task} is {kind.name}" for task, kind in kinds.items())
+    for kind in kinds_by_name().values():
+        for name in kind.hyperparameters:
+            if name not in used and getattr(config, name) != defaults[name]:
+                raise UserError(f"--{name} is for {kind.name} tasks, but {listed}: remove it")
 
 
 def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:

@@ -113,6 +113,21 @@ def test_what_was_cut_is_told_again_from_the_cache(load, make_finetuning_config)
     assert cases
 
 
+def test_features_depend_on_class_weights_and_those_of_before_stay_valid(load, monkeypatch):
+    plain, _ = load()
+    with monkeypatch.context() as patch:
+        patch.setattr("finetune.task_data._NEWER_SETTINGS", ())
+        assert load()[1]
+    balanced, was_cached = load(class_weights="balanced")
+    assert not was_cached
+    weights = [row["cola_weights"] for row in balanced.rows]
+    assert np.mean(weights) == pytest.approx(1)
+    again, was_cached = load(class_weights="balanced")
+    assert was_cached
+    assert_same_rows(balanced.rows, again.rows)
+    assert "cola_weights" not in plain.rows[0]
+
+
 class KilledError(Exception):
     """Stands for a kill."""
 

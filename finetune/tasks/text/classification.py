@@ -3,16 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import scipy.special
 import tensorflow as tf
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.text_inputs import EncoderInputs
+from finetune.config.class_weights import (
+    NO_WEIGHTS,
+    balanced_class_weights,
+    named_class_weights,
+)
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import CLASSIFICATION
-from finetune.data.features import FeatureSpec
+from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import HeadOutput
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
@@ -25,11 +32,34 @@ from finetune.tasks.text.base import (
     mean_loss,
     predicted_values,
 )
+from finetune.tasks.text.class_loss import CROSS_ENTROPY, ClassLoss
 from finetune.tasks.text.examples import InputExample
+
+# Suffix of the feature with the weight of a row in the training loss.
+_WEIGHTS = "weights"
 
 
 class ClassificationHead(TextHead):
-    """Softmax cross-entropy over classes."""
+    """Softmax cross-entropy over classes.
+
+    Args:
+        loss: training loss; elsewhere it is the cross-entropy.
+        has_weights: whether rows have a weight in the training loss.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        units: int,
+        dtype: keras.DTypePolicy,
+        name: str,
+        loss: ClassLoss = CROSS_ENTROPY,
+        *,
+        has_weights: bool = False,
+    ) -> None:
+        super().__init__(hidden_size, units, dtype, name)
+        self._training_loss = loss
+        self._has_weights = has_weights
 
     def call(
         self,
@@ -40,11 +70,12 @@ class ClassificationHead(TextHead):
         is_training: bool = False,
     ) -> HeadOutput:
         """Returns "logits" [batch, classes], "predictions" int32 [batch]."""
-        del is_training
         logits = self._dense_of_cls(sequence_output, dropout_key)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            features[f"{self.name}_label_ids"], logits
-        )
+        loss = self._training_loss if is_training else CROSS_ENTROPY
+        weights = None
+        if is_training and self._has_weights:
+            weights = features[f"{self.name}_{_WEIGHTS}"]
+        losses = loss.losses(logits, features[f"{self.name}_label_ids"], weights)
         predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return HeadOutput(losses, {"logits": logits, "predictions": predictions})
 
@@ -78,6 +109,8 @@ class ClassificationTask(TextTask):
         reported = metrics if metrics is not None else (self.kind.main_metrics()[0],)
         self.metrics = tuple(dict.fromkeys((self.main_metric, *reported)))
         self._ids = {label: i for i, label in enumerate(self.labels)}
+        self._named_weights = named_class_weights(config.class_weights, self.labels, name)
+        self._has_weights = config.class_weights != NO_WEIGHTS
 
     @property
     def description(self) -> dict[str, Any]:
@@ -88,6 +121,45 @@ class ClassificationTask(TextTask):
     def num_outputs(self) -> int:
         """One per label."""
         return len(self.labels)
+
+    def build_head(
+        self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy
+    ) -> ClassificationHead:
+        """Returns a new head with an output per label and the training loss of the run."""
+        return self.head_class(
+            encoder_config.hidden_size,
+            self.num_outputs,
+            dtype,
+            self.name,
+            ClassLoss(self.config.label_smoothing, self.config.focal_gamma),
+            has_weights=self._has_weights,
+        )
+
+    @property
+    def feature_specs(self) -> tuple[FeatureSpec, ...]:
+        """`<task>_eid`, the label and, with class weights, `<task>_weights`."""
+        weights = FeatureSpec(f"{self.name}_{_WEIGHTS}", "float32")
+        return (*super().feature_specs, *((weights,) if self._has_weights else ()))
+
+    def featurize(
+        self, examples: Sequence[InputExample], *, is_training: bool, report: DataReport
+    ) -> list[Row]:
+        """Returns one row per example.
+
+        Balanced weights are those of `examples`: of the training examples of a fold.
+        """
+        rows = super().featurize(examples, is_training=is_training, report=report)
+        if not self._has_weights:
+            return rows
+        ids = np.array([row[self.target_spec.name] for row in rows])
+        weights = np.ones(self.num_outputs)
+        if is_training:
+            weights = self._named_weights
+            if weights is None:
+                weights = balanced_class_weights(ids, self.num_outputs)
+        for row, label_id in zip(rows, ids, strict=True):
+            row[f"{self.name}_{_WEIGHTS}"] = float(weights[label_id])
+        return rows
 
     @property
     def target_spec(self) -> FeatureSpec:

@@ -121,6 +121,13 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"model_size": "tiny"}, "--model_size must be one of"),
         ({"early_stopping_patience": 0}, "--early_stopping_patience must be positive"),
         ({"precision": "float8"}, "--precision must be one of"),
+        ({"label_smoothing": 1.0}, r"--label_smoothing must be at least 0 and below 1, not 1"),
+        ({"focal_gamma": -1.0}, "--focal_gamma must not be negative"),
+        ({"class_weights": "balance"}, "--class_weights must be none, balanced or positive"),
+        (
+            {"class_weights": "a=2", "task_names": ("cola", "rte")},
+            "--class_weights with the names of labels takes a single task",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, given, message):

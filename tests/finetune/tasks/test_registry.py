@@ -56,6 +56,16 @@ def tokenizer(tmp_path):
     return CachedTokenizer(load_vocabulary(path))
 
 
+def test_hyperparameters_of_a_kind_that_no_task_has_are_refused(make_config, tokenizer):
+    config = make_config("sts", "chunk", label_smoothing=0.1)
+    with pytest.raises(
+        UserError,
+        match="--label_smoothing is for classification tasks, but sts is regression, chunk is",
+    ):
+        build_tasks(config, tokenizer)
+    assert len(build_tasks(make_config("sts", "cola", label_smoothing=0.1), tokenizer)) == 2
+
+
 def test_tasks_come_in_the_order_of_their_names(make_config, tokenizer):
     names = ("squad", "mine", "sts", "chunk", "other", "cola")
     tasks = build_tasks(make_config(*names, specs=("other", "mine")), tokenizer)

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from electra_tf.model import randomness
 from finetune.model import Dense
+from finetune.tasks.text.class_loss import ClassLoss
 from finetune.tasks.text.classification import ClassificationHead
 from finetune.tasks.text.multilabel import MultilabelHead
 from finetune.tasks.text.regression import RegressionHead
@@ -54,6 +55,19 @@ def test_classification():
     log_sum = np.log(np.exp(logits).sum(axis=1))
     np.testing.assert_allclose(losses, log_sum - logits[[0, 1], [2, 0]], rtol=1e-5)
     assert outputs["predictions"].numpy().tolist() == logits.argmax(axis=1).tolist()
+
+
+def test_options_of_the_classification_loss_are_for_training():
+    loss = ClassLoss(smoothing=0.1, gamma=2.0)
+    head = ClassificationHead(2, 3, FLOAT32, "mine", loss, has_weights=True)
+    labels = tf.constant([2, 0])
+    features = {"mine_label_ids": labels, "mine_weights": tf.constant([3.0, 0.5])}
+    trained, outputs = head(SEQUENCE_OUTPUT, features, is_training=True)
+    expected = loss.losses(outputs["logits"], labels, features["mine_weights"])
+    assert trained.numpy().tolist() == expected.numpy().tolist()
+    plain = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs["logits"])
+    assert head(SEQUENCE_OUTPUT, features).losses.numpy().tolist() == plain.numpy().tolist()
+    assert (trained.numpy() != plain.numpy()).all()
 
 
 def test_regression():

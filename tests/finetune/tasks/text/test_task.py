@@ -39,7 +39,7 @@ class Source:
 def build(tmp_path):
     """Returns a function that makes a task and its features from labels."""
 
-    def build(task_class, gold, **given):
+    def build(task_class, gold, config=None, **given):
         source = Source(
             [
                 InputExample(i, "a b", None, label, guid=f"id{i}" if i else None)
@@ -47,7 +47,11 @@ def build(tmp_path):
             ]
         )
         task = task_class(
-            make_config(tmp_path), "mine", make_tokenizer(tmp_path), source, **given
+            make_config(tmp_path, **(config or {})),
+            "mine",
+            make_tokenizer(tmp_path),
+            source,
+            **given,
         )
         report = DataReport("mine", "dev")
         rows = task.featurize(task.load("dev", report), is_training=True, report=report)
@@ -99,6 +103,25 @@ def test_metrics_and_the_main_one(build):
     assert scores.main_value == pytest.approx(100)
     task, _ = build(ClassificationTask, ["good"], labels=LABELS, metrics=("f1", "mcc"))
     assert task.main_metric == "f1"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("balanced", [4 / 6, 4 / 6, 4 / 2, 4 / 6]), ("good=3", [3, 3, 1, 3])],
+)
+def test_class_weights_are_features(build, given, expected):
+    gold = ["good", "good", "bad", "good"]
+    config = {"class_weights": given}
+    task, data = build(ClassificationTask, gold, config, labels=LABELS)
+    assert [row["mine_weights"] for row in data.rows] == pytest.approx(expected)
+    assert [spec.name for spec in task.feature_specs][2:] == ["mine_weights"]
+    report = DataReport("mine", "dev")
+    rows = task.featurize(data.examples, is_training=False, report=report)
+    assert [row["mine_weights"] for row in rows] == [1, 1, 1, 1]
+    task, data = build(ClassificationTask, gold, labels=LABELS)
+    assert [spec.name for spec in task.feature_specs] == ["mine_eid", "mine_label_ids"]
+    with pytest.raises(UserError, match=r"has no label 'god'.* Did you mean 'good'"):
+        build(ClassificationTask, gold, {"class_weights": "god=2"}, labels=LABELS)
 
 
 @pytest.mark.parametrize(

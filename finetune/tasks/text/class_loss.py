@@ -1,0 +1,56 @@
+"""The training loss of classification: label smoothing, focal loss and class weights."""
+
+import dataclasses
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassLoss:
+    """The loss of a row whose class y is predicted with the probability p_y:
+
+        w (1 - p_y)^gamma * -sum_k q_k log p_k
+
+    Without smoothing, q is 1 at y; label smoothing (Szegedy et al. 2016, section 7) adds to
+    (1 - smoothing) q the same share smoothing / classes at every class. The factor with gamma
+    is that of the focal loss (Lin et al. 2017, equation 4). w is the weight of the row.
+
+    Attributes:
+        smoothing: in [0, 1).
+        gamma: at least 0; 0 is cross-entropy.
+    """
+
+    smoothing: float = 0.0
+    gamma: float = 0.0
+
+    def losses(
+        self, logits: tf.Tensor, label_ids: tf.Tensor, weights: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Returns the loss of each row, float32 [batch].
+
+        Args:
+            logits: float32 [batch, classes].
+            label_ids: int32 [batch].
+            weights: float32 [batch]; None weighs all rows alike.
+        """
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label_ids, logits)
+        if self.smoothing > 0:
+            log_probabilities = tf.nn.log_softmax(logits)
+            uniform = -tf.reduce_mean(log_probabilities, axis=-1)
+            losses = (1 - self.smoothing) * losses + self.smoothing * uniform
+        if self.gamma > 0:
+            losses *= tf.exp(self.gamma * _log_of_other_classes(logits, label_ids))
+        return losses if weights is None else losses * weights
+
+
+CROSS_ENTROPY = ClassLoss()
+
+
+def _log_of_other_classes(logits: tf.Tensor, label_ids: tf.Tensor) -> tf.Tensor:
+    """Returns log(1 - p_y), float32 [batch].
+
+    As a difference of log-sums, it has finite gradients where p_y rounds to 1.
+    """
+    is_label = tf.one_hot(label_ids, tf.shape(logits)[-1], on_value=True, off_value=False)
+    others = tf.where(is_label, logits.dtype.min, logits)
+    return tf.reduce_logsumexp(others, axis=-1) - tf.reduce_logsumexp(logits, axis=-1)
