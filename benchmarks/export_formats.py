@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ VARIANTS = {
     "LiteRT, int8 weights": (LITERT, "litert/model_int8.tflite"),
     "ONNX Runtime, float32": (ONNX, "onnx/model.onnx"),
 }
-REFERENCE = inference_turns.ours("float32")
+REFERENCE = inference_turns.REFERENCE
 
 
 def main() -> None:
@@ -56,9 +56,18 @@ def main() -> None:
         commands = inference.create_commands(folder, shapes, torch_python)
         config = inference.create_config("float32", max(length for _, length in shapes))
         print("Exporting …", file=sys.stderr)
-        settings = {"folder": folder, "config": dataclasses.asdict(config)}
+        settings = {
+            "folder": folder,
+            "config": dataclasses.asdict(config),
+            "precisions": inference.precisions(),
+        }
         subprocess.run(our_command("export_formats", json.dumps(settings)), check=True)
-        for name, (kind, path) in VARIANTS.items():
+        exports = {
+            name: export
+            for name, export in VARIANTS.items()
+            if flags.FLAGS.bfloat16 or export[1] != inference_turns.POLICIES["bfloat16"]
+        }
+        for name, (kind, path) in exports.items():
             settings = {
                 "kind": kind,
                 "path": os.path.join(folder, path),
@@ -82,9 +91,7 @@ def main() -> None:
             for name in commands
             if VARIANTS.get(name, ("",))[0] != TEXT
         }
-        sizes = {
-            name: _size(pathlib.Path(folder, path)) for name, (_, path) in VARIANTS.items()
-        }
+        sizes = {name: _size(pathlib.Path(folder, path)) for name, (_, path) in exports.items()}
     agreement = {name: _agreement(found, scores[REFERENCE]) for name, found in scores.items()}
     print_report(cells, sizes, agreement)
     if flags.FLAGS.json:
@@ -105,7 +112,8 @@ def serve(settings_json: str) -> None:
     import_tensorflow()
     settings = json.loads(settings_json)
     if "folder" in settings:
-        _write_exports(pathlib.Path(settings["folder"]), settings["config"])
+        policies = [inference_turns.POLICIES[p] for p in settings["precisions"]]
+        write_exports(pathlib.Path(settings["folder"]), settings["config"], policies)
         return
     import tensorflow as tf
 
@@ -124,8 +132,24 @@ def serve(settings_json: str) -> None:
     inference_turns.answer_turns(lambda batch_size, length: run(inputs[batch_size, length]))
 
 
-def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
-    """Writes the model in every format; its weights are those of `inference.serve`."""
+def write_exports(
+    folder: pathlib.Path,
+    settings: Mapping[str, Any],
+    policies: Iterable[str],
+    *,
+    others: bool = True,
+) -> tuple[Any, Any]:
+    """Exports the model; its weights are those of `inference.serve`.
+
+    Args:
+        folder: gets a SavedModel in the folder of each policy.
+        settings: the configuration of the model.
+        policies: Keras's dtype policies.
+        others: also write "litert" and "onnx", in float32.
+
+    Returns:
+        The last model, and its task.
+    """
     import keras
 
     from electra_tf.inference.export.litert import write_litert
@@ -141,16 +165,17 @@ def _write_exports(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
     config = FinetuningConfig(**settings)
     tokenizer = CachedTokenizer(load_vocabulary(VOCABULARY))
     description = {"kind": "classification", "has_pairs": False, "labels": ["0", "1"]}
-    for precision in inference_turns.OURS.values():
+    for precision in policies:
         (task,) = restore_tasks(config, tokenizer, {config.task_names[0]: description})
         keras.utils.set_random_seed(config.seed)
         model = FinetuningModel(config.encoder, [task], precision)
         servable = ClassificationServable(model, task, config.max_seq_length)
         write_saved_model(servable, folder / precision, "benchmark")
-        if precision == "float32":
+        if others and precision == "float32":
             for name, write in ((LITERT, write_litert), (ONNX, write_onnx)):
                 (folder / name).mkdir()
                 write(servable, folder / name, "benchmark")
+    return model, task
 
 
 def _load_ids(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:

@@ -51,23 +51,45 @@ def load_weights(model: Classifier, path: str, task: str) -> None:
     model.load_state_dict(state)
 
 
-def create_model(settings: dict[str, Any]) -> Classifier:
-    """Returns the model in the dtype of `settings["way"]`."""
+def create_model(
+    settings: dict[str, Any], *, num_shapes: int = 1, dynamic: bool = False
+) -> torch.nn.Module:
+    """Returns the model, run in the way that `settings["way"]` names.
+
+    "float32" and "bfloat16" are the dtype of the weights; "_autocast" keeps float32 weights;
+    "_compiled" compiles the model, which takes minutes unless PyTorch still has the kernels
+    of an earlier run in its cache.
+
+    Args:
+        settings: those of the program.
+        num_shapes: number of shapes of inputs, each of which is compiled by itself.
+        dynamic: compile for all shapes at once.
+    """
+    precision, _, option = settings["way"].partition("_")
     model = Classifier(ElectraConfig(**settings["encoder"]))
     load_weights(model, settings["weights"], settings["task"])
-    return model.to(torch.bfloat16) if settings["way"] == "bfloat16" else model
+    if precision == "bfloat16" and option != "autocast":
+        model = model.to(torch.bfloat16)
+    if option == "compiled":
+        if not dynamic:
+            # Beyond its limit, PyTorch would go on in eager mode.
+            torch._dynamo.config.recompile_limit = num_shapes
+            torch._dynamo.config.fail_on_recompile_limit_hit = True
+        model = torch.compile(model, dynamic=dynamic)
+    return model
 
 
 def main() -> None:
     """Warms up, then answers every line of standard input until it ends."""
     settings = json.loads(sys.argv[1])
     torch.set_num_threads(settings["num_threads"])
-    model = create_model(settings)
+    inputs = np.load(settings["inputs"])
+    model = create_model(settings, num_shapes=len(inputs))
     autocast = settings["way"] == "bfloat16_autocast"
     # One context for all passes: autocast then converts the weights a single time.
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         batches, logits = {}, {}
-        for name, ids in np.load(settings["inputs"]).items():
+        for name, ids in inputs.items():
             ids = torch.from_numpy(ids).long()
             batches[tuple(ids.shape)] = ids, torch.ones_like(ids), torch.zeros_like(ids)
             for _ in range(2):

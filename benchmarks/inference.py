@@ -5,10 +5,13 @@ r"""Compares inference on the CPU with Hugging Face's ELECTRA on PyTorch.
 `--torch_python` is the Python of an environment with torch and transformers; without it only
 ours is measured. Both sides classify the same random sequences of full length with the same
 random weights: the encoder and one affine map of the vector of [CLS]. Ours is the compiled
-function that `run_finetuning.py` predicts with, which computes the loss as well; theirs is
-the eager model under `torch.inference_mode`, with the attention that transformers chooses by
-itself. In bfloat16 theirs is run with converted weights and under autocast, and the faster of
-the two counts, for each shape.
+function that `run_finetuning.py` predicts with, without and with `--jit_compile`, which
+computes the loss as well; theirs is
+the model under `torch.inference_mode`, with the attention that transformers chooses by itself,
+in eager mode and compiled by `torch.compile` for each shape (which takes minutes in the first
+run, less when PyTorch finds its kernels in its cache). In bfloat16 theirs is run with
+converted weights, eager and compiled, and under autocast. The fastest of each precision
+counts, for each shape.
 
 Every variant is a process of its own and uses all cores. All of them compile and warm up
 first; then, shape by shape, they are asked by turns, one at a time, so that the noise of the
@@ -32,8 +35,11 @@ from absl import flags
 
 from benchmarks.inference_turns import (
     OURS,
+    POLICIES,
     RATIOS,
+    REFERENCE,
     THEIRS,
+    XLA,
     Cell,
     InferenceChild,
     Turn,
@@ -58,6 +64,11 @@ _BATCH_SIZES = flags.DEFINE_list("batch_sizes", "1,8,32", "Sequences of a batch.
 _LENGTHS = flags.DEFINE_list("lengths", "32,128,384", "Tokens of each sequence.")
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each variant.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 2.0, "Duration of a turn.", lower_bound=0.0)
+_BFLOAT16 = flags.DEFINE_bool(
+    "bfloat16",
+    True,
+    "Measure bfloat16, too. PyTorch takes minutes per batch on processors without it.",
+)
 _MODEL_SIZE = flags.DEFINE_enum("model_size", "small", list(MODEL_SIZES), "Of the encoder.")
 _JSON = flags.DEFINE_string("json", None, "File that gets every measurement.")
 
@@ -133,15 +144,17 @@ def create_commands(
     np.savez(inputs, **{f"{b}x{n}": random_ids(b, n) for b, n in shapes})
     common = {"inputs": inputs, "weights": weights, "num_threads": NUM_CORES}
     commands = {}
-    for precision in OURS:
+    for precision in precisions():
         config = create_config(precision, max(length for _, length in shapes))
-        settings = {
-            **common,
-            "logits": logits_file(folder, ours(precision)),
-            "config": dataclasses.asdict(config),
-            "writes_weights": precision == "float32",
-        }
-        commands[ours(precision)] = our_command("inference", json.dumps(settings))
+        for name in ours(precision):
+            settings = {
+                **common,
+                "logits": logits_file(folder, name),
+                "config": dataclasses.asdict(config),
+                "writes_weights": name == REFERENCE,
+                "jit_compile": name.endswith(XLA),
+            }
+            commands[name] = our_command("inference", json.dumps(settings))
         if not torch_python:
             continue
         shape = dataclasses.asdict(config.encoder)
@@ -159,6 +172,11 @@ def create_commands(
     return commands
 
 
+def precisions() -> list[str]:
+    """Returns the precisions to measure; the first one is float32."""
+    return list(OURS) if _BFLOAT16.value else ["float32"]
+
+
 def create_config(precision: str, max_seq_length: int) -> FinetuningConfig:
     """Returns the configuration of ours; nothing is read from or written to disk."""
     return FinetuningConfig.create(
@@ -170,7 +188,7 @@ def create_config(precision: str, max_seq_length: int) -> FinetuningConfig:
         vocab_size=VOCAB_SIZE,
         max_seq_length=max_seq_length,
         seed=SEED,
-        precision=OURS[precision],
+        precision=POLICIES[precision],
     )
 
 
@@ -205,7 +223,7 @@ def serve(settings_json: str) -> None:
     (task,) = build_tasks(config, tokenizer=None)
     model = FinetuningModel(config.encoder, [task], config.precision)
     if settings["writes_weights"]:
-        np.savez(settings["weights"], **_authors_variables(model, task.name))
+        np.savez(settings["weights"], **authors_variables(model, task.name))
 
     cast_kernels = CastKernels(model.electra.linears)
 
@@ -213,6 +231,9 @@ def serve(settings_json: str) -> None:
         with cast_kernels:
             output = model.predict_task(features, task.name)
         return {**output.outputs, "loss": output.losses}
+
+    if settings["jit_compile"]:
+        predict = tf.function(predict, autograph=False, jit_compile=True)
 
     def features_of(ids: np.ndarray) -> dict[str, tf.Tensor]:
         ids = tf.constant(ids)
@@ -244,7 +265,7 @@ def serve(settings_json: str) -> None:
     answer_turns(forward)
 
 
-def _authors_variables(model: Any, task_name: str) -> dict[str, np.ndarray]:
+def authors_variables(model: Any, task_name: str) -> dict[str, np.ndarray]:
     """Returns the weights under the names of the authors' checkpoints."""
     from electra_tf.interop.variable_names import encoder_variables
 
@@ -263,12 +284,12 @@ def compare_logits(logits: Mapping[str, Mapping[str, np.ndarray]]) -> list[dict[
     little; how far apart the logits are, against how they differ from sequence to sequence
     ("std_of_margin"; the margin is the second logit less the first), says more.
     """
-    reference = logits[ours("float32")]
+    reference = logits[REFERENCE]
     margins = {
         name: np.concatenate([values[key][:, 1] - values[key][:, 0] for key in reference])
         for name, values in logits.items()
     }
-    margin = margins.pop(ours("float32"))
+    margin = margins.pop(REFERENCE)
     return [
         {
             "variant": name,
@@ -300,7 +321,7 @@ def print_report(
         f"\nELECTRA-{_MODEL_SIZE.value}, all tokens real; medians (ranges) of "
         f"{_ROUNDS.value} rounds of {_SECONDS.value:g} s\n\nSequences per second\n"
     )
-    columns = [(ours(p),) for p in OURS] + [theirs(p) for p in THEIRS]
+    columns = [side(p) for side in (ours, theirs) for p in precisions()]
     columns = [names for names in columns if names[0] in about]
     header = ["batch x tokens", *(names[0] for names in columns)]
     rows = []
@@ -308,22 +329,27 @@ def print_report(
         row = [f"{batch_size} x {length}"]
         for names in columns:
             name = cell.fastest(names)
-            way = " autocast" if name.endswith("autocast") else ""
-            row.append(spread(cell.rates(name), 1) + way)
+            ways = ("autocast", "compiled", XLA.strip())
+            way = next((way for way in ways if name.endswith(way)), "")
+            row.append(f"{spread(cell.rates(name), 1)} {way}".rstrip())
         rows.append(row)
     print(markdown_table(header, rows, text_columns=1))
-    if len(columns) > len(OURS):
+    if len(columns) > len(precisions()):
         print("\nSpeed of ours over Hugging Face's\n")
+        measured = next(iter(cells.values()))
+        ratios = {title: names for title, names in RATIOS.items() if measured.ratios(*names)}
         rows = [
-            [f"{b} x {n}", *(spread(cell.ratios(*names), 2) for names in RATIOS.values())]
+            [f"{b} x {n}", *(spread(cell.ratios(*names), 2) for names in ratios.values())]
             for (b, n), cell in cells.items()
         ]
-        print(markdown_table(["batch x tokens", *RATIOS], rows, text_columns=1))
+        print(markdown_table(["batch x tokens", *ratios], rows, text_columns=1))
     else:
         print("\nOnly ours: --torch_python was not given.")
     warn_if_busy(cells)
+    if not agreement:
+        return
     print(
-        f"\nAgainst {ours('float32')}: the same weights, {agreement[0]['sequences']} "
+        f"\nAgainst {REFERENCE}: the same weights, {agreement[0]['sequences']} "
         f"sequences, whose margins have a std of {agreement[0]['std_of_margin']:.4f}\n"
     )
     header = ["", "largest difference of a logit", "rms difference of margins", "same class"]

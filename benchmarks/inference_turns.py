@@ -13,16 +13,21 @@ from benchmarks.side_by_side import Child, busy_seconds
 # Clock ticks and the parent itself take as much of a turn.
 TOLERATED_CORES = 0.15
 
-OURS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+# Keras's policies; XLA is what `--jit_compile` of run_finetuning.py uses.
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+XLA = " + XLA"
+OURS = {"float32": ("float32", f"float32{XLA}"), "bfloat16": ("mixed_bfloat16",)}
+REFERENCE = "ours, float32"
+# `_compiled` is torch.compile, of converted weights in bfloat16.
 THEIRS = {
-    "float32": ("float32",),
-    "bfloat16": ("bfloat16", "bfloat16_autocast"),
+    "float32": ("float32", "float32_compiled"),
+    "bfloat16": ("bfloat16", "bfloat16_autocast", "bfloat16_compiled"),
 }
 
 
-def ours(precision: str) -> str:
-    """Returns the name of our variant."""
-    return f"ours, {OURS[precision]}"
+def ours(precision: str) -> tuple[str, ...]:
+    """Returns the names of our variants."""
+    return tuple(f"ours, {way}" for way in OURS[precision])
 
 
 def theirs(precision: str) -> tuple[str, ...]:
@@ -30,14 +35,16 @@ def theirs(precision: str) -> tuple[str, ...]:
     return tuple(f"Hugging Face, {way}" for way in THEIRS[precision])
 
 
+_ALL_OURS = [name for precision in OURS for name in ours(precision)]
+# Ratios to report, the one against the best peer first.
 RATIOS = {
-    "float32 / float32": ([ours("float32")], theirs("float32")),
-    "bfloat16 / bfloat16": ([ours("bfloat16")], theirs("bfloat16")),
-    "our best / their float32": ([ours(p) for p in OURS], theirs("float32")),
     "our best / their best": (
-        [ours(p) for p in OURS],
-        [name for p in THEIRS for name in theirs(p)],
+        _ALL_OURS,
+        [name for precision in THEIRS for name in theirs(precision)],
     ),
+    "float32 / float32": (ours("float32"), theirs("float32")),
+    "bfloat16 / bfloat16": (ours("bfloat16"), theirs("bfloat16")),
+    "our best / their float32": (_ALL_OURS, theirs("float32")),
 }
 
 
