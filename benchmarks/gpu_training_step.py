@@ -12,7 +12,7 @@ theirs is compiled by `torch.compile` and runs under bfloat16 autocast. See
 has the GPU to itself: it compiles and warms up, then runs its turns. What the table calls
 utilization is model FLOPs (`electra_tf/flops/counting.py`), the same for both, over the time
 and the GPU's bfloat16 peak; the peak is looked up by the GPU's name
-(`benchmarks/gpu_peaks.py`) unless `--peak_tflops` gives it. Memory is the peak
+(`electra_tf/flops/gpu_peaks.py`) unless `--peak_tflops` gives it. Memory is the peak
 allocation on the GPU.
 
 `--device cpu` tries the program out where there is no GPU:
@@ -28,7 +28,6 @@ import sys
 
 from absl import flags
 
-from benchmarks.gpu_peaks import peak_bfloat16_flops
 from benchmarks.pretraining_step import (
     Answer,
     StepChild,
@@ -39,6 +38,7 @@ from benchmarks.side_by_side import describe_machine, spread
 from electra_tf.config.encoder import MODEL_SIZES
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.flops.counting import model_flops_per_step
+from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically

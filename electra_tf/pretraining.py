@@ -30,6 +30,7 @@ from electra_tf.pretraining_setup import (
     remove_debug_run,
     run_settings,
     tokenizer_of,
+    utilization_of,
 )
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.authors_files import (
@@ -150,6 +151,7 @@ def _train(
             num_train_steps=config.num_train_steps,
             batch_size=config.train_batch_size,
             seq_length=config.max_seq_length,
+            utilization=utilization_of(config, strategy),
             facts=facts_of(settings, **statistics),
         )
     log.settings(first_step, [each for each in changes if each.influence == TRAINING])

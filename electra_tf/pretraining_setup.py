@@ -5,11 +5,14 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from electra_tf.config.phases import training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import DATA, VOCABULARY
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.flops.counting import train_flops_per_step
+from electra_tf.flops.counting import model_flops_by_length, train_flops_per_step
+from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.pretraining_model import PretrainingModel
@@ -18,6 +21,7 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.authors_files import authors_checkpoint, has_own_checkpoint
 from electra_tf.training.distribution.context import DistributionContext, describe_devices
 from electra_tf.training.distribution.workers import Workers
+from electra_tf.training.log import Utilization
 from electra_tf.training.records import PretrainingRecords
 from electra_tf.util.errors import UserError
 
@@ -115,6 +119,26 @@ def describe_run(
                 f"{phase.first_step + 1} to {phase.end_step}"
             )
     print_fn(f"Output:  {config.model_dir}")
+
+
+def utilization_of(
+    config: PretrainingConfig, strategy: tf.distribute.Strategy
+) -> Utilization | None:
+    """Returns what the MFU is computed from; None on CPUs, and GPUs of unknown peak.
+
+    The peak is that of bfloat16, whatever the precision; other hosts are taken to have the
+    GPUs of this one.
+    """
+    if not all(":GPU:" in device for device in strategy.extended.worker_devices):
+        return None
+    names = {
+        tf.config.experimental.get_device_details(gpu).get("device_name", "")
+        for gpu in tf.config.get_visible_devices("GPU")
+    }
+    peak = peak_bfloat16_flops(names.pop()) if len(names) == 1 else None
+    if peak is None:
+        return None
+    return Utilization(peak * strategy.num_replicas_in_sync, model_flops_by_length(config))
 
 
 def data_statistics(

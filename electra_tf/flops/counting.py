@@ -229,6 +229,14 @@ def model_flops_per_step(config: PretrainingConfig) -> int:
     )
 
 
+def model_flops_by_length(config: PretrainingConfig) -> dict[int, int]:
+    """Returns `model_flops_per_step` of the steps at each sequence length of a run."""
+    return {
+        at_length.max_seq_length: round(_at_one_length(at_length))
+        for _, at_length in configs_by_length(config)
+    }
+
+
 def finetuning_model_flops_per_step(
     encoder: EncoderConfig, *, batch_size: int, seq_length: int
 ) -> int:

@@ -15,6 +15,7 @@ SPEEDS = (
     "steps_per_second",
     "sequences_per_second",
     "tokens_per_second",
+    "mfu",
 )
 # Drawn by `electra_tf.report.layers`.
 BY_LAYER = (GRADIENT_NORM, UPDATE_RATIO)

@@ -32,17 +32,19 @@ def comparison_table(runs: Sequence[ReportRun]) -> Table:
             evaluated = [r for r in records if r["kind"] == "eval"]
             last = {**(training or [{}])[-1], **(evaluated or [{}])[-1]}
             rates = [r["sequences_per_second"] for r in training if "steps_per_second" in r]
+            mfu = [r["mfu"] for r in training if "mfu" in r]
             rows.append(
                 [
                     label_of(runs, run, label),
                     f"{max((r['step'] for r in records), default=0):,}",
                     *(_number(last.get(name), spec) for name, spec in _COMPARED),
                     _number(statistics.median(rates) if rates else None, ",.1f"),
+                    _number(statistics.median(mfu) if mfu else None, ".1%"),
                     _training_time(training),
                 ]
             )
     names = [name.replace("_", " ") for name, _ in _COMPARED]
-    header = ["run", "steps", *names, "sequences/s", "training time"]
+    header = ["run", "steps", *names, "sequences/s", "MFU", "training time"]
     kept = [i for i in range(len(header)) if i < 2 or any(row[i] != _MISSING for row in rows)]
     return Table("", [header[i] for i in kept], [[row[i] for i in kept] for row in rows])
 

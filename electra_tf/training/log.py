@@ -8,7 +8,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import tensorflow as tf
 
@@ -24,6 +24,7 @@ TENSORBOARD_DIR = "tensorboard"
 
 # Console columns: name in the log, label, format.
 _CONSOLE_COLUMNS = (
+    ("mfu", "MFU", ".1%"),
     ("loss", "loss", ".3f"),
     ("gen_loss", "gen", ".3f"),
     ("disc_loss", "disc", ".4f"),
@@ -55,6 +56,18 @@ def format_metrics(values: Mapping[str, float]) -> str:
     )
 
 
+class Utilization(NamedTuple):
+    """What the model FLOPs utilization (MFU) is computed from.
+
+    Attributes:
+        peak_flops: peak FLOPs a second of all devices together.
+        flops_per_step: model FLOPs of a step over the global batch, by sequence length.
+    """
+
+    peak_flops: float
+    flops_per_step: Mapping[int, float]
+
+
 class TrainLog:
     """Writes every record to the console, the JSON-lines file and TensorBoard.
 
@@ -64,6 +77,7 @@ class TrainLog:
             from the file, because these steps are repeated.
         num_train_steps, batch_size: used for rates and remaining time.
         seq_length: sequence length, in tokens; None if it varies.
+        utilization: of devices whose peak is known; None logs no MFU.
         facts: what the diagnoses of the run need to know; None makes no diagnoses.
         stream: the console.
     """
@@ -76,6 +90,7 @@ class TrainLog:
         num_train_steps: int,
         batch_size: int,
         seq_length: int | None = None,
+        utilization: Utilization | None = None,
         facts: RunFacts | None = None,
         stream: TextIO | None = None,
     ) -> None:
@@ -85,6 +100,7 @@ class TrainLog:
         self._num_train_steps = num_train_steps
         self._batch_size = batch_size
         self._seq_length = seq_length
+        self._utilization = utilization
         self._stream = stream or sys.stdout
         self._drop_records_after(first_step)
         self._health = None
@@ -112,12 +128,15 @@ class TrainLog:
         }
         if self._seq_length is not None:
             rates["tokens_per_second"] = rates["sequences_per_second"] * self._seq_length
+        flops = self._utilization and self._utilization.flops_per_step.get(self._seq_length)
+        if flops:
+            rates["mfu"] = rate * flops / self._utilization.peak_flops
         self._record(step, "train", {**values, **rates})
         width = len(str(self._num_train_steps))
         self._say(
             f"step {step:{width}}/{self._num_train_steps}  "
             f"{rates['sequences_per_second']:.1f} seq/s  {format_seconds(left)} left  "
-            f"{format_metrics(values)}"
+            f"{format_metrics({**rates, **values})}"
         )
         self._last_step, self._last_time = step, now
         self._diagnose({"step": step, "kind": "train", **values})

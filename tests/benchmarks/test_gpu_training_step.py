@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from benchmarks import gpu_training_step as benchmark
-from benchmarks.gpu_peaks import peak_bfloat16_flops
 from benchmarks.pretraining_step import Answer, huggingface_step_command
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.counting import model_flops_per_step
+from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 

@@ -1,0 +1,33 @@
+"""What a run records and prints before its first step."""
+
+import types
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.flops.counting import model_flops_per_step
+from electra_tf.pretraining_setup import utilization_of
+
+
+def strategy(*devices: str) -> types.SimpleNamespace:
+    extended = types.SimpleNamespace(worker_devices=devices)
+    return types.SimpleNamespace(extended=extended, num_replicas_in_sync=len(devices))
+
+
+def test_the_utilization_is_of_gpus_whose_peak_is_known(make_config, monkeypatch):
+    config = make_config()
+    assert utilization_of(config, strategy("/device:CPU:0")) is None
+    names = ["NVIDIA A30", "NVIDIA A30"]
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda _: range(len(names)))
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda gpu: {"device_name": names[gpu]},
+    )
+    gpus = strategy("/device:GPU:0", "/device:GPU:1")
+    found = utilization_of(config, gpus)
+    assert found.peak_flops == pytest.approx(2 * 165e12)
+    assert found.flops_per_step == {16: model_flops_per_step(config)}
+    for unknown in ("NVIDIA A10", "No such GPU"):  # two kinds; one without a known peak
+        names[:] = [unknown, "NVIDIA A30" if unknown == "NVIDIA A10" else unknown]
+        assert utilization_of(config, gpus) is None
