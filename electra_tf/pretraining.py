@@ -156,7 +156,16 @@ def _train(
         )
     log.settings(first_step, [each for each in changes if each.influence == TRAINING])
     phases = PretrainingPhases(
-        config, model, optimizer, step, records, eval_records, strategy, log, print_fn
+        config,
+        vocabulary,
+        model,
+        optimizer,
+        step,
+        records,
+        eval_records,
+        strategy,
+        log,
+        print_fn,
     )
     result = run_loop(
         phases.segments(),

@@ -10,6 +10,8 @@ import tensorflow as tf
 from electra_tf.config.phases import Phase, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.text.inspected_tokens import inspected_tokens
+from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches
 from electra_tf.training.evaluation import HeldOutEvaluator, HeldOutResult
@@ -28,6 +30,7 @@ class PretrainingPhases:
     """
 
     config: PretrainingConfig
+    vocabulary: Vocabulary
     model: PretrainingModel
     optimizer: keras.optimizers.Optimizer
     step: tf.Variable
@@ -62,7 +65,10 @@ class PretrainingPhases:
     def evaluate(self) -> Evaluation:
         """Returns the metrics of the held-out records."""
         result = evaluate_records(self.config, self.evaluator, self.eval_records, self.strategy)
-        return Evaluation(result.values)
+        sentences = []
+        if result.sentences is not None:
+            sentences = inspected_tokens(self.vocabulary, **result.sentences._asdict())
+        return Evaluation(result.values, sentences=sentences)
 
     def _compile(self) -> TrainingSteps:
         config = self.config

@@ -1,15 +1,14 @@
 """Corrupts sentences with the generator, and shows what the discriminator detects."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.text.inspected_tokens import InspectedToken, inspected_tokens, render
 from electra_tf.text.text_inputs import single_text_inputs
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
@@ -18,20 +17,6 @@ from electra_tf.util.errors import UserError
 
 # Number of tokens listed below each sentence.
 _NUM_NAMED = 3
-
-
-class InspectedToken(NamedTuple):
-    """One token of a corrupted sentence.
-
-    Attributes:
-        token: token in the corrupted sentence.
-        original: original token.
-        probability: predicted probability of being replaced.
-    """
-
-    token: str
-    original: str
-    probability: float
 
 
 def show(
@@ -101,21 +86,13 @@ def inspect_sentences(
             f"--objective={model.config.objective}: the discriminator is not trained yet; "
             "continue the run"
         )
-    originals = features["input_ids"].numpy()
-    corrupted = output.fake_data.inputs.input_ids.numpy()
-    probs = output.discriminator.probs.numpy()
-    lengths = np.sum(features["input_mask"].numpy(), axis=1)
-    return [
-        [
-            InspectedToken(
-                vocabulary.tokens[corrupted[row, i]],
-                vocabulary.tokens[originals[row, i]],
-                float(probs[row, i]),
-            )
-            for i in range(1, lengths[row] - 1)
-        ]
-        for row in range(len(sentences))
-    ]
+    return inspected_tokens(
+        vocabulary,
+        features["input_ids"].numpy(),
+        output.fake_data.inputs.input_ids.numpy(),
+        output.discriminator.probs.numpy(),
+        features["input_mask"].numpy(),
+    )
 
 
 def encode(
@@ -126,34 +103,3 @@ def encode(
     inputs = single_text_inputs(vocabulary, tokens, max_seq_length)
     missing = [[0, 0], [0, max_seq_length - tf.shape(inputs.input_ids)[1]]]
     return {name: tf.pad(value, missing) for name, value in inputs._asdict().items()}
-
-
-def render(tokens: Sequence[InspectedToken], *, color: bool) -> str:
-    """Formats a sentence: suspected tokens are red, replaced ones underlined.
-
-    Without `color` they are `token?` and `token(original)`. A token is suspected if its
-    probability exceeds that which the discriminator assigns on average to twice as many
-    tokens as were replaced, or 0.5 if that is lower.
-    """
-    threshold = _threshold(tokens)
-    words = []
-    for item in tokens:
-        believed = item.probability >= threshold
-        replaced = item.token != item.original
-        if color:
-            codes = [code for code, on in (("1;31", believed), ("4", replaced)) if on]
-            start = f"\x1b[{';'.join(codes)}m" if codes else ""
-            words.append(f"{start}{item.token}\x1b[0m" if codes else item.token)
-        else:
-            mark = "?" if believed else ""
-            original = f"({item.original})" if replaced else ""
-            words.append(f"{item.token}{mark}{original}")
-    return " ".join(words).replace(" ##", "")
-
-
-def _threshold(tokens: Sequence[InspectedToken]) -> float:
-    replaced = sum(item.token != item.original for item in tokens)
-    ranked = sorted((item.probability for item in tokens), reverse=True)
-    if not ranked:
-        return 0.5
-    return min(0.5, ranked[min(len(ranked), max(1, replaced)) - 1])

@@ -13,8 +13,14 @@ from typing import Any
 from electra_tf.report import figures
 from electra_tf.report.layers import layer_figures
 from electra_tf.report.runs import ReportRun, Table
+from electra_tf.report.sentences import sentences_html, shown_sentences
 from electra_tf.report.tables import comparison_table, confusion_tables, settings_tables
 from electra_tf.util.files import write_atomically
+
+_SENTENCES = (
+    "Underlined: replaced by the generator (point at a token for the original). Red: the "
+    "discriminator's probability that the token was replaced."
+)
 
 
 def write_report(path: str | os.PathLike, runs: Sequence[ReportRun]) -> None:
@@ -39,6 +45,14 @@ def report_page(runs: Sequence[ReportRun]) -> str:
             cards.append(_card(confusion.title, figures.confusion_matrix(confusion), drawn))
             cards.append(f'<div class="card">{_table(confusion_tables(confusion))}</div>')
         parts.append(_section(f"{_prefix(runs, run)}Confusion", _grid(cards)))
+    shown = []
+    for run in runs:
+        if run.sentences:
+            shown.append(shown_sentences(run.sentences))
+            legend = f'<p class="faint">{_SENTENCES}</p>'
+            card = sentences_html(len(shown) - 1, len(shown[-1]))
+            title = f"{_prefix(runs, run)}Held-out sentences"
+            parts.append(_section(title, legend, card))
     if metrics:
         parts.append(_controls(lines))
     for title, names in (
@@ -61,14 +75,19 @@ def report_page(runs: Sequence[ReportRun]) -> str:
         )
     )
     template = importlib.resources.files(__package__).joinpath("page.html")
-    content = json.dumps(drawn, allow_nan=False).replace("<", "\\u003c")
     return string.Template(template.read_text(encoding="utf-8")).substitute(
         title=html.escape(", ".join(run.name for run in runs)),
         subtitle="Curves zoom by dragging; a double click resets them. Dotted: held-out data.",
         plotly=figures.plotly_javascript(),
         body="\n".join(part for part in parts if part),
-        figures=content,
+        figures=_script_json(drawn),
+        sentences=_script_json(shown),
     )
+
+
+def _script_json(content: Any) -> str:
+    """Returns JSON that can stand within a script element."""
+    return json.dumps(content, allow_nan=False).replace("<", "\\u003c")
 
 
 def _health(runs: Sequence[ReportRun]) -> str:

@@ -14,6 +14,7 @@ from electra_tf.training.run_info import (
     LOG_FILE,
     read_log,
     read_run_info,
+    read_sentences,
 )
 from electra_tf.util.errors import UserError
 
@@ -50,6 +51,7 @@ class ReportRun:
         tables: scores.
         confusions: confusion matrices.
         notes: what is missing, one line each.
+        sentences: held-out sentences of each evaluation; see `read_sentences`.
     """
 
     name: str
@@ -60,6 +62,7 @@ class ReportRun:
     tables: Sequence[Table] = ()
     confusions: Sequence[Confusion] = ()
     notes: Sequence[str] = ()
+    sentences: Sequence[Mapping[str, Any]] = ()
 
 
 def has_log(folder: str | os.PathLike) -> bool:
@@ -84,6 +87,7 @@ def read_training_run(folder: str | os.PathLike) -> ReportRun:
         settings=settings,
         environment=environment_of(folder),
         health=health_of(folder, records, settings),
+        sentences=read_sentences(folder),
     )
 
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, TextIO
 import tensorflow as tf
 
 from electra_tf.config.recorded_settings import Change
+from electra_tf.text.inspected_tokens import InspectedToken, render
 from electra_tf.training.diagnoses import RunFacts
 from electra_tf.training.health import HealthWatch
-from electra_tf.training.run_info import LOG_FILE, read_log
+from electra_tf.training.run_info import LOG_FILE, SENTENCES_FILE, read_log
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_lines, write_atomically
@@ -102,7 +103,9 @@ class TrainLog:
         self._seq_length = seq_length
         self._utilization = utilization
         self._stream = stream or sys.stdout
-        self._drop_records_after(first_step)
+        self._sentences_path = os.path.join(model_dir, SENTENCES_FILE)
+        for path in (self.path, self._sentences_path):
+            _drop_records_after(path, first_step)
         self._health = None
         if facts is not None:
             earlier = read_log(self.path) if os.path.exists(self.path) else []
@@ -146,10 +149,19 @@ class TrainLog:
         return [] if self._health is None else self._health.summary()
 
     def evaluation(
-        self, step: int, values: Mapping[str, float], shown: str | None = None
+        self,
+        step: int,
+        values: Mapping[str, float],
+        shown: str | None = None,
+        sentences: Sequence[Sequence[InspectedToken]] = (),
     ) -> None:
-        """Logs the metrics of an evaluation; `shown` replaces the usual console columns."""
+        """Logs the metrics of an evaluation, and held-out sentences with replacements.
+
+        `shown` replaces the usual console columns.
+        """
         self._record(step, "eval", values)
+        if sentences:
+            self._write_sentences(step, sentences)
         self._say(f"eval at step {step}  {shown or format_metrics(values)}")
         self._diagnose({"step": step, "kind": "eval", **values})
 
@@ -184,6 +196,20 @@ class TrainLog:
                 tf.summary.scalar(f"{kind}/{name}", value)
             self._writer.flush()
 
+    def _write_sentences(
+        self, step: int, sentences: Sequence[Sequence[InspectedToken]]
+    ) -> None:
+        rows = [
+            [(token, original, round(probability, 3)) for token, original, probability in row]
+            for row in sentences
+        ]
+        line = json.dumps({"step": step, "sentences": rows}, ensure_ascii=False)
+        with open(self._sentences_path, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        with self._naming_errors(), self._writer.as_default(step=step):
+            texts = [render(row, color=False) for row in sentences]
+            tf.summary.text("held-out sentences: token(original), suspected?", texts)
+
     @contextlib.contextmanager
     def _naming_errors(self) -> Iterator[None]:
         try:
@@ -200,15 +226,6 @@ class TrainLog:
     def _say(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
 
-    def _drop_records_after(self, step: int) -> None:
-        path = pathlib.Path(self.path)
-        if not path.exists():
-            return
-        lines = [f"{line}\n" for line in read_lines(path)]
-        kept = [line for line in lines if _is_record_until(line, step)]
-        if len(kept) < len(lines):
-            write_atomically(path, "".join(kept))
-
 
 class SilentLog:
     """A `TrainLog` for workers other than the chief, which logs nothing."""
@@ -220,7 +237,11 @@ class SilentLog:
         """Does nothing."""
 
     def evaluation(
-        self, step: int, values: Mapping[str, float], shown: str | None = None
+        self,
+        step: int,
+        values: Mapping[str, float],
+        shown: str | None = None,
+        sentences: Sequence[Sequence[InspectedToken]] = (),
     ) -> None:
         """Does nothing."""
 
@@ -236,6 +257,16 @@ class SilentLog:
 
     def close(self) -> None:
         """Does nothing."""
+
+
+def _drop_records_after(file: str, step: int) -> None:
+    path = pathlib.Path(file)
+    if not path.exists():
+        return
+    lines = [f"{line}\n" for line in read_lines(path)]
+    kept = [line for line in lines if _is_record_until(line, step)]
+    if len(kept) < len(lines):
+        write_atomically(path, "".join(kept))
 
 
 def _is_record_until(line: str, step: int) -> bool:

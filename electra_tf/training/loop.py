@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import metrics
+from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution.workers import Preemption
 from electra_tf.training.learning_rate import last_learning_rate
@@ -66,11 +67,13 @@ class Evaluation(NamedTuple):
         values: the metrics.
         shown: console line of the metrics; None prints the usual columns.
         stop: whether to stop training early.
+        sentences: held-out sentences with replacements, to look at.
     """
 
     values: Mapping[str, float]
     shown: str | None = None
     stop: bool = False
+    sentences: Sequence[Sequence[InspectedToken]] = ()
 
 
 class LoopResult(NamedTuple):
@@ -201,6 +204,6 @@ def _evaluate(
     evaluate: Callable[[], Evaluation], step: int, log: TrainLog | SilentLog
 ) -> Evaluation:
     evaluation = evaluate()
-    log.evaluation(step, evaluation.values, evaluation.shown)
+    log.evaluation(step, evaluation.values, evaluation.shown, evaluation.sentences)
     log.restart_clock()
     return evaluation

@@ -15,6 +15,8 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, read_lines, to_json, write_atomically
 
 LOG_FILE = "train_log.jsonl"
+# Held-out sentences of each evaluation, with the generator's replacements.
+SENTENCES_FILE = "sentences.jsonl"
 RUN_INFO_FILE = "run_info.json"
 # Keys of the file.
 ENVIRONMENT, DATA = "environment", "data"
@@ -55,6 +57,22 @@ def read_log(path: str | os.PathLike) -> list[dict[str, Any]]:
     Raises:
         UserError: the file cannot be read, or a line before the last one is no record.
     """
+    return _read_json_lines(path, ("step", "kind"))
+
+
+def read_sentences(model_dir: str | os.PathLike) -> list[dict[str, Any]]:
+    """Returns `step` and `sentences` of each evaluation; empty if there are none.
+
+    A sentence is a list of (token, original, probability of being replaced).
+
+    Raises:
+        UserError: as `read_log`.
+    """
+    path = os.path.join(model_dir, SENTENCES_FILE)
+    return _read_json_lines(path, ("step", "sentences")) if os.path.exists(path) else []
+
+
+def _read_json_lines(path: str | os.PathLike, names: Sequence[str]) -> list[dict[str, Any]]:
     try:
         lines = read_lines(pathlib.Path(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -63,7 +81,8 @@ def read_log(path: str | os.PathLike) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
-            records.append({**record, "step": int(record["step"]), "kind": record["kind"]})
+            needed = {name: record[name] for name in names}
+            records.append({**record, **needed, "step": int(record["step"])})
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines):
                 break  # truncated when the run was killed

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.token_scores import WITHIN_TOKEN_AUC
+from electra_tf.training.run_info import read_sentences
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 from tests import pretraining_runs, processes
@@ -116,6 +117,15 @@ def test_two_devices_equal_one(tiny_data, tmp_path, one_device):
     said = []
     pretraining_runs.train(config, said.append)
     assert_equal_runs(tmp_path / "model", one_device)
+    ours, theirs = (read_sentences(each) for each in (tmp_path / "model", one_device))
+    assert [record["step"] for record in theirs] == [SAVED_STEP, STEPS]
+    for record, expected in zip(ours, theirs, strict=True):
+        assert len(expected["sentences"]) == 4
+        for row, row_expected in zip(record["sentences"], expected["sentences"], strict=True):
+            assert [token[:2] for token in row] == [token[:2] for token in row_expected]
+            np.testing.assert_allclose(
+                *([t[2] for t in r] for r in (row, row_expected)), atol=2e-3
+            )
     spread = next(line for line in said if line.startswith("Distribution:"))
     assert "mirrored, 2 replicas" in spread
     assert "4 per replica in 2 micro-batches" in spread

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.inference import replaced_tokens
-from electra_tf.inference.replaced_tokens import InspectedToken
 from electra_tf.model_builder import build_model, special_token_ids
+from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.console import discard

@@ -42,10 +42,16 @@ def runs(tmp_path) -> list[ReportRun]:
         learning_rate=0.01,
         seed=1,
     )
+    sentences = [
+        {"step": step, "sentences": [[["</script>", "a", 0.5], ["##s", "##s", 0.123]]]}
+        for step in range(100)
+    ]
     confusion = Confusion("task/dev", ["</script>", "b"], [[3, 1], [2, 4]])
     return [
         read_training_run(first),
-        dataclasses.replace(read_training_run(second), confusions=[confusion]),
+        dataclasses.replace(
+            read_training_run(second), confusions=[confusion], sentences=sentences
+        ),
     ]
 
 
@@ -62,6 +68,11 @@ def test_the_page_is_self_contained_and_compares_the_runs(runs):
     assert "<td>learning_rate</td><td>0.002</td><td>0.01</td>" in different
     assert "seed" not in different
     assert "<td>seed</td><td>1</td>" in own
+    shown = json.loads(
+        re.search(r'<script type="application/json" id="sentences">(.*?)</script>', own)[1]
+    )
+    assert [len(each) for each in shown] == [40]
+    assert [shown[0][0]["step"], shown[0][-1]["step"]] == [0, 99]
     assert "<td>devices</td><td>/device:CPU:0</td>" in own
     # The last held-out values.
     assert "<td>first</td><td>2,000</td><td>9.533</td><td>0.210</td>" in own
@@ -123,6 +134,10 @@ def test_a_browser_draws_all_figures_without_an_error(runs, tmp_path):
     drawn = re.findall(r'<div class="[^"]*svg-container', result.stdout)
     assert count == len(drawn)
     assert count > 15
+    assert "<output>99</output>" in result.stdout
+    (replaced, original) = re.findall(r"<span([^>]*)>[^<]+</span>", result.stdout)
+    assert 'class="replaced"' in replaced
+    assert 'title="replaced: 12 %"' in original
 
 
 def test_without_plotly_nothing_is_written_and_the_extra_is_named(runs, tmp_path, monkeypatch):

@@ -5,8 +5,11 @@ import json
 import pathlib
 
 import pytest
+import tensorflow as tf
 
+from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.training.log import TrainLog, Utilization
+from electra_tf.training.run_info import read_sentences
 
 
 def read(log: TrainLog) -> list[dict]:
@@ -35,3 +38,41 @@ def test_the_mfu_follows_the_sequence_length(tmp_path):
     assert second["mfu"] == pytest.approx(second["steps_per_second"] * 2.5e6 / 1e9)
     assert "mfu" not in third
     assert console.getvalue().count("MFU") == 2
+
+
+SENTENCES = [[InspectedToken("the", "the", 0.1), InspectedToken("dog", "cat", 0.87654)]]
+
+
+def start(folder: pathlib.Path, first_step: int = 0) -> TrainLog:
+    return TrainLog(
+        str(folder),
+        first_step=first_step,
+        num_train_steps=100,
+        batch_size=8,
+        stream=io.StringIO(),
+    )
+
+
+def test_sentences_are_logged_and_those_of_repeated_steps_dropped(tmp_path):
+    log = start(tmp_path)
+    for step in (10, 20):
+        log.evaluation(step, {"loss": 1.0}, sentences=SENTENCES)
+    log.evaluation(30, {"loss": 1.0})
+    log.close()
+    first, second = read_sentences(tmp_path)
+    assert first == {
+        "step": 10,
+        "sentences": [[["the", "the", 0.1], ["dog", "cat", 0.877]]],
+    }
+    assert second["step"] == 20
+    (events,) = (tmp_path / "tensorboard").glob("events*")
+    texts = [
+        value.tensor.string_val[0].decode()
+        for event in tf.compat.v1.train.summary_iterator(str(events))
+        for value in event.summary.value
+        if value.tag.startswith("held-out sentences")
+    ]
+    assert texts == ["the dog?(cat)"] * 2
+    start(tmp_path, first_step=10).close()
+    assert [record["step"] for record in read_sentences(tmp_path)] == [10]
+    assert read_sentences(tmp_path / "tensorboard") == []
