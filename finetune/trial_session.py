@@ -23,6 +23,7 @@ from finetune.results.confusion import plot_confusion
 from finetune.results.provenance import Provenance, scored_settings_digest
 from finetune.results.report_runs import CONFUSION_SUFFIX, write_confusion
 from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
+from finetune.results.worst_errors import ERRORS_SUFFIX, write_errors
 from finetune.task_data import TaskData
 from finetune.tasks.base import Scores, SplitData, Task
 from finetune.trainer import DivergedError, Trainer
@@ -173,6 +174,9 @@ class TrialSession:
                 if not self._trainer.is_chief:
                     continue
                 self._plot_confusion(task, split, scores)
+                write_errors(
+                    f"{self._stem(task, split)}{ERRORS_SUFFIX}", task.errors(split, outputs)
+                )
                 task.write_dev_answers(
                     self._config.results_dir, split, outputs, self._trial.file_label
                 )
@@ -187,8 +191,7 @@ class TrialSession:
     def _plot_confusion(self, task: Task, split: SplitData, scores: Scores) -> None:
         if scores.confusion is None:
             return
-        name = f"{task.name}_{split.split}_{self._trial.file_label}"
-        stem = os.path.join(self._config.results_dir, name)
+        stem = self._stem(task, split)
         write_confusion(f"{stem}{CONFUSION_SUFFIX}", scores.labels, scores.confusion)
         plot_confusion(
             f"{stem}_confusion.png",
@@ -196,6 +199,10 @@ class TrialSession:
             scores.labels,
             f"{task.name} {split.split}, {self._trial.title.lower()}",
         )
+
+    def _stem(self, task: Task, split: SplitData) -> str:
+        name = f"{task.name}_{split.split}_{self._trial.file_label}"
+        return os.path.join(self._config.results_dir, name)
 
 
 def _format_scores(scores: Scores) -> str:

@@ -45,6 +45,8 @@ def report_page(runs: Sequence[ReportRun]) -> str:
             cards.append(_card(confusion.title, figures.confusion_matrix(confusion), drawn))
             cards.append(f'<div class="card">{_table(confusion_tables(confusion))}</div>')
         parts.append(_section(f"{_prefix(runs, run)}Confusion", _grid(cards)))
+        tables = [_table(table, "errors") for table in run.errors]
+        parts.append(_section(f"{_prefix(runs, run)}Worst errors", *tables))
     shown = []
     for run in runs:
         if run.sentences:

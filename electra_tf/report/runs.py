@@ -50,6 +50,7 @@ class ReportRun:
         health: what is wrong with it, one line each.
         tables: scores.
         confusions: confusion matrices.
+        errors: worst errors, with the text first.
         notes: what is missing, one line each.
         sentences: held-out sentences of each evaluation; see `read_sentences`.
     """
@@ -61,6 +62,7 @@ class ReportRun:
     health: Sequence[str] = ()
     tables: Sequence[Table] = ()
     confusions: Sequence[Confusion] = ()
+    errors: Sequence[Table] = ()
     notes: Sequence[str] = ()
     sentences: Sequence[Mapping[str, Any]] = ()
 

@@ -19,6 +19,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 from finetune.results.result_files import JSON_SUFFIX, MODEL_DIR, format_metric, read_results
 from finetune.results.summary import TrialResult
+from finetune.results.worst_errors import ERRORS_SUFFIX, MAX_ERRORS, read_errors
 
 CONFUSION_SUFFIX = "_confusion.json"
 
@@ -66,6 +67,7 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
         environment=environment,
         health=health,
         tables=[_scores(key, results.trials) for key in _splits(results.trials)],
+        errors=_errors(folder, results.trials),
         confusions=_confusions(folder, results.trials),
         notes=notes,
     )
@@ -132,6 +134,28 @@ def _confusions(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Con
         title = f"{key}, {len(matrices)} {unit}" if len(matrices) > 1 else key
         found.append(Confusion(title, matrices[0]["labels"], added))
     return found
+
+
+def _errors(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Table]:
+    """Returns the worst errors of each task and split among all trials."""
+    tables = []
+    for key in _splits(trials):
+        total, rows = 0, []
+        for trial in trials:
+            path = folder / f"{key.replace('/', '_')}_{file_label(trial)}{ERRORS_SUFFIX}"
+            if path.exists():
+                count, errors = read_errors(path)
+                total += count
+                rows += [(trial.label, error) for error in errors]
+        rows.sort(key=lambda row: -row[1].loss)
+        worst = [
+            [error.text, error.gold, error.predicted, f"{error.loss:.3f}", f"trial {label}"]
+            for label, error in rows[:MAX_ERRORS]
+        ]
+        if worst:
+            title = f"{key}: worst {len(worst)} of {total:,} errors"
+            tables.append(Table(title, ["text", "gold", "predicted", "loss", ""], worst))
+    return tables
 
 
 def _read_confusion(path: pathlib.Path) -> Mapping[str, Any]:

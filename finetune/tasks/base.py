@@ -20,6 +20,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import TaskKind
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import FinetuningModel, TaskHead
+from finetune.results.worst_errors import PredictionError
 
 # Split names of training data and of --predict_file.
 TRAIN, PREDICT = "train", "predict"
@@ -244,6 +245,11 @@ class Task(abc.ABC):
             run_name: suffix of file names, such as "1" or "1_fold2".
         """
         del folder, data, outputs, run_name
+        return []
+
+    def errors(self, data: SplitData, outputs: Sequence[Outputs]) -> list[PredictionError]:
+        """Returns the wrong predictions of a labeled split, for reports."""
+        del data, outputs
         return []
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:

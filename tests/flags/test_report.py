@@ -8,10 +8,12 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.report.page import report_page
 from electra_tf.util.errors import UserError
 from finetune.results.report_runs import CONFUSION_SUFFIX, read_finetuning_run, write_confusion
 from finetune.results.result_files import write_results
 from finetune.results.summary import TrialResult
+from finetune.results.worst_errors import ERRORS_SUFFIX, PredictionError, write_errors
 from flags import command_line, report
 from tests.electra_tf.report.test_page import write_run
 
@@ -44,6 +46,8 @@ def write_finetuning(folder: pathlib.Path) -> str:
     for fold in (1, 2):
         path = results / f"t_held_out_1_fold{fold}{CONFUSION_SUFFIX}"
         write_confusion(path, ["a", "b"], [[fold, 1], [0, 2]])
+        errors = [PredictionError(f"text {fold}", "a", "<b>", fold + i) for i in range(15)]
+        write_errors(results / f"t_held_out_1_fold{fold}{ERRORS_SUFFIX}", errors)
         write_run(folder / f"own_1_fold{fold}", task_names=["t"], learning_rate=1e-4)
     return write_results(
         trials,
@@ -82,6 +86,11 @@ def test_fine_tuning_shows_scores_logs_and_the_added_confusion(tmp_path):
     (confusion,) = run.confusions
     assert confusion.title == "t/held_out, 2 folds"
     assert confusion.counts == [[3, 2], [0, 4]]
+    (errors,) = run.errors
+    assert errors.title == "t/held_out: worst 20 of 30 errors"
+    assert errors.rows[0] == ["text 2", "a", "<b>", "16.000", "trial 1, fold 2"]
+    assert errors.rows[1][3:] == ["15.000", "trial 1, fold 1"]
+    assert "<td>text 2</td><td>a</td><td>&lt;b&gt;</td>" in report_page([run])
     damaged = tmp_path / "results" / f"t_held_out_1_fold1{CONFUSION_SUFFIX}"
     damaged.write_text("{}")
     with pytest.raises(UserError, match=r"fold1_confusion\.json is not a confusion matrix"):

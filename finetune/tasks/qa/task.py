@@ -13,6 +13,7 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import QA
 from finetune.data.features import DataReport, FeatureSpec, Row
+from finetune.results.worst_errors import PredictionError
 from finetune.tasks.base import PREDICT, Outputs, Scores, SplitData, Task
 from finetune.tasks.qa.examples import ExampleBuilder, QAExample
 from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer
@@ -20,7 +21,7 @@ from finetune.tasks.qa.head import QAHead
 from finetune.tasks.qa.nbest import DecodedAnswer, NBestDecoder
 from finetune.tasks.qa.readers import MRQA_SUFFIXES, read_questions
 from finetune.tasks.qa.squad_files import write_squad_outputs
-from finetune.tasks.qa.squad_metrics import squad_v1_metrics, squad_v2_metrics
+from finetune.tasks.qa.squad_metrics import f1, squad_v1_metrics, squad_v2_metrics
 
 TRAIN = "train"
 SPLITS = ("train", "dev", "test")
@@ -229,6 +230,21 @@ class QATask(Task):
             f"{self.name}_{data.split}_{run_name}",
             self.predictions(data, outputs),
         )
+
+    def errors(self, data: SplitData, outputs: Sequence[Outputs]) -> list[PredictionError]:
+        """Returns the questions whose answer shares too little with the gold ones.
+
+        "loss" is 1 - F1, with the best of the gold answers.
+        """
+        found = []
+        for example, decoded in zip(data.examples, self.decode(data, outputs), strict=True):
+            answer = self._answer(decoded)
+            golds = example.answers or ("",)
+            best = max(f1(gold, answer, empty_agree=True) for gold in golds)
+            if best < 1:
+                texts = (example.question_text, " | ".join(dict.fromkeys(golds)), answer)
+                found.append(PredictionError(*texts, 1.0 - best))
+        return found
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         answers = {self._answer(decoded) for decoded in self.decode(data, outputs)}

@@ -18,6 +18,7 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import LEVELS, SPAN, TAGGING, TOKEN
 from finetune.data.features import DataReport, FeatureSpec, Row
+from finetune.results.worst_errors import PredictionError
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource, NoSource, SourceTask
 from finetune.tasks.tagging.examples import (
@@ -220,6 +221,24 @@ class TaggingTask(SourceTask):
             unseen: list[str | None] = [None] * (len(example.words) - len(tags))
             prediction["tags"] = tags + unseen
             found.append(prediction)
+        return found
+
+    def errors(self, data: SplitData, outputs: Sequence[Outputs]) -> list[PredictionError]:
+        """Returns the sentences with a wrong tag; only these words are named."""
+        found = []
+        predicted = self._predicted(data, outputs)
+        for example, row, tags, output in zip(
+            data.examples, data.rows, predicted, outputs, strict=True
+        ):
+            gold = self._tags(row[f"{self.name}_labels"])
+            wrong = [i for i, tag in enumerate(tags) if tag != gold[i]]
+            if wrong:
+                named = (
+                    ", ".join(f"{example.words[i]}: {each[i]}" for i in wrong)
+                    for each in (gold, tags)
+                )
+                loss = float(np.sum(output["loss"]))
+                found.append(PredictionError(" ".join(example.words), *named, loss))
         return found
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:

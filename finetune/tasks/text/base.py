@@ -21,6 +21,7 @@ from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import Dense, TaskHead
+from finetune.results.worst_errors import PredictionError
 from finetune.tasks.base import Outputs, SplitData, TaskServable
 from finetune.tasks.sources import ExampleSource, NoSource, SourceTask
 from finetune.tasks.text.examples import InputExample, text_rows
@@ -174,6 +175,17 @@ class TextTask(SourceTask, abc.ABC):
             found.append({"eid": example.eid, **name, **self.prediction(output)})
         return found
 
+    def errors(self, data: SplitData, outputs: Sequence[Outputs]) -> list[PredictionError]:
+        """Returns the examples whose label is not the predicted one."""
+        found = []
+        for example, output in zip(data.examples, outputs, strict=True):
+            predicted = _label_text(self.prediction(output)["prediction"])
+            gold = _label_text(example.label)
+            if predicted != gold:
+                text = " | ".join(filter(None, (example.text_a, example.text_b)))
+                found.append(PredictionError(text, gold, predicted, float(output["loss"])))
+        return found
+
     @abc.abstractmethod
     def prediction(self, output: Outputs) -> dict[str, Any]:
         """Returns the prediction for one example, JSON-serializable."""
@@ -202,6 +214,15 @@ class TextTask(SourceTask, abc.ABC):
 
     def _targets(self, data: SplitData) -> np.ndarray:
         return np.array([row[self.target_spec.name] for row in data.rows])
+
+
+def _label_text(label: Any) -> str:
+    """Returns a label, labels in any order, or a number as text."""
+    if isinstance(label, str):
+        return label
+    if isinstance(label, float | int):
+        return f"{label:.3g}"
+    return ", ".join(sorted(label))
 
 
 def checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, ...]:

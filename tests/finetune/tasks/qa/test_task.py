@@ -75,6 +75,9 @@ def test_squad_2(make_config, tokenizer, raw_squad):
     assert scores.metrics["exact"] == pytest.approx(200 / 3)
     assert scores.metrics["NoAns_f1"] == 100
     assert scores.metrics["loss"] == 0.5
+    (error,) = task.errors(data, outputs)
+    assert error.text == data.examples[2].question_text
+    assert error.loss == pytest.approx(1 / 3)
     predictions = task.predictions(data, outputs)
     assert [(p["id"], p["answer"]) for p in predictions] == [
         ("a", "Anna Berg"),

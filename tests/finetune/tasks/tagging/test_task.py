@@ -117,6 +117,12 @@ def test_scores_of_tokens(make_task):
     assert scores.metrics == pytest.approx(expected)
     assert scores.confusion.tolist() == [[2, 1], [1, 0]]
     assert scores.labels == ("NN", "VB")
+    (error,) = task.errors(data, outputs_of(task, data, [["NN", "NN", "NN", "VB"]]))
+    words = data.examples[0].words
+    assert error.text == " ".join(words)
+    assert error.gold == f"{words[1]}: VB, {words[3]}: NN"
+    assert error.predicted == f"{words[1]}: NN, {words[3]}: VB"
+    assert task.errors(data, outputs_of(task, data, [["NN", "VB", "NN", "NN"]])) == []
 
 
 def test_predictions(make_task):

@@ -77,6 +77,8 @@ def test_classification(build):
     assert scores.metrics == pytest.approx({"accuracy": 100 / 3, "loss": 1.0})
     assert (scores.main, scores.labels) == ("accuracy", LABELS)
     assert scores.confusion.tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 1]]
+    wrong = task.errors(data, outputs)
+    assert wrong == [("a b", "bad", "good", 1.0), ("a b", "good", "bad", 2.0)]
     first, second, _ = task.predictions(data, outputs)
     assert first == {
         "eid": 0,

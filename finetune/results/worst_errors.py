@@ -1,0 +1,49 @@
+"""The worst errors of a trial on a split, with their text, as a JSON file."""
+
+import heapq
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, to_json, write_atomically
+
+ERRORS_SUFFIX = "_errors.json"
+MAX_ERRORS = 20
+# Characters of the text that are kept.
+_MAX_TEXT = 1000
+
+
+class PredictionError(NamedTuple):
+    """A wrong prediction.
+
+    Attributes:
+        text: input of the model, such as a question.
+        gold, predicted: labels, tags or answers, as text.
+        loss: how wrong it is: loss of the example, in nats where it is a likelihood.
+    """
+
+    text: str
+    gold: str
+    predicted: str
+    loss: float
+
+
+def write_errors(path: str | os.PathLike, errors: Sequence[PredictionError]) -> None:
+    """Writes the `MAX_ERRORS` errors of the highest loss, and how many there are."""
+    worst = heapq.nlargest(MAX_ERRORS, errors, key=lambda error: error.loss)
+    rows = [error._replace(text=error.text[:_MAX_TEXT])._asdict() for error in worst]
+    write_atomically(path, to_json({"total": len(errors), "errors": rows}))
+
+
+def read_errors(path: str | os.PathLike) -> tuple[int, list[PredictionError]]:
+    """Returns the number of all errors, and the worst ones.
+
+    Raises:
+        UserError: the file is no such file.
+    """
+    content = read_json(os.fspath(path))
+    try:
+        return int(content["total"]), [PredictionError(**each) for each in content["errors"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} does not have the errors of run_finetuning.py") from error
