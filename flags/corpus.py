@@ -171,7 +171,29 @@ def _define_common_flags(define: "_Definer") -> None:
         "deduplicate",
         "none",
         DEDUPLICATE_CHOICES,
-        "Leave out documents: exact keeps the first of documents with the same text.",
+        "Leave out documents: exact keeps the first of documents with the same text, near the "
+        "first of those with nearly the same (MinHash LSH).",
+    )
+    define.float(
+        "near_duplicate_threshold",
+        0.8,
+        "Jaccard similarity of their sets of shingles from which --deduplicate=near takes "
+        "documents for the same.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    define.integer(
+        "near_duplicate_words",
+        5,
+        "Consecutive words of a shingle of --deduplicate=near.",
+        lower_bound=1,
+    )
+    define.integer(
+        "near_duplicate_permutations",
+        128,
+        "Length of the signatures of --deduplicate=near: more estimate similarity better, and "
+        "take more memory.",
+        lower_bound=2,
     )
     define.boolean(
         "pack",
@@ -208,6 +230,9 @@ def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:
         "skip_unreadable": flag_values.skip_unreadable,
         "eval_fraction": flag_values.eval_fraction,
         "deduplicate": flag_values.deduplicate,
+        "near_duplicate_threshold": flag_values.near_duplicate_threshold,
+        "near_duplicate_words": flag_values.near_duplicate_words,
+        "near_duplicate_permutations": flag_values.near_duplicate_permutations,
         "pack": flag_values.pack,
         "sentences": flag_values.sentences,
         "sentence_language": flag_values.sentence_language,

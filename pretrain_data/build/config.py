@@ -34,8 +34,10 @@ class CorpusBuildConfig:
         text_column: column of the text in Parquet.
         eval_fraction: share of the documents to hold out, by the hash of their text, into
             records of their own.
-        deduplicate: one of `selection.DEDUPLICATE_CHOICES`; "exact" keeps the first of equal
-            documents.
+        deduplicate: one of `selection.DEDUPLICATE_CHOICES`; "exact" leaves out all but the
+            first of equal documents, "near" all but the first of similar ones, too.
+        near_duplicate_threshold, near_duplicate_words, near_duplicate_permutations: settings
+            of `near_duplicates`.
         pack: go on with the next document in a row where one ends.
         sentences: one of `sentences.SENTENCES_CHOICES`; "split" makes a line of every sentence.
         sentence_language: code of the language whose rules split them.
@@ -61,6 +63,9 @@ class CorpusBuildConfig:
     text_column: str = "text"
     eval_fraction: float = 0.0
     deduplicate: str = "none"
+    near_duplicate_threshold: float = 0.8
+    near_duplicate_words: int = 5
+    near_duplicate_permutations: int = 128
     pack: bool = False
     sentences: str = "lines"
     sentence_language: str = "en"

@@ -18,6 +18,7 @@ from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
 from pretrain_data.build.jobs import BuildJob
 from pretrain_data.build.manifests import held_out_manifest, manifest_of_results
+from pretrain_data.build.near_duplicates import check_near_duplicates
 from pretrain_data.build.output_dir import (
     TemporaryDir,
     check_output_dir,
@@ -149,6 +150,12 @@ def _check_settings(config: CorpusBuildConfig) -> None:
             f"--deduplicate must be one of {', '.join(DEDUPLICATE_CHOICES)}, "
             f"not {config.deduplicate}."
         )
+    if config.deduplicate == "near":
+        check_near_duplicates(
+            config.near_duplicate_threshold,
+            config.near_duplicate_words,
+            config.near_duplicate_permutations,
+        )
     if config.pack and config.authors_trimming:
         raise UserError("--pack and --authors_trimming exclude each other: pass one of them.")
     check_sentences(config.sentences, config.sentence_language)
@@ -220,7 +227,9 @@ def _selected(
         hashes: list[DocumentHashes] = run_jobs(scan_documents, scans, progress)
     finally:
         progress.close()
-    fates = select_documents(hashes, config.eval_fraction, config.deduplicate)
+    fates = select_documents(
+        hashes, config.eval_fraction, config.deduplicate, config.near_duplicate_threshold
+    )
     held_out_dir = None
     if config.eval_fraction:
         held_out_dir = temporary_dir / records_manifest.HELD_OUT_DIR

@@ -54,5 +54,5 @@ class BuildResult(NamedTuple):
     unreadable: dict[str, str]
     null_texts: Mapping[str, int]
     num_packed: int = 0
-    num_duplicates: int = 0
+    num_left_out: Mapping[int, int] = {}  # documents, by fate
     held_out: "BuildResult | None" = None

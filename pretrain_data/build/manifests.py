@@ -12,6 +12,7 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.jobs import BuildResult
+from pretrain_data.build.selection import DUPLICATE, NEAR_DUPLICATE
 from pretrain_data.records import manifest as records_manifest
 
 
@@ -71,7 +72,11 @@ def manifest_of_results(
         pack=config.pack,
         num_packed=sum(result.num_packed for result in results),
         num_padding=sum(result.totals.padding for result in results),
-        num_duplicates=sum(result.num_duplicates for result in results),
+        num_duplicates=sum(result.num_left_out.get(DUPLICATE, 0) for result in results),
+        num_near_duplicates=sum(
+            result.num_left_out.get(NEAR_DUPLICATE, 0) for result in results
+        ),
+        near_duplicates=_near_duplicates(config),
     )
 
 
@@ -93,6 +98,16 @@ def held_out_manifest(
             f"{config.corpus_name}: there are too few for this fraction."
         )
     return dataclasses.replace(manifest, held_out=True)
+
+
+def _near_duplicates(config: CorpusBuildConfig) -> dict[str, Any] | None:
+    if config.deduplicate != "near":
+        return None
+    return {
+        "threshold": config.near_duplicate_threshold,
+        "words": config.near_duplicate_words,
+        "permutations": config.near_duplicate_permutations,
+    }
 
 
 def _named(by_path: Mapping[str, Any], config: CorpusBuildConfig) -> dict[str, Any]:

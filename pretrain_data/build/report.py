@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from electra_tf.util.console import format_seconds
 from pretrain_data.build.output_dir import SHARD_PREFIX
-from pretrain_data.build.selection import DUPLICATES_CAUSE
+from pretrain_data.build.selection import CAUSES, DUPLICATE, NEAR_DUPLICATE
 from pretrain_data.corpus.formats import FORMATS
 from pretrain_data.corpus.inputs import TEXT_SUFFIXES, Corpus
 from pretrain_data.records import manifest as records_manifest
@@ -59,11 +59,7 @@ def print_result(
     for path, reason in manifest.unreadable.items():
         print_fn(f"{path} {reason}.")
     if manifest.deduplicate != "none":
-        num_dropped = manifest.dropped_tokens.get(DUPLICATES_CAUSE, 0)
-        print_fn(
-            f"Left out {manifest.num_duplicates:,} duplicate documents "
-            f"({num_dropped:,} tokens)."
-        )
+        _print_duplicates(manifest, print_fn)
     if held_out is not None:
         print_fn(
             f"Held out {held_out.num_documents:,} documents ({held_out.num_tokens_read:,} "
@@ -89,6 +85,17 @@ def print_result(
         f"--vocab_size={manifest.vocab_size} --max_seq_length={manifest.max_seq_length}"
         + "".join(f" {flag}" for flag in _model_flags(manifest))
     )
+
+
+def _print_duplicates(
+    manifest: records_manifest.Manifest, print_fn: Callable[[str], None]
+) -> None:
+    numbers = {DUPLICATE: manifest.num_duplicates}
+    if manifest.deduplicate == "near":
+        numbers[NEAR_DUPLICATE] = manifest.num_near_duplicates
+    for fate, number in numbers.items():
+        num_tokens = manifest.dropped_tokens.get(CAUSES[fate], 0)
+        print_fn(f"Left out {number:,} {CAUSES[fate]} ({num_tokens:,} tokens).")
 
 
 def _model_flags(manifest: records_manifest.Manifest) -> list[str]:

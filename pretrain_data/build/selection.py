@@ -2,7 +2,7 @@
 
 A first pass hashes the documents of all processes; the fates follow from the hashes, so a
 document has the same one whatever the number of processes. A hash covers the lines of the
-document that are not blank.
+document that are not blank. Near duplicates are found by signatures of the same pass.
 """
 
 import dataclasses
@@ -18,13 +18,15 @@ from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.counts import BuildCounts, WorkerError
 from pretrain_data.build.example_builder import Builder
+from pretrain_data.build.near_duplicates import DocumentSigner, find_near_duplicates
 from pretrain_data.corpus.documents import document_spans, is_blank
 from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.unreadable import UnreadableError
 
-TRAINED_ON, HELD_OUT, DUPLICATE = range(3)
-DEDUPLICATE_CHOICES = ("none", "exact")
-DUPLICATES_CAUSE = "duplicate documents"
+TRAINED_ON, HELD_OUT, DUPLICATE, NEAR_DUPLICATE = range(4)
+DEDUPLICATE_CHOICES = ("none", "exact", "near")
+# Causes of dropped tokens.
+CAUSES = {DUPLICATE: "duplicate documents", NEAR_DUPLICATE: "near-duplicate documents"}
 _DIGEST_BYTES = 16
 
 
@@ -48,10 +50,14 @@ class DocumentHashes(NamedTuple):
     Attributes:
         digests: of `_DIGEST_BYTES` each.
         text_bytes: size of each document.
+        signatures: uint32 [documents with words, permutations]; None if they are not needed.
+        is_signed: which documents those are, one byte each.
     """
 
     digests: bytes
     text_bytes: array
+    signatures: np.ndarray | None = None
+    is_signed: bytes = b""
 
 
 def scan_documents(job: ScanJob, report: Callable[[BuildCounts], None]) -> DocumentHashes:
@@ -61,7 +67,7 @@ def scan_documents(job: ScanJob, report: Callable[[BuildCounts], None]) -> Docum
         UserError: a corpus file cannot be read.
         WorkerError: any other failure, with the file that was being read.
     """
-    scan = _Scan()
+    scan = _Scan(job.config)
     blanks_separate_docs = job.config.blanks_separate_docs
     disk_bytes = text_bytes = 0
     for part in job.parts:
@@ -86,27 +92,48 @@ def scan_documents(job: ScanJob, report: Callable[[BuildCounts], None]) -> Docum
             raise
         except Exception as error:
             raise WorkerError(f"Reading failed in {part.path}: {error!r}") from error
-    return DocumentHashes(bytes(scan.digests), scan.text_bytes)
+    return scan.hashes()
 
 
 class _Scan:
     """Hashes documents line by line."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: CorpusBuildConfig) -> None:
         self.digests = bytearray()
         self.text_bytes = array("Q")
+        self._signer = None
+        if config.deduplicate == "near":
+            self._num_permutations = config.near_duplicate_permutations
+            self._signer = DocumentSigner(config.near_duplicate_words, self._num_permutations)
+        self._signatures = bytearray()
+        self._is_signed = bytearray()
         self._start_document()
 
     def add_line(self, line: str, complete: bool) -> None:
         content = line.encode() + b"\n" * complete
         self._hash.update(content)
         self._length += len(content)
+        if self._signer is not None:
+            self._signer.add_line(line, complete)
 
     def end_document(self) -> None:
         if self._length:
             self.digests += self._hash.digest()
             self.text_bytes.append(self._length)
+            if self._signer is not None:
+                signature = self._signer.end_document()
+                self._is_signed.append(signature is not None)
+                self._signatures += b"" if signature is None else signature.tobytes()
             self._start_document()
+
+    def hashes(self) -> DocumentHashes:
+        signatures = None
+        if self._signer is not None:
+            values = np.frombuffer(bytes(self._signatures), np.uint32)
+            signatures = values.reshape(-1, self._num_permutations)
+        return DocumentHashes(
+            bytes(self.digests), self.text_bytes, signatures, bytes(self._is_signed)
+        )
 
     def _start_document(self) -> None:
         self._hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)
@@ -114,7 +141,10 @@ class _Scan:
 
 
 def select_documents(
-    hashes: Sequence[DocumentHashes], eval_fraction: float, deduplicate: str
+    hashes: Sequence[DocumentHashes],
+    eval_fraction: float,
+    deduplicate: str,
+    near_duplicate_threshold: float = 1.0,
 ) -> list[bytes]:
     """Returns the fate of each document of each process, one byte each.
 
@@ -122,17 +152,26 @@ def select_documents(
         hashes: documents of each process.
         eval_fraction: share of the distinct documents to hold out. It is the documents of the
             lowest hashes, so they stay held out when the corpus grows.
-        deduplicate: "exact" keeps the first of equal documents.
+        deduplicate: "exact" keeps the first of equal documents, "near" the first of similar
+            ones, too.
+        near_duplicate_threshold: see `near_duplicates.find_near_duplicates`.
     """
     counts = [len(share.text_bytes) for share in hashes]
     digests = np.frombuffer(b"".join(share.digests for share in hashes), ">u8").reshape(-1, 2)
     fates = np.full(len(digests), TRAINED_ON, np.uint8)
     fates[digests[:, 0] < np.float64(eval_fraction) * 2.0**64] = HELD_OUT
-    if deduplicate == "exact":
+    if deduplicate != "none":
         # Stable, so that the first of equal ones comes first.
         order = np.lexsort((digests[:, 1], digests[:, 0]))
         ordered = digests[order]
         fates[order[1:][(ordered[1:] == ordered[:-1]).all(axis=1)]] = DUPLICATE
+    if deduplicate == "near":
+        is_signed = np.frombuffer(b"".join(share.is_signed for share in hashes), bool)
+        compared = np.flatnonzero(is_signed & (fates != DUPLICATE))
+        signatures = np.concatenate([share.signatures for share in hashes])
+        rows = (np.cumsum(is_signed) - 1)[compared]
+        similar = find_near_duplicates(signatures[rows], near_duplicate_threshold)
+        fates[compared[similar]] = NEAR_DUPLICATE
     return [share.tobytes() for share in np.split(fates, np.cumsum(counts)[:-1])]
 
 
@@ -142,7 +181,7 @@ class SelectingBuilder:
     Attributes:
         num_documents, dropped_tokens, num_packed: see `Builder`; of the documents that are
             trained on.
-        num_duplicates: number of documents left out.
+        num_left_out: number of documents left out, by fate.
         num_lines: number of lines of each fate that are not blank.
         num_tokens: number of tokens of each fate.
     """
@@ -168,9 +207,9 @@ class SelectingBuilder:
         self._write_held_out = write_held_out
         self._index = 0
         self._in_document = False
-        self.num_duplicates = 0
-        self.num_lines = [0, 0, 0]
-        self.num_tokens = [0, 0, 0]
+        self.num_left_out = dict.fromkeys(CAUSES, 0)
+        self.num_lines = [0, 0, 0, 0]
+        self.num_tokens = [0, 0, 0, 0]
 
     @property
     def num_documents(self) -> int:
@@ -183,8 +222,9 @@ class SelectingBuilder:
     @property
     def dropped_tokens(self) -> dict[str, int]:
         dropped = dict(self._builder.dropped_tokens)
-        if self.num_duplicates:
-            dropped[DUPLICATES_CAUSE] = self.num_tokens[DUPLICATE]
+        for fate, cause in CAUSES.items():
+            if self.num_left_out[fate]:
+                dropped[cause] = self.num_tokens[fate]
         return dropped
 
     def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
@@ -211,7 +251,7 @@ class SelectingBuilder:
         if fate == HELD_OUT:
             self._write(self._held_out.end_document())
         else:
-            self.num_duplicates += 1
+            self.num_left_out[fate] += 1
         return []
 
     def finish(self) -> list[Framed]:

@@ -63,7 +63,7 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
     if held_out_writer is not None:
         result = _without_held_out(job, result, builder, held_out_builder, held_out_writer)
     elif job.fates is not None:
-        result = result._replace(num_duplicates=builder.num_duplicates)
+        result = result._replace(num_left_out=builder.num_left_out)
     for checked in (result, result.held_out):
         if checked is not None:
             _check_tokens(checked)
@@ -205,7 +205,7 @@ def _without_held_out(
     dropped = dict(builder.dropped_tokens)
     return result._replace(
         totals=totals,
-        num_duplicates=selecting.num_duplicates,
+        num_left_out=selecting.num_left_out,
         held_out=BuildResult(held_out, shards, hashes, {}, dropped, {}, {}, builder.num_packed),
     )
 

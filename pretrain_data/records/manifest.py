@@ -42,9 +42,11 @@ class Manifest:
         unreadable: why files and folders were skipped (--skip_unreadable), by path.
         eval_fraction: share of the documents in the records of `HELD_OUT_DIR`.
         held_out: whether these are those records.
-        deduplicate: "exact" if only the first of equal documents was kept, else "none".
-        num_duplicates: number of documents left out as duplicates; their tokens are in
-            `dropped_tokens`.
+        deduplicate: "exact" if only the first of equal documents was kept, "near" if only the
+            first of similar ones, else "none".
+        num_duplicates, num_near_duplicates: number of documents left out as such; their tokens
+            are in `dropped_tokens`.
+        near_duplicates: threshold and other settings of deduplicate="near"; None without it.
         pack: whether rows were filled with several documents.
         num_packed: number of records of several documents.
         num_padding: number of positions that are padding; None if unknown.
@@ -80,6 +82,8 @@ class Manifest:
     held_out: bool = False
     deduplicate: str = "none"
     num_duplicates: int = 0
+    num_near_duplicates: int = 0
+    near_duplicates: Mapping[str, Any] | None = None
     null_texts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     pack: bool = False
     num_packed: int = 0

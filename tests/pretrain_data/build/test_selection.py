@@ -3,6 +3,7 @@
 import json
 import pathlib
 import pickle
+import random
 
 import pytest
 
@@ -14,6 +15,7 @@ from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.selection import (
     DUPLICATE,
     HELD_OUT,
+    NEAR_DUPLICATE,
     TRAINED_ON,
     ScanJob,
     scan_documents,
@@ -28,10 +30,12 @@ def fates(path, eval_fraction=0.0, deduplicate="none", num_processes=1, blanks=T
     parts = find_inputs([str(path)]).parts
     shares = divide(parts, num_processes, blanks, whole_documents=True)
     nowhere = pathlib.Path()
-    config = CorpusBuildConfig(None, nowhere, nowhere, blanks_separate_docs=blanks)
+    config = CorpusBuildConfig(
+        None, nowhere, nowhere, blanks_separate_docs=blanks, deduplicate=deduplicate
+    )
     jobs = [ScanJob(index, share, config) for index, share in enumerate(shares)]
     hashes = [scan_documents(job, lambda counts: None) for job in jobs]
-    return b"".join(select_documents(hashes, eval_fraction, deduplicate))
+    return b"".join(select_documents(hashes, eval_fraction, deduplicate, 0.8))
 
 
 def test_the_same_documents_are_held_out_when_the_corpus_grows(tmp_path):
@@ -60,6 +64,48 @@ def test_the_first_of_equal_documents_is_kept(tmp_path):
         assert fates(path, deduplicate="exact", num_processes=num_processes) == expected
     path.write_text("\n \n")
     assert fates(path, 0.5, "exact") == b""
+
+
+def test_similar_documents_are_left_out_whatever_the_number_of_processes(tmp_path):
+    pytest.importorskip("datasketch", reason="needs electra-tf[corpus]")
+    rng = random.Random(0)
+    documents = []
+    for i in range(40):
+        words = [f"w{rng.randrange(999)}" for _ in range(150)]
+        documents.append(" ".join(words))
+        if i % 2:
+            words[rng.randrange(150)] = "changed"
+            documents.append("\n".join(words))
+        if i % 4 == 0:
+            documents.append(documents[0])
+    documents.append("!")
+    rng.shuffle(documents)
+    (tmp_path / "a.txt").write_text("\n\n".join(documents))
+    results = [fates(tmp_path, 0.2, "near", num_processes) for num_processes in (1, 2, 5)]
+    assert results[0] == results[1] == results[2]
+    counts = [results[0].count(fate) for fate in range(4)]
+    assert counts[DUPLICATE] == 10
+    assert counts[NEAR_DUPLICATE] == 20
+    assert counts[TRAINED_ON] + counts[HELD_OUT] == 41
+    assert fates(tmp_path, 0.2, "exact").count(DUPLICATE) == 10
+
+
+def test_a_build_without_near_duplicates_counts_them(build, corpus_dir):
+    pytest.importorskip("datasketch", reason="needs electra-tf[corpus]")
+    text = (corpus_dir / "a.txt").read_text()
+    (corpus_dir / "copy.txt").write_text(text + "\n\nnew\n\n" + text.upper())
+    printed = []
+    settings = {"deduplicate": "near", "near_duplicate_words": 3, "print_fn": printed.append}
+    manifest = build(**settings)
+    assert (manifest.num_duplicates, manifest.num_near_duplicates) == (4, 4)
+    assert manifest.num_documents == 13
+    assert manifest.near_duplicates == {"threshold": 0.8, "words": 3, "permutations": 128}
+    assert manifest.num_tokens_read - manifest.num_tokens_written == sum(
+        manifest.dropped_tokens.values()
+    )
+    assert any(line.startswith("Left out 4 near-duplicate documents (") for line in printed)
+    with pytest.raises(UserError, match="--near_duplicate_threshold must be above 0"):
+        build(deduplicate="near", near_duplicate_threshold=0.0, overwrite=True)
 
 
 def test_a_file_without_blank_lines_is_not_split_inside_of_a_document(tmp_path):
