@@ -14,14 +14,8 @@ from electra_tf.config.resumption import (
     describe_changes,
     unrecorded_settings,
 )
-from electra_tf.interop.initialization import (
-    resume_authors_run,
-)
-from electra_tf.model_builder import (
-    create_training_state,
-    load_checked_vocabulary,
-    load_model,
-)
+from electra_tf.interop.initialization import resume_authors_run
+from electra_tf.model_builder import create_training_state, load_checked_vocabulary, load_model
 from electra_tf.pretraining_phases import PretrainingPhases, evaluate_records
 from electra_tf.pretraining_setup import (
     data_statistics,
@@ -33,21 +27,14 @@ from electra_tf.pretraining_setup import (
     utilization_of,
 )
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.training.authors_files import (
-    has_only_authors_checkpoint,
-    has_own_checkpoint,
-)
+from electra_tf.training.authors_files import has_only_authors_checkpoint, has_own_checkpoint
 from electra_tf.training.checkpoints import CheckpointDirectory, lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.evaluation import HeldOutEvaluator, write_results
 from electra_tf.training.health import facts_of
 from electra_tf.training.log import SilentLog, TrainLog, format_metrics
-from electra_tf.training.loop import (
-    Intervals,
-    run_loop,
-    training_values,
-)
+from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.records import PretrainingRecords
 from electra_tf.training.run_info import DATA as DATA_STATISTICS
 from electra_tf.training.run_info import read_run_info, write_run_info
