@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.model.kernels import CastKernels
+from electra_tf.model.kernels import CastKernels, compile_ahead
+from electra_tf.training.distribution.context import runs_on_one_cpu
 from finetune.data.batches import FeatureTable, iterate_batches, plan_evaluation
 from finetune.model import FinetuningModel
 from finetune.tasks.base import Outputs, SplitData, Task
@@ -53,10 +54,12 @@ class Predictor:
         )
         outputs: list[Outputs] = [{}] * len(table)
         self._cast_kernels.refresh()
-        if task.name not in self._functions:
-            self._functions[task.name] = self._compile(task.name)
-        function = self._functions[task.name]
         iterator = iterate_batches(self._strategy, table, plan)
+        if task.name not in self._functions:
+            function = self._functions[task.name] = self._compile(task.name)
+            if runs_on_one_cpu(self._strategy) and not self._jit_compile:
+                compile_ahead(function, iterator)
+        function = self._functions[task.name]
         for rows, count in zip(plan.rows, plan.counts, strict=True):
             arrays = {name: value.numpy() for name, value in function(iterator).items()}
             for i, row in enumerate(rows[:count]):

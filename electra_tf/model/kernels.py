@@ -19,6 +19,10 @@ _enabled = contextvars.ContextVar("fused_kernels_enabled", default=True)
 _active: contextvars.ContextVar["CastKernels | None"] = contextvars.ContextVar(
     "cast_kernels", default=None
 )
+# Kernels called by the function that `compile_ahead` traces.
+_called: contextvars.ContextVar["list | None"] = contextvars.ContextVar(
+    "called_kernels", default=None
+)
 
 
 @contextlib.contextmanager
@@ -34,6 +38,71 @@ def without_fusion() -> Iterator[None]:
 def is_fusing() -> bool:
     """Whether fused functions are compiled; False within `without_fusion`."""
     return _enabled.get()
+
+
+def compiled_by_xla(function: Callable) -> Callable:
+    """Decorator of a pure function of tensors: one kernel, which `compile_ahead` knows of."""
+    kernel = tf.function(function, jit_compile=True, autograph=False)
+
+    @functools.wraps(function)
+    def call(*tensors: object):
+        called = _called.get()
+        if called is None:
+            return kernel(*tensors)
+        called.append(kernel.get_concrete_function(*tensors))
+        return called[-1](*tensors)
+
+    return call
+
+
+def compile_ahead(function: tf.types.experimental.PolymorphicFunction, *inputs: object) -> int:
+    """Traces a function, and compiles the kernels that it calls one after another.
+
+    The first call of a traced function compiles them as its operations become ready, several
+    at once, and on CPU about one process in 200 does not survive that. Here each kernel runs
+    on zeros, alone; the first call then finds the compiled kernels in TensorFlow's cache.
+    Kernels whose input shapes are not fully known are left to the first call.
+
+    Args:
+        function: a `tf.function`; it is traced as its first call would, but not run.
+        *inputs: inputs of the first call.
+
+    Returns:
+        The number of kernels that were compiled.
+    """
+    token = _called.set(called := [])
+    try:
+        function.get_concrete_function(*inputs)
+    finally:
+        _called.reset(token)
+    kernels = {id(kernel): kernel for kernel in called}.values()
+    kernels = [kernel for kernel in kernels if _has_known_shapes(kernel)]
+
+    # Grappler must not compute it: the input is no constant, and the output needs each kernel.
+    # Called on their own, kernels would have another entry in TensorFlow's cache.
+    @functools.partial(tf.function, autograph=False)
+    def run_in_order(zero: tf.Tensor) -> list[tf.Tensor]:
+        elements = []
+        for kernel in kernels:
+            with tf.control_dependencies(elements[-1:]):
+                zeros = tf.nest.map_structure(
+                    lambda spec: tf.fill(spec.shape, tf.cast(zero, spec.dtype)),
+                    _input_specs(kernel),
+                )
+                outputs = tf.nest.flatten(kernel(*zeros))
+                elements.append(tf.reshape(outputs[0], [-1])[:1])
+        return elements
+
+    run_in_order(tf.constant(0))
+    return len(kernels)
+
+
+def _input_specs(kernel: tf.types.experimental.ConcreteFunction) -> tuple:
+    return kernel.structured_input_signature[0]
+
+
+def _has_known_shapes(kernel: tf.types.experimental.ConcreteFunction) -> bool:
+    return all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(_input_specs(kernel)))
 
 
 def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callable]:
@@ -72,9 +141,9 @@ def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callabl
 
 
 def _with_fused_gradient(function: Callable, sum_apart: bool) -> Callable:
-    forward = tf.function(function, jit_compile=True, autograph=False)
+    forward = compiled_by_xla(function)
 
-    @functools.partial(tf.function, jit_compile=True, autograph=False)
+    @compiled_by_xla
     def backward(tensors: list[tf.Tensor], upstream: list[tf.Tensor]):
         if sum_apart:
             tensors = [
@@ -126,7 +195,7 @@ def sum_rows(x: tf.Tensor) -> tf.Tensor:
     return tf.matmul(tf.ones([1, tf.shape(flat)[0]]), flat)[0]
 
 
-@functools.partial(tf.function, jit_compile=True, autograph=False)
+@compiled_by_xla
 def _sum_rows_in_float32(x: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(x, axis=list(range(x.shape.rank - 1)))
 

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import metrics
+from electra_tf.model.kernels import compile_ahead
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.token_scores import (
     WITHIN_TOKEN_AUC,
@@ -18,6 +19,7 @@ from electra_tf.model.token_scores import (
     score_keys,
     shown_sentences,
 )
+from electra_tf.training.distribution.context import runs_on_one_cpu
 from electra_tf.training.step import TrainableModel
 from electra_tf.util.files import write_atomically
 
@@ -62,6 +64,7 @@ class HeldOutEvaluator:
         self._strategy = strategy
         self._coefficients: dict[str, float] = {}
         self._run = tf.function(self._run_batch, autograph=False)
+        self._compiles_ahead = runs_on_one_cpu(strategy)
 
     def run(self, batches: Iterable, num_batches: int) -> HeldOutResult:
         """Evaluates at most `num_batches` batches.
@@ -76,7 +79,11 @@ class HeldOutEvaluator:
         for index, features in enumerate(batches):
             if index == num_batches:
                 break
-            result = self._run(features, tf.constant(index, tf.int64))
+            inputs = features, tf.constant(index, tf.int64)
+            if self._compiles_ahead:
+                compile_ahead(self._run, *inputs)
+                self._compiles_ahead = False
+            result = self._run(*inputs)
             sums = result.sums
             totals = tf.nest.map_structure(tf.add, totals, sums) if totals else sums
             if index == 0 and result.sentences is not None:

@@ -11,12 +11,13 @@ LayerNorm parameters and biases are not decayed (embeddings are). LAMB is Keras'
 same exceptions from decay.
 """
 
-import functools
 import re
 from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
+
+from electra_tf.model.kernels import compiled_by_xla
 
 BETA_1 = 0.9
 BETA_2 = 0.999
@@ -174,7 +175,7 @@ def _rate_of(
     return learning_rate if layer_factors is None else learning_rate * layer_factors[path]
 
 
-@functools.partial(tf.function, jit_compile=True, autograph=False)
+@compiled_by_xla
 def adam_update(
     variable: tf.Tensor,
     m: tf.Tensor,

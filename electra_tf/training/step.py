@@ -9,10 +9,12 @@ import tensorflow as tf
 
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm
+from electra_tf.model.kernels import compile_ahead
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.model.randomness import Randomness
 from electra_tf.training.accumulation import sum_over_parts
 from electra_tf.training.diagnoses import GRADIENT_NORM, UPDATE_RATIO
+from electra_tf.training.distribution.context import runs_on_one_cpu
 from electra_tf.training.layer_groups import UpdateRatios, group_norms, group_of
 from electra_tf.training.optimizer import clip_by_global_norm, squared_norms
 
@@ -111,10 +113,20 @@ class TrainingSteps:
                 self._replica_step, jit_compile=True, autograph=False
             )
         self._run = tf.function(self._run_steps, autograph=False)
+        # Element specs of the iterators that the kernels are compiled for; None on devices
+        # where the first call compiles them.
+        self._compiled_specs: list | None = None
+        if runs_on_one_cpu(strategy) and not jit_compile:
+            self._compiled_specs = []
 
     def run(self, iterator: tf.data.Iterator, num_steps: int) -> None:
         """Runs up to `num_steps` updates; stops after one with a non-finite loss or norm."""
-        self._run(iterator, tf.constant(num_steps, tf.int32))
+        inputs = iterator, tf.constant(num_steps, tf.int32)
+        specs = self._compiled_specs
+        if specs is not None and iterator.element_spec not in specs:
+            compile_ahead(self._run, *inputs)
+            specs.append(iterator.element_spec)
+        self._run(*inputs)
 
     def read_metrics(self) -> dict[str, np.ndarray]:
         """Returns the sums of the metrics since the last call.

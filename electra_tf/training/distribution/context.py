@@ -81,6 +81,12 @@ def _create_and_watch(
         yield run
 
 
+def runs_on_one_cpu(strategy: tf.distribute.Strategy) -> bool:
+    """Whether there is one replica and no other device than CPUs."""
+    devices = {device.device_type for device in tf.config.list_logical_devices()}
+    return strategy.num_replicas_in_sync == 1 and devices == {"CPU"}
+
+
 def _on_cpu(strategy: tf.distribute.Strategy) -> bool:
     return any("CPU" in device for device in strategy.extended.worker_devices)
 

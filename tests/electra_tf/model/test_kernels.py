@@ -1,6 +1,7 @@
 """Fused kernels give the values and gradients of the plain operations."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from electra_tf.model import heads, layers, randomness
 from electra_tf.model.kernels import fused, sum_rows, without_fusion
+from tests import processes
 
 WIDTH = 12
 
@@ -132,3 +134,51 @@ def test_kernels_as_users_have_them_compiled():
     environment = {**os.environ, "XLA_FLAGS": ""}
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout
+
+
+# TensorFlow's log of a compilation.
+STARTED, ENDED = "Instantly compiling", "Compilation of XLA executable time"
+COMPILE_AHEAD = """
+import tensorflow as tf
+from electra_tf.model.kernels import compile_ahead
+from electra_tf.model.layers import add_bias, bias_activation
+
+def apply(x, b):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        wide = [bias_activation(add_bias(x, b), b, activation="gelu") for _ in range(4)]
+        total = tf.reduce_sum(tf.add_n(wide) + bias_activation(x, b, activation="relu"))
+    return tape.gradient(total, x)
+
+function = tf.function(apply, autograph=False)
+inputs = tf.ones([2, 8, 4]), tf.ones([4])
+print("kernels:", compile_ahead(function, *inputs), flush=True)
+print("called:", function(*inputs).shape, flush=True)
+unknown = tf.function(apply, input_signature=[tf.TensorSpec([None, 8, 4]), tf.TensorSpec([4])])
+print("unknown:", compile_ahead(unknown), flush=True)
+"""
+
+
+def test_kernels_are_compiled_ahead_one_after_another():
+    environment = {
+        **os.environ,
+        "TF_CPP_MIN_LOG_LEVEL": "0",
+        "TF_CPP_VMODULE": "device_compiler=2",
+    }
+    command = [sys.executable, "-c", COMPILE_AHEAD]
+    result = subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=processes.ROOT,
+    )
+    assert result.returncode == 0, result.stdout
+    ahead, called = result.stdout.split("kernels: ")
+    assert int(called.split()[0]) == ahead.count(STARTED) > 3
+    assert called.split("called: ")[0].count(STARTED) == 0
+    # Each ends before the next one starts.
+    events = re.findall(f"{STARTED}|{ENDED}", ahead)
+    assert events == [STARTED, ENDED] * (len(events) // 2)
+    assert called.split("unknown: ")[1].split()[0] == "0"
