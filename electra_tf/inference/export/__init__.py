@@ -1,5 +1,5 @@
-"""Exports of trained models, usable without this repository: SavedModel, LiteRT, ONNX.
+"""Exports of trained models: SavedModel, LiteRT, ONNX, StableHLO.
 
-`servable.py` is the interface of an exported model; `pretrained.py` loads one from the folder
-of a pre-trained model, and `run.py` exports it.
+They are usable without this repository. `servable.py` is the interface of an exported model;
+`pretrained.py` loads one from the folder of a pre-trained model, and `run.py` exports it.
 """

@@ -14,6 +14,7 @@ FORMATS = {
     SAVED_MODEL: "electra_tf.inference.export.saved_model:write_saved_model",
     "litert": "electra_tf.inference.export.litert:write_litert",
     "onnx": "electra_tf.inference.export.onnx:write_onnx",
+    "stablehlo": "electra_tf.inference.export.stablehlo:write_stablehlo",
 }
 # Package that a format requires, and the extra that installs it; the warm-up requests of
 # SavedModels need TensorFlow Serving's.

@@ -131,8 +131,9 @@ def write_description(
     servable: Servable,
     function: ConcreteFunction,
     directory: pathlib.Path,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes `vocab.txt`, and `description.json`: settings, inputs and outputs."""
+    """Writes `vocab.txt`, and `description.json`: settings, inputs, outputs, and `more`."""
     tensors = {
         "inputs": function.structured_input_signature[1],
         "outputs": function.structured_outputs,
@@ -144,7 +145,8 @@ def write_description(
         }
         for kind, specs in tensors.items()
     }
-    content = json.dumps({**servable.metadata, **described}, indent=2, ensure_ascii=False)
+    content = {**servable.metadata, **described, **(more or {})}
+    content = json.dumps(content, indent=2, ensure_ascii=False)
     (directory / DESCRIPTION_FILE).write_text(content + "\n", encoding="utf-8")
     vocabulary = "".join(f"{token}\n" for token in servable.vocabulary.tokens)
     (directory / VOCAB_FILE).write_text(vocabulary, encoding="utf-8")

@@ -1,0 +1,116 @@
+"""StableHLO export, for jax and other compilers of machine learning.
+
+As with LiteRT, the model takes ids. StableHLO has static shapes, so there is a program for each
+of some shapes; rows are padded to the next length, and batches to the next size. The programs
+share the weights, which are arguments: a program without them is small, and the weights are on
+a device once.
+"""
+
+import pathlib
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.compiler.mlir.stablehlo import stablehlo
+
+from electra_tf.inference.export.saved_model import BATCH_SIZES
+from electra_tf.inference.export.servable import (
+    Servable,
+    ServedOutputs,
+    trace_predict,
+    write_description,
+)
+from electra_tf.text.text_inputs import EncoderInputs
+
+ConcreteFunction = tf.types.experimental.ConcreteFunction
+WEIGHTS_FILE = "weights.npz"
+# Oldest release of StableHLO that reads the programs; later ones do, too.
+STABLEHLO_VERSION = "1.9.0"
+_ALIAS = re.compile(r"parameter_number = (\d+) : i64\}, output_index = array<i64: (\d+)>")
+# XLA's own operation, in front of the new value of a variable; the portable format has none.
+_COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<[^>]*>)")
+
+
+class LoweredFunction(NamedTuple):
+    """A function as a program of StableHLO.
+
+    Attributes:
+        code: portable artifact.
+        variables: what the program takes after the function's inputs, in order.
+        aliases: index of an output that is the new value of a variable, to the index of the
+            argument whose memory it takes. These outputs follow the function's own.
+    """
+
+    code: bytes
+    variables: list[tf.Variable]
+    aliases: dict[int, int]
+
+
+def write_stablehlo(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
+    """Writes portable artifacts of `Servable.predict`, and the weights.
+
+    A program takes int32 [batch, length] `input_ids`, `input_mask` and `segment_ids`, then the
+    arrays of `weights.npz` in the order of the file. It returns the outputs in the order of
+    "results" in `description.json`, which also lists the programs with their shapes: batches
+    of 1 and 8, of the maximum length and of a quarter of it.
+
+    Args:
+        servable: the model, in float32.
+        directory: existing directory.
+        model_name: unused.
+    """
+    del model_name
+    programs = []
+    weights: dict[str, np.ndarray] = {}
+    for batch in BATCH_SIZES:
+        for length in (servable.max_seq_length // 4, servable.max_seq_length):
+            file = f"predict_{batch}x{length}.stablehlo"
+            lowered = _lower_predict(servable, batch, length)
+            (directory / file).write_bytes(lowered.code)
+            programs.append({"file": file, "batch": batch, "length": length})
+            names = [variable.name.partition(":")[0] for variable in lowered.variables]
+            if len(set(names)) < len(names) or (weights and names != list(weights)):
+                raise RuntimeError(f"The programs do not take the same weights: {names}")
+            weights = dict(zip(names, lowered.variables, strict=True))
+    arrays = {name: variable.numpy() for name, variable in weights.items()}
+    np.savez(directory / WEIGHTS_FILE, **arrays)
+    function = trace_predict(servable)
+    # A dictionary's outputs are sorted by name.
+    results = sorted(function.structured_outputs)
+    more = {"programs": programs, "weights": WEIGHTS_FILE, "results": results}
+    write_description(servable, function, directory, more)
+
+
+def _lower_predict(servable: Servable, batch: int, length: int) -> LoweredFunction:
+    def predict(*ids: tf.Tensor) -> ServedOutputs:
+        return servable.predict(EncoderInputs(*ids))
+
+    shape = [batch, length]
+    specs = [tf.TensorSpec(shape, tf.int32, name) for name in EncoderInputs._fields]
+    with servable.tracing():
+        return lower_function(tf.function(predict, autograph=False, jit_compile=True), *specs)
+
+
+def lower_function(function: Callable, *inputs: tf.TensorSpec) -> LoweredFunction:
+    """Lowers a `tf.function` with `jit_compile=True`.
+
+    Args:
+        function: the function.
+        *inputs: its inputs, with static shapes.
+    """
+    concrete = function.get_concrete_function(*inputs)
+    ir = function.experimental_get_compiler_ir(*inputs)
+    text = ir(stage="stablehlo", platform_name="CPU")
+    portable = _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", text)
+    return LoweredFunction(
+        code=stablehlo.serialize_portable_artifact_str(portable, STABLEHLO_VERSION),
+        variables=_captured_variables(concrete),
+        aliases={int(output): int(argument) for argument, output in _ALIAS.findall(text)},
+    )
+
+
+def _captured_variables(concrete: ConcreteFunction) -> list[tf.Variable]:
+    variables = {id(variable.handle): variable for variable in concrete.variables}
+    return [variables[id(tensor)] for tensor in concrete.captured_inputs]
