@@ -224,7 +224,8 @@ def report(arguments: Sequence[str]) -> None:
     'electra-tf[report]'`.
     """
     config = run_reports.config_from_flags(arguments)
-    write_report(config.output, run_reports.read_runs(config.runs))
+    runs = run_reports.read_runs(config.runs)
+    write_report(config.output, runs, run_reports.references_of(runs))
     print(f"Report: {config.output}")
 
 

@@ -9,12 +9,14 @@ from absl import flags
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.report.page import write_report
+from electra_tf.report.reference import find_references
 from electra_tf.report.runs import ReportRun, has_log, read_training_run
 from electra_tf.training.run_info import LOG_FILE
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.report_runs import read_finetuning_run, results_files
 from finetune.results.result_files import JSON_SUFFIX
+from flags.recipe_files import recipes_dir
 
 REPORT_FILE = "report.html"
 
@@ -83,6 +85,17 @@ def read_runs(paths: Sequence[str]) -> list[ReportRun]:
     ]
 
 
+def references_of(runs: Sequence[ReportRun]) -> list[ReportRun]:
+    """Returns the reference curves of the recipes whose settings some of the runs have.
+
+    Raises:
+        UserError: a file of `recipes/reference` is damaged.
+    """
+    folder = recipes_dir() / "reference"
+    found = [each for run in runs for each in find_references(folder, run.settings)]
+    return list({each.name: each for each in found}.values())
+
+
 def report_pretraining(config: PretrainingConfig, print_fn: Callable[[str], None]) -> None:
     """Writes the report of a run of pre-training into its folder; never fails."""
     path = os.path.join(config.model_dir, REPORT_FILE)
@@ -101,7 +114,8 @@ def report_finetuning(config: FinetuningConfig, print_fn: Callable[[str], None])
 
 def _report(path: str, read: Callable[[], ReportRun], print_fn: Callable[[str], None]) -> None:
     try:
-        write_report(path, [read()])
+        run = read()
+        write_report(path, [run], references_of([run]))
         print_fn(f"Report:      {path}")
     except Exception as error:  # whatever it is, the run is done
         reason = str(error).partition("\n")[0] or type(error).__name__

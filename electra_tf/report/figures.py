@@ -33,6 +33,7 @@ _FIRST = (
     "disc_precision",
     "disc_accuracy",
 )
+_REFERENCE_COLOR = "#8f959c"
 # Values a curve has at most; of longer logs every n-th record is drawn.
 MAX_POINTS = 2000
 _MAX_LABELS_WITH_COUNTS = 30
@@ -55,17 +56,18 @@ def plotly_javascript() -> str:
     return import_extra("plotly.offline", EXTRA, "The report").get_plotlyjs()
 
 
-def lines_of(runs: Sequence[ReportRun]) -> list[Line]:
-    """Returns the lines of all runs, with their colors."""
+def lines_of(runs: Sequence[ReportRun], references: Sequence[ReportRun] = ()) -> list[Line]:
+    """Returns the lines of all runs, with their colors, and those of references in gray."""
     colors = import_extra("plotly.colors", EXTRA, "The report").qualitative.D3
     named = [
         (label_of(runs, run, label), records)
         for run in runs
         for label, records in run.logs.items()
     ]
-    return [
+    lines = [
         Line(name, colors[i % len(colors)], records) for i, (name, records) in enumerate(named)
     ]
+    return lines + [Line(each.name, _REFERENCE_COLOR, each.logs[""]) for each in references]
 
 
 def label_of(runs: Sequence[ReportRun], run: ReportRun, label: str) -> str:

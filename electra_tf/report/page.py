@@ -23,21 +23,29 @@ _SENTENCES = (
 )
 
 
-def write_report(path: str | os.PathLike, runs: Sequence[ReportRun]) -> None:
-    """Writes the report of some runs.
+def write_report(
+    path: str | os.PathLike,
+    runs: Sequence[ReportRun],
+    references: Sequence[ReportRun] = (),
+) -> None:
+    """Writes the report of some runs, beside reference curves.
 
     Raises:
         UserError: Plotly is not installed; nothing is written.
     """
-    write_atomically(path, report_page(runs))
+    write_atomically(path, report_page(runs, references))
 
 
-def report_page(runs: Sequence[ReportRun]) -> str:
-    """Returns the HTML page of some runs, which compares them."""
+def report_page(runs: Sequence[ReportRun], references: Sequence[ReportRun] = ()) -> str:
+    """Returns the HTML page of some runs, which compares them, also with references."""
     drawn: list[dict[str, Any]] = []
-    lines = figures.lines_of(runs)
+    lines = figures.lines_of(runs, references)
     metrics = figures.logged_metrics(lines)
-    parts = [_health(runs), _section("Runs", _table(comparison_table(runs)))]
+    notes = [
+        f'<p class="faint">{html.escape(n)}</p>' for each in references for n in each.notes
+    ]
+    table = _table(comparison_table([*runs, *references]))
+    parts = [_health(runs), _section("Runs", table, *notes)]
     parts += [_section(f"{_prefix(runs, run)}Scores", *map(_table, run.tables)) for run in runs]
     for run in runs:
         cards = []

@@ -9,12 +9,13 @@ from absl import flags as absl_flags
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.report.page import report_page
+from electra_tf.report.runs import read_training_run
 from electra_tf.util.errors import UserError
 from finetune.results.report_runs import CONFUSION_SUFFIX, read_finetuning_run, write_confusion
 from finetune.results.result_files import write_results
 from finetune.results.summary import TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, PredictionError, write_errors
-from flags import command_line, report
+from flags import command_line, hyperparameters, report
 from tests.electra_tf.report.test_page import write_run
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -118,6 +119,20 @@ def test_the_report_at_the_end_of_a_run_never_fails(tmp_path, monkeypatch):
         report.report_pretraining(config, lines.append)
         assert lines[-1].startswith("Report:      not written: ")
     assert len(lines) == 4
+
+
+def test_the_quickstart_has_a_reference_curve(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)  # recipes name files of the repository
+    flag_values = absl_flags.FlagValues()
+    hyperparameters.define_flags(PretrainingConfig, flag_values)
+    flag_values(["program", "--flagfile=recipes/quickstart.flags"])
+    given = hyperparameters.explicit_values(PretrainingConfig, None, {}, flag_values)
+    folder = write_run(tmp_path / "run", **given)
+    (found,) = report.references_of([read_training_run(folder)])
+    assert found.name == "reference: quickstart"
+    assert [r["step"] for r in found.logs[""] if r["kind"] == "eval"] == [500, 1000, 1500, 2000]
+    other = write_run(tmp_path / "other", **{**given, "learning_rate": 1.0})
+    assert report.references_of([read_training_run(other)]) == []
 
 
 def test_the_program_writes_a_report_without_tensorflow(tmp_path):

@@ -10,9 +10,10 @@ import sys
 
 import pytest
 
-from electra_tf.report.figures import lines_of, logged_metrics
+from electra_tf.report.figures import curves, lines_of, logged_metrics
 from electra_tf.report.layers import layer_figures
 from electra_tf.report.page import report_page, write_report
+from electra_tf.report.reference import find_references
 from electra_tf.report.runs import Confusion, ReportRun, read_training_run
 from electra_tf.training.run_info import LOG_FILE, write_run_info
 from electra_tf.util.errors import UserError
@@ -104,6 +105,32 @@ def test_values_by_layer_are_one_figure(runs):
     assert set(heatmap["z"][0]) == {-3.0}
     assert set(heatmap["z"][1]) == {None}
     assert layer_figures(lines_of(runs)) == []
+
+
+def test_a_run_is_shown_beside_the_reference_of_its_settings(tmp_path, runs):
+    folder = tmp_path / "reference"
+    folder.mkdir()
+    content = {
+        "name": "quick",
+        "source": "demo/corpus",
+        "settings": {"learning_rate": 0.002},
+        "records": [{"step": 7, "kind": "train", "loss": 3.25}],
+    }
+    (folder / "quick.json").write_text(json.dumps(content))
+    assert find_references(folder, runs[1].settings) == []
+    references = find_references(folder, runs[0].settings)
+    page = report_page(runs[:1], references)
+    assert "<td>reference: quick</td><td>7</td><td>3.25</td>" in page
+    assert "reference: quick: demo/corpus" in page
+    lines = lines_of(runs[:1], references)
+    traces = curves("loss", lines)["data"]
+    assert [trace["name"] for trace in traces][-1] == "reference: quick"
+    assert list(traces[-1]["y"]) == [3.25]
+    # One run still: its settings are not compared with the reference's.
+    assert "Different settings" not in page
+    (folder / "quick.json").write_text("{}")
+    with pytest.raises(UserError, match=r"quick\.json is not a reference curve"):
+        find_references(folder, {})
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
