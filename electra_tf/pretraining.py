@@ -38,6 +38,7 @@ from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.records import PretrainingRecords
 from electra_tf.training.run_info import DATA as DATA_STATISTICS
 from electra_tf.training.run_info import read_run_info, write_run_info
+from electra_tf.training.trackers import check_trackers, open_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 
@@ -71,6 +72,7 @@ def train(
         WorkerLostError: another worker has failed.
     """
     check_allowed_names(config)
+    check_trackers(config.wandb, config.mlflow)
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [context.TRAIN_BATCH_SIZE]
     batch_sizes += ["eval_batch_size"] if eval_records is not None else []
@@ -140,6 +142,10 @@ def _train(
             seq_length=config.max_seq_length,
             utilization=utilization_of(config, strategy),
             facts=facts_of(settings, **statistics),
+            settings=settings,
+            trackers=open_trackers(
+                config.wandb, config.mlflow, model_dir=config.model_dir, settings=settings
+            ),
         )
     log.settings(first_step, [each for each in changes if each.influence == TRAINING])
     phases = PretrainingPhases(

@@ -16,6 +16,7 @@ from electra_tf.training.distribution.context import (
     describe_devices,
     open_context,
 )
+from electra_tf.training.trackers import check_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
@@ -47,6 +48,7 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         PreemptedError: the run was preempted, and can be resumed.
         WorkerLostError: another worker has failed.
     """
+    check_trackers(config.wandb, config.mlflow)
     divided = [TRAIN_BATCH_SIZE] if config.do_train else []
     with open_context(config, divided) as context:
         return _run(config, context, print_fn if context.workers.is_chief else discard)

@@ -30,6 +30,7 @@ from electra_tf.training.loop import (
 from electra_tf.training.optimizer import reset_optimizer
 from electra_tf.training.run_info import write_run_info
 from electra_tf.training.step import TrainingSteps
+from electra_tf.training.trackers import open_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.compiled_steps import compile_steps
@@ -194,6 +195,10 @@ class Trainer:
                 num_train_steps=num_train_steps,
                 batch_size=config.train_batch_size,
                 facts=facts_of(hyperparameters, num_train_steps=num_train_steps),
+                settings=hyperparameters,
+                trackers=open_trackers(
+                    config.wandb, config.mlflow, model_dir=model_dir, settings=hyperparameters
+                ),
             )
 
         def segments() -> Iterator[Segment]:

@@ -92,11 +92,13 @@ def test_the_version_and_the_extras(installed):
         "docs",
         "gpu",
         "kerashub",
+        "mlflow",
         "onnx",
         "report",
         "scoring",
         "serving",
         "test",
+        "wandb",
     ]
     assert sorted(found.metadata.get_all("Provides-Extra")) == extras
 

@@ -271,6 +271,16 @@ class PretrainingFields(DistributionConfig):
         None, "Metrics of --do_eval as a pickle; not written if unset.", influence=NOTHING
     )
 
+    wandb: str | None = hyperparameter(
+        None,
+        "Project of Weights & Biases that gets the log, too; needs the extra `wandb`.",
+        influence=NOTHING,
+    )
+    mlflow: str | None = hyperparameter(
+        None,
+        "Experiment of MLflow that gets the log, too; needs the extra `mlflow`.",
+        influence=NOTHING,
+    )
     report: bool = hyperparameter(
         True,
         "At the end of the run, write an HTML report into its folder, if the extra `report` is "

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
 import tensorflow as tf
+from tensorboard.plugins.hparams import api as hparams
 
 from electra_tf.config.recorded_settings import Change
 from electra_tf.text.inspected_tokens import InspectedToken, render
 from electra_tf.training.diagnoses import RunFacts
 from electra_tf.training.health import HealthWatch
 from electra_tf.training.run_info import LOG_FILE, SENTENCES_FILE, read_log
+from electra_tf.training.trackers import Tracker, log_to, plain_settings
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_lines, write_atomically
@@ -80,6 +82,8 @@ class TrainLog:
         seq_length: sequence length, in tokens; None if it varies.
         utilization: of devices whose peak is known; None logs no MFU.
         facts: what the diagnoses of the run need to know; None makes no diagnoses.
+        settings: hyperparameters, shown by TensorBoard's HParams.
+        trackers: trackers of experiments, which get every record; closed at the end.
         stream: the console.
     """
 
@@ -93,6 +97,8 @@ class TrainLog:
         seq_length: int | None = None,
         utilization: Utilization | None = None,
         facts: RunFacts | None = None,
+        settings: Mapping[str, Any] | None = None,
+        trackers: Sequence[Tracker] = (),
         stream: TextIO | None = None,
     ) -> None:
         self.path = os.path.join(model_dir, LOG_FILE)
@@ -110,9 +116,13 @@ class TrainLog:
         if facts is not None:
             earlier = read_log(self.path) if os.path.exists(self.path) else []
             self._health = HealthWatch(facts, earlier)
+        self._trackers = list(trackers)
         self._file = pathlib.Path(self.path).open("a", encoding="utf-8")  # noqa: SIM115
         with self._naming_errors():
             self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
+            if settings:
+                with self._writer.as_default(step=first_step):
+                    hparams.hparams(plain_settings(settings), trial_id="run")
         self._last_step, self._last_time = first_step, time.monotonic()
 
     def set_length(self, seq_length: int) -> None:
@@ -181,6 +191,8 @@ class TrainLog:
         """Flushes and closes the files."""
         self._file.close()
         self._writer.close()
+        for tracker in self._trackers:
+            tracker.close()
 
     def _diagnose(self, record: Mapping[str, Any]) -> None:
         if self._health is not None:
@@ -191,6 +203,8 @@ class TrainLog:
         # JSON has no NaN, so an empty mean is null.
         record = {name: v if math.isfinite(v) else None for name, v in values.items()}
         self._write({"step": step, "kind": kind, **record})
+        finite = {f"{kind}/{name}": v for name, v in values.items() if math.isfinite(v)}
+        log_to(self._trackers, step, finite)
         with self._naming_errors(), self._writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(f"{kind}/{name}", value)

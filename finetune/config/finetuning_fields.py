@@ -262,6 +262,16 @@ class FinetuningFields(CustomTaskFields, ClassificationFields, DistributionConfi
         influence=NOTHING,
     )
 
+    wandb: str | None = hyperparameter(
+        None,
+        "Project of Weights & Biases that gets the log, too; needs the extra `wandb`.",
+        influence=NOTHING,
+    )
+    mlflow: str | None = hyperparameter(
+        None,
+        "Experiment of MLflow that gets the log, too; needs the extra `mlflow`.",
+        influence=NOTHING,
+    )
     report: bool = hyperparameter(
         True,
         "At the end of the run, write an HTML report into its results, if the extra `report` "

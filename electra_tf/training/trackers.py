@@ -1,0 +1,162 @@
+"""Trackers of experiments: Weights & Biases and MLflow get what the log gets."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from electra_tf.util.console import warn_once
+from electra_tf.util.extras import import_extra
+from electra_tf.util.files import read_json, to_json, write_atomically
+
+# Ids of the runs, with which a resumed run goes on.
+IDS_FILE = "trackers.json"
+WANDB, MLFLOW = "wandb", "mlflow"
+
+
+class Tracker(Protocol):
+    """A run of a tracker."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Logs finite values of a step."""
+
+    def close(self) -> None:
+        """Ends the run."""
+
+
+def check_trackers(wandb: str | None, mlflow: str | None) -> None:
+    """Checks that the packages of the trackers in use are installed.
+
+    Raises:
+        UserError: one is not; the message names the extra.
+    """
+    for name, value in ((WANDB, wandb), (MLFLOW, mlflow)):
+        if value:
+            import_extra(name, name, f"--{name}")
+
+
+def open_trackers(
+    wandb: str | None,
+    mlflow: str | None,
+    *,
+    model_dir: str,
+    settings: Mapping[str, Any],
+) -> list[Tracker]:
+    """Starts runs, or goes on with those of a resumed run; without trackers it does nothing.
+
+    Args:
+        wandb: project of Weights & Biases.
+        mlflow: experiment of MLflow.
+        model_dir: folder of the run.
+        settings: hyperparameters, logged as the parameters of the runs.
+
+    Raises:
+        UserError: a package is not installed.
+    """
+    if not (wandb or mlflow):
+        return []
+    path = os.path.join(model_dir, IDS_FILE)
+    ids = read_json(path)
+    trackers: list[Tracker] = []
+    if wandb:
+        trackers.append(WandbTracker(wandb, model_dir, settings, ids.get(WANDB)))
+        ids[WANDB] = trackers[-1].run_id
+    if mlflow:
+        trackers.append(MlflowTracker(mlflow, model_dir, settings, ids.get(MLFLOW)))
+        ids[MLFLOW] = trackers[-1].run_id
+    write_atomically(path, to_json(ids))
+    return trackers
+
+
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as text, numbers and truth values; None is left out."""
+    return {
+        name: value if isinstance(value, str | int | float) else json.dumps(value)
+        for name, value in settings.items()
+        if value is not None
+    }
+
+
+class WandbTracker:
+    """A run of Weights & Biases, which reads its variables, such as WANDB_MODE=offline.
+
+    Args:
+        project: project of the run.
+        model_dir: folder of the run, whose name it gets.
+        settings: hyperparameters.
+        run_id: of an earlier start; None starts a new run.
+    """
+
+    def __init__(
+        self, project: str, model_dir: str, settings: Mapping[str, Any], run_id: str | None
+    ) -> None:
+        self._run = import_extra("wandb", WANDB, "--wandb").init(
+            project=project,
+            name=_run_name(model_dir),
+            dir=model_dir,
+            config=dict(settings),
+            id=run_id,
+            resume="allow",
+            allow_val_change=True,
+        )
+        self.run_id: str = self._run.id
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Logs finite values of a step."""
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        """Ends the run."""
+        self._run.finish()
+
+
+class MlflowTracker:
+    """A run of MLflow, which reads its variables, such as MLFLOW_TRACKING_URI.
+
+    Args:
+        experiment: experiment of the run.
+        model_dir, settings, run_id: as of `WandbTracker`.
+    """
+
+    def __init__(
+        self, experiment: str, model_dir: str, settings: Mapping[str, Any], run_id: str | None
+    ) -> None:
+        self._client = import_extra("mlflow", MLFLOW, "--mlflow").MlflowClient()
+        if run_id is None:
+            found = self._client.get_experiment_by_name(experiment)
+            experiment_id = (
+                self._client.create_experiment(experiment)
+                if found is None
+                else found.experiment_id
+            )
+            run = self._client.create_run(experiment_id, run_name=_run_name(model_dir))
+            run_id = run.info.run_id
+            # Of a resumed run, MLflow refuses parameters that have changed.
+            for name, value in plain_settings(settings).items():
+                self._client.log_param(run_id, name, value)
+        else:
+            self._client.update_run(run_id, status="RUNNING")
+        self.run_id: str = run_id
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Logs finite values of a step."""
+        for name, value in values.items():
+            self._client.log_metric(self.run_id, name, value, step=step, synchronous=False)
+
+    def close(self) -> None:
+        """Ends the run."""
+        self._client.set_terminated(self.run_id)
+
+
+def log_to(trackers: list[Tracker], step: int, values: Mapping[str, float]) -> None:
+    """Logs values; a tracker that fails is warned of once, and the training goes on."""
+    for tracker in trackers:
+        try:
+            tracker.log(step, values)
+        except Exception as error:  # of its server or network, whatever they raise
+            name = type(tracker).__name__.removesuffix("Tracker").lower()
+            warn_once(f"--{name}: some values are not logged: {error}")
+
+
+def _run_name(model_dir: str) -> str:
+    return os.path.basename(os.path.normpath(model_dir))
