@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import keras
 import tensorflow as tf
@@ -73,7 +73,13 @@ class HeadOutput(NamedTuple):
 
 
 class TaskHead(keras.layers.Layer, abc.ABC):
-    """The layers of one task on top of the encoder, under `task_specific/<task>/`."""
+    """The layers of one task on top of the encoder, under `task_specific/<task>/`.
+
+    Attributes:
+        positions: positions that the head reads in inference; None is all of them.
+    """
+
+    positions: ClassVar[slice | None] = None
 
     @abc.abstractmethod
     def call(
@@ -197,9 +203,26 @@ class FinetuningModel(keras.Model):
         """Returns the number of rows, the weight of the loss."""
         return {"mean": _num_rows(features)}
 
-    def predict_task(self, features: Mapping[str, tf.Tensor], task_name: str) -> HeadOutput:
-        """Runs the head of one task, without dropout."""
-        return self._run_heads(features, (task_name,), None, is_training=False)[task_name]
+    def predict_task(
+        self,
+        features: Mapping[str, tf.Tensor],
+        task_name: str,
+        *,
+        skip_unread: bool = False,
+    ) -> HeadOutput:
+        """Runs the head of one task, without dropout.
+
+        Args:
+            features: those of the encoder and of the task.
+            task_name: name of the task.
+            skip_unread: compute the encoder's last layer only where the head reads it, which
+                changes results by rounding.
+        """
+        positions = self.head(task_name).positions if skip_unread else None
+        heads = self._run_heads(
+            features, (task_name,), None, is_training=False, positions=positions
+        )
+        return heads[task_name]
 
     def metric_sums(self, output: FinetuningOutput) -> dict[str, tf.Tensor]:
         """Returns the sums of each task's mean loss; see `electra_tf.model.metrics`."""
@@ -219,12 +242,17 @@ class FinetuningModel(keras.Model):
         dropout_key: tf.Tensor | None,
         *,
         is_training: bool,
+        positions: slice | None = None,
     ) -> dict[str, HeadOutput]:
         keys = [None] * (len(task_names) + 1)
         if dropout_key is not None:
             keys = tf.unstack(model_randomness.split(dropout_key, len(keys)))
         sequence_output = self.electra(
-            features[INPUT_IDS], features[INPUT_MASK], features[SEGMENT_IDS], keys[-1]
+            features[INPUT_IDS],
+            features[INPUT_MASK],
+            features[SEGMENT_IDS],
+            keys[-1],
+            positions=positions,
         ).sequence_output
         return {
             name: self.head(name)(

@@ -85,12 +85,15 @@ class Encoder(keras.layers.Layer):
         input_mask: tf.Tensor,
         segment_ids: tf.Tensor,
         dropout_key: tf.Tensor | None = None,
+        positions: tf.Tensor | slice | None = None,
     ) -> EncoderOutput:
         """Encodes a batch.
 
         Args:
             input_ids, input_mask, segment_ids: int32 [batch, seq].
             dropout_key: uint32 [2] from `randomness.make_key`; None for inference.
+            positions: positions to compute `sequence_output` at, int32 [batch, n] or a slice;
+                None is all of them. The last layer skips the others.
 
         Returns:
             `EncoderOutput` in the compute dtype.
@@ -106,8 +109,9 @@ class Encoder(keras.layers.Layer):
             x = self.embeddings_project(x)
         embedding_output = x
         mask = _attention_mask(input_mask, self.direction)
-        for layer, keys in zip(self.encoder_layers, layer_keys, strict=True):
-            run = functools.partial(layer, input_mask=mask, dropout_keys=keys)
+        wanted = [None] * (len(self.encoder_layers) - 1) + [positions]
+        for layer, keys, at in zip(self.encoder_layers, layer_keys, wanted, strict=True):
+            run = functools.partial(layer, input_mask=mask, dropout_keys=keys, positions=at)
             x = tf.recompute_grad(run)(x) if self.rematerialize else run(x)
         return EncoderOutput(embedding_output, x)
 

@@ -113,7 +113,11 @@ class TransformerLayer(keras.layers.Layer):
         return [self.qkv, self.attention_output, self.intermediate, self.output_projection]
 
     def call(
-        self, x: tf.Tensor, input_mask: tf.Tensor, dropout_keys: tf.Tensor | None = None
+        self,
+        x: tf.Tensor,
+        input_mask: tf.Tensor,
+        dropout_keys: tf.Tensor | None = None,
+        positions: tf.Tensor | slice | None = None,
     ) -> tf.Tensor:
         """Returns the layer's output.
 
@@ -121,6 +125,8 @@ class TransformerLayer(keras.layers.Layer):
             x: [batch, seq, hidden] in the compute dtype.
             input_mask: float32 [batch, seq] or [batch, seq, seq], 1 for visible positions.
             dropout_keys: uint32 [3, 2], one key per dropout; None for inference.
+            positions: positions to compute the output at, int32 [batch, n] or a slice that is
+                the same for all rows; None is all positions.
         """
         config = self.config
         attention_key, output_key, intermediate_key = _keys(dropout_keys, 3)
@@ -132,6 +138,10 @@ class TransformerLayer(keras.layers.Layer):
         query, key, value = split_heads(  # each (batch, heads, seq, head_size)
             self.qkv.product(x), self.qkv.bias, num_heads=config.num_attention_heads
         )
+        if positions is not None:
+            query, x = _select(query, positions, axis=2), _select(x, positions, axis=1)
+            if input_mask.shape.rank == 3:
+                input_mask = _select(input_mask, positions, axis=1)
         scores = tf.matmul(query, key, transpose_b=True)  # (batch, heads, seq, seq)
         probs = attention_softmax(scores, input_mask, attention_key, rate=attention_dropout)
         context = merge_heads(tf.matmul(probs, value))  # (batch, seq, hidden)
@@ -158,6 +168,12 @@ class TransformerLayer(keras.layers.Layer):
             rate=hidden_dropout,
             epsilon=config.layer_norm_epsilon,
         )
+
+
+def _select(x: tf.Tensor, positions: tf.Tensor | slice, *, axis: int) -> tf.Tensor:
+    if isinstance(positions, slice):
+        return x[(slice(None),) * axis + (positions,)]
+    return tf.gather(x, positions, axis=axis, batch_dims=1)
 
 
 def _keys(dropout_keys: tf.Tensor | None, count: int) -> list[tf.Tensor]:
@@ -255,9 +271,9 @@ def attention_softmax(
     """Returns attention probabilities over the keys, with dropout.
 
     Args:
-        scores: [batch, heads, seq, seq].
-        input_mask: float32 [batch, seq], 0 for masked keys; or [batch, seq, seq], 0 for keys
-            (last axis) masked from a query.
+        scores: [batch, heads, queries, keys].
+        input_mask: float32 [batch, keys], 0 for masked keys; or [batch, queries, keys], 0 for
+            keys masked from a query.
         key: uint32 [2], key of the dropout.
         rate: dropout rate.
     """

@@ -294,7 +294,8 @@ class TaskServable(Servable, Generic[TaskT]):
         """
         zeros = {spec.name: _zeros(spec, inputs) for spec in self.task.feature_specs}
         features = {**inputs._asdict(), **zeros, **(features or {})}
-        return self._model.predict_task(features, self.task.name).outputs
+        name = self.task.name
+        return self._model.predict_task(features, name, skip_unread=True).outputs
 
 
 def _zeros(spec: FeatureSpec, inputs: EncoderInputs) -> tf.Tensor:

@@ -195,9 +195,11 @@ class MaskedScorer(Scorer):
         """Returns float32 [batch], the log-probability of the token at each position."""
         model, length = self._model, tf.shape(input_ids)[1]
         masked = tf.where(tf.range(length) == positions, model.special.mask, input_ids)
-        sequence = model.generator(masked, input_mask, tf.zeros_like(masked)).sequence_output
+        encoded = model.generator(
+            masked, input_mask, tf.zeros_like(masked), positions=positions
+        )
         logits = get_token_logits(
-            gather_positions(sequence, positions),
+            encoded.sequence_output,
             model.generator.embeddings.word_embeddings,
             model.generator_predictions,
             float32=True,

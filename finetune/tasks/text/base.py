@@ -41,6 +41,8 @@ class TextHead(TaskHead):
         name: name of the task.
     """
 
+    positions = slice(0, 1)
+
     def __init__(
         self, hidden_size: int, units: int, dtype: keras.DTypePolicy, name: str
     ) -> None:
