@@ -3,17 +3,23 @@ r"""Compares one pre-training step on a CUDA GPU with Hugging Face's ELECTRA on 
     python -m benchmarks.gpu_training_step --torch_python /path/to/env/bin/python
 
 Needs a GPU, `pip install -e '.[gpu]'`, and with `--torch_python` a Python of an environment
-that has torch for CUDA and transformers; without it only ours is measured. ELECTRA-small with
-batches of 128 x 128 tokens and ELECTRA-base with 512 tokens, unless `--cases` says otherwise.
+that has torch for CUDA and transformers; without it only ours is measured. ELECTRA-small and
+ELECTRA-base in the batches that `--cases` names.
 
 Ours is the step of `run_pretraining.py --precision=mixed_bfloat16 --jit_compile` (XLA);
-theirs is compiled by `torch.compile` and runs under bfloat16 autocast. See
+theirs is compiled by `torch.compile` and runs under bfloat16 autocast, with PyTorch's fused
+attention; `--precision=float32` is for both. See
 `benchmarks.training_step` for what the step does. Every variant is a process of its own and
 has the GPU to itself: it compiles and warms up, then runs its turns. What the table calls
 utilization is model FLOPs (`electra_tf/flops/counting.py`), the same for both, over the time
 and the GPU's bfloat16 peak; the peak is looked up by the GPU's name
 (`electra_tf/flops/gpu_peaks.py`) unless `--peak_tflops` gives it. Memory is the peak
 allocation on the GPU.
+
+A GPU machine that has jax but no TensorFlow runs the very same step: `--lower DIR` writes it
+down as StableHLO, on any machine with TensorFlow, and `benchmarks.stablehlo_step` runs it.
+
+    python -m benchmarks.gpu_training_step --lower DIR
 
 `--device cpu` tries the program out where there is no GPU:
 
@@ -23,23 +29,20 @@ allocation on the GPU.
 
 import dataclasses
 import json
-import statistics
+import pathlib
 import sys
+import time
 
 from absl import flags
 
-from benchmarks.pretraining_step import (
-    Answer,
-    StepChild,
-    huggingface_step_command,
-    our_step_command,
-)
-from benchmarks.side_by_side import describe_machine, spread
+from benchmarks.lowered_case import case_folder
+from benchmarks.pretraining_step import StepChild, huggingface_step_command, our_step_command
+from benchmarks.side_by_side import describe_machine
+from benchmarks.step_measurements import Measurement, Workload, format_table, summarize
 from electra_tf.config.encoder import MODEL_SIZES
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
-from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 from flags import command_line
@@ -50,8 +53,25 @@ _TORCH_PYTHON = flags.DEFINE_string(
 _DEVICE = flags.DEFINE_enum("device", "gpu", ["gpu", "cpu"], "cpu is for trying it out.")
 _CASES = flags.DEFINE_list(
     "cases",
-    "small:128:128,base:32:512",
+    "small:32:128,small:128:128,small:512:128,base:64:128,base:256:128,base:16:512,base:64:512",
     "What to measure, each as size:batch:length; less in a batch for a GPU of little memory.",
+)
+_PRECISION = flags.DEFINE_enum(
+    "precision",
+    "mixed_bfloat16",
+    ["mixed_bfloat16", "float32"],
+    "Arithmetic of the matrix products, on both sides.",
+)
+_LOWER = flags.DEFINE_string(
+    "lower",
+    None,
+    "Instead of measuring, write the steps of the cases into this folder as StableHLO, for "
+    "benchmarks.stablehlo_step.",
+)
+_CHECKED_CASES = flags.DEFINE_list(
+    "checked_cases",
+    None,
+    "Lowered cases whose first losses TensorFlow computes here; the first if unset.",
 )
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each variant.", lower_bound=1)
 _STEPS = flags.DEFINE_integer("steps", 20, "Steps a turn.", lower_bound=1)
@@ -68,31 +88,16 @@ _JSON = flags.DEFINE_string("json", None, "File that gets all numbers.")
 
 # The first one compiles.
 WARM_UP_STEPS = 3
-OURS, THEIRS = "ours, mixed_bfloat16 + XLA", "Hugging Face, bfloat16 autocast + torch.compile"
-
-
-@dataclasses.dataclass(frozen=True)
-class Measurement:
-    """The turns of one variant of one case.
-
-    Attributes:
-        variant: `OURS` or `THEIRS`.
-        seconds_per_step: one for each round.
-        peak_bytes: most that was allocated on the GPU; resident memory on a CPU.
-        parameters: of generator and discriminator.
-        loss: of the last step.
-    """
-
-    variant: str
-    seconds_per_step: tuple[float, ...]
-    peak_bytes: int
-    parameters: int
-    loss: float
+OURS, THEIRS = "ours, XLA", "Hugging Face, torch.compile"
+NUM_CHECKED_STEPS = 20
 
 
 def main() -> None:
-    """Prints the table."""
+    """Prints the table, or lowers the steps."""
     configs = [create_config(case) for case in _CASES.value]
+    if _LOWER.value:
+        lower(dict(zip(_CASES.value, configs, strict=True)), pathlib.Path(_LOWER.value))
+        return
     device = find_device() if _DEVICE.value == "gpu" else "CPU"
     peak = _PEAK_TFLOPS.value * 1e12 if _PEAK_TFLOPS.value else peak_bfloat16_flops(device)
     machine = f"{device}; {describe_machine(_TORCH_PYTHON.value)}"
@@ -100,7 +105,11 @@ def main() -> None:
     if peak is None:
         print(f"The peak of {device!r} is not known here: pass --peak_tflops for utilization.")
     found = {case: measure(config) for case, config in zip(_CASES.value, configs, strict=True)}
-    print("\n" + format_table(dict(zip(found, configs, strict=True)), found, peak))
+    workloads = {
+        case: Workload(config.train_batch_size, model_flops_per_step(config))
+        for case, config in zip(_CASES.value, configs, strict=True)
+    }
+    print("\n" + format_table(workloads, found, peak))
     if _JSON.value:
         content = {
             "machine": machine,
@@ -108,14 +117,43 @@ def main() -> None:
             "steps_per_round": _STEPS.value,
             "cases": {
                 case: {
-                    "model_flops_per_step": model_flops_per_step(config),
+                    "model_flops_per_step": workload.model_flops,
                     "variants": [dataclasses.asdict(m) for m in found[case]],
                 }
-                for case, config in zip(_CASES.value, configs, strict=True)
+                for case, workload in workloads.items()
             },
         }
         write_atomically(_JSON.value, json.dumps(content, indent=2) + "\n")
         print(f"\nWritten to {_JSON.value}")
+
+
+def lower(configs: dict[str, PretrainingConfig], directory: pathlib.Path) -> None:
+    """Lowers the cases into folders of `directory`.
+
+    Raises:
+        UserError: `--checked_cases` names another case, before anything is written.
+    """
+    named = _CHECKED_CASES.value
+    checked = list(configs)[:1] if named is None else [case for case in named if case]
+    unknown = sorted(set(checked) - configs.keys())
+    if unknown:
+        raise UserError(f"--checked_cases: {unknown[0]!r} is none of --cases")
+    from electra_tf.util.tensorflow_import import import_tensorflow
+
+    import_tensorflow()
+    from benchmarks.lowering import lower_case
+
+    for case, config in configs.items():
+        folder = case_folder(directory, case)
+        start = time.perf_counter()
+        lowered = lower_case(
+            case, config, folder, num_checked_steps=NUM_CHECKED_STEPS * (case in checked)
+        )
+        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+        losses = f", losses of {len(lowered.losses)} steps" if lowered.losses else ""
+        seconds = time.perf_counter() - start
+        print(f"{case}: {size:.1f} MB in {folder}, {seconds:.0f} s{losses}", flush=True)
+    print(f"Next, where jax is: python -m benchmarks.stablehlo_step {directory}")
 
 
 def find_device() -> str:
@@ -162,7 +200,7 @@ def create_config(case: str) -> PretrainingConfig:
         generator_hidden_size=1 / 3 if size == "base" else 0.25,
         max_seq_length=int(length),
         train_batch_size=int(batch),
-        precision="mixed_bfloat16",
+        precision=_PRECISION.value,
         jit_compile=True,
     )
     generator_config(config)
@@ -188,55 +226,6 @@ def measure(config: PretrainingConfig) -> list[Measurement]:
             child.stop()
         found.append(summarize(name, answers, _STEPS.value))
     return found
-
-
-def summarize(variant: str, answers: list[Answer], steps: int) -> Measurement:
-    """Returns the turns of `steps` steps as one measurement."""
-    last = answers[-1]
-    on_device = last.peak_device_bytes
-    return Measurement(
-        variant,
-        tuple(answer.seconds / steps for answer in answers),
-        last.max_rss * 1024 if on_device is None else on_device,
-        last.parameters,
-        last.loss,
-    )
-
-
-def format_table(
-    configs: dict[str, PretrainingConfig],
-    found: dict[str, list[Measurement]],
-    peak: float | None,
-) -> str:
-    """Returns rates, utilization and memory as a Markdown table.
-
-    Args:
-        configs: by case.
-        found: the variants of each case, ours first.
-        peak: FLOPs a second of the device, or None if it is not known.
-    """
-    rows: list[list[str]] = []
-    for case, config in configs.items():
-        ours = statistics.median(found[case][0].seconds_per_step)
-        for m in found[case]:
-            seconds = statistics.median(m.seconds_per_step)
-            rates = [config.train_batch_size / s for s in m.seconds_per_step]
-            flops = model_flops_per_step(config) / seconds
-            rows.append(
-                [
-                    case,
-                    m.variant,
-                    f"{1000 * seconds:.1f}",
-                    spread(rates, 1),
-                    f"{flops / 1e12:.2f}",
-                    "-" if peak is None else f"{100 * flops / peak:.1f} %",
-                    f"{m.peak_bytes / 1e6:,.0f}",
-                    f"{seconds / ours:.2f}",
-                ]
-            )
-    header = ["size:batch:length", "", "ms/step", "sequences/s (range)"]
-    header += ["model TFLOP/s", "utilization", "memory, MB", "ours is faster by"]
-    return markdown_table(header, rows, text_columns=2)
 
 
 if __name__ == "__main__":

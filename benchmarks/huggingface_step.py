@@ -2,6 +2,7 @@
 
     python -m benchmarks.training_step --torch_python /path/to/env/bin/python
     python -m benchmarks.gpu_training_step --torch_python /path/to/env/bin/python
+    python -m benchmarks.stablehlo_step DIR --torch_python /path/to/env/bin/python
 
 start this file with their settings as JSON. Each line of standard input is a number of steps
 to run; the answer is one line of JSON. Hugging Face has no pre-training of ELECTRA, so the
@@ -31,8 +32,13 @@ class PretrainingModels(torch.nn.Module):
         super().__init__()
         self.config = settings["config"]
         self.special = settings["special"]
-        self.discriminator = ElectraForPreTraining(ElectraConfig(**settings["discriminator"]))
-        self.generator = ElectraForMaskedLM(ElectraConfig(**settings["generator"]))
+        # Scaled-dot-product attention of PyTorch: fused where the device has it.
+        shapes = [
+            ElectraConfig(**settings[part], attn_implementation="sdpa")
+            for part in ("discriminator", "generator")
+        ]
+        self.discriminator = ElectraForPreTraining(shapes[0])
+        self.generator = ElectraForMaskedLM(shapes[1])
         embeddings = self.discriminator.electra.embeddings
         self.generator.electra.embeddings = embeddings
         self.generator.generator_lm_head.weight = embeddings.word_embeddings.weight
@@ -113,11 +119,15 @@ def create_run(settings: dict[str, Any]) -> tuple[Callable[[int], float], int]:
     optimizer, schedule = create_optimizer(model, config)
     forward = torch.compile(model) if settings["compiled"] else model
     bfloat16 = config["precision"] == "mixed_bfloat16"
+    with_backward = settings["part"] == "step"
 
     def run(num_steps: int) -> float:
         for _ in range(num_steps):
-            with torch.autocast(settings["device"], torch.bfloat16, enabled=bfloat16):
+            autocast = torch.autocast(settings["device"], torch.bfloat16, enabled=bfloat16)
+            with autocast, torch.set_grad_enabled(with_backward):
                 loss = forward(*random_batch(settings))
+            if not with_backward:
+                continue
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), config["clip_norm"])

@@ -92,7 +92,12 @@ def our_step_command(config: PretrainingConfig) -> list[str]:
 
 
 def huggingface_step_command(
-    torch_python: str, config: PretrainingConfig, *, device: str = "cpu", compiled: bool = False
+    torch_python: str,
+    config: PretrainingConfig,
+    *,
+    device: str = "cpu",
+    compiled: bool = False,
+    part: str = "step",
 ) -> list[str]:
     """Returns the command line of a child that runs the same step on PyTorch.
 
@@ -101,6 +106,7 @@ def huggingface_step_command(
         config: of the model, its batches and its precision.
         device: "cpu" or "cuda".
         compiled: whether to use `torch.compile`.
+        part: "step", or "forward" for the loss alone, without gradients.
     """
     settings = {
         "config": dataclasses.asdict(config),
@@ -110,6 +116,7 @@ def huggingface_step_command(
         "num_threads": NUM_CORES,
         "device": device,
         "compiled": compiled,
+        "part": part,
     }
     script = pathlib.Path(__file__).with_name("huggingface_step.py")
     return [torch_python, str(script), json.dumps(settings)]

@@ -14,11 +14,16 @@ SPECIAL = {"cls": 101, "sep": 102, "mask": 103, "first_ordinary": 1000}
 
 @dataclasses.dataclass(frozen=True)
 class RandomRun:
-    """A model with its optimizer, its compiled steps and an endless iterator of batches."""
+    """A model with its optimizer, its compiled steps and an endless iterator of batches.
+
+    `step` is the variable that counts the steps, `seed` that of masking, sampling and dropout.
+    """
 
     model: Any
     optimizer: Any
     steps: Any
+    step: Any
+    seed: int
     iterator: Any
 
 
@@ -51,7 +56,7 @@ def create_run(config: PretrainingConfig) -> RandomRun:
             jit_compile=config.jit_compile,
         )
     dataset = strategy.experimental_distribute_dataset(random_batches(config))
-    return RandomRun(model, optimizer, steps, iter(dataset))
+    return RandomRun(model, optimizer, steps, step, config.seed, iter(dataset))
 
 
 def random_batches(config: PretrainingConfig) -> Any:

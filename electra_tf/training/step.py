@@ -107,10 +107,10 @@ class TrainingSteps:
         # Of the last update; a vector once there was one.
         self._last_terms = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
         self._term_names: list[str] = []
-        self._replica_function = self._replica_step
+        self._replica_function = self.replica_step
         if jit_compile:
             self._replica_function = tf.function(
-                self._replica_step, jit_compile=True, autograph=False
+                self.replica_step, jit_compile=True, autograph=False
             )
         self._run = tf.function(self._run_steps, autograph=False)
         # Element specs of the iterators that the kernels are compiled for; None on devices
@@ -179,7 +179,12 @@ class TrainingSteps:
             parallel_iterations=1,
         )
 
-    def _replica_step(self, features: dict[str, tf.Tensor]) -> metrics.MetricSums:
+    def replica_step(self, features: dict[str, tf.Tensor]) -> metrics.MetricSums:
+        """Updates the model with one replica's rows, and returns the sums of the metrics.
+
+        To be called in a compiled function and, with several replicas, in the replica's
+        context. The caller counts the step.
+        """
         context = tf.distribute.get_replica_context()
         replicas = context.num_replicas_in_sync
         scale = self._loss_scale()

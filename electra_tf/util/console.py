@@ -7,8 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-import tqdm
-
 SECONDS_BETWEEN_LOG_LINES = 10.0
 SECONDS_BETWEEN_REDRAWS = 0.2
 
@@ -27,6 +25,9 @@ class ProgressBar:
     def __init__(
         self, total_disk_bytes: int, stream: TextIO | None = None, unit: str = "examples"
     ) -> None:
+        # Imported here, because tables are also printed where it is not installed.
+        import tqdm
+
         self._stream = stream or sys.stdout
         self._total = max(1, total_disk_bytes)
         self._unit = unit
@@ -61,7 +62,7 @@ class ProgressBar:
             self._bar.update(disk_bytes - self._bar.n)
         elif now - self._last_line >= SECONDS_BETWEEN_LOG_LINES:
             self._last_line = now
-            line = tqdm.tqdm.format_meter(
+            line = self._bar.format_meter(
                 disk_bytes, self._total, elapsed, unit="B", unit_scale=True, postfix=counts
             )
             print(line.strip(), file=self._stream, flush=True)

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from benchmarks import gpu_training_step as benchmark
 from benchmarks.pretraining_step import Answer, huggingface_step_command
+from benchmarks.step_measurements import Workload, format_table, summarize
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
@@ -25,21 +25,20 @@ def test_utilization_is_model_flops_over_time_and_peak():
         Answer(seconds, 0.0, 45.0, 14_000_000, 1000, peak_device_bytes=3_000_000_000)
         for seconds in (4.0, 2.0, 1.0)
     ]
-    ours = benchmark.summarize(benchmark.OURS, answers, steps=10)
-    theirs = benchmark.summarize(
-        benchmark.THEIRS, [Answer(6.0, 0.0, 45.0, 14_000_000, 2_000_000)], steps=10
-    )
+    ours = summarize("ours", answers, steps=10)
+    theirs = summarize("theirs", [Answer(6.0, 0.0, 45.0, 14_000_000, 2_000_000)], steps=10)
     assert ours.seconds_per_step == (0.4, 0.2, 0.1)
     assert ours.peak_bytes == 3_000_000_000
     assert theirs.peak_bytes == 2_000_000 * 1024  # of the process, where there is no GPU
     # The median turn reaches exactly a quarter of this peak.
+    workloads = {"small": Workload(64, model_flops_per_step(config))}
     peak = 4 * model_flops_per_step(config) / 0.2
-    table = benchmark.format_table({"small": config}, {"small": [ours, theirs]}, peak)
+    table = format_table(workloads, {"small": [ours, theirs]}, peak)
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
     assert rows[2][2:4] == ["200.0", "320.0 (160.0 – 640.0)"]
     assert rows[2][5:] == ["25.0 %", "3,000", "1.00"]
     assert rows[3][5:] == ["8.3 %", "2,048", "3.00"]
-    unknown = benchmark.format_table({"small": config}, {"small": [ours, theirs]}, None)
+    unknown = format_table(workloads, {"small": [ours, theirs]}, None)
     assert unknown.splitlines()[2].split("|")[6].strip() == "-"
 
 
@@ -70,6 +69,7 @@ def test_pytorchs_side_gets_the_same_model():
         (["--cases=tiny:1:1"], "'tiny:1:1' is not size:batch:length"),
         (["--cases=small:1:1024"], "exceeds the model's 512 position embeddings"),
         (["--model_hparam_overrides={"], "is not valid JSON"),
+        (["--lower=x", "--checked_cases=base:1:1"], "'base:1:1' is none of --cases"),
     ],
     ids=str,
 )

@@ -1,0 +1,286 @@
+r"""Times the lowered pre-training step under jax, beside Hugging Face's under PyTorch.
+
+    python -m benchmarks.stablehlo_step DIR --torch_python /path/to/env/bin/python
+
+DIR is what `python -m benchmarks.gpu_training_step --lower DIR` has written on a machine with
+TensorFlow. This program needs jax and numpy alone, with `--torch_python` a Python that has
+torch and transformers as well (it may be the same); run it at the root of the repository.
+
+XLA compiles the same step that `run_pretraining.py --jit_compile` runs, for the device that
+jax has; weights, moments and batches stay there, and updated variables take the memory of the
+old ones. The peer is `torch.compile` with bfloat16 autocast and PyTorch's fused attention. Of
+each case the whole step is timed, and the forward pass alone (with dropout, without gradients).
+Variants are processes of their own and take turns; both hold their memory on the device.
+`--check` compares the losses of the first steps with those that TensorFlow had on the CPU.
+
+On a CPU, `--device cpu` tries it out.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.jax_program import JaxProgram
+from benchmarks.lowered_case import STEP, LoweredCase, find_cases
+from benchmarks.pretraining_step import Answer, StepChild, huggingface_step_command
+from benchmarks.side_by_side import our_command, torch_versions
+from benchmarks.step_measurements import Measurement, Workload, format_table, summarize
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
+
+OURS, THEIRS = "ours, StableHLO + XLA", "Hugging Face, torch.compile"
+WARM_UP_STEPS = 3
+# Largest relative difference of a loss from TensorFlow's on the CPU. Another device rounds
+# otherwise, and a sampled token may change with it.
+TOLERANCES = {"float32": 1e-4, "mixed_bfloat16": 1e-2, "mixed_float16": 1e-2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """The device that jax runs on, and the versions that ran."""
+
+    name: str
+    platform: str
+    jax: str
+
+
+class Attempts:
+    """Calls functions, and collects their errors so that the other measurements go on."""
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+
+    def call(self, label: str, function: Callable, *arguments: Any) -> Any:
+        """Returns what the function returns, or None after an error."""
+        try:
+            return function(*arguments)
+        except UserError as error:
+            self.failures.append(f"{label}: {error}")
+            print(self.failures[-1], file=sys.stderr, flush=True)
+            return None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table.
+
+    Raises:
+        UserError: an argument is wrong, or something failed; the rest has been measured.
+    """
+    options = _parse(arguments)
+    folders = _choose(options.cases, find_cases(options.directory))
+    if options.torch_python:
+        print(torch_versions(options.torch_python), flush=True)
+    # jax would take three quarters of a GPU's memory at once, and leave the peer the rest.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    attempts = Attempts()
+    workloads: dict[str, Workload] = {}
+    found: dict[str, list[Measurement]] = {}
+    device = None
+    for name, folder in folders.items():
+        case = LoweredCase.read(folder)
+        for part, program in case.programs.items():
+            label = f"{name}, {part}"
+            print(f"{label}: compiling …", file=sys.stderr, flush=True)
+            answered, measured = _measure(case, folder, part, options, attempts)
+            device = answered or device
+            if measured:
+                found[label] = measured
+                rows = case.config["train_batch_size"]
+                workloads[label] = Workload(rows, program.model_flops)
+    if device is not None:
+        _print_results(device, workloads, found, options)
+    if attempts.failures:
+        raise UserError(f"{len(attempts.failures)} failed. " + "; ".join(attempts.failures))
+
+
+def _print_results(
+    device: Device,
+    workloads: dict[str, Workload],
+    found: dict[str, list[Measurement]],
+    options: argparse.Namespace,
+) -> None:
+    peak = options.peak_tflops * 1e12 if options.peak_tflops else None
+    peak = peak or peak_bfloat16_flops(device.name)
+    print(f"{device.name} ({device.platform}), jax {device.jax}")
+    if peak is None:
+        print("The device's peak is not known: --peak_tflops gives utilization.")
+    print("\n" + format_table(workloads, found, peak))
+    if options.json:
+        _write_json(options.json, device, workloads, found)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.stablehlo_step",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("directory", type=pathlib.Path, help="Folder of the lowered cases.")
+    add("--cases", help="Some of the cases, as size:batch:length,…; all by default.")
+    add("--device", choices=["gpu", "cpu"], default="gpu", help="cpu is for trying it out.")
+    add("--torch_python", help="Python that has torch and transformers.")
+    add("--check", action="store_true", help="Compare the losses with TensorFlow's.")
+    add("--rounds", type=_positive, default=5, help="Turns of each variant.")
+    add("--steps", type=_positive, default=20, help="Steps a turn.")
+    add("--peak_tflops", type=float, help="Dense bfloat16 peak of the device.")
+    add("--json", type=pathlib.Path, help="File that gets all numbers.")
+    return parser.parse_args(arguments)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
+    return number
+
+
+def _choose(asked: str | None, known: dict[str, pathlib.Path]) -> dict[str, pathlib.Path]:
+    if asked is None:
+        return known
+    for name in asked.split(","):
+        if name not in known:
+            raise UserError(f"--cases: {name!r} is none of {', '.join(known)}")
+    return {name: known[name] for name in asked.split(",")}
+
+
+def _measure(
+    case: LoweredCase,
+    folder: pathlib.Path,
+    part: str,
+    options: argparse.Namespace,
+    attempts: Attempts,
+) -> tuple[Device | None, list[Measurement]]:
+    """Returns our device, and the turns of the variants that did not fail."""
+    commands = {OURS: our_command("stablehlo_step", str(folder), part, options.device)}
+    on_gpu = options.device == "gpu"
+    if options.torch_python:
+        commands[THEIRS] = huggingface_step_command(
+            options.torch_python,
+            PretrainingConfig(**case.config),
+            device="cuda" if on_gpu else "cpu",
+            compiled=True,
+            part=part,
+        )
+    children = {
+        name: StepChild(name, command, use_gpu=on_gpu) for name, command in commands.items()
+    }
+    label = f"{case.name}, {part}"
+    try:
+        device = attempts.call(label, _ask_device, children[OURS])
+        if device is not None and options.check and part == STEP:
+            attempts.call(label, check_losses, case, children[OURS])
+        # A device that did not answer has failed once already.
+        alive = {name: child for name, child in children.items() if device or name != OURS}
+        turns: dict[str, list[Answer]] = {name: [] for name in alive}
+        for steps in [WARM_UP_STEPS] + options.rounds * [options.steps]:
+            for name, child in list(alive.items()):
+                answer = attempts.call(label, child.run, steps)
+                if answer is None:
+                    del alive[name]
+                else:
+                    turns[name].append(answer)
+    finally:
+        for child in children.values():
+            child.stop()
+    return device, [summarize(name, turns[name][1:], options.steps) for name in alive]
+
+
+def _ask_device(child: StepChild) -> Device:
+    return Device(**child.ask("device"))
+
+
+def check_losses(case: LoweredCase, child: StepChild) -> None:
+    """Compares the first losses with TensorFlow's.
+
+    Raises:
+        UserError: they differ by more than rounding.
+    """
+    if case.losses is None:
+        print(f"{case.name}: not checked, it was lowered without TensorFlow's losses")
+        return
+    losses = child.ask(f"losses {len(case.losses)}")
+    # Unlike max, this is NaN if one loss is.
+    worst = np.max(np.abs(np.divide(losses, case.losses) - 1))
+    print(
+        f"{case.name}: {len(losses)} losses differ from TensorFlow {case.tensorflow} by at "
+        f"most {worst:.1e} (relative)"
+    )
+    if not worst <= TOLERANCES[case.config["precision"]]:
+        raise UserError(
+            f"losses differ by {worst:.1e}: TensorFlow {case.losses}, here {losses}"
+        )
+
+
+def _write_json(
+    path: pathlib.Path,
+    device: Device,
+    workloads: dict[str, Workload],
+    found: dict[str, list[Measurement]],
+) -> None:
+    content = {
+        "device": dataclasses.asdict(device),
+        "cases": {
+            label: {
+                **dataclasses.asdict(workload),
+                "variants": [dataclasses.asdict(m) for m in found[label]],
+            }
+            for label, workload in workloads.items()
+        },
+    }
+    write_atomically(path, json.dumps(content, indent=2) + "\n")
+    print(f"\nWritten to {path}")
+
+
+def serve(folder: str, part: str, device: str) -> None:
+    """Is one of our children: runs as many steps as each line of standard input says.
+
+    The other questions are "device", and "losses N" for those of the first N steps.
+    """
+    case = LoweredCase.read(pathlib.Path(folder))
+    program = JaxProgram(pathlib.Path(folder), case.programs[part], device)
+    for line in sys.stdin:
+        question, _, count = line.strip().partition(" ")
+        if question == "device":
+            answer = {
+                "name": program.device.device_kind,
+                "platform": program.device.platform,
+                "jax": program.version,
+            }
+        elif question == "losses":
+            program.reset()
+            answer = [program.run(1) for _ in range(int(count))]
+        else:
+            answer = dataclasses.asdict(_timed(program, int(question), case.parameters))
+        print(json.dumps(answer), flush=True)
+
+
+def _timed(program: JaxProgram, num_steps: int, parameters: int) -> Answer:
+    start, cpu_start = time.perf_counter(), time.process_time()
+    loss = program.run(num_steps)
+    return Answer(
+        seconds=time.perf_counter() - start,
+        cpu_seconds=time.process_time() - cpu_start,
+        loss=loss,
+        parameters=parameters,
+        max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        peak_device_bytes=program.peak_bytes(),
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as refused:
+        sys.exit(f"Error: {refused}")
