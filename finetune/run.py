@@ -201,10 +201,11 @@ def describe_run(
     print_fn: PrintFn,
 ) -> None:
     encoder = trainer.model.encoder_config
+    trained = sum(math.prod(v.shape) for v in trainer.model.trainable_variables)
     print_fn(
         f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
         f"{trainer.model.electra.count_params():,} parameters in the encoder, "
-        f"{trainer.model.count_params():,} trained, {config.precision}"
+        f"{trained:,} trained, {config.precision}"
     )
     for line in describe_devices(
         config,

@@ -318,9 +318,12 @@ class Trainer:
 
     def _fresh_model(self) -> FinetuningModel:
         config = self._config
-        return FinetuningModel(
+        model = FinetuningModel(
             config.encoder, self._tasks, config.precision, rematerialize=config.rematerialize
         )
+        if config.freeze_layers or config.freeze_embeddings:
+            model.electra.freeze(config.freeze_layers)
+        return model
 
     def _summarize(self, sums: Mapping[str, np.ndarray]) -> dict[str, float]:
         values = training_values(sums, self._optimizer)

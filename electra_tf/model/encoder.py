@@ -66,7 +66,29 @@ class Encoder(keras.layers.Layer):
             for i in range(config.num_hidden_layers):
                 layer = TransformerLayer(config, dtype=self.dtype_policy, name=f"layer_{i}")
                 setattr(self, f"layer_{i}", layer)
+        self._num_frozen_layers: int | None = None
         self.built = True
+
+    def freeze(self, num_layers: int) -> None:
+        """Excludes the embeddings, their projection and the lowest layers from training.
+
+        They are no trainable variables any more, and gradients stop above them. Their names,
+        and so checkpoints, stay as they are; dropout is applied as before.
+
+        Args:
+            num_layers: number of Transformer layers, from 0 for the embeddings alone.
+
+        Raises:
+            ValueError: there are not as many layers.
+        """
+        if not 0 <= num_layers <= self.config.num_hidden_layers:
+            raise ValueError(f"{num_layers} of {self.config.num_hidden_layers} layers")
+        self._num_frozen_layers = num_layers
+        for layer in (self.embeddings, self.embeddings_project):
+            if layer is not None:
+                layer.trainable = False
+        for layer in self.encoder_layers[:num_layers]:
+            layer.trainable = False
 
     @property
     def encoder_layers(self) -> list[TransformerLayer]:
@@ -110,10 +132,17 @@ class Encoder(keras.layers.Layer):
         embedding_output = x
         mask = _attention_mask(input_mask, self.direction)
         wanted = [None] * (len(self.encoder_layers) - 1) + [positions]
-        for layer, keys, at in zip(self.encoder_layers, layer_keys, wanted, strict=True):
+        layers = zip(self.encoder_layers, layer_keys, wanted, strict=True)
+        x = self._without_gradient(x, 0)
+        for number, (layer, keys, at) in enumerate(layers, start=1):
             run = functools.partial(layer, input_mask=mask, dropout_keys=keys, positions=at)
             x = tf.recompute_grad(run)(x) if self.rematerialize else run(x)
+            x = self._without_gradient(x, number)
         return EncoderOutput(embedding_output, x)
+
+    def _without_gradient(self, x: tf.Tensor, num_layers: int) -> tf.Tensor:
+        """Returns the output of the lowest layers, without gradient if these are frozen."""
+        return tf.stop_gradient(x) if num_layers == self._num_frozen_layers else x
 
 
 def _attention_mask(input_mask: tf.Tensor, direction: str) -> tf.Tensor:

@@ -103,6 +103,12 @@ def check_finetuning(config: FinetuningFields) -> None:
             "--write_test_outputs are all false"
         )
 
+    layers = config.encoder.num_hidden_layers
+    if not 0 <= config.freeze_layers <= layers:
+        raise UserError(
+            f"--freeze_layers must be from 0 to the model's {layers} layers, not "
+            f"{config.freeze_layers}"
+        )
     positions = config.encoder.max_position_embeddings
     if config.max_seq_length > positions:
         raise UserError(

@@ -19,10 +19,13 @@ from electra_tf.config.hyperparameters import (
 )
 from finetune.config.classification_fields import ClassificationFields
 from finetune.config.custom_task_fields import CustomTaskFields
+from finetune.config.encoder_fields import EncoderFields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningFields(CustomTaskFields, ClassificationFields, DistributionConfig):
+class FinetuningFields(
+    CustomTaskFields, ClassificationFields, EncoderFields, DistributionConfig
+):
     """Hyperparameters of fine-tuning and their independent defaults."""
 
     model_name: str = hyperparameter(

@@ -1,4 +1,6 @@
-"""The encoder with its layers computed anew in the backward pass."""
+"""The encoder with its layers computed anew in the backward pass, or frozen."""
+
+import re
 
 import keras
 import numpy as np
@@ -22,10 +24,14 @@ CONFIG = EncoderConfig(
 )
 
 
-def output_and_gradients(monkeypatch, *, rematerialize: bool, dropout: bool) -> tuple:
+def output_and_gradients(
+    monkeypatch, *, rematerialize: bool, dropout: bool, frozen: int | None = None
+) -> tuple:
     """Returns the output, the gradients by path, and how often a layer was run."""
     keras.utils.set_random_seed(0)
     encoder = Encoder(CONFIG, rematerialize=rematerialize, name="electra")
+    if frozen is not None:
+        encoder.freeze(frozen)
     ids = tf.constant([[2, 7, 8, 9, 3, 0], [2, 11, 12, 13, 14, 3]])
     key = randomness.make_key(1, 2, "dropout") if dropout else None
     calls = []
@@ -45,6 +51,38 @@ def output_and_gradients(monkeypatch, *, rematerialize: bool, dropout: bool) -> 
         for variable, gradient in zip(variables, gradients, strict=True)
     }
     return y.numpy(), named, len(calls)
+
+
+@pytest.mark.parametrize(
+    ("num_layers", "trained"), [(0, "layer_0|layer_1"), (1, "layer_1"), (2, "none")]
+)
+def test_frozen_layers_have_no_gradient_and_the_others_the_same(
+    monkeypatch, num_layers, trained
+):
+    y, gradients, _ = output_and_gradients(monkeypatch, rematerialize=False, dropout=True)
+    monkeypatch.undo()
+    again, left, _ = output_and_gradients(
+        monkeypatch, rematerialize=False, dropout=True, frozen=num_layers
+    )
+    np.testing.assert_array_equal(again, y)
+    assert left.keys() == {path for path in gradients if re.search(trained, path)}
+    for path, gradient in left.items():
+        np.testing.assert_array_equal(gradient, gradients[path], err_msg=path)
+
+
+def test_gradients_stop_above_frozen_layers():
+    encoder = Encoder(CONFIG, name="electra")
+    paths = [variable.path for variable in encoder.variables]
+    encoder.freeze(1)
+    assert [variable.path for variable in encoder.variables] == paths
+    ids = tf.constant([[2, 7, 8, 9, 3, 0]])
+    with without_fusion(), tf.GradientTape() as tape:
+        y = encoder(ids, tf.ones_like(ids), tf.zeros_like(ids)).sequence_output
+    frozen = [v.value for v in encoder.variables if not v.trainable]
+    assert len(frozen) == len(paths) - len(encoder.trainable_variables) > 16
+    assert tape.gradient(y, frozen) == [None] * len(frozen)
+    with pytest.raises(ValueError, match="3 of 2 layers"):
+        encoder.freeze(3)
 
 
 @pytest.mark.parametrize("dropout", [True, False])

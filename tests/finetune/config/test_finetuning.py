@@ -122,6 +122,8 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"early_stopping_patience": 0}, "--early_stopping_patience must be positive"),
         ({"precision": "float8"}, "--precision must be one of"),
         ({"label_smoothing": 1.0}, r"--label_smoothing must be at least 0 and below 1, not 1"),
+        ({"freeze_layers": 13}, "--freeze_layers must be from 0 to the model's 12 layers, not"),
+        ({"freeze_layers": -1}, "--freeze_layers must be from 0 to the model's 12 layers, not"),
         ({"focal_gamma": -1.0}, "--focal_gamma must not be negative"),
         ({"class_weights": "balance"}, "--class_weights must be none, balanced or positive"),
         (
