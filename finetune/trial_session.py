@@ -19,13 +19,15 @@ from finetune.model_folders import (
     saved_labels,
 )
 from finetune.predictions import write_test_outputs
+from finetune.results.calibration import Calibration, calibrate, fit_temperature
 from finetune.results.confusion import plot_confusion
 from finetune.results.provenance import Provenance, scored_settings_digest
+from finetune.results.reliability_diagram import plot_reliability
 from finetune.results.report_runs import CONFUSION_SUFFIX, write_confusion
 from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, write_errors
 from finetune.task_data import TaskData
-from finetune.tasks.base import Scores, SplitData, Task
+from finetune.tasks.base import Outputs, Scores, SplitData, Task
 from finetune.trainer import DivergedError, Trainer
 from finetune.trials import TrialRun
 
@@ -166,6 +168,10 @@ class TrialSession:
                 outputs = self._trainer.predict(task, split)
                 scores = task.score(split, outputs)
                 key = f"{task.name}/{split.split}"
+                if i == 0:
+                    temperature = self._temperature(task, split, outputs)
+                calibration = self._calibrate(task, split, outputs, temperature)
+                scores.metrics.update(calibration.metrics if calibration else {})
                 metrics[key], main[key] = dict(scores.metrics), scores.main
                 self._print(f"{key}: {_format_scores(scores)}")
                 problem = task.degenerate(split, outputs) if i == 0 else None
@@ -177,6 +183,7 @@ class TrialSession:
                 write_errors(
                     f"{self._stem(task, split)}{ERRORS_SUFFIX}", task.errors(split, outputs)
                 )
+                self._plot_reliability(task, split, calibration)
                 task.write_dev_answers(
                     self._config.results_dir, split, outputs, self._trial.file_label
                 )
@@ -187,6 +194,36 @@ class TrialSession:
             metrics=metrics,
             main=main,
         )
+
+    def _temperature(self, task: Task, split: SplitData, outputs: Sequence[Outputs]) -> float:
+        """Returns the temperature fitted on dev, or on the part of a fold that chooses weights.
+
+        NaN for tasks without class probabilities.
+        """
+        selecting = self._selecting_split(task)
+        if task.class_logits(split, outputs) is None:
+            return math.nan
+        if selecting is not split:
+            outputs = self._trainer.predict(task, selecting)
+        return fit_temperature(*task.class_logits(selecting, outputs))
+
+    def _calibrate(
+        self, task: Task, split: SplitData, outputs: Sequence[Outputs], temperature: float
+    ) -> Calibration | None:
+        predicted = task.class_logits(split, outputs)
+        if predicted is None:
+            return None
+        return calibrate(*predicted, temperature, self._selecting_split(task).split)
+
+    def _plot_reliability(
+        self, task: Task, split: SplitData, calibration: Calibration | None
+    ) -> None:
+        if calibration is None:
+            return
+        stem = self._stem(task, split)
+        calibration.write(f"{stem}_calibration.json")
+        title = f"{task.name} {split.split}, {self._trial.title.lower()}"
+        plot_reliability(f"{stem}_reliability.png", calibration, title)
 
     def _plot_confusion(self, task: Task, split: SplitData, scores: Scores) -> None:
         if scores.confusion is None:

@@ -252,6 +252,16 @@ class Task(abc.ABC):
         del data, outputs
         return []
 
+    def class_logits(
+        self, data: SplitData, outputs: Sequence[Outputs]
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Returns logits [n, classes] and gold labels int [n] of a task with one label each.
+
+        None for other tasks, which have no calibration in the results.
+        """
+        del data, outputs
+        return None
+
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         """Returns why a run counts as degenerate ("predicts one label"), or None."""
         return None

@@ -1,5 +1,8 @@
 """A run with the options of the training loss and frozen layers, from weights to results."""
 
+import json
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -11,6 +14,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.run import run
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import Trainer
+from tests.finetune.conftest import NUM_DEV
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +59,24 @@ def test_frozen_weights_are_those_of_the_checkpoint(finished):
     assert not changed & frozen
     # The bias of the keys has no gradient but that of rounding.
     assert before.keys() - frozen - changed <= {p for p in before if "key/bias" in p}
-    assert trainer.model.trainable_variables and not any(
-        variable.path in frozen for variable in trainer.model.trainable_variables
-    )
+    assert {v.path for v in trainer.model.trainable_variables} == before.keys() - frozen
 
 
-def test_the_same_command_goes_on_and_another_one_trains_anew(finished):
+def test_the_same_command_goes_on(finished):
     lines: list[str] = []
     run(finished, lines.append)
     assert any(line.startswith("Resuming from") for line in lines)
+
+
+def test_results_have_the_calibration(finished):
+    folder = pathlib.Path(finished.results_dir)
+    results = json.loads((folder / "cola_results.json").read_text())
+    metrics = results["trials"][0]["metrics"]["cola/dev"]
+    stored = json.loads((folder / "cola_dev_1_calibration.json").read_text())
+    assert stored["ece"] == metrics["ece"]
+    assert 0 < metrics["ece"] < 100
+    assert stored.get("temperature") == metrics.get("temperature")
+    assert stored["fitted_on"] == "dev"
+    assert sum(stored["bins"]["as_predicted"]["counts"]) == NUM_DEV
+    assert (folder / "cola_dev_1_reliability.png").exists()
+    assert "ece" in (folder / "cola_results.md").read_text()

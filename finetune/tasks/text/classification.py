@@ -190,6 +190,13 @@ class ClassificationTask(TextTask):
             "probabilities": dict(zip(self.labels, probabilities.tolist(), strict=True)),
         }
 
+    def class_logits(
+        self, data: SplitData, outputs: Sequence[Outputs]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns logits float64 [n, classes] and gold labels int [n]."""
+        logits = np.array([output["logits"] for output in outputs], np.float64)
+        return logits, self._targets(data)
+
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         """Returns a message if there are several labels, but only one is predicted."""
         predicted = np.unique(predicted_values(outputs))

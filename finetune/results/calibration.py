@@ -1,0 +1,151 @@
+"""Calibration of predicted probabilities: expected calibration error and temperature.
+
+Both are those of Guo et al. 2017, "On calibration of modern neural networks". No TensorFlow is
+imported here.
+"""
+
+import dataclasses
+import math
+import os
+from typing import NamedTuple
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+
+from electra_tf.util.files import to_json, write_atomically
+
+NUM_BINS = 15
+# Temperatures that are searched. The best one is at an end if there is none: with every
+# prediction right, probabilities cannot be sharp enough.
+_MIN_TEMPERATURE, _MAX_TEMPERATURE = 0.01, 100.0
+
+
+class Reliability(NamedTuple):
+    """Predictions in bins of equal width by their confidence, the highest probability.
+
+    Attributes:
+        counts: int [bins], number of predictions.
+        confidences, accuracies: float [bins], means of a bin; NaN if it is empty.
+    """
+
+    counts: np.ndarray
+    confidences: np.ndarray
+    accuracies: np.ndarray
+
+    def to_json(self) -> dict[str, list[float | None]]:
+        """Returns the bins by name; means of empty bins are None."""
+        return {
+            name: [value if math.isfinite(value) else None for value in values.tolist()]
+            for name, values in self._asdict().items()
+        }
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error (equation 3 of the paper), in [0, 1]."""
+        gaps = np.abs(self.accuracies - self.confidences)
+        return float(np.nansum(gaps * self.counts) / self.counts.sum())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Calibration of the predictions of one split.
+
+    Attributes:
+        temperature: divisor of the logits; NaN if none is best.
+        fitted_on: split that the temperature was fitted on.
+        reliability: of the probabilities as predicted.
+        scaled_reliability: of the probabilities with the temperature; None if it is NaN.
+    """
+
+    temperature: float
+    fitted_on: str
+    reliability: Reliability
+    scaled_reliability: Reliability | None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The calibration errors without and with the temperature, in percent, and itself."""
+        metrics = {"ece": 100 * self.reliability.error}
+        if self.scaled_reliability is None:
+            return metrics
+        scaled = 100 * self.scaled_reliability.error
+        return {**metrics, "scaled_ece": scaled, "temperature": self.temperature}
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Writes metrics and bins as JSON; means of empty bins are null."""
+        parts = {"as_predicted": self.reliability, "scaled": self.scaled_reliability}
+        content = {
+            **self.metrics,
+            "fitted_on": self.fitted_on,
+            "bins": {name: part.to_json() for name, part in parts.items() if part is not None},
+        }
+        write_atomically(path, to_json(content))
+
+
+def calibrate(
+    logits: np.ndarray, label_ids: np.ndarray, temperature: float, fitted_on: str
+) -> Calibration:
+    """Returns the calibration of predictions.
+
+    Args:
+        logits: float [n, classes], n > 0.
+        label_ids: int [n].
+        temperature: of `fit_temperature`.
+        fitted_on: split that the temperature was fitted on.
+    """
+    logits = np.asarray(logits, np.float64)
+    scaled = None if math.isnan(temperature) else reliability(logits / temperature, label_ids)
+    return Calibration(
+        temperature=temperature,
+        fitted_on=fitted_on,
+        reliability=reliability(logits, label_ids),
+        scaled_reliability=scaled,
+    )
+
+
+def reliability(
+    logits: np.ndarray, label_ids: np.ndarray, num_bins: int = NUM_BINS
+) -> Reliability:
+    """Returns the bins of predictions; bin b has the confidences in (b / bins, (b + 1) / bins].
+
+    Args:
+        logits: float [n, classes], n > 0.
+        label_ids: int [n].
+        num_bins: number of bins.
+    """
+    probabilities = scipy.special.softmax(np.asarray(logits, np.float64), axis=1)
+    confidences = probabilities.max(axis=1)
+    is_right = probabilities.argmax(axis=1) == label_ids
+    bins = np.clip(np.ceil(confidences * num_bins).astype(int) - 1, 0, num_bins - 1)
+    counts = np.bincount(bins, minlength=num_bins)
+
+    def means(values: np.ndarray) -> np.ndarray:
+        sums = np.bincount(bins, weights=values, minlength=num_bins)
+        return np.divide(sums, counts, out=np.full(num_bins, math.nan), where=counts > 0)
+
+    return Reliability(counts, means(confidences), means(is_right))
+
+
+def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float:
+    """Returns the temperature of the lowest cross-entropy, by SciPy; NaN if there is none.
+
+    There is none if every prediction is right, or if none is better than chance.
+
+    Args:
+        logits: float [n, classes], n > 0.
+        label_ids: int [n].
+    """
+    logits = np.asarray(logits, np.float64)
+    rows = np.arange(len(logits))
+
+    def cross_entropy(log_temperature: float) -> float:
+        scaled = logits / math.exp(log_temperature)
+        return float(np.mean(scipy.special.logsumexp(scaled, axis=1) - scaled[rows, label_ids]))
+
+    # Convex in 1 / temperature, so there is one minimum at most.
+    ends = math.log(_MIN_TEMPERATURE), math.log(_MAX_TEMPERATURE)
+    best = scipy.optimize.minimize_scalar(cross_entropy, bounds=ends, options={"xatol": 1e-6})
+    if min(abs(best.x - end) for end in ends) < 1e-3 or best.fun == 0:
+        return math.nan
+    return math.exp(best.x)
