@@ -1,14 +1,27 @@
 """Weights that fine-tuning starts from, and fine-tuned models of any format."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from electra_tf.interop.formats import INIT_FLAG, find_format
-from electra_tf.interop.initialization import encoder_digest, load_variables, read_initial
+from electra_tf.interop.initialization import (
+    encoder_digest,
+    load_encoder_of,
+    load_variables,
+    read_initial,
+)
+from electra_tf.interop.model_checkpoint import ModelCheckpoint
+from electra_tf.interop.variable_names import ENCODER_SCOPE
+from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.model import FinetuningModel
 from finetune.model_family import FINETUNING, finetuned_variables
+
+_POSITIONS = f"{ENCODER_SCOPE}/embeddings/position_embeddings"
 
 
 def find_checkpoint(config: FinetuningConfig) -> str | None:
@@ -28,6 +41,49 @@ def find_checkpoint(config: FinetuningConfig) -> str | None:
             f"--init_checkpoint, or pass {INIT_FLAG}={RANDOM_INIT} to start from random weights"
         ) from error
     return path
+
+
+def load_pretrained(
+    config: FinetuningConfig, path: str, encoder: Encoder, print_fn: Callable[[str], None]
+) -> str:
+    """Loads the encoder that training starts from; returns its SHA-256 in the checkpoint.
+
+    Args:
+        config: hyperparameters.
+        path: result of `find_checkpoint`.
+        encoder: encoder to load.
+        print_fn: prints matched, missing and unused names.
+
+    Raises:
+        UserError: the checkpoint's encoder is incomplete, or of another size.
+    """
+    checkpoint = read_initial(path)
+    digest = encoder_digest(checkpoint)
+    if config.interpolate_positions:
+        positions = config.encoder.max_position_embeddings
+        checkpoint = interpolate_positions(checkpoint, positions, print_fn)
+    load_encoder_of(checkpoint, path, encoder, print_fn)
+    return digest
+
+
+def interpolate_positions(
+    checkpoint: ModelCheckpoint, num_positions: int, print_fn: Callable[[str], None]
+) -> ModelCheckpoint:
+    """Returns a checkpoint whose encoder has at least `num_positions` position embeddings.
+
+    The first and last embedding of a shorter table stay the first and last one; those between
+    are linear interpolations.
+    """
+    table = checkpoint.arrays.get(_POSITIONS)
+    if table is None or len(table) >= num_positions:
+        return checkpoint
+    print_fn(f"Position embeddings: {len(table)}, interpolated to {num_positions}")
+    places = np.linspace(0, len(table) - 1, num_positions)
+    below = np.minimum(places.astype(int), len(table) - 2)
+    share = (places - below)[:, None]
+    stretched = (1 - share) * table[below] + share * table[below + 1]
+    arrays = {**checkpoint.arrays, _POSITIONS: stretched.astype(table.dtype)}
+    return dataclasses.replace(checkpoint, arrays=arrays)
 
 
 def initial_digest(path: str) -> str | None:

@@ -10,11 +10,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.interop.initialization import (
-    encoder_digest,
-    load_encoder_of,
-    read_initial,
-)
 from electra_tf.training.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
@@ -41,7 +36,12 @@ from finetune.data.batches import (
     iterate_batches,
     plan_training_batches,
 )
-from finetune.initialization import find_checkpoint, initial_digest, load_finetuned
+from finetune.initialization import (
+    find_checkpoint,
+    initial_digest,
+    load_finetuned,
+    load_pretrained,
+)
 from finetune.model import FinetuningModel
 from finetune.predictor import Predictor
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
@@ -113,9 +113,9 @@ class Trainer:
         prefix = find_checkpoint(self._config)
         if prefix is not None:
             print_fn = discard if self._loaded_before else self._print_fn
-            checkpoint = read_initial(prefix)
-            load_encoder_of(checkpoint, prefix, self.model.electra, print_fn)
-            self.pretrained_digest = encoder_digest(checkpoint)
+            self.pretrained_digest = load_pretrained(
+                self._config, prefix, self.model.electra, print_fn
+            )
         elif not self._loaded_before:
             self._print_fn("Encoder: random weights.")
         self._loaded_before = True

@@ -113,5 +113,5 @@ def check_finetuning(config: FinetuningFields) -> None:
     if config.max_seq_length > positions:
         raise UserError(
             f"--max_seq_length={config.max_seq_length} exceeds the model's {positions} "
-            "position embeddings"
+            "position embeddings; --interpolate_positions stretches those of a checkpoint"
         )

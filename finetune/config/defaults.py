@@ -11,6 +11,7 @@ from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 
 RANDOM_INIT = "random"
+_POSITIONS = "max_position_embeddings"
 # The authors' defaults by size (their configure_finetuning.py).
 LARGE_DEFAULTS = {"learning_rate": 5e-5, "layerwise_lr_decay": 0.9}
 # Defaults of single tasks that differ from those of their kind.
@@ -73,6 +74,11 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         overrides = debug_overrides(given.get("model_hparam_overrides") or {})
         given = {**given, "model_hparam_overrides": overrides}
     shape = encoder_settings(given, saved)
+    overrides = shape["model_hparam_overrides"]
+    positions = overrides.get(_POSITIONS, EncoderConfig.max_position_embeddings)
+    if merged.get("interpolate_positions") and given.get("max_seq_length", 0) > positions:
+        positions = given["max_seq_length"]
+        shape["model_hparam_overrides"] = {**overrides, _POSITIONS: positions}
     vocab_file = (
         given.get("vocab_file")
         or saved.get("vocab_file")
@@ -93,9 +99,6 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         {name: given.get(name, saved.get(name)) for name in SETTINGS},
         vocab_file,
         model_vocab_file=saved.get("vocab_file") if checkpoint != RANDOM_INIT else None,
-    )
-    positions = shape["model_hparam_overrides"].get(
-        "max_position_embeddings", EncoderConfig.max_position_embeddings
     )
     settings["max_seq_length"] = given.get("max_seq_length") or min(
         merged.get("max_seq_length", 128), positions

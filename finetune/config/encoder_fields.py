@@ -10,7 +10,7 @@ from electra_tf.config.hyperparameters import hyperparameter
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderFields:
-    """What is trained of the encoder."""
+    """What is trained of the encoder, and how it reads longer texts."""
 
     freeze_layers: int = hyperparameter(
         0,
@@ -19,4 +19,9 @@ class EncoderFields:
     )
     freeze_embeddings: bool = hyperparameter(
         False, "Leave the embeddings as they are in the checkpoint."
+    )
+    interpolate_positions: bool = hyperparameter(
+        False,
+        "If --max_seq_length exceeds the position embeddings of the checkpoint, stretch their "
+        "table to it by linear interpolation.",
     )

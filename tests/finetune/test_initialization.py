@@ -10,7 +10,7 @@ from electra_tf.model_builder import build_model
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.initialization import find_checkpoint
+from finetune.initialization import find_checkpoint, initial_digest, load_pretrained
 
 
 @pytest.fixture
@@ -52,6 +52,23 @@ def test_loads_every_variable_of_the_encoder(pretrained, tmp_path):
     assert report.missing == ()
     assert any(name.startswith("discriminator_predictions/") for name in report.unused)
     assert [line.split()[0] for line in lines[1:]] == ["matched", "missing", "unused"]
+
+
+def test_positions_are_interpolated_if_told(pretrained, tmp_path):
+    config = finetuning_config(tmp_path, max_seq_length=31, interpolate_positions=True)
+    encoder = build_encoder(config)
+    lines = []
+    path = find_checkpoint(config)
+    digest = load_pretrained(config, path, encoder, lines.append)
+    assert lines[0] == "Position embeddings: 16, interpolated to 31"
+    table = pretrained.electra.embeddings.position_embeddings.numpy()
+    stretched = encoder.embeddings.position_embeddings.numpy()
+    # 31 places over 16 embeddings: every other one is between two of them.
+    np.testing.assert_array_equal(stretched[::2], table)
+    np.testing.assert_allclose(stretched[1::2], (table[:-1] + table[1:]) / 2, rtol=1e-6)
+    own = finetuning_config(tmp_path)
+    assert load_pretrained(own, path, build_encoder(own), lines.append) == digest
+    assert digest == initial_digest(path)
 
 
 @pytest.mark.parametrize(

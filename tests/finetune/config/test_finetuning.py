@@ -78,8 +78,16 @@ def test_the_model_is_as_its_run_described_it(tmp_path):
     assert (config.vocab_size, config.do_lower_case) == (99, False)
     # A default that the model has no positions for is shortened, a given one refused.
     assert config.max_seq_length == 48
-    with pytest.raises(UserError, match="--max_seq_length=64 exceeds the model's 48"):
+    with pytest.raises(
+        UserError, match=r"--max_seq_length=64 exceeds .* 48 .*--interpolate_pos"
+    ):
         create(tmp_path, max_seq_length=64)
+    stretched = create(tmp_path, max_seq_length=64, interpolate_positions=True)
+    assert (stretched.encoder.max_position_embeddings, stretched.max_seq_length) == (64, 64)
+    assert (
+        create(tmp_path, max_seq_length=32, interpolate_positions=True).encoder
+        == config.encoder
+    )
     # Random weights keep the shape; another size drops it.
     assert create(tmp_path, init_checkpoint="random").encoder == config.encoder
     assert create(tmp_path, model_size="base").encoder.hidden_size == 768
