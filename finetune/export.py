@@ -21,7 +21,9 @@ from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
+from finetune.config.classification_fields import WINDOWS
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import CLASSIFICATION
 from finetune.model import FinetuningModel
 from finetune.tasks.base import Task
 from finetune.tasks.registry import restore_tasks
@@ -59,6 +61,11 @@ def load_finetuned(
     if component == EMBEDDINGS:
         return EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
     (task,) = [task for task in tasks if task.name == component]
+    if run.long_text == WINDOWS and task.kind is CLASSIFICATION:
+        print_fn(
+            f"Texts:   over {length} tokens in windows, {run.window_pooling} of their logits; "
+            "rows of token ids one by one"
+        )
     return pkgutil.resolve_name(task.kind.servable)(model, task, length)
 
 

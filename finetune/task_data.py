@@ -31,7 +31,7 @@ _SETTINGS = (
 
 
 # Newer ones, which count unless they have their defaults: features of before stay valid.
-_NEWER_SETTINGS = ("class_weights",)
+_NEWER_SETTINGS = ("class_weights", "long_text", "window_stride")
 
 
 class TaskData:

@@ -95,6 +95,7 @@ def check_finetuning(config: FinetuningFields) -> None:
         )
     if config.max_seq_length < 8:
         raise UserError(f"--max_seq_length must be at least 8, not {config.max_seq_length}")
+    config.check_windows(config.max_seq_length)
     if not (
         config.do_train or config.do_eval or config.do_predict or config.write_test_outputs
     ):

@@ -77,7 +77,14 @@ CLASSIFICATION = TaskKind(
     **_TEXT_COLUMNS,
     spec_keys=("labels",),
     metrics={None: ("accuracy", "mcc", "f1", "macro_f1")},
-    hyperparameters=("class_weights", "label_smoothing", "focal_gamma"),
+    hyperparameters=(
+        "class_weights",
+        "label_smoothing",
+        "focal_gamma",
+        "long_text",
+        "window_stride",
+        "window_pooling",
+    ),
 )
 MULTILABEL = TaskKind(
     name="multilabel",

@@ -20,9 +20,11 @@ from finetune.config.finetuning import FinetuningConfig
 _OF_BOTH = (
     "authors_tagging_truncation",
     "doc_stride",
+    "long_text",
     "max_query_length",
     "max_seq_length",
     "precision",
+    "window_stride",
 )
 _SHOWN = 12
 

@@ -1,17 +1,22 @@
-"""A run with the options of the training loss and frozen layers, from weights to results."""
+"""A run with options of the loss, frozen layers and windows, from weights to an export."""
 
 import json
 import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from electra_tf.config.saved_config import load_saved_config
+from electra_tf.inference.export.config import ExportConfig
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.distribution.context import create_context
 from electra_tf.util.console import discard
 from finetune.config.finetuning import FinetuningConfig
+from finetune.export import load_finetuned
 from finetune.run import run
+from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import Trainer
 from tests.finetune.conftest import NUM_DEV
@@ -28,7 +33,7 @@ def finished(finetuning_data, tmp_path_factory) -> FinetuningConfig:
         model_dir=str(folder / "model"),
         results_dir=str(folder / "results"),
         preprocessed_data_dir=str(folder / "features"),
-        max_seq_length=16,
+        max_seq_length=8,
         bucket_by_length=False,
         train_batch_size=8,
         learning_rate=5e-3,
@@ -37,6 +42,8 @@ def finished(finetuning_data, tmp_path_factory) -> FinetuningConfig:
         label_smoothing=0.1,
         focal_gamma=1.0,
         freeze_layers=1,
+        long_text="windows",
+        window_stride=3,
     )
     run(config, discard)
     return config
@@ -60,6 +67,28 @@ def test_frozen_weights_are_those_of_the_checkpoint(finished):
     # The bias of the keys has no gradient but that of rounding.
     assert before.keys() - frozen - changed <= {p for p in before if "key/bias" in p}
     assert {v.path for v in trainer.model.trainable_variables} == before.keys() - frozen
+
+
+def test_an_export_answers_long_texts_like_the_evaluation(finished, tmp_path):
+    tasks = build_tasks(finished, CachedTokenizer(load_vocabulary(finished.vocab_file)))
+    trainer = Trainer(finished, tasks, create_context(finished), discard)
+    model_dir = f"{finished.model_dir}_1"
+    trainer.restore(model_dir)
+    data = TaskData(finished, discard).get(tasks[0], "dev")
+    assert len(data.rows) > len(data.examples)
+    predictions = tasks[0].predictions(data, trainer.predict(tasks[0], data))
+    saved = load_saved_config(model_dir).hyperparameters
+    export = ExportConfig(model_dir=model_dir, export_dir=tmp_path)
+    lines: list[str] = []
+    servable = load_finetuned(export, saved, lines.append)
+    assert "over 8 tokens in windows, mean of their logits" in lines[-1]
+    answers = servable.answer_texts(
+        {"text": tf.constant([example.text_a for example in data.examples])}
+    )
+    expected = [list(p["probabilities"].values()) for p in predictions]
+    np.testing.assert_allclose(answers["scores"], expected, atol=1e-5)
+    labels = [label.decode() for label in answers["label"].numpy()]
+    assert labels == [p["prediction"] for p in predictions]
 
 
 def test_the_same_command_goes_on(finished):

@@ -160,19 +160,32 @@ class TextTask(SourceTask, abc.ABC):
     def featurize(
         self, examples: Sequence[InputExample], *, is_training: bool, report: DataReport
     ) -> list[Row]:
-        """Returns one row per example."""
+        """Returns the rows of `example_rows` with the target of their example."""
         del is_training
-        rows = text_rows(
-            self.name, examples, self.tokenizer, self.config.max_seq_length, report
-        )
-        for row, example in zip(rows, examples, strict=True):
-            row[self.target_spec.name] = self.target(example)
+        rows = []
+        for example, parts in zip(examples, self.example_rows(examples, report), strict=True):
+            target = self.target(example)
+            rows += [{**row, self.target_spec.name: target} for row in parts]
         return rows
+
+    def example_rows(
+        self, examples: Sequence[InputExample], report: DataReport
+    ) -> list[list[Row]]:
+        """Returns the rows of each example, without target: one of its truncated texts."""
+        length = self.config.max_seq_length
+        rows = text_rows(self.name, examples, self.tokenizer, length, report)
+        return [[row] for row in rows]
+
+    def by_example(self, data: SplitData, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
+        """Returns the outputs of each example, of those of its rows."""
+        del data
+        return outputs
 
     def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:
         """Returns "eid", "id" (if any) and the prediction of each example."""
         found = []
-        for example, output in zip(data.examples, outputs, strict=True):
+        by_example = self.by_example(data, outputs)
+        for example, output in zip(data.examples, by_example, strict=True):
             name = {} if example.guid is None else {"id": example.guid}
             found.append({"eid": example.eid, **name, **self.prediction(output)})
         return found
@@ -180,7 +193,8 @@ class TextTask(SourceTask, abc.ABC):
     def errors(self, data: SplitData, outputs: Sequence[Outputs]) -> list[PredictionError]:
         """Returns the examples whose label is not the predicted one."""
         found = []
-        for example, output in zip(data.examples, outputs, strict=True):
+        by_example = self.by_example(data, outputs)
+        for example, output in zip(data.examples, by_example, strict=True):
             predicted = _label_text(self.prediction(output)["prediction"])
             gold = _label_text(example.label)
             if predicted != gold:
@@ -208,7 +222,9 @@ class TextTask(SourceTask, abc.ABC):
             pickle_path = paths[0].removesuffix(".jsonl") + ".pkl"
             by_number = {
                 example.eid: output.get("logits", output["predictions"])
-                for example, output in zip(data.examples, outputs, strict=True)
+                for example, output in zip(
+                    data.examples, self.by_example(data, outputs), strict=True
+                )
             }
             write_atomically(pickle_path, pickle.dumps(by_number))
             paths += [path, pickle_path]

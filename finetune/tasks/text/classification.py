@@ -17,6 +17,7 @@ from finetune.config.class_weights import (
     balanced_class_weights,
     named_class_weights,
 )
+from finetune.config.classification_fields import WINDOWS
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import CLASSIFICATION
 from finetune.data.features import DataReport, FeatureSpec, Row
@@ -34,6 +35,12 @@ from finetune.tasks.text.base import (
 )
 from finetune.tasks.text.class_loss import CROSS_ENTROPY, ClassLoss
 from finetune.tasks.text.examples import InputExample
+from finetune.tasks.text.windows import (
+    pool_by_owner,
+    pool_logits,
+    window_rows,
+    windowed_inputs,
+)
 
 # Suffix of the feature with the weight of a row in the training loss.
 _WEIGHTS = "weights"
@@ -144,9 +151,9 @@ class ClassificationTask(TextTask):
     def featurize(
         self, examples: Sequence[InputExample], *, is_training: bool, report: DataReport
     ) -> list[Row]:
-        """Returns one row per example.
+        """Returns the rows of all examples, one each or one per window.
 
-        Balanced weights are those of `examples`: of the training examples of a fold.
+        Balanced weights are those of these rows: of the training examples of a fold.
         """
         rows = super().featurize(examples, is_training=is_training, report=report)
         if not self._has_weights:
@@ -161,6 +168,42 @@ class ClassificationTask(TextTask):
             row[f"{self.name}_{_WEIGHTS}"] = float(weights[label_id])
         return rows
 
+    def example_rows(
+        self, examples: Sequence[InputExample], report: DataReport
+    ) -> list[list[Row]]:
+        """Returns the rows of each example: one, or one per window of a long text."""
+        if self.window_stride is None:
+            return super().example_rows(examples, report)
+        length = self.config.max_seq_length
+        return window_rows(
+            self.name, examples, self.tokenizer, length, self.window_stride, report
+        )
+
+    @property
+    def window_stride(self) -> int | None:
+        """Tokens between the starts of two windows; None if long texts are truncated."""
+        if self.config.long_text != WINDOWS:
+            return None
+        return self.config.window_stride or self.config.max_seq_length // 2
+
+    def by_example(self, data: SplitData, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
+        """Returns the outputs of each example, with the logits of its windows pooled."""
+        if self.window_stride is None:
+            return outputs
+        logits: dict[int, list[np.ndarray]] = {example.eid: [] for example in data.examples}
+        for row, output in zip(data.rows, outputs, strict=True):
+            logits[int(row[f"{self.name}_eid"])].append(output["logits"])
+        pooled = pool_logits(list(logits.values()), self.config.window_pooling)
+        losses = scipy.special.logsumexp(pooled, axis=1)
+        losses -= pooled[np.arange(len(pooled)), self._targets(data)]
+        return [
+            {"logits": logits, "predictions": np.argmax(logits), "loss": loss}
+            for logits, loss in zip(pooled, losses, strict=True)
+        ]
+
+    def _targets(self, data: SplitData) -> np.ndarray:
+        return np.array([self.target(example) for example in data.examples])
+
     @property
     def target_spec(self) -> FeatureSpec:
         """`<task>_label_ids`, int32."""
@@ -172,6 +215,7 @@ class ClassificationTask(TextTask):
 
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns `metrics`, the loss and the confusion matrix."""
+        outputs = self.by_example(data, outputs)
         gold, predicted = self._targets(data), predicted_values(outputs)
         count = len(self.labels)
         metrics = scorers.classification_metrics(gold, predicted, count, self.metrics)
@@ -194,25 +238,53 @@ class ClassificationTask(TextTask):
         self, data: SplitData, outputs: Sequence[Outputs]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns logits float64 [n, classes] and gold labels int [n]."""
+        outputs = self.by_example(data, outputs)
         logits = np.array([output["logits"] for output in outputs], np.float64)
         return logits, self._targets(data)
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         """Returns a message if there are several labels, but only one is predicted."""
-        predicted = np.unique(predicted_values(outputs))
+        predicted = np.unique(predicted_values(self.by_example(data, outputs)))
         if len(predicted) > 1 or len(np.unique(self._targets(data))) < 2:
             return None
         return f"predicts one label only ({self.labels[int(predicted[0])]})"
 
 
 class ClassificationServable(LabelServable):
-    """Returns `label` string [batch], and `labels` and `scores` (softmax) [batch, classes]."""
+    """Returns `label` string [batch], and `labels` and `scores` (softmax) [batch, classes].
+
+    A task with windows divides long texts as in training, and pools the logits. Rows of tokens
+    have at most the maximum length, and are answered one by one.
+    """
+
+    @property
+    def metadata(self) -> dict:
+        config = self.task.config
+        names = ("long_text", "window_pooling") if self.task.window_stride else ("long_text",)
+        return {**super().metadata, **{name: getattr(config, name) for name in names}}
+
+    def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
+        if self.task.window_stride is None:
+            return super().answer_texts(texts)
+        tokens = [self.tokenizer.tokenize(texts[name]) for name in self.text_names]
+        windows = windowed_inputs(
+            self.vocabulary,
+            tokens[0],
+            tokens[1] if len(tokens) == 2 else None,
+            self.max_seq_length,
+            self.task.window_stride,
+        )
+        logits = self._head_outputs(windows.inputs)["logits"]
+        pooled = pool_by_owner(logits, windows.owners, self.task.config.window_pooling)
+        return self._with_label({"scores": tf.nn.softmax(pooled)})
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         return {"scores": tf.nn.softmax(self._head_outputs(inputs)["logits"])}
 
     def answer_tokens(self, inputs: EncoderInputs) -> ServedOutputs:
-        outputs = self.predict(inputs)
+        return self._with_label(self.predict(inputs))
+
+    def _with_label(self, outputs: ServedOutputs) -> ServedOutputs:
         best = tf.argmax(outputs["scores"], axis=-1)
         return {
             "label": tf.gather(tf.constant(self.task.labels), best),

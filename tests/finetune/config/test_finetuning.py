@@ -132,6 +132,13 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"label_smoothing": 1.0}, r"--label_smoothing must be at least 0 and below 1, not 1"),
         ({"freeze_layers": 13}, "--freeze_layers must be from 0 to the model's 12 layers, not"),
         ({"freeze_layers": -1}, "--freeze_layers must be from 0 to the model's 12 layers, not"),
+        ({"window_pooling": "max"}, "--window_pooling needs --long_text=windows"),
+        ({"window_stride": 9}, "--window_stride needs --long_text=windows"),
+        (
+            {"long_text": "windows", "window_stride": 31, "max_seq_length": 32},
+            "--window_stride must be from 0 to 30",
+        ),
+        ({"long_text": "split"}, "--long_text must be one of truncate, windows, not 'split'"),
         ({"focal_gamma": -1.0}, "--focal_gamma must not be negative"),
         ({"class_weights": "balance"}, "--class_weights must be none, balanced or positive"),
         (
