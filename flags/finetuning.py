@@ -1,9 +1,15 @@
 """Flags of `run_finetuning.py`."""
 
+import dataclasses
+import json
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 from absl import flags
 
+from electra_tf.config.hyperparameters import EVALUATION, TRAINING
+from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config.finetuning import FinetuningConfig
 from flags import hyperparameters
 
@@ -12,11 +18,21 @@ from flags import hyperparameters
 RETIRED: Mapping[str, str] = {
     "write_distill_outputs": "outputs for distillation are not supported",
 }
+SEARCH = "hparam_search"
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines one flag per hyperparameter, and `--hparams`."""
     hyperparameters.define_flags(FinetuningConfig, flag_values)
+    flags.DEFINE_string(
+        SEARCH,
+        None,
+        "Hyperparameters to search, as a JSON object with a list of values each, such as "
+        '{"learning_rate": [1e-4, 3e-4]}: trains with all combinations and ranks them by their '
+        "scores on dev (extra `search`).",
+        flag_values=flag_values,
+        module_name=sys.argv[0],
+    )
 
 
 def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FinetuningConfig:
@@ -25,7 +41,56 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Finetuning
     Raises:
         UserError: a value is invalid; the message names the flag.
     """
-    given = hyperparameters.explicit_values(
+    return FinetuningConfig.create(**explicit_settings(flag_values))
+
+
+def explicit_settings(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, Any]:
+    """Returns the hyperparameters that are given.
+
+    Raises:
+        UserError: as `config_from_flags`.
+    """
+    return hyperparameters.explicit_values(
         FinetuningConfig, flag_values.hparams, RETIRED, flag_values
     )
-    return FinetuningConfig.create(**given)
+
+
+def search_grid(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, list[Any]] | None:
+    """Returns the values of `--hparam_search` by hyperparameter; None if it is not given.
+
+    Raises:
+        UserError: it is not valid JSON, a name is unknown or does not change scores, or a value
+            is invalid.
+    """
+    text = flag_values[SEARCH].value
+    if text is None:
+        return None
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"--{SEARCH} is not valid JSON: {error}") from error
+    if not isinstance(given, dict) or not given:
+        raise UserError(
+            f'--{SEARCH} must be a JSON object such as {{"learning_rate": [1e-4, 3e-4]}}, not '
+            f"{text}"
+        )
+    searchable = {
+        field.name: field
+        for field in dataclasses.fields(FinetuningConfig)
+        if field.metadata["influence"] in (TRAINING, EVALUATION)
+    }
+    grid = {}
+    for name, values in given.items():
+        if name not in searchable:
+            hint = nearest_name_hint(name, searchable)
+            raise UserError(
+                f"{name!r} in --{SEARCH} is no hyperparameter that changes scores.{hint}"
+            )
+        where = f"{name} in --{SEARCH}"
+        if not isinstance(values, list) or not values:
+            raise UserError(f"{where} must be a list of values, not {values!r}")
+        field = searchable[name]
+        grid[name] = [hyperparameters.convert_scalar(field, v, where) for v in values]
+        if len(set(grid[name])) < len(values):
+            raise UserError(f"{where} has a value twice: {values!r}")
+    return grid

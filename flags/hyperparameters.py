@@ -157,6 +157,26 @@ def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
     return kind(value)
 
 
+def convert_scalar(field: dataclasses.Field, value: Any, source: str) -> Any:
+    """Returns `value` as the field's type: a boolean, a number or one of its choices.
+
+    Args:
+        field: field of a configuration.
+        value: value in JSON.
+        source: name of the value in errors.
+
+    Raises:
+        UserError: it is of another type or no choice, or the field has lists or objects.
+    """
+    if _kind(field) in (list, dict):
+        raise UserError(f"{source} cannot be listed: its values are lists or objects")
+    choices = field.metadata["choices"]
+    converted = _convert(field, value, source)
+    if choices and converted not in choices:
+        raise UserError(f"{source} must be one of {', '.join(choices)}, not {value!r}")
+    return converted
+
+
 def _convert_list(field: dataclasses.Field, value: Any, source: str) -> tuple:
     """Converts a list, a JSON list or comma-separated words to a tuple."""
     if isinstance(value, str) and value.lstrip().startswith("["):

@@ -179,10 +179,14 @@ def run_finetuning() -> None:
     Running the same command again resumes, reusing finished trials.
     """
     config = finetuning.config_from_flags()
+    grid = finetuning.search_grid()
     import_tensorflow()
     from electra_tf.training.distribution import strategies
-    from finetune import run
+    from finetune import run, search
 
+    if grid is not None:
+        search.search(finetuning.explicit_settings(), grid)
+        return
     run.run(config)
     if config.do_eval and config.report and strategies.is_chief(config):
         run_reports.report_finetuning(config, command_line.print_line)

@@ -51,6 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("finetune.model_folders",),
     ("finetune.trial_session",),
     ("finetune.run",),
+    ("finetune.search",),
     ("flags",),
 )
 # What pretrain_data may use of the library.

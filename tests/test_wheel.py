@@ -96,6 +96,7 @@ def test_the_version_and_the_extras(installed):
         "onnx",
         "report",
         "scoring",
+        "search",
         "serving",
         "test",
         "wandb",

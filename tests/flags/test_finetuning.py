@@ -74,3 +74,36 @@ def test_lists_of_numbers():
 def test_what_is_refused(arguments, message):
     with pytest.raises(UserError, match=message):
         config_of("--data-dir=d", "--model-name=m", *arguments)
+
+
+def grid_of(text: str):
+    flag_values = absl_flags.FlagValues()
+    finetuning.define_flags(flag_values)
+    command_line.parse(["run_finetuning.py", f"--hparam_search={text}"], None, flag_values)
+    return finetuning.search_grid(flag_values)
+
+
+def test_a_grid_has_values_of_the_types_of_hyperparameters():
+    grid = grid_of('{"learning_rate": [1, 1e-4], "keep_best": ["true"], "optimizer": ["lamb"]}')
+    assert grid == {"learning_rate": [1.0, 1e-4], "keep_best": [True], "optimizer": ["lamb"]}
+    assert isinstance(grid["learning_rate"][0], float)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "--hparam_search is not valid JSON"),
+        ("{}", "--hparam_search must be a JSON object such as .*, not {}"),
+        ('{"learning_rat": [1]}', "'learning_rat' .* changes scores.* mean 'learning_rate'"),
+        ('{"data_dir": ["a"]}', "'data_dir' in --hparam_search is no hyperparameter that"),
+        ('{"learning_rate": 1}', "learning_rate in --hparam_search must be a list of values"),
+        ('{"learning_rate": []}', "learning_rate in --hparam_search must be a list of values"),
+        ('{"learning_rate": ["a"]}', "learning_rate in --hparam_search must be a number"),
+        ('{"optimizer": ["sgd"]}', "optimizer in --hparam_search must be one of adam, lamb"),
+        ('{"length_buckets": [[8]]}', "length_buckets in --hparam_search cannot be listed"),
+        ('{"seed": [1, 1]}', "seed in --hparam_search has a value twice"),
+    ],
+)
+def test_bad_grids_are_refused(text, message):
+    with pytest.raises(UserError, match=message):
+        grid_of(text)

@@ -1,0 +1,172 @@
+"""A search over a grid of hyperparameters by their scores on dev; Optuna drives it."""
+
+import itertools
+import json
+import math
+import os
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from electra_tf.config.distribution import MULTI_WORKER
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
+from electra_tf.util.extras import import_extra
+from electra_tf.util.files import write_atomically
+from finetune.config.finetuning import FinetuningConfig
+from finetune.results.summary import TrialResult
+from finetune.run import run
+
+FLAG = "--hparam_search"
+EXTRA = "search"
+
+
+class SearchRun(NamedTuple):
+    """The runs with one combination of values.
+
+    Attributes:
+        hyperparameters: the values.
+        score: mean of the main metrics on dev, over trials or folds and tasks; None if none
+            finished or a metric is undefined.
+        results_dir: folder of its results.
+    """
+
+    hyperparameters: dict[str, Any]
+    score: float | None
+    results_dir: str
+
+
+def search(
+    given: Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]],
+    print_fn: Callable[[str], None] = print,
+) -> list[SearchRun]:
+    """Fine-tunes with every combination of the values of a grid.
+
+    The same search again resumes, as the runs do. RESULTS/<tasks>_search.json has the scores.
+
+    Args:
+        given: hyperparameters of all runs, as for `FinetuningConfig.create`.
+        grid: values to try, by the names of hyperparameters.
+        print_fn: prints a message.
+
+    Returns:
+        The finished combinations, best first.
+
+    Raises:
+        UserError: Optuna is not installed, or a combination is invalid; nothing has been
+            trained.
+    """
+    optuna = import_extra("optuna", EXTRA, FLAG)
+    base = FinetuningConfig.create(**given)
+    _check(base)
+    combinations = [
+        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+    ]
+    configs = [
+        _config(given, base, values, number)
+        for number, values in enumerate(combinations, start=1)
+    ]
+    runs: list[SearchRun] = []
+    path = os.path.join(base.results_dir, f"{base.tasks_label}_search.json")
+
+    def objective(trial: Any) -> float:
+        values = {name: trial.suggest_categorical(name, grid[name]) for name in grid}
+        config = configs[combinations.index(values)]
+        print_fn(f"\nSearch: {len(runs) + 1} of {len(configs)}, {_flags(values)}")
+        score = _score(config, run(config, print_fn))
+        runs.append(SearchRun(values, score, config.results_dir))
+        write_atomically(path, _to_json(_best_first(runs)))
+        return math.nan if score is None else score
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = optuna.samplers.GridSampler(dict(grid), seed=base.seed)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    study.optimize(objective, n_trials=len(configs))
+    runs = _best_first(runs)
+    _report(runs, path, print_fn)
+    return runs
+
+
+def _check(config: FinetuningConfig) -> None:
+    if not (config.do_train and config.do_eval):
+        raise UserError(f"{FLAG} trains and evaluates: remove --do_train and --do_eval")
+    for name in ("do_predict", "write_test_outputs"):
+        if getattr(config, name):
+            raise UserError(f"{FLAG} only chooses hyperparameters: remove --{name}")
+    if config.num_trials < 0:
+        raise UserError(f"{FLAG} needs a number of trials: change --num_trials")
+    if config.strategy == MULTI_WORKER:
+        raise UserError(f"{FLAG} runs on one host: remove --strategy={MULTI_WORKER}")
+
+
+def _config(
+    given: Mapping[str, Any], base: FinetuningConfig, values: Mapping[str, Any], number: int
+) -> FinetuningConfig:
+    """Returns the configuration of a combination, with folders of its own."""
+    own = {
+        "model_dir": os.path.join(f"{base.model_dir}_search", f"run_{number}"),
+        "results_dir": os.path.join(
+            base.results_dir, f"{base.tasks_label}_search", f"run_{number}"
+        ),
+        "preprocessed_data_dir": base.preprocessed_data_dir,
+        "results_txt": None,
+        "results_pkl": None,
+    }
+    try:
+        return FinetuningConfig.create(**{**given, **values, **own})
+    except UserError as error:
+        raise UserError(f"{FLAG}: {_flags(values)}: {error}") from error
+
+
+def _score(config: FinetuningConfig, results: Sequence[TrialResult]) -> float | None:
+    scores = []
+    for task in config.task_names:
+        found = [
+            trial.metrics[key][trial.main[key]]
+            for trial in results
+            if trial.finished
+            for key in [next(key for key in trial.metrics if key.startswith(f"{task}/"))]
+        ]
+        if not found:
+            return None
+        scores.append(statistics.fmean(found))
+    score = statistics.fmean(scores)
+    return score if math.isfinite(score) else None
+
+
+def _best_first(runs: Sequence[SearchRun]) -> list[SearchRun]:
+    return sorted(runs, key=lambda r: -math.inf if r.score is None else r.score, reverse=True)
+
+
+def _to_json(runs: Sequence[SearchRun]) -> str:
+    content = {"best_first": [each._asdict() for each in runs]}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _report(runs: Sequence[SearchRun], path: str, print_fn: Callable[[str], None]) -> None:
+    names = list(runs[0].hyperparameters)
+    rows = [
+        [
+            "-" if each.score is None else f"{each.score:.2f}",
+            *(json.dumps(each.hyperparameters[name], ensure_ascii=False) for name in names),
+        ]
+        for each in runs
+    ]
+    print_fn("")
+    print_fn(markdown_table(["score on dev", *names], rows, text_columns=0))
+    if runs[0].score is not None:
+        print_fn(f"Best: {_flags(runs[0].hyperparameters)}")
+        print_fn(
+            f"Its score is the best of {len(runs)} on dev, so it is optimistic: report that of "
+            "data that has chosen nothing."
+        )
+    print_fn(f"Results: {path}")
+
+
+def _flags(values: Mapping[str, Any]) -> str:
+    """Returns values as a command line spells them."""
+    return " ".join(
+        f"--{name}={json.dumps(value) if isinstance(value, bool) else value}"
+        for name, value in values.items()
+    )

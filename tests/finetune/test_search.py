@@ -1,0 +1,100 @@
+"""The search over a grid of hyperparameters."""
+
+import json
+import math
+import pathlib
+import sys
+
+import pytest
+
+from electra_tf.util.errors import UserError
+from finetune import search as search_module
+from finetune.results.summary import DIVERGED, TrialResult
+from finetune.search import search
+
+GRID = {"learning_rate": [1e-4, 3e-4], "max_seq_length": [8, 16]}
+SCORES = {(1e-4, 8): (10.0, 30.0), (1e-4, 16): (math.nan,), (3e-4, 8): (50.0,), (3e-4, 16): ()}
+
+
+@pytest.fixture
+def given(tmp_path) -> dict:
+    return {
+        "data_dir": str(tmp_path),
+        "model_name": "m",
+        "task_names": ("cola",),
+        "init_checkpoint": "random",
+        "results_txt": str(tmp_path / "all.txt"),
+    }
+
+
+@pytest.fixture
+def runs(monkeypatch) -> list:
+    """Replaces the runs by their scores; returns the configurations that were run."""
+    configs = []
+
+    def run(config, print_fn):
+        configs.append(config)
+        scores = SCORES[config.learning_rate, config.max_seq_length]
+        return [TrialResult(trial=9, seed=1, status=DIVERGED)] + [
+            TrialResult(
+                trial=i,
+                seed=i,
+                metrics={"cola/dev": {"mcc": score}, "cola/heldout": {"mcc": 99.0}},
+                main={"cola/dev": "mcc", "cola/heldout": "mcc"},
+            )
+            for i, score in enumerate(scores, start=1)
+        ]
+
+    monkeypatch.setattr(search_module, "run", run)
+    return configs
+
+
+def test_every_combination_is_run_and_ranked(given, runs, tmp_path):
+    pytest.importorskip("optuna", reason="the extra search is not installed")
+    lines: list[str] = []
+    found = search(given, GRID, lines.append)
+    assert [each.score for each in found] == [50.0, 20.0, None, None]
+    assert found[0].hyperparameters == {"learning_rate": 3e-4, "max_seq_length": 8}
+    assert "Best: --learning_rate=0.0003 --max_seq_length=8" in lines
+    assert any("| 20.00 | 0.0001 | 8 |" in line for line in lines)
+    assert len(runs) == 4
+    assert len({config.model_dir for config in runs}) == 4
+    assert len({config.results_txt for config in runs}) == 4
+    # Other settings follow from those of the combination.
+    assert {config.length_buckets[-1] for config in runs} == {8, 16}
+    path = pathlib.Path(tmp_path, "models/m/results/cola_search.json")
+    content = json.loads(path.read_text())["best_first"]
+    assert [each["score"] for each in content] == [50.0, 20.0, None, None]
+    assert content[0]["results_dir"] == found[0].results_dir
+    folders = {config.learning_rate: config.model_dir for config in runs}
+    runs.clear()
+    search(given, GRID, lines.append)
+    assert {config.learning_rate: config.model_dir for config in runs} == folders
+
+
+@pytest.mark.parametrize(
+    ("changes", "grid", "message"),
+    [
+        (
+            {},
+            {"max_seq_length": [16, 4]},
+            r"--max_seq_length=4: --max_seq_length must be at least",
+        ),
+        ({"do_eval": False}, GRID, "trains and evaluates"),
+        ({"num_trials": -1}, GRID, "needs a number of trials"),
+        ({"write_test_outputs": True}, GRID, "remove --write_test_outputs"),
+    ],
+)
+def test_bad_searches_are_refused_before_any_run(given, runs, changes, grid, message):
+    pytest.importorskip("optuna", reason="the extra search is not installed")
+    with pytest.raises(UserError, match=rf"--hparam_search.* {message}"):
+        search({**given, **changes}, grid)
+    assert not runs
+
+
+def test_the_extra_is_named(given, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(
+        UserError, match=r"--hparam_search needs optuna, .*electra-tf\[search\]"
+    ):
+        search(given, GRID)
