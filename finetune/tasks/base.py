@@ -5,21 +5,18 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.inference.export.servable import Servable, ServedOutputs
 from electra_tf.text.cached_tokenizer import CachedTokenizer
-from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import TaskKind
 from finetune.data.features import DataReport, FeatureSpec, Row
-from finetune.model import FinetuningModel, TaskHead
+from finetune.model import TaskHead
 from finetune.results.worst_errors import PredictionError
 
 # Split names of training data and of --predict_file.
@@ -270,47 +267,3 @@ class Task(abc.ABC):
 def json_lines(predictions: Iterable[Mapping[str, Any]]) -> str:
     """Formats predictions as JSON lines."""
     return "".join(json.dumps(p, ensure_ascii=False) + "\n" for p in predictions)
-
-
-TaskT = TypeVar("TaskT", bound=Task)
-
-
-class TaskServable(Servable, Generic[TaskT]):
-    """Servable of one task of a fine-tuned model.
-
-    Args:
-        model: the fine-tuned model.
-        task: the task.
-        max_seq_length: maximum sequence length, in tokens.
-    """
-
-    def __init__(self, model: FinetuningModel, task: TaskT, max_seq_length: int) -> None:
-        super().__init__(task.tokenizer.tokenizer, max_seq_length, model.electra.linears)
-        self.task = task
-        self._model = model
-
-    @property
-    def metadata(self) -> dict:
-        return {**super().metadata, "task": self.task.name, **self.task.description}
-
-    def _head_outputs(
-        self, inputs: EncoderInputs, features: dict[str, tf.Tensor] | None = None
-    ) -> ServedOutputs:
-        """Returns the outputs of the head.
-
-        Args:
-            inputs: a batch.
-            features: known features of the task; the others, such as labels, are 0.
-        """
-        zeros = {spec.name: _zeros(spec, inputs) for spec in self.task.feature_specs}
-        features = {**inputs._asdict(), **zeros, **(features or {})}
-        name = self.task.name
-        return self._model.predict_task(features, name, skip_unread=True).outputs
-
-
-def _zeros(spec: FeatureSpec, inputs: EncoderInputs) -> tf.Tensor:
-    """Returns zeros of the feature's shape: [batch], [batch, seq] or [batch, size]."""
-    shape = tf.shape(inputs.input_ids)
-    if spec.size is not None:
-        return tf.zeros(tf.stack([shape[0], spec.size]), spec.dtype)
-    return tf.zeros(shape if spec.per_token else shape[:1], spec.dtype)

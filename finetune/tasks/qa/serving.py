@@ -10,11 +10,11 @@ from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.text_inputs import EncoderInputs, frame_rows, truncate_rows
 from electra_tf.util.errors import UserError
 from finetune.model import FinetuningModel
-from finetune.tasks.base import TaskServable
 from finetune.tasks.qa.context_pieces import ContextPieces, context_pieces
 from finetune.tasks.qa.featurize import LENGTH_WEIGHT
 from finetune.tasks.qa.nbest import CERTAINLY_NULL
 from finetune.tasks.qa.task import QATask
+from finetune.tasks.servable import TaskServable
 
 # Batch size of windows, which bounds the memory of a long context.
 _WINDOWS_AT_ONCE = 8

@@ -9,7 +9,7 @@ from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.text_inputs import EncoderInputs, frame_rows
 from finetune.config.task_kinds import SPAN
 from finetune.model import FinetuningModel
-from finetune.tasks.base import TaskServable
+from finetune.tasks.servable import TaskServable
 from finetune.tasks.tagging.spans import BIO, OUTSIDE, span_tags, tag_spans
 from finetune.tasks.tagging.task import TaggingTask
 

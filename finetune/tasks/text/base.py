@@ -22,7 +22,8 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import Dense, TaskHead
 from finetune.results.worst_errors import PredictionError
-from finetune.tasks.base import Outputs, SplitData, TaskServable
+from finetune.tasks.base import Outputs, SplitData
+from finetune.tasks.servable import TaskServable
 from finetune.tasks.sources import ExampleSource, NoSource, SourceTask
 from finetune.tasks.text.examples import InputExample, text_rows
 from finetune.tasks.text.submissions import glue_submission

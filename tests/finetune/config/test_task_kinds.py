@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from finetune.config.task_kinds import FILE_FORMATS, KINDS, built_in_kinds, kinds_by_name
-from finetune.tasks.base import Task, TaskServable
+from finetune.tasks.base import Task
+from finetune.tasks.servable import TaskServable
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
