@@ -1,12 +1,12 @@
 """Flags of the programs that build pre-training data."""
 
-import pathlib
 import sys
 from collections.abc import Mapping
 
 from absl import flags
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import local_path
 from flags.recipe_files import find_recipe
 from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
@@ -14,6 +14,7 @@ from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.corpus.formats import FORMATS
 from pretrain_data.corpus.inputs import INPUT_FLAG
 from pretrain_data.corpus.sentences import SENTENCES_CHOICES
+from pretrain_data.corpus.text_files import FLAG
 
 # The authors' negations, as absl spells them.
 ALIASES: Mapping[str, str] = {
@@ -80,7 +81,7 @@ def text_settings(flag_values: flags.FlagValues) -> dict[str, object]:
     if (corpus_dir is None) == (inputs is None):
         raise UserError(f"Pass either {INPUT_FLAG} or --corpus-dir, and not both.")
     return {
-        "corpus_dir": None if corpus_dir is None else _path(corpus_dir),
+        "corpus_dir": None if corpus_dir is None else local_path(corpus_dir, FLAG),
         "inputs": tuple(entry.strip() for entry in (inputs or "").split(",") if entry.strip()),
         "text_field": flag_values.text_field,
         "text_column": flag_values.text_column,
@@ -91,8 +92,8 @@ def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBu
     """Returns the configuration of the flags of `define_corpus_flags`."""
     return CorpusBuildConfig(
         **text_settings(flag_values),
-        vocab_file=_path(find_recipe(flag_values.vocab_file)),
-        output_dir=_path(flag_values.output_dir),
+        vocab_file=local_path(find_recipe(flag_values.vocab_file), "--vocab-file"),
+        output_dir=local_path(flag_values.output_dir, "--output-dir"),
         blanks_separate_docs=flag_values.blanks_separate_docs,
         **_common_settings(flag_values),
     )
@@ -100,7 +101,7 @@ def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBu
 
 def openwebtext_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:
     """Returns the configuration of the flags of `define_openwebtext_flags`."""
-    data_dir = _path(flag_values.data_dir)
+    data_dir = local_path(flag_values.data_dir, "--data-dir")
     return CorpusBuildConfig(
         corpus_dir=data_dir / "openwebtext",
         vocab_file=data_dir / "vocab.txt",
@@ -237,10 +238,6 @@ def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:
         "sentences": flag_values.sentences,
         "sentence_language": flag_values.sentence_language,
     }
-
-
-def _path(value: str) -> pathlib.Path:
-    return pathlib.Path(value).expanduser()
 
 
 class _Definer:

@@ -1,11 +1,11 @@
 """Flags of `build_vocabulary.py`; `flags.corpus.ALIASES` has the negated spellings."""
 
-import pathlib
 import sys
 
 from absl import flags
 
 from electra_tf.text.vocabulary import MIN_VOCAB_SIZE, VocabularyBuildConfig
+from electra_tf.util.files import local_path
 from flags.corpus import define_text_flags, text_settings
 
 
@@ -57,7 +57,7 @@ def vocabulary_build_config(
     """Returns the configuration of the parsed flags."""
     return VocabularyBuildConfig(
         **text_settings(flag_values),
-        output_file=pathlib.Path(flag_values.output_file).expanduser(),
+        output_file=local_path(flag_values.output_file, "--output-file"),
         vocab_size=flag_values.vocab_size,
         do_lower_case=flag_values.do_lower_case,
         strip_accents=flag_values.do_strip_accents,

@@ -62,6 +62,20 @@ def whole_folder(path: str | os.PathLike) -> Iterator[str]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def local_path(path: str, flag: str) -> pathlib.Path:
+    """Returns a path given by a user; `~` is the home folder.
+
+    Raises:
+        UserError: it is on a remote file system (`gs://…`), which the program does not use.
+    """
+    if "://" in path:
+        raise UserError(
+            f"{flag}: {path} is on a remote file system: copy the files or mount the bucket, "
+            "and pass a path of this machine."
+        )
+    return pathlib.Path(path).expanduser()
+
+
 def flush_file(path: str) -> None:
     """Waits until a file's content is on the disk."""
     with open(path, "rb") as file:

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import local_path
 from pretrain_data.corpus.formats import (
     FORMATS,
     FormatOptions,
@@ -110,7 +111,7 @@ def find_inputs(
         raise UserError(f"{options.flag} names no file, glob or folder.")
     finder = _Finder(options, skip_unreadable, tuple(FORMATS))
     for entry in inputs:
-        path = pathlib.Path(entry).expanduser()
+        path = local_path(entry, options.flag)
         if os.path.lexists(path):
             paths = [path]
         elif glob.has_magic(entry):

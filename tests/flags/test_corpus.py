@@ -7,6 +7,7 @@ from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
 from flags import command_line, corpus
+from pretrain_data.corpus.inputs import find_inputs
 
 REQUIRED = ["program", "--corpus-dir", "text", "--vocab-file", "v.txt", "--output-dir", "out"]
 
@@ -47,6 +48,14 @@ def test_defaults_are_the_authors():
 def test_blanks_separate_docs_can_be_false(arguments):
     assert not parse(*arguments).blanks_separate_docs
     assert not parse(*arguments, "--max-seq-length", "64").blanks_separate_docs
+
+
+@pytest.mark.parametrize("flag", ["--corpus-dir", "--vocab-file", "--output-dir"])
+def test_a_remote_folder_is_refused_instead_of_made_here(flag):
+    with pytest.raises(UserError, match=f"{flag}: gs://bucket/x is on a remote file system"):
+        parse(flag, "gs://bucket/x")
+    with pytest.raises(UserError, match="--input: gs://bucket/x is on a remote file system"):
+        find_inputs(["gs://bucket/x"])
 
 
 def test_negations_have_the_authors_names():
