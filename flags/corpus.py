@@ -64,11 +64,11 @@ def define_text_flags(flag_values: flags.FlagValues) -> None:
         "input",
         None,
         "Instead of --corpus_dir: comma-separated files, globs and folders (searched "
-        f"recursively) of {', '.join(FORMATS)}. A line of JSONL or a row of Parquet is a "
-        "document; blank lines inside of it do not end it.",
+        f"recursively) of {', '.join(FORMATS)}. A line of JSONL or a row of Parquet or "
+        "Arrow is a document; blank lines inside of it do not end it.",
     )
     define.string("text_field", "text", "Key of the text in JSONL files.")
-    define.string("text_column", "text", "Column of the text in Parquet files.")
+    define.string("text_column", "text", "Column of the text in Parquet and Arrow files.")
 
 
 def text_settings(flag_values: flags.FlagValues) -> dict[str, object]:

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Callable
 
 from electra_tf.util.errors import nearest_name_hint
+from pretrain_data.corpus.arrow_files import arrow_part
 from pretrain_data.corpus.compression import check_compression
 from pretrain_data.corpus.json_lines import json_lines_part
 from pretrain_data.corpus.parquet_files import parquet_part
@@ -19,7 +20,7 @@ class FormatOptions:
     Attributes:
         flag: flag that gave the file, to name in errors.
         text_field: key of the text in JSONL.
-        text_column: column of the text in Parquet.
+        text_column: column of the text in Parquet and Arrow.
     """
 
     flag: str = "--input"
@@ -40,6 +41,11 @@ def _parquet(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> Corp
     return parquet_part(path, options.flag, options.text_column)
 
 
+def _arrow(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> CorpusPart:
+    del num_bytes
+    return arrow_part(path, options.flag, options.text_column)
+
+
 # (path, size in bytes, options) to the whole file.
 FORMATS: dict[str, Callable[[pathlib.Path, int, FormatOptions], CorpusPart]] = {
     ".txt": _text,
@@ -49,6 +55,7 @@ FORMATS: dict[str, Callable[[pathlib.Path, int, FormatOptions], CorpusPart]] = {
     ".jsonl.gz": _json_lines,
     ".jsonl.zst": _json_lines,
     ".parquet": _parquet,
+    ".arrow": _arrow,
 }
 
 

@@ -9,6 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import local_path
+from pretrain_data.corpus.arrow_files import (
+    SPLITS_FILE,
+    SUFFIX,
+    check_one_split,
+    is_of_saved_dataset,
+)
 from pretrain_data.corpus.formats import (
     FORMATS,
     FormatOptions,
@@ -188,7 +194,12 @@ class _Finder:
 
     def add_folder(self, folder: pathlib.Path) -> None:
         for path in sorted(_walk(folder, self._options.flag, self._refuse)):
-            self.add_file(path)
+            if path.name == SPLITS_FILE and SUFFIX in self._suffixes:
+                check_one_split(path, self._options.flag)
+            if path.suffix == SUFFIX and not is_of_saved_dataset(path):
+                self.ignored.append(path)
+            else:
+                self.add_file(path)
 
     def add_file(self, path: pathlib.Path) -> None:
         if suffix_of(path) not in self._suffixes:
