@@ -1,7 +1,6 @@
 """The work of one build process: its share of the text to its shards."""
 
 import contextlib
-import gc
 import pathlib
 import random
 from collections import Counter
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from electra_tf.text.framing import Framed
 from electra_tf.util.errors import UserError
-from electra_tf.util.tensorflow_import import import_tensorflow
+from electra_tf.util.tensorflow_import import import_tensorflow, no_garbage_collection
 from pretrain_data.build.counts import BuildCounts, WorkerError
 from pretrain_data.build.example_builder import Builder, ExampleBuilder
 from pretrain_data.build.jobs import BuildJob, BuildResult
@@ -58,7 +57,8 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
         builder = SelectingBuilder(job.fates, builder, held_out_builder, write)
     writer = _make_writer(job, job.temporary_dir, job.shard_indices, job.num_shards)
     report(BuildCounts())  # the start is over
-    with _no_garbage_collection():
+    # The build makes millions of lists but no cycles.
+    with no_garbage_collection():
         result = _build_shards(job, tokenizer, builder, writer, report)
     if held_out_writer is not None:
         result = _without_held_out(job, result, builder, held_out_builder, held_out_writer)
@@ -248,18 +248,6 @@ def _rng(job: BuildJob) -> random.Random:
     return random.Random(
         f"process {job.index} {job.config.seed}" if job.index else job.config.seed
     )
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Disables the cycle collector: the build makes millions of lists but no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _use_one_thread_and_no_gpu() -> None:

@@ -1,0 +1,43 @@
+"""Tests of the import of TensorFlow."""
+
+import gc
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+
+from electra_tf.util.tensorflow_import import hiding, no_garbage_collection
+
+REPORT = """
+import json, sys
+from electra_tf.util.tensorflow_import import import_tensorflow
+import_tensorflow()
+loaded = [name for name in ("tensorflow_text", "sklearn", "matplotlib") if name in sys.modules]
+import sklearn.metrics, matplotlib
+print(json.dumps(loaded))
+"""
+
+
+def test_what_nothing_uses_is_not_loaded_and_can_be_later():
+    result = subprocess.run([sys.executable, "-c", REPORT], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == ["tensorflow_text"]
+
+
+def test_hidden_modules_look_missing_until_the_end():
+    names = ("colorsys", "json")
+    sys.modules.pop("colorsys", None)
+    with hiding(names):
+        assert importlib.util.find_spec("colorsys") is None
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("colorsys")
+        assert importlib.import_module("json") is json  # loaded before
+    assert importlib.import_module("colorsys").rgb_to_hsv
+
+
+def test_garbage_collection_goes_on_afterwards():
+    with no_garbage_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
