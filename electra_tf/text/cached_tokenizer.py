@@ -1,8 +1,7 @@
 """Tokenizers for large amounts of text: the in-graph tokenizer behind a word cache."""
 
 from array import array
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -35,7 +34,7 @@ class CorpusTokenizer:
         self._tokenizer = tokenizer
         self._max_cached_words = max_cached_words
         # Joining bytes is several times faster than chaining lists of ids.
-        self._bytes_of: dict[str, bytes] = {}
+        self._bytes_of = _Cache()
         self._num_characters = 0
 
     def tokenize(self, lines: list[str]) -> list[array]:
@@ -53,27 +52,37 @@ class CorpusTokenizer:
         ):
             self._bytes_of.clear()
             self._num_characters = 0
-        ids_of_lines: list[array | None] = []
-        incomplete = []
+        look_up, new_words, join = self._bytes_of.__getitem__, self._bytes_of.missing, b"".join
+        new_words.clear()
+        bytes_of_lines: list[bytes] = []
+        incomplete: dict[int, list[bytes | None]] = {}
+        num_new = 0
         for line in lines:
-            try:
-                ids_of_lines.append(self._look_up(line))
-            except KeyError:
-                incomplete.append(len(ids_of_lines))
-                ids_of_lines.append(None)
-        words = chain.from_iterable(lines[i].split(" ") for i in incomplete)
-        self._add(set(words) - self._bytes_of.keys())
-        for i in incomplete:
-            ids_of_lines[i] = self._look_up(lines[i])
-        return ids_of_lines
+            pieces = list(map(look_up, line.split(" ")))
+            if len(new_words) > num_new:
+                num_new = len(new_words)
+                incomplete[len(bytes_of_lines)] = pieces
+                bytes_of_lines.append(b"")
+            else:
+                bytes_of_lines.append(join(pieces))
+        if incomplete:
+            self._complete(bytes_of_lines, incomplete)
+        return [array(ID_TYPE, ids) for ids in bytes_of_lines]
 
-    def _look_up(self, line: str) -> array:
-        return array(ID_TYPE, b"".join(map(self._bytes_of.__getitem__, line.split(" "))))
+    def _complete(
+        self, bytes_of_lines: list[bytes], incomplete: Mapping[int, list[bytes | None]]
+    ) -> None:
+        """Fills in the lines with new words: their numbers, and the ids of their words."""
+        self._add(list(dict.fromkeys(self._bytes_of.missing)))
+        new_words = iter(self._bytes_of.missing)
+        for i, pieces in incomplete.items():
+            position = -1
+            for _ in range(pieces.count(None)):
+                position = pieces.index(None, position + 1)
+                pieces[position] = self._bytes_of[next(new_words)]
+            bytes_of_lines[i] = b"".join(pieces)
 
-    def _add(self, words: set[str]) -> None:
-        if not words:
-            return
-        new_words = list(words)
+    def _add(self, new_words: list[str]) -> None:
         self._num_characters += sum(map(len, new_words))
         ragged_ids = self._tokenizer.tokenize([word.encode() for word in new_words])
         ids = ragged_ids.values.numpy().astype(ID_TYPE).tobytes()
@@ -82,6 +91,21 @@ class CorpusTokenizer:
             (word, ids[start:end])
             for word, start, end in zip(new_words, ends, ends[1:], strict=False)
         )
+
+
+class _Cache(dict):
+    """The ids of words, as bytes; None for a word that is not there.
+
+    Attributes:
+        missing: the words that were looked up and not there, in order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.missing: list[str] = []
+
+    def __missing__(self, word: str) -> None:
+        self.missing.append(word)
 
 
 class CachedTokenizer:

@@ -114,33 +114,59 @@ class ExampleSerializer:
     def __init__(self, max_seq_length: int, vocab_size: int):
         self._max_seq_length = max_seq_length
         self._encoded_ids = [_varint(i) for i in range(vocab_size)]
-        self._mask_and_segments = functools.lru_cache(4096)(self._encode_mask_and_segments)
+        # Mask and segments take one byte per position. All that depends on few values is made
+        # once for each.
+        self._segments_header = _feature_header(b"segment_ids", max_seq_length)
+        self._mask = functools.cache(self._encode_mask)
+        self._headers = functools.cache(self._encode_headers)
 
     def serialize(self, example: Framed) -> bytes:
         """Returns the record of `example`, padded to `max_seq_length`."""
         length = len(example.input_ids)
         ids = b"".join(map(self._encoded_ids.__getitem__, example.input_ids))
-        ids += bytes(self._max_seq_length - length)
-        features = _feature(b"input_ids", ids)
-        features += self._mask_and_segments(example.first_length, length)
-        return _field(1, features)
-
-    def _encode_mask_and_segments(self, first_length: int, length: int) -> bytes:
         padding = bytes(self._max_seq_length - length)
-        mask = b"\1" * length + padding
-        segments = bytes(first_length) + b"\1" * (length - first_length) + padding
-        return _feature(b"input_mask", mask) + _feature(b"segment_ids", segments)
+        return b"".join(
+            (
+                self._headers(len(ids) + len(padding)),
+                ids,
+                padding,
+                self._mask(length),
+                self._segments_header,
+                bytes(example.first_length),
+                b"\1" * (length - example.first_length),
+                padding,
+            )
+        )
+
+    def _encode_headers(self, num_bytes_of_ids: int) -> bytes:
+        """Returns what comes before the ids."""
+        header = _feature_header(b"input_ids", num_bytes_of_ids)
+        content = len(header) + num_bytes_of_ids + len(self._mask(0))
+        content += len(self._segments_header) + self._max_seq_length
+        return _header(1, content) + header
+
+    def _encode_mask(self, length: int) -> bytes:
+        mask = b"\1" * length + bytes(self._max_seq_length - length)
+        return _feature_header(b"input_mask", len(mask)) + mask
 
 
-def _feature(name: bytes, packed_values: bytes) -> bytes:
-    """Encodes one entry of the map `Features.feature`: name to `Feature(int64_list)`."""
-    int64_list = _field(1, packed_values)
-    return _field(1, _field(1, name) + _field(2, _field(3, int64_list)))
+def _feature_header(name: bytes, num_bytes: int) -> bytes:
+    """Encodes an entry of the map `Features.feature`, `Feature(int64_list)`, up to its values.
+
+    Args:
+        name: key of the entry.
+        num_bytes: size of the encoded values.
+    """
+    int64_list = _header(1, num_bytes)
+    feature = _header(3, len(int64_list) + num_bytes) + int64_list
+    key = _header(1, len(name)) + name
+    value = _header(2, len(feature) + num_bytes) + feature
+    return _header(1, len(key) + len(value) + num_bytes) + key + value
 
 
-def _field(number: int, content: bytes) -> bytes:
-    """Encodes a length-delimited protobuf field."""
-    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+def _header(number: int, num_bytes: int) -> bytes:
+    """Encodes the start of a length-delimited protobuf field."""
+    return bytes([number << 3 | 2]) + _varint(num_bytes)
 
 
 @functools.cache

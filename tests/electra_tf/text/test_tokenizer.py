@@ -144,6 +144,27 @@ def test_cache_is_emptied_and_filled_again(vocabulary):
     assert [list(row) for row in rows] == [plain_tokenize(line, vocabulary) for line in lines]
 
 
+def test_each_word_is_tokenized_once_wherever_it_is_new(vocabulary, monkeypatch):
+    tokenizer = Tokenizer(vocabulary)
+    given = []
+
+    def tokenize(words):
+        given.extend(words)
+        return Tokenizer.tokenize(tokenizer, words)
+
+    monkeypatch.setattr(tokenizer, "tokenize", tokenize)
+    cached = CorpusTokenizer(tokenizer)
+    blocks = [
+        ["we the people", "the states, the states,  of", "", "we the people"],
+        ["of the people", "we form the order of we", "we the states, order"],
+    ]
+    for lines in blocks:
+        rows = [list(row) for row in cached.tokenize(lines)]
+        assert rows == [plain_tokenize(line, vocabulary) for line in lines]
+    words = {word for lines in blocks for line in lines for word in line.split(" ")}
+    assert sorted(given) == sorted(word.encode() for word in words)
+
+
 def test_works_in_a_saved_model_in_another_process(vocabulary, tmp_path):
     module = tf.Module()
     module.tokenizer = Tokenizer(vocabulary)
