@@ -82,10 +82,15 @@ def text_settings(flag_values: flags.FlagValues) -> dict[str, object]:
         raise UserError(f"Pass either {INPUT_FLAG} or --corpus-dir, and not both.")
     return {
         "corpus_dir": None if corpus_dir is None else local_path(corpus_dir, FLAG),
-        "inputs": tuple(entry.strip() for entry in (inputs or "").split(",") if entry.strip()),
+        "inputs": split_inputs(inputs),
         "text_field": flag_values.text_field,
         "text_column": flag_values.text_column,
     }
+
+
+def split_inputs(value: str | None) -> tuple[str, ...]:
+    """Returns the comma-separated entries of a flag such as --input."""
+    return tuple(entry.strip() for entry in (value or "").split(",") if entry.strip())
 
 
 def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:

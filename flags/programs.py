@@ -45,6 +45,12 @@ def build_vocabulary() -> None:
         python build_vocabulary.py --corpus-dir corpus --vocab-size 8192 \
             --output-file data/vocab.txt --no-strip-accents
 
+    A report on held-out text, beside another vocabulary:
+
+        python build_vocabulary.py --input 'text/*.jsonl.gz' --vocab-size 30000 \
+            --output-file data/vocab.txt --report 'held_out/*.jsonl.gz' \
+            --compare_with recipes/vocab/bert_uncased_vocab.txt
+
     The vocabulary has exactly --vocab-size entries; the first are [PAD], [UNK], [CLS], [SEP]
     and [MASK]. The settings for case and accents are written beside it, as
     vocab.tokenizer.json, where the other programs read them.

@@ -5,8 +5,10 @@ import sys
 from absl import flags
 
 from electra_tf.text.vocabulary import MIN_VOCAB_SIZE, VocabularyBuildConfig
+from electra_tf.util.errors import UserError
 from electra_tf.util.files import local_path
-from flags.corpus import define_text_flags, text_settings
+from flags.corpus import define_text_flags, split_inputs, text_settings
+from flags.recipe_files import find_recipe
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
@@ -48,13 +50,43 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         upper_bound=1.0,
         **options,
     )
+    flags.DEFINE_integer(
+        "num_processes",
+        1,
+        "Number of processes that count words; the vocabulary does not depend on it.",
+        lower_bound=1,
+        **options,
+    )
+    flags.DEFINE_string(
+        "report",
+        None,
+        "Report on this held-out text, which is not trained on: files, globs and folders as "
+        "for --input. Shows pieces per word, unknown words, and the longest and rarest pieces.",
+        **options,
+    )
+    flags.DEFINE_string(
+        "compare_with",
+        None,
+        "Second vocabulary of the report, with the case and accents that are described "
+        "beside it.",
+        **options,
+    )
     flags.DEFINE_boolean("overwrite", False, "Replace the output file.", **options)
 
 
 def vocabulary_build_config(
     flag_values: flags.FlagValues = flags.FLAGS,
 ) -> VocabularyBuildConfig:
-    """Returns the configuration of the parsed flags."""
+    """Returns the configuration of the parsed flags.
+
+    Raises:
+        UserError: flags contradict each other.
+    """
+    if flag_values.compare_with is not None and flag_values.report is None:
+        raise UserError("--compare_with needs --report: the held-out text to compare on.")
+    compare_with = flag_values.compare_with
+    if compare_with is not None:
+        compare_with = local_path(find_recipe(compare_with), "--compare_with")
     return VocabularyBuildConfig(
         **text_settings(flag_values),
         output_file=local_path(flag_values.output_file, "--output-file"),
@@ -63,4 +95,7 @@ def vocabulary_build_config(
         strip_accents=flag_values.do_strip_accents,
         overwrite=flag_values.overwrite,
         character_coverage=flag_values.character_coverage,
+        num_processes=flag_values.num_processes,
+        report=split_inputs(flag_values.report),
+        compare_with=compare_with,
     )

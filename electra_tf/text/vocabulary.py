@@ -71,6 +71,9 @@ class VocabularyBuildConfig:
         inputs: files, globs and folders of every corpus format, instead of `corpus_dir`.
         text_field: key of the text in JSONL.
         text_column: column of the text in Parquet.
+        num_processes: number of processes that count words.
+        report: files, globs and folders of held-out text to report on.
+        compare_with: vocabulary file to report on, too.
     """
 
     corpus_dir: pathlib.Path | None
@@ -83,6 +86,9 @@ class VocabularyBuildConfig:
     inputs: tuple[str, ...] = ()
     text_field: str = "text"
     text_column: str = "text"
+    num_processes: int = 1
+    report: tuple[str, ...] = ()
+    compare_with: pathlib.Path | None = None
 
     @property
     def corpus_name(self) -> str:

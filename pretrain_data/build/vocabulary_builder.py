@@ -1,36 +1,33 @@
-"""Trains a WordPiece vocabulary on files of text.
-
-Words are split by the project's tokenizer. TensorFlow Text's learner returns the pieces
-above a frequency threshold; the threshold is searched for to reach the requested size.
-"""
+"""Trains a WordPiece vocabulary on text, whose words the project's tokenizer splits."""
 
 import shlex
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
-
-import tensorflow as tf
 
 from electra_tf.text.description import (
     TokenizerDescription,
     description_file,
+    load_tokenizer_description,
     write_tokenizer_description,
 )
-from electra_tf.text.tokenizer import Tokenizer, split_words
 from electra_tf.text.vocabulary import (
     MIN_VOCAB_SIZE,
     Vocabulary,
     VocabularyBuildConfig,
     load_vocabulary,
 )
-from electra_tf.util.console import ProgressBar, discard, format_seconds
+from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from pretrain_data.build.report import print_nulls, print_what_is_left_out
-from pretrain_data.build.word_pieces import learn_pieces
-from pretrain_data.corpus.inputs import Corpus, find_text
+from pretrain_data.build.report import print_what_is_left_out
+from pretrain_data.build.vocabulary_report import measure, print_report
+from pretrain_data.build.word_counts import count_words
+from pretrain_data.build.word_pieces import learn_pieces, sentencepiece
+from pretrain_data.corpus.formats import FormatOptions
+from pretrain_data.corpus.inputs import Corpus, find_inputs, find_text
 
 OUTPUT_FLAG = "--output-file"
+REPORT_FLAG = "--report"
 # A Korean share of words from which stripping accents is worth a warning.
 _WARNED_KOREAN_SHARE = 0.01
 _FIRST_JAMO, _LAST_JAMO = "\u1100", "\u11ff"
@@ -59,6 +56,7 @@ def build_vocabulary(
             f"--vocab-size must be at least {MIN_VOCAB_SIZE}, not {config.vocab_size}."
         )
     _check_output_file(config)
+    sentencepiece()
     corpus = find_text(
         config.corpus_dir,
         config.inputs,
@@ -67,7 +65,14 @@ def build_vocabulary(
     )
     if config.inputs:
         print_what_is_left_out(corpus, None, print_fn)
-    word_counts = count_words(corpus, config.do_lower_case, config.strip_accents, print_fn)
+    held_out = _find_held_out(config, corpus)
+    second = None
+    if config.compare_with is not None:
+        second = load_vocabulary(config.compare_with, "--compare_with")
+        load_tokenizer_description(config.compare_with)
+    word_counts = count_words(
+        corpus, config.do_lower_case, config.strip_accents, print_fn, config.num_processes
+    )
     if not word_counts:
         raise UserError(f"The corpus in {config.corpus_name} contains no words.")
     print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
@@ -90,44 +95,47 @@ def build_vocabulary(
     )
     write_tokenizer_description(config.output_file, description)
     _print_result(config, vocabulary, word_counts, time.monotonic() - start, print_fn)
+    if held_out is not None:
+        _report(config, [vocabulary, *([second] if second else [])], held_out, print_fn)
     return vocabulary
 
 
-def count_words(
-    corpus: Corpus,
-    do_lower_case: bool,
-    strip_accents: bool,
-    print_fn: Callable[[str], None] = discard,
-) -> Counter[str]:
-    """Counts the words of all files, as split by the tokenizer; prints what has no text."""
-    word_counts: Counter[str] = Counter()
-    null_texts: Counter[str] = Counter()
-    num_disk_bytes, num_text_bytes = 0, 0
-    progress = ProgressBar(
-        sum(part.num_disk_bytes for part in corpus.parts), unit="distinct words"
-    )
-    for part in corpus.parts:
-        for block in part.read():
-            # Most space-separated parts occur many times; split each only once.
-            part_counts: Counter[str] = Counter()
-            for line in block.lines:
-                part_counts.update(line.split(" "))
-            words_of_parts = split_words(
-                tf.constant([text.encode() for text in part_counts], tf.string),
-                do_lower_case,
-                strip_accents,
-            ).to_list()
-            for words, count in zip(words_of_parts, part_counts.values(), strict=True):
-                for word in words:
-                    word_counts[word.decode()] += count
-            if block.num_nulls:
-                null_texts[block.path] += block.num_nulls
-            num_disk_bytes += block.num_disk_bytes
-            num_text_bytes += block.num_text_bytes
-            progress.update(num_disk_bytes, num_text_bytes, len(word_counts))
-    progress.close()
-    print_nulls(null_texts, print_fn)
-    return word_counts
+def _find_held_out(config: VocabularyBuildConfig, corpus: Corpus) -> Corpus | None:
+    """Returns the text to report on; raises UserError if it is trained on."""
+    if not config.report:
+        return None
+    options = FormatOptions(REPORT_FLAG, config.text_field, config.text_column)
+    held_out = find_inputs(config.report, options)
+    trained_on = {part.path.resolve() for part in corpus.parts}
+    for part in held_out.parts:
+        if part.path.resolve() in trained_on:
+            raise UserError(
+                f"{part.path} ({REPORT_FLAG}) is part of the text to train on: pass files that "
+                "are not."
+            )
+    return held_out
+
+
+def _report(
+    config: VocabularyBuildConfig,
+    vocabularies: list[Vocabulary],
+    held_out: Corpus,
+    print_fn: Callable[[str], None],
+) -> None:
+    """Prints how the vocabularies, each with its own settings, cover the held-out text."""
+    counts: dict[tuple[bool, bool], Mapping[str, int]] = {}
+    coverages = []
+    for vocabulary in vocabularies:
+        description = load_tokenizer_description(vocabulary.path) or config
+        settings = (description.do_lower_case, description.strip_accents)
+        if settings not in counts:
+            counts[settings] = count_words(
+                held_out, *settings, num_processes=config.num_processes
+            )
+        if not counts[settings]:
+            raise UserError(f"{', '.join(config.report)} ({REPORT_FLAG}) contains no words.")
+        coverages.append(measure(vocabulary, counts[settings]))
+    print_report(coverages, print_fn)
 
 
 def _warn_of_jamo(
@@ -179,18 +187,11 @@ def _print_result(
     seconds: float,
     print_fn: Callable[[str], None],
 ) -> None:
-    # The words have been normalized already.
-    tokenizer = Tokenizer(vocabulary, do_lower_case=False)
-    ids_of_words = tokenizer.tokenize([word.encode() for word in word_counts]).to_list()
-    num_pieces = num_unknown = 0
-    for ids, count in zip(ids_of_words, word_counts.values(), strict=True):
-        num_pieces += len(ids) * count
-        num_unknown += ids.count(vocabulary.unk_id) * count
-    num_words = sum(word_counts.values())
+    coverage = measure(vocabulary, word_counts)
     print_fn(
         f"{vocabulary.size:,} entries in {format_seconds(seconds)}: "
-        f"{num_pieces / num_words:.2f} pieces per word, {num_unknown / num_words:.3%} of the "
-        "words unknown.\n"
+        f"{coverage.num_pieces / coverage.num_words:.2f} pieces per word, "
+        f"{coverage.num_unknown / coverage.num_words:.3%} of the words unknown.\n"
         f"Vocabulary: {config.output_file}\n"
         f"Tokenizer:  {description_file(config.output_file)}\n"
         "Next:       python build_pretraining_dataset.py "

@@ -1,37 +1,39 @@
 """Learns the entries of a WordPiece vocabulary: characters, then longer pieces.
 
-TensorFlow Text's learner returns the pieces above a frequency threshold; the threshold is
-searched for to reach the requested size.
+The longer pieces are those that SentencePiece merges by byte-pair encoding, in its order: the
+most frequent pair first. It is given every distinct word once, with its count.
 """
 
+import io
+import types
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib
-
+from electra_tf.text.tokenizer import MAX_CODE_POINTS_PER_WORD
 from electra_tf.text.vocabulary import MIN_VOCAB_SIZE, SPECIAL_TOKENS
 from electra_tf.util.errors import UserError
+from electra_tf.util.extras import import_extra
 
 # Longer pieces get half of the vocabulary, and no more than this if the characters need it.
 _MAX_ENTRIES_LEFT = 8000
-# The learner ignores longer words; those of scripts without spaces are learned in parts.
-_MAX_LEARNED_LENGTH = 50
-# The search stops at this fraction of surplus pieces; the rarest are dropped.
-_SURPLUS = 0.05
+_MAX_PIECE_LENGTH = 50
+# SentencePiece's marks of the start of a word and of unknown characters.
+_WORD_START = "\u2581"
+_RESERVED = frozenset((_WORD_START, "\u2585"))
 
 
 class Characters(NamedTuple):
     """Characters of a text.
 
     Attributes:
-        chosen: those of the vocabulary.
+        chosen: those of the vocabulary, most frequent first.
         continuing: those that occur in words of several characters.
         num_distinct: number of all distinct ones.
         coverage: share of the text's characters that are chosen.
     """
 
-    chosen: frozenset[str]
+    chosen: tuple[str, ...]
     continuing: frozenset[str]
     num_distinct: int
     coverage: float
@@ -64,13 +66,13 @@ def choose_characters(
         for character in word:
             counts[character] += count
     if not counts:
-        return Characters(frozenset(), frozenset(), 0, 1.0)
+        return Characters((), frozenset(), 0, 1.0)
     continuing = {character for word in word_counts if len(word) > 1 for character in word}
     total = sum(counts.values())
     room = vocab_size - len(SPECIAL_TOKENS)
     if coverage is None and not fill:
         room -= min(room // 2, _MAX_ENTRIES_LEFT)
-    chosen: set[str] = set()
+    chosen: list[str] = []
     num_entries = num_covered = 0
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if coverage is not None and num_covered >= coverage * total:
@@ -80,7 +82,7 @@ def choose_characters(
         num_entries += 2 if character in continuing else 1
         if num_entries > room and coverage is None and not fill:
             break
-        chosen.add(character)
+        chosen.append(character)
         num_covered += count
     if num_entries > room and coverage is not None:
         raise UserError(
@@ -88,9 +90,7 @@ def choose_characters(
             f"{len(chosen):,} characters: pass --vocab-size="
             f"{num_entries + len(SPECIAL_TOKENS)} or more, or a lower coverage."
         )
-    return Characters(
-        frozenset(chosen), frozenset(continuing), len(counts), num_covered / total
-    )
+    return Characters(tuple(chosen), frozenset(continuing), len(counts), num_covered / total)
 
 
 def learn_pieces(
@@ -100,104 +100,103 @@ def learn_pieces(
     *,
     character_coverage: float | None = None,
 ) -> tuple[str, ...]:
-    """Learns WordPiece pieces with TensorFlow Text's top-down algorithm.
+    """Learns WordPiece pieces.
 
     Args:
         word_counts: number of occurrences by word.
         vocab_size: number of pieces, including special tokens.
-        print_fn: prints a line after each pass over the words.
+        print_fn: prints the share of the text's characters that are covered.
         character_coverage: see `choose_characters`.
 
     Returns:
-        `SPECIAL_TOKENS`, then the most frequent characters in order, then the other pieces,
-        most frequent first.
+        `SPECIAL_TOKENS`, then the characters, most frequent first, then their continuations,
+        then longer pieces in the order in which they were merged.
 
     Raises:
-        UserError: the words have too few pieces, or as `choose_characters`.
+        UserError: the words have too few pieces, SentencePiece is not installed, or as
+            `choose_characters`.
     """
     characters = choose_characters(word_counts, vocab_size, character_coverage)
-    words = _learnable_words(word_counts, characters)
-
-    def learn(threshold: int) -> list[str]:
-        pieces = _learn(words, characters, threshold)
-        print_fn(f"{len(pieces):,} pieces occur at least {threshold:,} times.")
-        return pieces
-
-    # The number of pieces falls with the threshold: double it until they are too few …
-    low, high = 1, 2
-    enough = learn(low)
-    if len(enough) < vocab_size and character_coverage is None:
+    pieces = _all_pieces(word_counts, characters, vocab_size)
+    if len(pieces) < vocab_size and character_coverage is None:
         # There are too few longer pieces for the entries left to them.
         characters = choose_characters(word_counts, vocab_size, fill=True)
-        words = _learnable_words(word_counts, characters)
-        enough = learn(low)
-    if len(enough) < vocab_size:
+        pieces = _all_pieces(word_counts, characters, vocab_size)
+    if len(pieces) < vocab_size:
         advice = "add text"
-        if len(enough) >= MIN_VOCAB_SIZE:
-            advice += f", or pass --vocab-size={len(enough)} or less"
-        raise UserError(f"The corpus has only {len(enough):,} distinct pieces: {advice}.")
+        if len(pieces) >= MIN_VOCAB_SIZE:
+            advice += f", or pass --vocab-size={len(pieces)} or less"
+        raise UserError(f"The corpus has only {len(pieces):,} distinct pieces: {advice}.")
     print_fn(
         f"{len(characters.chosen):,} of {characters.num_distinct:,} characters, "
         f"{characters.coverage:.4%} of the text."
     )
-    most = max((count for _, count in words), default=0)
-    while low <= most and len(pieces := learn(high)) >= vocab_size:
-        low, high, enough = high, 2 * high, pieces
-    # … then bisect.
-    while high - low > 1 and len(enough) > (1 + _SURPLUS) * vocab_size:
-        middle = (low + high) // 2
-        pieces = learn(middle)
-        if len(pieces) >= vocab_size:
-            low, enough = middle, pieces
-        else:
-            high = middle
-    return _without_rarest(enough, len(enough) - vocab_size)
+    return tuple(pieces[:vocab_size])
 
 
-def _learnable_words(
-    word_counts: Mapping[str, int], characters: Characters
-) -> list[tuple[str, int]]:
-    """Returns words of chosen characters, most frequent first, long ones in parts."""
+def sentencepiece() -> types.ModuleType:
+    """Returns the package; raises UserError if it is not installed."""
+    return import_extra("sentencepiece", "corpus", "Training a vocabulary")
+
+
+def _all_pieces(
+    word_counts: Mapping[str, int], characters: Characters, vocab_size: int
+) -> list[str]:
+    """Returns the special tokens, the characters, and longer pieces, without limit of size."""
+    pieces = [*SPECIAL_TOKENS, *characters.chosen]
+    pieces += [f"##{char}" for char in characters.chosen if char in characters.continuing]
+    merged = _merged_pieces(_learnable_words(word_counts, characters), characters, vocab_size)
+    return list(dict.fromkeys([*pieces, *merged]))
+
+
+def _learnable_words(word_counts: Mapping[str, int], characters: Characters) -> dict[str, int]:
+    """Returns words of several characters, all chosen; longer ones than pieces are in parts."""
+    chosen = frozenset(characters.chosen) - _RESERVED
     counts: Counter[str] = Counter()
     for word, count in word_counts.items():
-        if not characters.chosen.issuperset(word):
-            continue
-        for start in range(0, len(word), _MAX_LEARNED_LENGTH):
-            counts[word[start : start + _MAX_LEARNED_LENGTH]] += count
-    # Independent of the order in which the files were read.
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        if len(word) > 1 and chosen.issuperset(word):
+            for start in range(0, len(word), MAX_CODE_POINTS_PER_WORD):
+                counts[word[start : start + MAX_CODE_POINTS_PER_WORD]] += count
+    return counts
 
 
-def _learn(words: list[tuple[str, int]], characters: Characters, threshold: int) -> list[str]:
-    """Returns the special tokens, the characters, and the pieces above a threshold."""
-    # A chosen character may occur in no other words than those with rarer ones.
-    missing = characters.chosen.difference(*(word for word, _ in words))
-    pieces = wordpiece_tokenizer_learner_lib.learn(
-        [*words, *((character, 1) for character in sorted(missing))],
-        len(words),
-        list(SPECIAL_TOKENS),
-        upper_thresh=threshold,
-        lower_thresh=threshold,
-        max_token_length=_MAX_LEARNED_LENGTH,
-        max_unique_chars=len(characters.chosen),
+def _merged_pieces(
+    words: Mapping[str, int], characters: Characters, num_pieces: int
+) -> Iterator[str]:
+    """Yields about `num_pieces` pieces of several characters, in the order of merging."""
+    if not words:
+        return
+    model = io.BytesIO()
+    library = sentencepiece()
+    library.SentencePieceTrainer.train(
+        # Sorted: independent of the order in which the files were read.
+        sentence_iterator=(f"{word}\t{words[word]}" for word in sorted(words)),
+        input_format="tsv",
+        model_writer=model,
+        model_type="bpe",
+        # The start of a word is a character of its own there, merged with the first one.
+        vocab_size=num_pieces + 2 * len(characters.chosen) + len(_RESERVED),
+        hard_vocab_limit=False,
+        max_sentencepiece_length=_MAX_PIECE_LENGTH,
+        # The words are as the tokenizer splits them.
+        character_coverage=1.0,
+        # It compares coverages in single precision, which rare characters do not change.
+        required_chars="".join(sorted(frozenset(characters.chosen) - _RESERVED)),
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        split_by_unicode_script=False,
+        split_by_number=False,
+        bos_id=-1,
+        eos_id=-1,
+        num_threads=1,
+        minloglevel=2,
     )
-    # The learner adds a continuation of every character.
-    useless = {f"##{character}" for character in characters.chosen - characters.continuing}
-    return [piece for piece in pieces if piece not in useless]
-
-
-def _without_rarest(pieces: list[str], count: int) -> tuple[str, ...]:
-    """Drops the last `count` pieces longer than one character, and then continuations."""
-    kept = []
-    for piece in reversed(pieces):
-        if count and len(piece.removeprefix("##")) > 1 and piece not in SPECIAL_TOKENS:
-            count -= 1
+    processor = library.SentencePieceProcessor(model_proto=model.getvalue())
+    for i in range(1, processor.get_piece_size()):  # 0 is the unknown one
+        piece = processor.id_to_piece(i)
+        if piece.startswith(_WORD_START):
+            piece, mark = piece[1:], ""
         else:
-            kept.append(piece)
-    pieces, kept = kept, []
-    for piece in pieces:
-        if count and piece.startswith("##"):
-            count -= 1
-        else:
-            kept.append(piece)
-    return tuple(reversed(kept))
+            mark = "##"
+        if len(piece) > 1:
+            yield mark + piece

@@ -33,6 +33,13 @@ def test_defaults():
     assert (config.do_lower_case, config.strip_accents, config.overwrite) == (True, True, False)
 
 
+def test_inputs_of_the_report_are_separated_by_commas():
+    config = parse("--report", "a.txt, b/*.gz", "--compare_with", "other.txt")
+    assert config.report == ("a.txt", "b/*.gz")
+    assert config.compare_with == pathlib.Path("other.txt")
+    assert parse("--num_processes=3").num_processes == 3
+
+
 def test_negations_are_those_of_the_records():
     config = parse("--no-lower-case", "--no-strip-accents", "--overwrite")
     assert (config.do_lower_case, config.strip_accents, config.overwrite) == (
@@ -49,6 +56,7 @@ def test_negations_are_those_of_the_records():
             ["--vocab-size", "31"],
             "vocab_size=31: 31 is not integer >= 32",
         ),
+        (["--compare_with", "other.txt"], "--compare_with needs --report"),
         (["--vocab-sice", "64"], "Unknown flag --vocab_sice. Did you mean 'vocab_size'?"),
     ],
 )

@@ -3,8 +3,11 @@
 import gzip
 import itertools
 import pathlib
+import pickle
 import re
 import shlex
+import sys
+from collections import Counter
 
 import pytest
 from absl import flags as absl_flags
@@ -19,10 +22,15 @@ from electra_tf.text.vocabulary import (
 )
 from electra_tf.util.errors import UserError
 from flags import command_line, corpus
+from pretrain_data.build import word_counts
 from pretrain_data.build.dataset import build_pretraining_data
-from pretrain_data.build.vocabulary_builder import build_vocabulary, count_words
+from pretrain_data.build.vocabulary_builder import build_vocabulary
+from pretrain_data.build.vocabulary_report import measure
+from pretrain_data.build.word_counts import CountJob, count_words, count_words_of
 from pretrain_data.build.word_pieces import choose_characters, learn_pieces
+from pretrain_data.corpus import blocks
 from pretrain_data.corpus.inputs import find_corpus, find_inputs
+from pretrain_data.corpus.partition import divide
 
 NO_MESSAGES = {"print_fn": lambda message: None}
 # Ninety stems with five endings each, so that pieces pay.
@@ -98,9 +106,9 @@ def test_syllables_and_ideographs_are_all_covered_by_32k():
 
 def test_the_share_of_characters_is_a_flag(text_dir):
     words = {"a": 90, "b": 9, "c": 1}
-    assert choose_characters(words, 100, 0.9).chosen == {"a"}
-    assert choose_characters(words, 100, 0.95).chosen == {"a", "b"}
-    assert choose_characters(words, 100, 1.0).chosen == {"a", "b", "c"}
+    assert choose_characters(words, 100, 0.9).chosen == ("a",)
+    assert choose_characters(words, 100, 0.95).chosen == ("a", "b")
+    assert choose_characters(words, 100, 1.0).chosen == ("a", "b", "c")
     with pytest.raises(UserError, match=r"--character_coverage=1 takes 3 .*--vocab-size=8 or"):
         choose_characters(words, 7, 1.0)
     assert choose_characters(words, 8, 1.0).coverage == 1.0
@@ -209,3 +217,79 @@ def test_words_of_json_lines_are_counted_like_those_of_text(tmp_path):
         for name in ("a.txt", "a.jsonl")
     ]
     assert counts[0] == counts[1] == {"one": 1, "two": 2, "three": 1}
+
+
+def test_counts_do_not_depend_on_processes_and_blocks(text_dir, monkeypatch):
+    found = find_corpus(text_dir)
+    whole = count_words(found, True, True)
+    jobs = [
+        CountJob(i, share, True, True) for i, share in enumerate(divide(found.parts, 3, False))
+    ]
+    assert len(jobs) == 3
+    # As between processes.
+    jobs = pickle.loads(pickle.dumps(jobs))
+    shares = [count_words_of(job, lambda counts: None) for job in jobs]
+    shares = pickle.loads(pickle.dumps(shares))
+    assert sum((share.words for share in shares), Counter()) == whole
+    # However often the parts are split into words.
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 9)
+    monkeypatch.setattr(word_counts, "_MAX_PARTS", 20)
+    monkeypatch.setattr(word_counts, "_PARTS_AT_ONCE", 7)
+    assert count_words(found, True, True) == whole
+
+
+def test_pieces_are_learned_from_counts_of_any_characters():
+    words = {"lowest": 1 << 33, "newest": 1 << 33, "a\u2581b": 9, "\u2585c": 9, "x": 1, "yx": 1}
+    pieces = learn_pieces(words, 44, character_coverage=1.0, **NO_MESSAGES)
+    assert {"\u2581", "\u2585", "##\u2581", "x", "##x"} <= set(pieces)
+    assert {"##est", "lowest", "newest"} <= set(pieces)
+    # Most frequent first: the letter in both words, twice in one; then the pairs.
+    assert pieces[5] == "e"
+    assert pieces.index("##est") < pieces.index("lowest")
+
+
+def test_the_missing_package_is_named_before_the_corpus_is_read(text_dir, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(UserError, match=r"needs sentencepiece.*electra-tf\[corpus\]"):
+        build(text_dir / "none")
+
+
+def test_report_on_held_out_text_beside_a_second_vocabulary(text_dir):
+    held_out = text_dir.parent / "held_out.txt"
+    held_out.write_text("wats wated Wats zzz \u4e2d, the\n")
+    second = build(text_dir, "cased.txt", vocab_size=150, do_lower_case=False)
+    messages = []
+    output_file = text_dir.parent / "vocab.txt"
+    config = VocabularyBuildConfig(
+        text_dir, output_file, 200, report=(str(held_out),), compare_with=second.path
+    )
+    build_vocabulary(config, messages.append)
+    table, first_pieces, second_pieces = messages[-3:]
+    rows = {row.split("|")[1].strip(): row.split("|")[2:-1] for row in table.split("\n")}
+    assert [value.strip() for value in rows["held-out text"]] == [
+        str(output_file),
+        str(second.path),
+    ]
+    assert [value.strip() for value in rows["entries"]] == ["200", "150"]
+    assert [value.strip() for value in rows["words"]] == ["7", "7"]
+    # "zzz" and the ideograph; the second vocabulary has no capitals, either.
+    assert [value.strip() for value in rows["unknown words"]] == ["28.571%", "42.857%"]
+    assert first_pieces.startswith(f"{output_file}\n  longest pieces: ")
+    assert second_pieces.startswith(str(second.path))
+    coverage = measure(load_vocabulary(output_file), {"wats": 2, "the": 1, "zzz": 4})
+    assert coverage.num_words == 7
+    assert coverage.num_unknown == 4
+    assert coverage.piece_counts.sum() == coverage.num_pieces
+    assert "wats".startswith(coverage.longest()[0].removeprefix("##")[:1])
+    assert coverage.rarest()[0] in ("the", "t", "##he", "##h", "##e", "th")
+
+
+def test_bad_reports_are_refused_before_training(text_dir):
+    inside = (str(text_dir / "a.txt"),)
+    with pytest.raises(UserError, match=r"a\.txt \(--report\) is part of the text to train on"):
+        build(text_dir, report=inside)
+    with pytest.raises(UserError, match=r"--report: none\.txt does not exist"):
+        build(text_dir, report=("none.txt",))
+    with pytest.raises(UserError, match=r"none\.txt \(--compare_with\) does not exist"):
+        build(text_dir, compare_with=pathlib.Path("none.txt"))
+    assert not (text_dir.parent / "out").exists()
