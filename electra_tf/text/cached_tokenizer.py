@@ -76,9 +76,7 @@ class CorpusTokenizer:
         self._add(list(dict.fromkeys(self._bytes_of.missing)))
         new_words = iter(self._bytes_of.missing)
         for i, pieces in incomplete.items():
-            position = -1
-            for _ in range(pieces.count(None)):
-                position = pieces.index(None, position + 1)
+            for position in [j for j, piece in enumerate(pieces) if piece is None]:
                 pieces[position] = self._bytes_of[next(new_words)]
             bytes_of_lines[i] = b"".join(pieces)
 
