@@ -61,8 +61,12 @@ DATA_PATH_MAY_IMPORT = (
     "electra_tf.training.distribution.shards",
 )
 # Imports inside of functions: programs load TensorFlow after their flags are parsed, and a
-# worker process of the corpus builder loads it for itself.
-MAY_IMPORT_LATE = ("flags.programs", "pretrain_data.build.worker")
+# worker processes of the builders load it for themselves.
+MAY_IMPORT_LATE = (
+    "flags.programs",
+    "pretrain_data.build.word_counts",
+    "pretrain_data.build.worker",
+)
 
 
 @functools.cache
