@@ -60,7 +60,7 @@ DATA_PATH_MAY_IMPORT = (
     "electra_tf.text",
     "electra_tf.training.distribution.shards",
 )
-# Imports inside of functions: programs load TensorFlow after their flags are parsed, and a
+# Imports inside of functions: programs load TensorFlow after their flags are parsed, and the
 # worker processes of the builders load it for themselves.
 MAY_IMPORT_LATE = (
     "flags.programs",
