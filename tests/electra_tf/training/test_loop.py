@@ -73,8 +73,8 @@ class FakeRun:
         assert step == int(self.step.numpy())
         self.events.append(f"log {values['loss']:g}")
 
-    def evaluation(self, step: int, values: dict[str, float], shown: str | None) -> None:
-        assert (values, shown) == ({"accuracy": step / 10}, "shown")
+    def evaluation(self, step: int, values: dict, shown: str | None, sentences: tuple) -> None:
+        assert (values, shown, sentences) == ({"accuracy": step / 10}, "shown", ())
         self.events.append("evaluation")
 
     def restart_clock(self) -> None:
