@@ -102,7 +102,9 @@ def curves(metric: str, lines: Sequence[Line]) -> dict[str, Any]:
     """
     go = import_extra("plotly.graph_objects", EXTRA, "The report")
     figure = go.Figure(layout={"template": "none"})
-    for number, line in enumerate(lines):
+    # References first, so that runs are drawn over them.
+    numbered = sorted(enumerate(lines), key=lambda item: item[1].color != _REFERENCE_COLOR)
+    for number, line in numbered:
         for kind in ("train", "eval"):
             points = _points(line.records, kind, metric)
             if not points:

@@ -71,7 +71,9 @@ def report_page(runs: Sequence[ReportRun], references: Sequence[ReportRun] = ())
     ):
         cards = [_card(_words(name), figures.curves(name, lines), drawn) for name in names]
         parts.append(_section(title, _grid(cards)))
-    cards = [_card(title, figure, drawn) for title, figure in layer_figures(lines)]
+    cards = [
+        _card(title, figure, drawn) for title, figure in layer_figures(figures.lines_of(runs))
+    ]
     parts.append(_section("Layers", _grid(cards)))
     different, equal = settings_tables(runs)
     if len(runs) > 1 and different:

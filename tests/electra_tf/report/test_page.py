@@ -124,8 +124,8 @@ def test_a_run_is_shown_beside_the_reference_of_its_settings(tmp_path, runs):
     assert "reference: quick: demo/corpus" in page
     lines = lines_of(runs[:1], references)
     traces = curves("loss", lines)["data"]
-    assert [trace["name"] for trace in traces][-1] == "reference: quick"
-    assert list(traces[-1]["y"]) == [3.25]
+    assert [trace["name"] for trace in traces][:2] == ["reference: quick"] * 2
+    assert list(traces[0]["y"]) == [3.25]
     # One run still: its settings are not compared with the reference's.
     assert "Different settings" not in page
     (folder / "quick.json").write_text("{}")
@@ -134,7 +134,10 @@ def test_a_run_is_shown_beside_the_reference_of_its_settings(tmp_path, runs):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
-def test_a_browser_draws_all_figures_without_an_error(runs, tmp_path):
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("1200,900", "light"), ("400,900", "dark")], ids=["wide", "narrow"]
+)
+def test_a_browser_draws_all_figures_without_an_error(runs, tmp_path, size, scheme):
     path = tmp_path / "report.html"
     write_report(path, runs)
     result = subprocess.run(
@@ -146,6 +149,8 @@ def test_a_browser_draws_all_figures_without_an_error(runs, tmp_path):
             "--disable-dev-shm-usage",
             "--enable-logging=stderr",
             f"--user-data-dir={tmp_path / 'profile'}",
+            f"--window-size={size}",
+            f"--blink-settings=preferredColorScheme={int(scheme == 'light')}",
             "--virtual-time-budget=20000",
             "--dump-dom",
             path.as_uri(),
