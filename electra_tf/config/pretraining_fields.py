@@ -26,10 +26,11 @@ from electra_tf.config.hyperparameters import (
     SYNONYM,
     hyperparameter,
 )
+from electra_tf.config.trackers import TrackerFields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingFields(DistributionConfig):
+class PretrainingFields(TrackerFields, DistributionConfig):
     """Hyperparameters of pre-training and their independent defaults."""
 
     model_name: str = hyperparameter(
@@ -271,16 +272,6 @@ class PretrainingFields(DistributionConfig):
         None, "Metrics of --do_eval as a pickle; not written if unset.", influence=NOTHING
     )
 
-    wandb: str | None = hyperparameter(
-        None,
-        "Project of Weights & Biases that gets the log, too; needs the extra `wandb`.",
-        influence=NOTHING,
-    )
-    mlflow: str | None = hyperparameter(
-        None,
-        "Experiment of MLflow that gets the log, too; needs the extra `mlflow`.",
-        influence=NOTHING,
-    )
     report: bool = hyperparameter(
         True,
         "At the end of the run, write an HTML report into its folder, if the extra `report` is "

@@ -18,7 +18,7 @@ from electra_tf.text.inspected_tokens import InspectedToken, render
 from electra_tf.training.diagnoses import RunFacts
 from electra_tf.training.health import HealthWatch
 from electra_tf.training.run_info import LOG_FILE, SENTENCES_FILE, read_log
-from electra_tf.training.trackers import Tracker, log_to, plain_settings
+from electra_tf.training.trackers import Tracker, close_trackers, log_to, plain_settings
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_lines, write_atomically
@@ -191,8 +191,7 @@ class TrainLog:
         """Flushes and closes the files."""
         self._file.close()
         self._writer.close()
-        for tracker in self._trackers:
-            tracker.close()
+        close_trackers(self._trackers)
 
     def _diagnose(self, record: Mapping[str, Any]) -> None:
         if self._health is not None:

@@ -1,11 +1,13 @@
 """Trackers of experiments: Weights & Biases and MLflow get what the log gets."""
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, to_json, write_atomically
 
@@ -15,7 +17,13 @@ WANDB, MLFLOW = "wandb", "mlflow"
 
 
 class Tracker(Protocol):
-    """A run of a tracker."""
+    """A run of a tracker.
+
+    Attributes:
+        name: of its package and its flag.
+    """
+
+    name: str
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Logs finite values of a step."""
@@ -51,7 +59,8 @@ def open_trackers(
         settings: hyperparameters, logged as the parameters of the runs.
 
     Raises:
-        UserError: a package is not installed.
+        UserError: a package is not installed, or its tracker refuses the run or cannot be
+            reached.
     """
     if not (wandb or mlflow):
         return []
@@ -59,10 +68,12 @@ def open_trackers(
     ids = read_json(path)
     trackers: list[Tracker] = []
     if wandb:
-        trackers.append(WandbTracker(wandb, model_dir, settings, ids.get(WANDB)))
+        with _naming_flag(WANDB):
+            trackers.append(WandbTracker(wandb, model_dir, settings, ids.get(WANDB)))
         ids[WANDB] = trackers[-1].run_id
     if mlflow:
-        trackers.append(MlflowTracker(mlflow, model_dir, settings, ids.get(MLFLOW)))
+        with _naming_flag(MLFLOW):
+            trackers.append(MlflowTracker(mlflow, model_dir, settings, ids.get(MLFLOW)))
         ids[MLFLOW] = trackers[-1].run_id
     write_atomically(path, to_json(ids))
     return trackers
@@ -86,6 +97,8 @@ class WandbTracker:
         settings: hyperparameters.
         run_id: of an earlier start; None starts a new run.
     """
+
+    name = WANDB
 
     def __init__(
         self, project: str, model_dir: str, settings: Mapping[str, Any], run_id: str | None
@@ -117,6 +130,8 @@ class MlflowTracker:
         experiment: experiment of the run.
         model_dir, settings, run_id: as of `WandbTracker`.
     """
+
+    name = MLFLOW
 
     def __init__(
         self, experiment: str, model_dir: str, settings: Mapping[str, Any], run_id: str | None
@@ -154,8 +169,27 @@ def log_to(trackers: list[Tracker], step: int, values: Mapping[str, float]) -> N
         try:
             tracker.log(step, values)
         except Exception as error:  # of its server or network, whatever they raise
-            name = type(tracker).__name__.removesuffix("Tracker").lower()
-            warn_once(f"--{name}: some values are not logged: {error}")
+            warn_once(f"--{tracker.name}: some values are not logged: {error}")
+
+
+def close_trackers(trackers: list[Tracker]) -> None:
+    """Ends the runs; a tracker that fails is warned of, and the others are closed."""
+    for tracker in trackers:
+        try:
+            tracker.close()
+        except Exception as error:
+            warn_once(f"--{tracker.name}: the run was not ended: {error}")
+
+
+@contextlib.contextmanager
+def _naming_flag(name: str) -> Iterator[None]:
+    """Turns errors of a package into one line, before the training."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"--{name} cannot start a run: {error}") from error
 
 
 def _run_name(model_dir: str) -> str:

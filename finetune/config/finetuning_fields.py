@@ -17,6 +17,7 @@ from electra_tf.config.hyperparameters import (
     PRECISIONS,
     hyperparameter,
 )
+from electra_tf.config.trackers import TrackerFields
 from finetune.config.classification_fields import ClassificationFields
 from finetune.config.custom_task_fields import CustomTaskFields
 from finetune.config.encoder_fields import EncoderFields
@@ -24,7 +25,7 @@ from finetune.config.encoder_fields import EncoderFields
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningFields(
-    CustomTaskFields, ClassificationFields, EncoderFields, DistributionConfig
+    CustomTaskFields, ClassificationFields, EncoderFields, TrackerFields, DistributionConfig
 ):
     """Hyperparameters of fine-tuning and their independent defaults."""
 
@@ -265,16 +266,6 @@ class FinetuningFields(
         influence=NOTHING,
     )
 
-    wandb: str | None = hyperparameter(
-        None,
-        "Project of Weights & Biases that gets the log, too; needs the extra `wandb`.",
-        influence=NOTHING,
-    )
-    mlflow: str | None = hyperparameter(
-        None,
-        "Experiment of MLflow that gets the log, too; needs the extra `mlflow`.",
-        influence=NOTHING,
-    )
     report: bool = hyperparameter(
         True,
         "At the end of the run, write an HTML report into its results, if the extra `report` "

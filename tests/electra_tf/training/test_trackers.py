@@ -46,11 +46,38 @@ def test_a_failing_tracker_is_warned_of_once(capsys):
         raise ConnectionError("no server")
 
     warn_once.cache_clear()
-    tracker = type("MlflowTracker", (), {"log": staticmethod(fail)})()
+    tracker = types.SimpleNamespace(name="mlflow", log=fail)
     for step in (1, 2):
         log_to([tracker], step, {"loss": 1.0})
     expected = "warning: --mlflow: some values are not logged: no server\n"
     assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_tracker_that_cannot_start_is_one_line(name, tmp_path, monkeypatch):
+    def fail(**given):
+        raise ConnectionError("no server")
+
+    package = types.SimpleNamespace(init=fail, MlflowClient=fail)
+    monkeypatch.setitem(sys.modules, name, package)
+    projects = {"wandb": None, "mlflow": None, name: "project"}
+    with pytest.raises(UserError, match=f"^--{name} cannot start a run: no server$"):
+        open_trackers(**projects, model_dir=str(tmp_path), settings=SETTINGS)
+
+
+def test_a_tracker_that_cannot_end_is_warned_of_and_the_others_end(tmp_path, capsys):
+    def fail() -> None:
+        raise ConnectionError("no server")
+
+    warn_once.cache_clear()
+    ended = []
+    trackers = [
+        types.SimpleNamespace(name="wandb", close=fail),
+        types.SimpleNamespace(name="mlflow", close=lambda: ended.append("mlflow")),
+    ]
+    start_log(tmp_path, trackers).close()
+    assert ended == ["mlflow"]
+    assert "warning: --wandb: the run was not ended: no server\n" in capsys.readouterr().err
 
 
 def test_wandb_goes_on_with_its_run(tmp_path, monkeypatch):
