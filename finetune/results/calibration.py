@@ -14,6 +14,7 @@ import scipy.optimize
 import scipy.special
 
 from electra_tf.util.files import to_json, write_atomically
+from finetune.results.summary import ECE, SCALED_ECE, TEMPERATURE
 
 NUM_BINS = 15
 # Temperatures that are searched. The best one is at an end if there is none: with every
@@ -66,11 +67,11 @@ class Calibration:
     @property
     def metrics(self) -> dict[str, float]:
         """The calibration errors without and with the temperature, in percent, and itself."""
-        metrics = {"ece": 100 * self.reliability.error}
+        metrics = {ECE: 100 * self.reliability.error}
         if self.scaled_reliability is None:
             return metrics
         scaled = 100 * self.scaled_reliability.error
-        return {**metrics, "scaled_ece": scaled, "temperature": self.temperature}
+        return {**metrics, SCALED_ECE: scaled, TEMPERATURE: self.temperature}
 
     def write(self, path: str | os.PathLike) -> None:
         """Writes metrics and bins as JSON; means of empty bins are null."""

@@ -10,7 +10,7 @@ import math
 import os
 import pathlib
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.util.console import format_seconds, markdown_table
@@ -18,6 +18,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 from finetune.results.provenance import Provenance
 from finetune.results.summary import (
+    CALIBRATION_METRICS,
     OK,
     SplitSummary,
     Statistics,
@@ -134,7 +135,7 @@ def format_text(trials: Sequence[TrialResult]) -> str:
             lines.extend(
                 f"{names[key]}: "
                 + " - ".join(f"{n}: {format_metric(n, v)}" for n, v in metrics.items())
-                for key, metrics in trial.metrics.items()
+                for key, metrics in _authors_metrics(trial)
             )
     return "\n".join([*lines, "", *format_summary(trials)]) + "\n"
 
@@ -256,6 +257,12 @@ def _authors_names(trials: Sequence[TrialResult]) -> dict[str, str]:
     return names
 
 
+def _authors_metrics(trial: TrialResult) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yields the metrics of each task and split that the authors' scorers have."""
+    for key, metrics in trial.metrics.items():
+        yield key, {n: v for n, v in metrics.items() if n not in CALIBRATION_METRICS}
+
+
 def _authors_results(trials: Sequence[TrialResult]) -> list[dict[str, dict[str, float]]]:
     """Returns a list over trials of {task: {metric: value}}, as the authors pickle it.
 
@@ -265,7 +272,7 @@ def _authors_results(trials: Sequence[TrialResult]) -> list[dict[str, dict[str, 
     return [
         {
             names[key]: {name: float(value) for name, value in metrics.items()}
-            for key, metrics in trial.metrics.items()
+            for key, metrics in _authors_metrics(trial)
             if trial.finished
         }
         for trial in trials

@@ -16,6 +16,8 @@ STATUSES = (OK, DEGENERATE, DIVERGED, FAILED)
 # Finished runs. A degenerate one learned nothing, but its score is what a user would get with
 # this seed; excluding it would bias the summary.
 FINISHED = (OK, DEGENERATE)
+# Names of the metrics of calibration, which the authors' scorers do not have.
+ECE, SCALED_ECE, TEMPERATURE = CALIBRATION_METRICS = ("ece", "scaled_ece", "temperature")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -208,6 +208,20 @@ def test_numbers_of_numpy_become_plain_ones(tmp_path):
         assert type(pickle.load(file)[0]["cola"]["mcc"]) is float
 
 
+def test_the_authors_formats_have_the_metrics_of_their_scorers(tmp_path):
+    metrics = {"cola/dev": {"mcc": 10.0, "ece": 3.0, "scaled_ece": 2.0, "temperature": 1.5}}
+    trials = [trial(1, 80.0, metrics=metrics)]
+    files = write_results(trials, model_name="m", tasks_label="c", results_dir=str(tmp_path))
+    with open(files.pkl, "rb") as file:
+        assert pickle.load(file) == [{"cola": {"mcc": 10.0}}]
+    with open(files.txt, encoding="utf-8") as file:
+        text = file.read()
+    assert "\ncola: mcc: 10.00\n" in text
+    # The summary and the JSON have all.
+    assert "temperature" in text
+    assert read_results(files.json).trials[0].metrics == metrics
+
+
 def test_a_trial_names_its_status_and_main_metrics():
     with pytest.raises(ValueError, match="status is 'done'"):
         TrialResult(trial=1, seed=1, status="done")
