@@ -10,6 +10,7 @@ bfloat16 products.
 import contextlib
 import contextvars
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 
 import keras
@@ -23,6 +24,8 @@ _active: contextvars.ContextVar["CastKernels | None"] = contextvars.ContextVar(
 _called: contextvars.ContextVar["list | None"] = contextvars.ContextVar(
     "called_kernels", default=None
 )
+# Kernels that `compile_ahead` has compiled in this process.
+_compiled: weakref.WeakSet = weakref.WeakSet()
 
 
 @contextlib.contextmanager
@@ -75,25 +78,34 @@ def compile_ahead(function: tf.types.experimental.PolymorphicFunction, *inputs: 
         function.get_concrete_function(*inputs)
     finally:
         _called.reset(token)
-    kernels = {id(kernel): kernel for kernel in called}.values()
-    kernels = [kernel for kernel in kernels if _has_known_shapes(kernel)]
+    kernels = [
+        kernel
+        for kernel in {id(kernel): kernel for kernel in called}.values()
+        if kernel not in _compiled and _has_known_shapes(kernel)
+    ]
+    if not kernels:
+        return 0
+    specs = tf.nest.flatten([_input_specs(kernel) for kernel in kernels])
+    kinds = list(dict.fromkeys((tuple(spec.shape), spec.dtype) for spec in specs))
 
-    # Grappler must not compute it: the input is no constant, and the output needs each kernel.
+    # Grappler must not compute it: inputs are no constants, and the output needs each kernel.
     # Called on their own, kernels would have another entry in TensorFlow's cache.
     @functools.partial(tf.function, autograph=False)
-    def run_in_order(zero: tf.Tensor) -> list[tf.Tensor]:
+    def run_in_order(zeros: list[tf.Tensor]) -> list[tf.Tensor]:
+        zeros_of = dict(zip(kinds, zeros, strict=True))
         elements = []
         for kernel in kernels:
             with tf.control_dependencies(elements[-1:]):
-                zeros = tf.nest.map_structure(
-                    lambda spec: tf.fill(spec.shape, tf.cast(zero, spec.dtype)),
-                    _input_specs(kernel),
+                inputs = tf.nest.map_structure(
+                    lambda spec: zeros_of[tuple(spec.shape), spec.dtype], _input_specs(kernel)
                 )
-                outputs = tf.nest.flatten(kernel(*zeros))
-                elements.append(tf.reshape(outputs[0], [-1])[:1])
+                output = tf.nest.flatten(kernel(*inputs))[0]
+                first = [min(1, size) for size in output.shape]
+                elements.append(tf.slice(output, [0] * len(first), first))
         return elements
 
-    run_in_order(tf.constant(0))
+    run_in_order([tf.zeros(shape, dtype) for shape, dtype in kinds])
+    _compiled.update(kernels)
     return len(kernels)
 
 

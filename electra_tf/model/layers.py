@@ -64,8 +64,13 @@ class Linear(keras.layers.Layer):
         """
         kernel = tf.convert_to_tensor(self.kernel) if float32 else cast_kernel(self)
         flat = tf.reshape(tf.cast(x, kernel.dtype), [-1, kernel.shape[0]])
-        shape = tf.concat([tf.shape(x)[:-1], [kernel.shape[1]]], axis=0)
-        return _with_static_shape(tf.reshape(tf.matmul(flat, kernel), shape), x, kernel)
+        y = tf.matmul(flat, kernel)
+        rows, units = x.shape[:-1], kernel.shape[1]
+        if rows.rank is not None and rows.as_list().count(None) <= 1:
+            return tf.reshape(y, [*(-1 if size is None else size for size in rows), units])
+        y = tf.reshape(y, tf.concat([tf.shape(x)[:-1], [units]], axis=0))
+        y.set_shape(rows.concatenate([units]))
+        return y
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Returns `x @ kernel + bias` in the compute dtype."""
@@ -180,11 +185,6 @@ def _keys(dropout_keys: tf.Tensor | None, count: int) -> list[tf.Tensor]:
     if dropout_keys is None:
         return [tf.zeros([2], tf.uint32)] * count
     return tf.unstack(dropout_keys, num=count)
-
-
-def _with_static_shape(y: tf.Tensor, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    y.set_shape(x.shape[:-1].concatenate(kernel.shape[1:]))
-    return y
 
 
 def _float32(x: tf.Tensor) -> tf.Tensor:

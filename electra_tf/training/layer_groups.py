@@ -43,22 +43,17 @@ class UpdateRatios:
 
     def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
         self._optimizer = optimizer
-        self._sums = tf.function(self._group_sums, autograph=False)
-        self._groups: list[str] = []
 
     def read(self, groups: Sequence[str]) -> dict[str, float]:
         """Returns the ratio of each of the groups."""
+        # Eagerly: a graph of about 12 operations a variable takes longer to trace than to run.
         rate = tf.constant(last_learning_rate(self._optimizer), tf.float32)
-        updates, weights = self._sums(rate).numpy()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = dict(zip(self._groups, updates / weights, strict=True))
-        return {group: float(ratios[group]) for group in groups}
-
-    def _group_sums(self, learning_rate: tf.Tensor) -> tf.Tensor:
-        """Returns float32 [2, n]: norms of the last updates and of the weights."""
         optimizer = inner_optimizer(self._optimizer)
-        paths = [variable.path for variable in optimizer._trainable_variables]
-        groups = [group_of(path) for path in paths]
-        self._groups = list(dict.fromkeys(groups))
-        squares = [optimizer.last_update(i, learning_rate) for i in range(len(paths))]
-        return tf.stack([group_norms(each, groups) for each in zip(*squares, strict=True)])
+        groups_of_all = [group_of(variable.path) for variable in optimizer._trainable_variables]
+        squares = [optimizer.last_update(i, rate) for i in range(len(groups_of_all))]
+        updates, weights = (
+            group_norms(each, groups_of_all).numpy() for each in zip(*squares, strict=True)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = dict(zip(dict.fromkeys(groups_of_all), updates / weights, strict=True))
+        return {group: float(ratios[group]) for group in groups}

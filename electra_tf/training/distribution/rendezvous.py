@@ -3,7 +3,7 @@
 TensorFlow itself waits silently in native code, for up to an hour. So every worker first
 reports to the chief, at the address where the chief will serve TensorFlow, with its index and
 settings. Once the chief has heard from all of them and their settings agree, all continue; if
-they do not agree, all stop with the same message.
+they do not agree, all stop with the same message, those that start a little later too.
 """
 
 import contextlib
@@ -29,6 +29,8 @@ _GO, _STOP = "go", "stop "
 _SECONDS_BETWEEN_TRIES = 0.5
 _SECONDS_BETWEEN_MESSAGES = 15.0
 _ANSWER_SECONDS = 5.0
+# How long the chief waits for further workers to refuse.
+_REFUSAL_SECONDS = 5.0
 
 
 def _print_error(message: str) -> None:
@@ -108,6 +110,7 @@ def _gather(server: socket.socket, ours: Report, patience: Deadline) -> None:
     """The chief's side: waits for the report of every other worker, then releases them."""
     server.settimeout(_SECONDS_BETWEEN_TRIES)
     present: dict[int, socket.socket] = {}
+    theirs = None
     with contextlib.ExitStack() as stack:
         other_chief = stack.enter_context(AnotherChief(ours))
         try:
@@ -129,9 +132,28 @@ def _gather(server: socket.socket, ours: Report, patience: Deadline) -> None:
                 check_report(theirs, ours, taken)
                 present[theirs.index] = present.pop(-1)
         except UserError as error:
-            _send_all(present, f"{_STOP}{json.dumps(str(error))}\n")
+            refusal = f"{_STOP}{json.dumps(str(error))}\n"
+            _send_all(present, refusal)
+            missing = set(range(1, len(ours.workers))) - set(present)
+            missing.discard(theirs.index if theirs else 0)
+            _refuse(server, refusal, missing, min(_REFUSAL_SECONDS, patience.seconds_left()))
             raise
         _send_all(present, f"{_GO}\n")
+
+
+def _refuse(server: socket.socket, refusal: str, missing: set[int], seconds: float) -> None:
+    """Answers the workers that report later, until none is missing or the time is over."""
+    until = time.monotonic() + seconds
+    while missing and (left := until - time.monotonic()) > 0:
+        server.settimeout(left)
+        with contextlib.suppress(OSError), server.accept()[0] as connection:
+            try:
+                theirs = read_report(connection, left)
+            except UserError:  # another version
+                theirs = None
+            connection.sendall(refusal.encode())
+            if theirs is not None:
+                missing.discard(theirs.index)
 
 
 def _send_all(connections: Mapping[int, socket.socket], line: str) -> None:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from electra_tf.training.distribution import rendezvous
 from electra_tf.training.distribution.cluster import Cluster
 from electra_tf.training.distribution.rendezvous import AnotherChief, wait_for_workers
 from electra_tf.training.distribution.worker_reports import Report
@@ -86,6 +87,29 @@ def test_settings_that_differ_are_refused_by_all():
         assert "buckets" not in str(problem)
 
 
+def test_a_worker_that_starts_after_a_refusal_is_told_too():
+    workers = addresses(3)
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(3) as threads:
+        ends = [
+            threads.submit(wait_for_workers, Cluster(workers, i), 30, {"seed": i})
+            for i in (0, 2)
+        ]
+        time.sleep(1.5)  # the chief has refused worker 2
+        ends.append(threads.submit(wait_for_workers, Cluster(workers, 1), 30, {"seed": 0}))
+        problems = [end.exception() for end in ends]
+    for problem in problems:
+        assert isinstance(problem, UserError)
+        assert "seed: 0 on worker 0, 2 on worker 2" in str(problem)
+    assert time.monotonic() - start < 15
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """The chief does not wait long for workers that it could refuse."""
+    monkeypatch.setattr(rendezvous, "_REFUSAL_SECONDS", 0.1)
+
+
 def connect(address: str) -> socket.socket:
     host, port = address.split(":")
     while True:
@@ -104,7 +128,7 @@ def connect(address: str) -> socket.socket:
         (-1, "--task_index=-1, but there are 3 workers"),
     ],
 )
-def test_an_index_that_is_taken_or_out_of_range_is_refused_by_all(index, message):
+def test_an_index_that_is_taken_or_out_of_range_is_refused_by_all(impatient, index, message):
     """The other one is on another host, so that its port is free."""
     workers = addresses(3)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
@@ -121,7 +145,7 @@ def test_an_index_that_is_taken_or_out_of_range_is_refused_by_all(index, message
         assert message in str(problem)
 
 
-def test_a_chief_finds_another_one_at_its_address():
+def test_a_chief_finds_another_one_at_its_address(impatient):
     """Index 0 was passed on two hosts: the second one learns it from the first."""
     first, second = addresses(2)
     ours = Report(0, [first, second], {}, "ours")
@@ -134,7 +158,7 @@ def test_a_chief_finds_another_one_at_its_address():
                 another.check()
 
 
-def test_another_version_is_refused():
+def test_another_version_is_refused(impatient):
     workers = addresses(2)
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         chief = threads.submit(wait_for_workers, Cluster(workers, 0), 30)
