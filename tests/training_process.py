@@ -6,11 +6,13 @@ Each line of standard input is a configuration as JSON; a line is printed when i
 done.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.console import discard
@@ -37,10 +39,12 @@ class TrainingProcess:
         self._process.kill()
         self._process.communicate()
 
-    def train(self, config: PretrainingConfig) -> None:
-        """Trains, and waits for the end; an error is on standard error."""
+    @contextlib.contextmanager
+    def training(self, config: PretrainingConfig) -> Iterator[None]:
+        """Trains while the block runs, and waits for the end; an error is on standard error."""
         line = json.dumps(dataclasses.asdict(config))
         print(line, file=self._process.stdin, flush=True)
+        yield
         assert self._process.stdout.readline().strip() == DONE, "the training failed"
 
 

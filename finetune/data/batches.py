@@ -142,6 +142,7 @@ def plan_evaluation(
     return BatchPlan(rows, _batch_lengths(row_lengths, rows, buckets), counts)
 
 
+@tf.autograph.experimental.do_not_convert  # needless, and slow
 def make_dataset(
     table: FeatureTable, plan: BatchPlan, start_step: int = 0, shard: DataShard = UNSHARDED
 ) -> tf.data.Dataset:

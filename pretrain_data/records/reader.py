@@ -26,6 +26,8 @@ _FILES_READ_AT_ONCE = 16
 _MAX_BAD_RECORDS_SHOWN = 10
 
 
+# No function here needs AutoGraph, whose conversion of them takes a second or two.
+@tf.autograph.experimental.do_not_convert
 def read_pretraining_records(
     patterns: str | Sequence[str],
     *,
