@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.model.kernels import CastKernels, compile_ahead
+from electra_tf.model.compilation import compile_ahead
+from electra_tf.model.kernels import CastKernels
 from electra_tf.training.distribution.context import runs_on_one_cpu
 from finetune.data.batches import FeatureTable, iterate_batches, plan_evaluation
 from finetune.model import FinetuningModel

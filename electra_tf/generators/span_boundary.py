@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model.batch_types import PretrainInputs
-from electra_tf.model.layers import LayerNorm, Linear, activation_norm, add_bias, initializer
+from electra_tf.model.layer_functions import activation_norm, add_bias
+from electra_tf.model.layers import LayerNorm, Linear, initializer
 from electra_tf.pretrain_helpers import gather_positions, masked_positions
 
 # SpanBERT's size of the position embeddings (section 4.2). Positions in longer runs share the

@@ -17,7 +17,8 @@ from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import LossTerm, MaskedLMOutput, PretrainInputs
 from electra_tf.model.encoder import Encoder
-from electra_tf.model.layers import Linear, bias_activation
+from electra_tf.model.layer_functions import bias_activation
+from electra_tf.model.layers import Linear
 
 HIDDEN_UNITS = 128
 # The token and its neighbors.

@@ -4,7 +4,8 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.model.layers import LayerNorm, initializer, norm_dropout
+from electra_tf.model.layer_functions import norm_dropout
+from electra_tf.model.layers import LayerNorm, initializer
 
 
 class Embeddings(keras.layers.Layer):

@@ -5,13 +5,8 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model.kernels import fused
-from electra_tf.model.layers import (
-    LayerNorm,
-    Linear,
-    activation_norm,
-    add_bias,
-    bias_activation,
-)
+from electra_tf.model.layer_functions import activation_norm, add_bias, bias_activation
+from electra_tf.model.layers import LayerNorm, Linear
 
 
 class MaskedLMHead(keras.layers.Layer):

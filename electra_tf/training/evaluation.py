@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import metrics
-from electra_tf.model.kernels import compile_ahead
+from electra_tf.model.compilation import compile_ahead
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.token_scores import (
     WITHIN_TOKEN_AUC,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from electra_tf.model.kernels import compiled_by_xla
+from electra_tf.model.compilation import compiled_by_xla
 
 BETA_1 = 0.9
 BETA_2 = 0.999

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm
-from electra_tf.model.kernels import compile_ahead
+from electra_tf.model.compilation import compile_ahead
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.model.randomness import Randomness
 from electra_tf.training.accumulation import sum_over_parts

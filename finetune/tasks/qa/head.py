@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.model.kernels import fused
-from electra_tf.model.layers import bias_activation
+from electra_tf.model.layer_functions import bias_activation
 from finetune.data.features import INPUT_MASK, SEGMENT_IDS
 from finetune.model import Dense, HeadOutput, TaskHead
 

@@ -1,5 +1,6 @@
 """The encoder with its layers computed anew in the backward pass, or frozen."""
 
+import dataclasses
 import re
 
 import keras
@@ -98,3 +99,28 @@ def test_rematerialisation_changes_no_gradient(monkeypatch, dropout):
         np.testing.assert_allclose(same[path], gradient, rtol=1e-5, atol=1e-6, err_msg=path)
     # Each layer once forward, and once more on the way back.
     assert (calls, more_calls) == (2, 4)
+
+
+def traced_calls(num_layers: int) -> list[str]:
+    """Returns the names of the functions that the graph of an encoder with gradients calls."""
+    config = dataclasses.replace(CONFIG, num_hidden_layers=num_layers)
+    encoder = Encoder(config, name="electra")
+    ids = tf.constant([[2, 7, 8, 9, 3, 0]])
+
+    @tf.function(autograph=False)
+    def gradients() -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            output = encoder(ids, tf.ones_like(ids), tf.zeros_like(ids)).sequence_output
+            total = tf.reduce_sum(output * tf.cos(output))
+        kernels = [layer.output_projection.kernel.value for layer in encoder.encoder_layers]
+        return [tf.convert_to_tensor(each) for each in tape.gradient(total, kernels)]
+
+    graph = gradients.get_concrete_function().graph
+    return [op.get_attr("f").name for op in graph.get_operations() if "f" in op.node_def.attr]
+
+
+def test_layers_of_the_same_shape_are_traced_once():
+    calls = {count: traced_calls(count) for count in (2, 5)}
+    # A layer more is one call forward and one backward of functions that are there.
+    assert len(calls[5]) - len(calls[2]) == 2 * 3
+    assert len(set(calls[5])) == len(set(calls[2]))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.model import heads, layers, randomness
+from electra_tf.model import heads, layer_functions, randomness
 from electra_tf.model.kernels import fused, sum_rows, without_fusion
 from tests import processes
 
@@ -26,30 +26,34 @@ def key() -> tf.Tensor:
 
 X = (2, 5, WIDTH)
 KERNELS = {
-    "add_bias": (layers.add_bias, [normal(*X), normal(WIDTH)], {}),
-    "split_heads": (layers.split_heads, [normal(*X), normal(WIDTH)], {"num_heads": 2}),
-    "merge_heads": (layers.merge_heads, [normal(2, 3, 5, 4)], {}),
+    "add_bias": (layer_functions.add_bias, [normal(*X), normal(WIDTH)], {}),
+    "split_heads": (layer_functions.split_heads, [normal(*X), normal(WIDTH)], {"num_heads": 2}),
+    "merge_heads": (layer_functions.merge_heads, [normal(2, 3, 5, 4)], {}),
     "attention_softmax": (
-        layers.attention_softmax,
+        layer_functions.attention_softmax,
         [normal(2, 3, 5, 5), tf.constant([[1.0, 1, 1, 0, 0], [1, 1, 1, 1, 1]]), key()],
         {"rate": 0.3},
     ),
     **{
-        name: (layers.bias_activation, [normal(*X), normal(WIDTH)], {"activation": name})
+        name: (
+            layer_functions.bias_activation,
+            [normal(*X), normal(WIDTH)],
+            {"activation": name},
+        )
         for name in ("gelu", "gelu_tanh", "relu")
     },
     "add_norm": (
-        layers.add_norm,
+        layer_functions.add_norm,
         [normal(*X), normal(*X), normal(WIDTH), normal(WIDTH), normal(WIDTH), key()],
         {"rate": 0.3, "epsilon": 1e-12},
     ),
     "norm_dropout": (
-        layers.norm_dropout,
+        layer_functions.norm_dropout,
         [normal(*X), normal(WIDTH), normal(WIDTH), key()],
         {"rate": 0.3, "epsilon": 1e-12},
     ),
     "activation_norm": (
-        layers.activation_norm,
+        layer_functions.activation_norm,
         [normal(*X), normal(WIDTH), normal(WIDTH), normal(WIDTH)],
         {"activation": "gelu", "epsilon": 1e-12},
     ),
@@ -83,14 +87,16 @@ def test_equals_the_plain_operations(name):
 
 
 def test_gelu_is_the_one_with_erf():
-    y = layers.bias_activation(tf.constant([[1.0]]), tf.zeros([1]), activation="gelu")
+    y = layer_functions.bias_activation(tf.constant([[1.0]]), tf.zeros([1]), activation="gelu")
     assert float(y[0, 0]) == pytest.approx(0.841345, abs=1e-6)  # Phi(1)
-    y = layers.bias_activation(tf.constant([[1.0]]), tf.zeros([1]), activation="gelu_tanh")
+    y = layer_functions.bias_activation(
+        tf.constant([[1.0]]), tf.zeros([1]), activation="gelu_tanh"
+    )
     assert float(y[0, 0]) == pytest.approx(0.841192, abs=1e-6)
 
 
 def test_padding_keys_get_no_attention():
-    probs = layers.attention_softmax(
+    probs = layer_functions.attention_softmax(
         normal(1, 2, 4, 4), tf.constant([[1.0, 1, 0, 0]]), key(), rate=0.0
     )
     assert np.all(probs.numpy()[..., 2:] == 0)
@@ -100,10 +106,10 @@ def test_padding_keys_get_no_attention():
 def test_bfloat16_goes_in_and_out():
     x = tf.cast(normal(*X), tf.bfloat16)
     arguments = [x, x, *[normal(WIDTH)] * 3, key()]
-    y = layers.add_norm(*arguments, rate=0.0, epsilon=1e-12)
+    y = layer_functions.add_norm(*arguments, rate=0.0, epsilon=1e-12)
     assert y.dtype == tf.bfloat16
     wide = [tf.cast(t, tf.float32) if t.dtype == tf.bfloat16 else t for t in arguments]
-    expected = layers.add_norm(*wide, rate=0.0, epsilon=1e-12)
+    expected = layer_functions.add_norm(*wide, rate=0.0, epsilon=1e-12)
     np.testing.assert_allclose(tf.cast(y, tf.float32), expected, rtol=1e-2, atol=2e-2)
 
 
@@ -140,13 +146,17 @@ def test_kernels_as_users_have_them_compiled():
 STARTED, ENDED = "Instantly compiling", "Compilation of XLA executable time"
 COMPILE_AHEAD = """
 import tensorflow as tf
-from electra_tf.model.kernels import compile_ahead
-from electra_tf.model.layers import add_bias, bias_activation
+from electra_tf.model.compilation import compile_ahead, traced_once
+from electra_tf.model.layer_functions import add_bias, bias_activation
+
+@traced_once
+def layer(x, b):
+    return bias_activation(add_bias(x, b), b, activation="gelu")
 
 def apply(x, b):
     with tf.GradientTape() as tape:
         tape.watch(x)
-        wide = [bias_activation(add_bias(x, b), b, activation="gelu") for _ in range(4)]
+        wide = [layer(x, b) for _ in range(4)]
         total = tf.reduce_sum(tf.add_n(wide) + bias_activation(x, b, activation="relu"))
     return tape.gradient(total, x)
 
@@ -154,6 +164,7 @@ function = tf.function(apply, autograph=False)
 inputs = tf.ones([2, 8, 4]), tf.ones([4])
 print("kernels:", compile_ahead(function, *inputs), flush=True)
 print("called:", function(*inputs).shape, flush=True)
+print("again:", compile_ahead(tf.function(apply, autograph=False), *inputs), flush=True)
 unknown = tf.function(apply, input_signature=[tf.TensorSpec([None, 8, 4]), tf.TensorSpec([4])])
 print("unknown:", compile_ahead(unknown), flush=True)
 """
@@ -181,4 +192,5 @@ def test_kernels_are_compiled_ahead_one_after_another():
     # Each ends before the next one starts.
     events = re.findall(f"{STARTED}|{ENDED}", ahead)
     assert events == [STARTED, ENDED] * (len(events) // 2)
+    assert called.split("again: ")[1].split()[0] == "0"
     assert called.split("unknown: ")[1].split()[0] == "0"

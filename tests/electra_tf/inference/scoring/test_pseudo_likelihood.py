@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf.inference.scoring.pseudo_likelihood import create_scorer
 from electra_tf.model.heads import MaskedLMHead
-from electra_tf.model.layers import bias_activation
+from electra_tf.model.layer_functions import bias_activation
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
 from electra_tf.pretrain_helpers import get_token_logits

@@ -1,0 +1,283 @@
+"""What the layers of an encoder compute, as functions of tensors.
+
+Everything between two matrix products is one fused kernel (see `electra_tf.model.kernels`).
+Normalization, softmax and GELU are always in float32.
+"""
+
+import math
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.model import randomness
+from electra_tf.model.kernels import fused, is_fusing, sum_rows
+
+# Added to the scores of padding keys, as in BERT; exp() of it is 0.
+MASKED_SCORE = -10_000.0
+
+
+class LayerWeights(NamedTuple):
+    """Weights of a Transformer layer: kernels [in, out], and vectors."""
+
+    qkv_kernel: tf.Tensor
+    qkv_bias: tf.Tensor
+    attention_kernel: tf.Tensor
+    attention_bias: tf.Tensor
+    attention_gamma: tf.Tensor
+    attention_beta: tf.Tensor
+    intermediate_kernel: tf.Tensor
+    intermediate_bias: tf.Tensor
+    output_kernel: tf.Tensor
+    output_bias: tf.Tensor
+    output_gamma: tf.Tensor
+    output_beta: tf.Tensor
+
+
+def transformer_layer(
+    x: tf.Tensor,
+    input_mask: tf.Tensor,
+    weights: LayerWeights,
+    dropout_keys: tf.Tensor | None,
+    positions: tf.Tensor | None,
+    *,
+    config: EncoderConfig,
+    has_dropout: bool,
+    bounds: tuple[int | None, ...] | None,
+) -> tf.Tensor:
+    """Computes a Transformer layer, as a function of its weights.
+
+    Args:
+        x, input_mask, dropout_keys, positions: as of `TransformerLayer.call`.
+        weights: the weights.
+        config: shape of the encoder, which has the dropout rates.
+        has_dropout: whether there are `dropout_keys`.
+        bounds: of the slice of positions to compute the output at; None if there is none.
+    """
+    attention_key, output_key, intermediate_key = _keys(dropout_keys, 3)
+    attention_dropout = config.attention_probs_dropout_prob if has_dropout else 0.0
+    hidden_dropout = config.hidden_dropout_prob if has_dropout else 0.0
+    wanted = positions if bounds is None else slice(*bounds)
+
+    query, key, value = split_heads(  # each (batch, heads, seq, head_size)
+        product(x, weights.qkv_kernel), weights.qkv_bias, num_heads=config.num_attention_heads
+    )
+    if wanted is not None:
+        query, x = _select(query, wanted, axis=2), _select(x, wanted, axis=1)
+        if input_mask.shape.rank == 3:
+            input_mask = _select(input_mask, wanted, axis=1)
+    scores = tf.matmul(query, key, transpose_b=True)  # (batch, heads, seq, seq)
+    probs = attention_softmax(scores, input_mask, attention_key, rate=attention_dropout)
+    context = merge_heads(tf.matmul(probs, value))  # (batch, seq, hidden)
+    x = add_norm(
+        product(context, weights.attention_kernel),
+        x,
+        weights.attention_bias,
+        weights.attention_gamma,
+        weights.attention_beta,
+        output_key,
+        rate=hidden_dropout,
+        epsilon=config.layer_norm_epsilon,
+    )
+    intermediate = bias_activation(
+        product(x, weights.intermediate_kernel),
+        weights.intermediate_bias,
+        activation=config.hidden_act,
+    )
+    return add_norm(
+        product(intermediate, weights.output_kernel),
+        x,
+        weights.output_bias,
+        weights.output_gamma,
+        weights.output_beta,
+        intermediate_key,
+        rate=hidden_dropout,
+        epsilon=config.layer_norm_epsilon,
+    )
+
+
+def product(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    """Returns `x @ kernel` [..., out] in the dtype of the kernel [in, out]."""
+    y = tf.matmul(tf.reshape(tf.cast(x, kernel.dtype), [-1, kernel.shape[0]]), kernel)
+    rows, units = x.shape[:-1], kernel.shape[1]
+    if rows.rank is not None and rows.as_list().count(None) <= 1:
+        return tf.reshape(y, [*(-1 if size is None else size for size in rows), units])
+    y = tf.reshape(y, tf.concat([tf.shape(x)[:-1], [units]], axis=0))
+    y.set_shape(rows.concatenate([units]))
+    return y
+
+
+def _select(x: tf.Tensor, positions: tf.Tensor | slice, *, axis: int) -> tf.Tensor:
+    if isinstance(positions, slice):
+        return x[(slice(None),) * axis + (positions,)]
+    return tf.gather(x, positions, axis=axis, batch_dims=1)
+
+
+def _keys(dropout_keys: tf.Tensor | None, count: int) -> list[tf.Tensor]:
+    if dropout_keys is None:
+        return [tf.zeros([2], tf.uint32)] * count
+    return tf.unstack(dropout_keys, num=count)
+
+
+def _float32(x: tf.Tensor) -> tf.Tensor:
+    return tf.cast(x, tf.float32)
+
+
+def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Returns `x + bias` in the dtype of `x`."""
+
+    # XLA would copy the gradient of `x`, and compute that of the bias slowly.
+    @tf.custom_gradient
+    def add(x: tf.Tensor, bias: tf.Tensor):
+        return _add_bias(x, bias), lambda upstream: (upstream, sum_rows(upstream))
+
+    return add(tf.convert_to_tensor(x), tf.convert_to_tensor(bias))
+
+
+@fused()
+def _add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    return tf.cast(_float32(x) + bias, x.dtype)
+
+
+def split_heads(
+    qkv: tf.Tensor, bias: tf.Tensor, *, num_heads: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Adds the bias to [batch, seq, 3 * hidden] and splits it into query, key and value.
+
+    Returns:
+        Three tensors [batch, heads, seq, head_size]; the query is divided by
+        sqrt(head_size) (Vaswani et al. 2017, eq. 1).
+    """
+    head_size = qkv.shape[-1] // (3 * num_heads)
+    scale = 1 / math.sqrt(head_size)
+    if not is_fusing():
+        return _split_heads(qkv, bias, num_heads=num_heads, query_scale=scale)
+
+    @tf.custom_gradient
+    def split(qkv: tf.Tensor, bias: tf.Tensor):
+        outputs = _split_heads(qkv, bias, num_heads=num_heads, query_scale=scale)
+
+        # XLA would pad each part to the full size and add them.
+        def gradient(d_query: tf.Tensor, d_key: tf.Tensor, d_value: tf.Tensor):
+            parts = [scaled(merge_heads(d_query), factor=scale)]
+            parts += [merge_heads(d_key), merge_heads(d_value)]
+            d_qkv = tf.concat(parts, axis=-1)
+            return d_qkv, sum_rows(d_qkv)
+
+        return outputs, gradient
+
+    return split(tf.convert_to_tensor(qkv), tf.convert_to_tensor(bias))
+
+
+@fused("num_heads", "query_scale")
+def _split_heads(
+    qkv: tf.Tensor, bias: tf.Tensor, *, num_heads: int, query_scale: float
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    batch, length = tf.shape(qkv)[0], tf.shape(qkv)[1]
+    head_size = qkv.shape[-1] // (3 * num_heads)
+    x = tf.reshape(_float32(qkv) + bias, [batch, length, 3, num_heads, head_size])
+    x = tf.transpose(x, [2, 0, 3, 1, 4])  # (3, batch, heads, seq, head_size)
+    query = x[0] * query_scale
+    return tf.cast(query, qkv.dtype), tf.cast(x[1], qkv.dtype), tf.cast(x[2], qkv.dtype)
+
+
+@fused("factor")
+def scaled(x: tf.Tensor, *, factor: float) -> tf.Tensor:
+    """Returns `factor * x` in the dtype of `x`."""
+    return tf.cast(_float32(x) * factor, x.dtype)
+
+
+@fused()
+def merge_heads(context: tf.Tensor) -> tf.Tensor:
+    """Converts [batch, heads, seq, head_size] to [batch, seq, heads * head_size]."""
+    _, heads, _, head_size = context.shape
+    batch, length = tf.shape(context)[0], tf.shape(context)[2]
+    x = tf.transpose(context, [0, 2, 1, 3])
+    return tf.reshape(x, [batch, length, heads * head_size])
+
+
+@fused("rate")
+def attention_softmax(
+    scores: tf.Tensor, input_mask: tf.Tensor, key: tf.Tensor, *, rate: float
+) -> tf.Tensor:
+    """Returns attention probabilities over the keys, with dropout.
+
+    Args:
+        scores: [batch, heads, queries, keys].
+        input_mask: float32 [batch, keys], 0 for masked keys; or [batch, queries, keys], 0 for
+            keys masked from a query.
+        key: uint32 [2], key of the dropout.
+        rate: dropout rate.
+    """
+    # LiteRT does not support two new axes in one slice.
+    by_query = input_mask if input_mask.shape.rank == 3 else input_mask[:, None]
+    bias = tf.expand_dims((1.0 - by_query) * MASKED_SCORE, axis=1)
+    probs = tf.nn.softmax(_float32(scores) + bias)
+    return tf.cast(randomness.dropout(probs, rate, key), scores.dtype)
+
+
+@fused("activation", sum_apart=True)
+def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor:
+    """Returns `activation(x + bias)`; "gelu" is the exact GELU, with erf."""
+    x32 = _float32(x) + bias
+    if activation == "relu":
+        y = tf.nn.relu(x32)
+    else:
+        y = tf.nn.gelu(x32, approximate=activation == "gelu_tanh")
+    return tf.cast(y, x.dtype)
+
+
+def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
+    """Returns layer normalization of float32 `x` over its last axis (Ba et al. 2016)."""
+    mean = tf.reduce_mean(x, axis=-1, keepdims=True)
+    centered = x - mean
+    variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+    return centered * tf.math.rsqrt(variance + epsilon) * gamma + beta
+
+
+@fused("rate", "epsilon", sum_apart=True)
+def add_norm(
+    x: tf.Tensor,
+    residual: tf.Tensor,
+    bias: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    key: tf.Tensor,
+    *,
+    rate: float,
+    epsilon: float,
+) -> tf.Tensor:
+    """Returns LayerNorm(residual + dropout(x + bias)) in the dtype of `x`."""
+    x32 = randomness.dropout(_float32(x) + bias, rate, key)
+    return tf.cast(normalize(_float32(residual) + x32, gamma, beta, epsilon), x.dtype)
+
+
+@fused("rate", "epsilon", sum_apart=True)
+def norm_dropout(
+    x: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    key: tf.Tensor,
+    *,
+    rate: float,
+    epsilon: float,
+) -> tf.Tensor:
+    """Returns dropout(LayerNorm(x)) in the dtype of `x`."""
+    return tf.cast(
+        randomness.dropout(normalize(_float32(x), gamma, beta, epsilon), rate, key), x.dtype
+    )
+
+
+@fused("activation", "epsilon", sum_apart=True)
+def activation_norm(
+    x: tf.Tensor,
+    bias: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    *,
+    activation: str,
+    epsilon: float,
+) -> tf.Tensor:
+    """Returns LayerNorm(activation(x + bias)) in the dtype of `x`."""
+    x32 = _float32(bias_activation.__wrapped__(_float32(x), bias, activation=activation))
+    return tf.cast(normalize(x32, gamma, beta, epsilon), x.dtype)
