@@ -34,6 +34,8 @@ QUICKLY = {
     ],
     "run_finetuning.py": ["--num_train_epochs=0.2"],
 }
+# Fewer trials and folds, where a command has them.
+FEWER = {"num_trials": "--num_trials=2", "text_router": "--num_folds=2"}
 # Runs until it is interrupted: its page is looked at instead.
 SERVER = "serve_demo.py"
 NOT_RUN_HERE = ("make", "pip", "tensorboard")
@@ -132,7 +134,8 @@ def test_the_readmes_commands_work(workplace, monkeypatch, capfd):
         if program == SERVER:
             look_at_page(command, workplace)
             continue
-        arguments = [program, *flags, *QUICKLY.get(program, [])]
+        fewer = [flag for word, flag in FEWER.items() if word in " ".join(flags)]
+        arguments = [program, *flags, *QUICKLY.get(program, []), *fewer]
         if program in started:
             result = run_program(arguments, workplace, monkeypatch, capfd)
         else:

@@ -161,7 +161,7 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
         f"--report_dir={tmp_path / 'report'}",
         "--tasks=chunk",
         "--variants=share by GDES",
-        "--scale=0.003",
+        "--scale=0.0006",
         "--num_train_examples=32",
         "--num_trials=2",
     ]
