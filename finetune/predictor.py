@@ -57,10 +57,10 @@ class Predictor:
         self._cast_kernels.refresh()
         iterator = iterate_batches(self._strategy, table, plan)
         if task.name not in self._functions:
-            function = self._functions[task.name] = self._compile(task.name)
-            if runs_on_one_cpu(self._strategy) and not self._jit_compile:
-                compile_ahead(function, iterator)
+            self._functions[task.name] = self._compile(task.name)
         function = self._functions[task.name]
+        if runs_on_one_cpu(self._strategy) and not self._jit_compile:
+            compile_ahead(function, iterator, lengths=plan.distinct_lengths)
         for rows, count in zip(plan.rows, plan.counts, strict=True):
             arrays = {name: value.numpy() for name, value in function(iterator).items()}
             for i, row in enumerate(rows[:count]):

@@ -203,7 +203,7 @@ class Trainer:
 
         def segments() -> Iterator[Segment]:
             batches = iterate_batches(self._strategy, table, plan, first_step)
-            yield Segment(num_train_steps, steps, batches)
+            yield Segment(num_train_steps, steps, batches, lengths=plan.distinct_lengths)
 
         def evaluation() -> Evaluation:
             value, values = evaluate()

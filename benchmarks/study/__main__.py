@@ -30,6 +30,7 @@ from benchmarks.study.variants import (
     TRAINING,
     VARIANTS,
     Variant,
+    choose_variants,
     encoder_of,
     flops_of,
     settings_of,
@@ -77,7 +78,10 @@ def main() -> int:
             raise UserError(f"--{flag.name} is required")
     if not _SCALE.value > 0:
         raise UserError(f"--scale must be positive, not {_SCALE.value}")
-    variants, data_dir = _chosen(), pathlib.Path(_DATA_DIR.value).absolute()
+    variants, data_dir = (
+        choose_variants(_VARIANTS.value),
+        pathlib.Path(_DATA_DIR.value).absolute(),
+    )
     data.prepare(
         pathlib.Path(_CORPUS_DIR.value),
         pathlib.Path(_FINETUNING_DATA_DIR.value),
@@ -113,15 +117,6 @@ def _by_use(finetunings: list[tuple[Start, runs.Run]]) -> list[tuple[Start, runs
         return share in runs.SHARES[:-1], share, names.index(name) if name in names else 0
 
     return sorted(finetunings, key=order)
-
-
-def _chosen() -> list[Variant]:
-    names = {variant.name: variant for variant in VARIANTS}
-    chosen = _VARIANTS.value or list(names)
-    unknown = [name for name in chosen if name not in names]
-    if unknown:
-        raise UserError(f"--variants: {unknown[0]!r} is none of {', '.join(names)}")
-    return [names[name] for name in chosen]
 
 
 def _shares(variant: Variant) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from electra_tf.config.encoder import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.flops.counting import train_flops_per_step
+from electra_tf.util.errors import UserError
 
 # The questions, in the paper's order (sections 3.2 to 3.5).
 SHARING = "sharing"
@@ -146,3 +147,17 @@ def flops_of(settings: dict[str, Any], step: int) -> float:
 
 def _config(settings: dict[str, Any]) -> PretrainingConfig:
     return PretrainingConfig.create(data_dir="-", model_name="study", **settings)
+
+
+def choose_variants(names: Sequence[str] | None) -> list[Variant]:
+    """Returns the variants of these names, all for None.
+
+    Raises:
+        UserError: there is none of a name.
+    """
+    by_name = {variant.name: variant for variant in VARIANTS}
+    names = names or list(by_name)
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise UserError(f"--variants: {unknown[0]!r} is none of {', '.join(by_name)}")
+    return [by_name[name] for name in names]

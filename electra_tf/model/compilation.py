@@ -1,10 +1,9 @@
 """Functions that graphs call: kernels compiled by XLA, and subgraphs that are traced once."""
 
-import contextlib
 import contextvars
 import functools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -12,8 +11,11 @@ import tensorflow as tf
 _called: contextvars.ContextVar["list | None"] = contextvars.ContextVar(
     "called_kernels", default=None
 )
-# Kernels that `compile_ahead` has compiled in this process.
-_compiled: weakref.WeakSet = weakref.WeakSet()
+# Kernels that a traced function calls.
+_kernels_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+# Kernels that `compile_ahead` has compiled in this process, and for which lengths; None is that
+# of kernels whose shapes are known.
+_compiled: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def compiled_by_xla(function: Callable) -> Callable:
@@ -44,61 +46,65 @@ def traced_once(function: Callable) -> Callable:
     def traced(static: tuple) -> tf.types.experimental.PolymorphicFunction:
         return tf.function(lambda *tensors: function(*tensors, **dict(static)), autograph=False)
 
-    kernels_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-
     @functools.wraps(function)
     def call(*tensors: object, **static: object):
         if not tf.inside_function():
             return function(*tensors, **static)
-        polymorphic = traced(tuple(sorted(static.items())))
-        with _recorded_kernels() as kernels:
-            concrete = polymorphic.get_concrete_function(*tensors)
-        if kernels:
-            kernels_of[concrete] = kernels
+        concrete = _trace(traced(tuple(sorted(static.items()))), *tensors)
         called = _called.get()
         if called is not None:
-            called.extend(kernels_of.get(concrete, ()))
+            called.extend(_kernels_of[concrete])
         return concrete(*tensors)
 
     return call
 
 
-@contextlib.contextmanager
-def _recorded_kernels() -> Iterator[list]:
-    """Gives a list to which the kernels are added that are called within the block."""
+def _trace(
+    function: tf.types.experimental.PolymorphicFunction, *inputs: object
+) -> tf.types.experimental.ConcreteFunction:
+    """Returns the traced function, whose kernels are in `_kernels_of`."""
     token = _called.set(called := [])
     try:
-        yield called
+        concrete = function.get_concrete_function(*inputs)
     finally:
         _called.reset(token)
+    _kernels_of.setdefault(concrete, list({id(kernel): kernel for kernel in called}.values()))
+    return concrete
 
 
-def compile_ahead(function: tf.types.experimental.PolymorphicFunction, *inputs: object) -> int:
+def compile_ahead(
+    function: tf.types.experimental.PolymorphicFunction,
+    *inputs: object,
+    lengths: Sequence[int] = (),
+) -> int:
     """Traces a function, and compiles the kernels that it calls one after another.
 
     The first call of a traced function compiles them as its operations become ready, several
     at once, and on CPU about one process in 200 does not survive that. Here each kernel runs
     on zeros, alone; the first call then finds the compiled kernels in TensorFlow's cache.
-    Kernels whose input shapes are not fully known are left to the first call.
 
     Args:
         function: a `tf.function`; it is traced as its first call would, but not run.
         *inputs: inputs of the first call.
+        lengths: sequence lengths of the batches, if their shapes leave them open. Kernels
+            whose shapes are not fully known are compiled for each.
 
     Returns:
-        The number of kernels that were compiled.
+        The number of compilations.
     """
-    with _recorded_kernels() as called:
-        function.get_concrete_function(*inputs)
-    kernels = [
-        kernel
-        for kernel in {id(kernel): kernel for kernel in called}.values()
-        if kernel not in _compiled and _has_known_shapes(kernel)
+    jobs = [
+        (kernel, length)
+        for kernel in _kernels_of[_trace(function, *inputs)]
+        for length in ([None] if _has_known_shapes(kernel) else lengths)
+        if length not in _compiled.setdefault(kernel, set())
     ]
-    if not kernels:
+    if not jobs:
         return 0
-    specs = tf.nest.flatten([_input_specs(kernel) for kernel in kernels])
-    kinds = list(dict.fromkeys((tuple(spec.shape), spec.dtype) for spec in specs))
+    inputs_of = [
+        tf.nest.map_structure(functools.partial(_kind, length), _input_specs(kernel))
+        for kernel, length in jobs
+    ]
+    kinds = list(dict.fromkeys(tf.nest.flatten(inputs_of)))
 
     # Grappler must not compute it: inputs are no constants, and the output needs each kernel.
     # Called on their own, kernels would have another entry in TensorFlow's cache.
@@ -106,19 +112,24 @@ def compile_ahead(function: tf.types.experimental.PolymorphicFunction, *inputs: 
     def run_in_order(zeros: list[tf.Tensor]) -> list[tf.Tensor]:
         zeros_of = dict(zip(kinds, zeros, strict=True))
         elements = []
-        for kernel in kernels:
+        for (kernel, _), inputs in zip(jobs, inputs_of, strict=True):
             with tf.control_dependencies(elements[-1:]):
-                inputs = tf.nest.map_structure(
-                    lambda spec: zeros_of[tuple(spec.shape), spec.dtype], _input_specs(kernel)
-                )
-                output = tf.nest.flatten(kernel(*inputs))[0]
-                first = [min(1, size) for size in output.shape]
-                elements.append(tf.slice(output, [0] * len(first), first))
+                outputs = kernel(*tf.nest.map_structure(zeros_of.__getitem__, inputs))
+                output = tf.nest.flatten(outputs)[0]
+                sizes = [min(1, size or 1) for size in output.shape]
+                elements.append(tf.slice(output, [0] * len(sizes), sizes))
         return elements
 
-    run_in_order([tf.zeros(shape, dtype) for shape, dtype in kinds])
-    _compiled.update(kernels)
-    return len(kernels)
+    run_in_order([tf.zeros(kind.shape, kind.dtype) for kind in kinds])
+    for kernel, length in jobs:
+        _compiled[kernel].add(length)
+    return len(jobs)
+
+
+def _kind(length: int | None, spec: tf.TensorSpec) -> tf.TensorSpec:
+    """Returns the spec of an input with all sizes known."""
+    shape = [length if size is None else size for size in spec.shape]
+    return tf.TensorSpec(shape, spec.dtype)
 
 
 def _input_specs(kernel: tf.types.experimental.ConcreteFunction) -> tuple:

@@ -52,12 +52,14 @@ class Segment(NamedTuple):
         steps: the compiled step.
         batches: distributed iterator, positioned at the start of the segment.
         guard: context manager around each call of the compiled function, to explain errors.
+        lengths: sequence lengths of the batches, if they differ.
     """
 
     end_step: int
     steps: TrainingSteps
     batches: Iterator
     guard: Callable[[], AbstractContextManager] = contextlib.nullcontext
+    lengths: Sequence[int] = ()
 
 
 class Evaluation(NamedTuple):
@@ -192,7 +194,7 @@ def _run_to_stops(
         while (current := int(step.numpy())) < segment.end_step:
             stop = intervals.next_stop(current, min(segment.end_step, num_train_steps))
             with segment.guard():
-                segment.steps.run(segment.batches, stop - current)
+                segment.steps.run(segment.batches, stop - current, segment.lengths)
             yield segment
 
 

@@ -64,7 +64,7 @@ class ElectraAdam(keras.optimizers.Optimizer):
         """Updates one variable and its moments."""
         index = self._get_variable_index(variable)
         m, v = self.adam_m[index], self.adam_v[index]
-        # Under a strategy, Keras passes the bare TensorFlow variable, which has no path.
+        # Keras passes the bare TensorFlow variable, which has no path.
         path = self._trainable_variables[index].path
         decay = _decay_of(path, self.weight_decay_rate)
         learning_rate = _rate_of(path, learning_rate, self.layer_factors)
@@ -76,9 +76,10 @@ class ElectraAdam(keras.optimizers.Optimizer):
             tf.cast(learning_rate, tf.float32),
             tf.constant(decay, tf.float32),
         )
-        self.assign(m, new_m)
-        self.assign(v, new_v)
-        self.assign(variable, new_variable)
+        # Without reading them again.
+        m.value.assign(new_m, read_value=False)
+        v.value.assign(new_v, read_value=False)
+        variable.assign(new_variable, read_value=False)
 
     def last_update(self, index: int, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns squared norms of a variable's last update, without decay, and of its weights.

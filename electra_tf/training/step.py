@@ -1,6 +1,6 @@
 """The compiled training step: forward, backward, clipping, update; several steps per call."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -113,19 +113,27 @@ class TrainingSteps:
                 self.replica_step, jit_compile=True, autograph=False
             )
         self._run = tf.function(self._run_steps, autograph=False)
-        # Element specs of the iterators that the kernels are compiled for; None on devices
-        # where the first call compiles them.
-        self._compiled_specs: list | None = None
+        # Element specs of the iterators and lengths that the kernels are compiled for; None on
+        # devices where the first call compiles them.
+        self._compiled: list | None = None
         if runs_on_one_cpu(strategy) and not jit_compile:
-            self._compiled_specs = []
+            self._compiled = []
 
-    def run(self, iterator: tf.data.Iterator, num_steps: int) -> None:
-        """Runs up to `num_steps` updates; stops after one with a non-finite loss or norm."""
+    def run(
+        self, iterator: tf.data.Iterator, num_steps: int, lengths: Sequence[int] = ()
+    ) -> None:
+        """Runs up to `num_steps` updates; stops after one with a non-finite loss or norm.
+
+        Args:
+            iterator: distributed iterator over the batches.
+            num_steps: number of updates.
+            lengths: sequence lengths of the batches, if they differ.
+        """
         inputs = iterator, tf.constant(num_steps, tf.int32)
-        specs = self._compiled_specs
-        if specs is not None and iterator.element_spec not in specs:
-            compile_ahead(self._run, *inputs)
-            specs.append(iterator.element_spec)
+        compiled, wanted = self._compiled, (iterator.element_spec, tuple(lengths))
+        if compiled is not None and wanted not in compiled:
+            compile_ahead(self._run, *inputs, lengths=lengths)
+            compiled.append(wanted)
         self._run(*inputs)
 
     def read_metrics(self) -> dict[str, np.ndarray]:

@@ -46,6 +46,11 @@ class BatchPlan:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def distinct_lengths(self) -> tuple[int, ...]:
+        """Padded lengths that occur, in ascending order."""
+        return tuple(sorted(set(self.lengths.tolist())))
+
 
 class FeatureTable:
     """Columnar features of all rows, for gathering batches.

@@ -211,8 +211,8 @@ def test_a_preempted_run_equals_an_uninterrupted_one(
     config = PretrainingConfig.create(**settings(tiny_data, tmp_path))
     run_steps = TrainingSteps.run
 
-    def run_and_signal(self, iterator, count):
-        run_steps(self, iterator, count)
+    def run_and_signal(self, *arguments):
+        run_steps(self, *arguments)
         signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patch:

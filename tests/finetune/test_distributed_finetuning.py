@@ -105,8 +105,8 @@ def test_a_preempted_run_equals_an_uninterrupted_one(
     config = FinetuningConfig.create(**settings(finetuning_data, tmp_path))
     run_steps = TrainingSteps.run
 
-    def run_and_signal(self, iterator, count):
-        run_steps(self, iterator, count)
+    def run_and_signal(self, *arguments):
+        run_steps(self, *arguments)
         signal.raise_signal(signal.SIGUSR1)
 
     with monkeypatch.context() as patch:

@@ -78,10 +78,10 @@ def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, tmp_path, mo
 
     original = TrainingSteps.run
 
-    def run(self, iterator, num_steps):
+    def run(self, iterator, num_steps, lengths):
         if int(self._step) >= 12:
             raise StopError
-        original(self, iterator, num_steps)
+        original(self, iterator, num_steps, lengths)
 
     other = make_finetuning_config(model_dir=str(tmp_path / "other"), save_checkpoints_steps=6)
     with monkeypatch.context() as patch:

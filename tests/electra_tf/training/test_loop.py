@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
@@ -48,7 +48,7 @@ class FakeRun:
         self.deferring = False
 
     # As TrainingSteps.
-    def run(self, iterator: Iterator, num_steps: int) -> None:
+    def run(self, iterator: Iterator, num_steps: int, lengths: Sequence[int]) -> None:
         assert self.deferring
         current = int(self.step.numpy())
         end = current + num_steps
