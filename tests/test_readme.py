@@ -34,6 +34,15 @@ QUICKLY = {
     ],
     "run_finetuning.py": ["--num_train_epochs=0.2"],
 }
+# Their first command is a process. So is every program in tests/flags/test_programs.py; later
+# commands, and those of the other programs, spare TensorFlow's start.
+PROCESSES = {
+    "build_pretraining_dataset.py",
+    "build_openwebtext_pretraining_dataset.py",
+    "run_pretraining.py",
+    "run_finetuning.py",
+    "export_saved_model.py",
+}
 # Fewer trials and folds, where a command has them.
 FEWER = {"num_trials": "--num_trials=2", "text_router": "--num_folds=2"}
 # Runs until it is interrupted: its page is looked at instead.
@@ -112,7 +121,6 @@ def run_as_process(
 
 
 def test_the_readmes_commands_work(workplace, monkeypatch, capfd):
-    """The first command of each program is a process; later ones spare TensorFlow's start."""
     commands = readme_commands()
     programs = {command[1] for command in commands}
     assert {
@@ -127,7 +135,7 @@ def test_the_readmes_commands_work(workplace, monkeypatch, capfd):
         "export_saved_model.py",
         SERVER,
     } <= programs
-    started = set()
+    to_start = set(PROCESSES)
     for command in commands:
         interpreter, program, *flags = command
         assert interpreter == "python", command
@@ -136,11 +144,11 @@ def test_the_readmes_commands_work(workplace, monkeypatch, capfd):
             continue
         fewer = [flag for word, flag in FEWER.items() if word in " ".join(flags)]
         arguments = [program, *flags, *QUICKLY.get(program, []), *fewer]
-        if program in started:
-            result = run_program(arguments, workplace, monkeypatch, capfd)
-        else:
+        if program in to_start:
             result = run_as_process(arguments, workplace)
-            started.add(program)
+            to_start.remove(program)
+        else:
+            result = run_program(arguments, workplace, monkeypatch, capfd)
         assert result.returncode == 0, f"{shlex.join(command)}\n{result.stdout}{result.stderr}"
         # Nothing but ours is printed, and never a warning of TensorFlow's.
         assert result.stderr == "", shlex.join(command)

@@ -156,7 +156,7 @@ def test_a_run_goes_on_with_another_number_of_replicas(
 
 
 def test_a_killed_worker_ends_the_others_in_a_state_to_go_on_from(tiny_data, tmp_path):
-    forever = settings(tiny_data, tmp_path, num_train_steps=1_000_000)
+    forever = settings(tiny_data, tmp_path, num_train_steps=1_000_000, objective="mlm")
     workers = processes.start_workers(PROGRAM, forever)
     processes.wait_until((tmp_path / "model" / f"ckpt-{SAVED_STEP}.index").exists, workers)
     workers[1].kill()
@@ -172,6 +172,7 @@ def test_a_killed_worker_ends_the_others_in_a_state_to_go_on_from(tiny_data, tmp
         tiny_data,
         tmp_path,
         num_train_steps=saved + 5,
+        objective="mlm",
         allow_changed_settings=("num_train_steps",),
     )
     pretraining_runs.train(PretrainingConfig.create(**alone), quiet)
@@ -186,6 +187,7 @@ def test_sigterm_to_one_worker_saves_and_stops_all(tiny_data, tmp_path):
             tiny_data,
             tmp_path,
             num_train_steps=1_000_000,
+            objective="mlm",
             save_checkpoints_steps=1_000_000,
         ),
     )

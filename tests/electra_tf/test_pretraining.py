@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model_builder import model_class
 from electra_tf.training.checkpoints import lock_model_dir
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
-from tests.conftest import make_record
+from tests.conftest import make_record, tiny_settings
 from tests.electra_tf.objectives.test_objectives import TWO_STAGE
 from tests.training_process import TrainingProcess
 
@@ -119,18 +120,29 @@ def test_a_resumed_run_equals_an_uninterrupted_one(make_config, tmp_path, overri
     assert steps == [2, 4, 6]
 
 
-def test_a_finished_run_is_left_alone(make_config):
-    config = make_config(num_train_steps=2)
+@pytest.fixture(scope="module")
+def run_of_two_steps(tiny_data, tmp_path_factory) -> pathlib.Path:
+    """The folder of a run that has ended."""
+    settings = tiny_settings(tiny_data, tmp_path_factory.mktemp("ended"))
+    config = PretrainingConfig.create(**settings | {"num_train_steps": 2})
     pretraining_runs.train(config, quiet)
+    return pathlib.Path(config.model_dir)
+
+
+def test_a_finished_run_is_left_alone(make_config, run_of_two_steps):
+    config = make_config(num_train_steps=2)
+    shutil.copytree(run_of_two_steps, config.model_dir)
     said = []
     pretraining_runs.train(config, said.append)
     assert any("Nothing to do" in line for line in said)
 
 
-def test_a_resumed_run_refuses_changes_that_are_not_allowed(make_config, tiny_data, tmp_path):
+def test_a_resumed_run_refuses_changes_that_are_not_allowed(
+    make_config, tiny_data, tmp_path, run_of_two_steps
+):
     """Also of a run that has ended, and whose checkpoint another one would go on from."""
-    pretraining_runs.train(make_config(num_train_steps=2), quiet)
     folder = pathlib.Path(make_config().model_dir)
+    shutil.copytree(run_of_two_steps, folder)
     before = {path: path.read_bytes() for path in folder.glob("*") if path.is_file()}
     other_data = tmp_path / "pretrain_data.tfrecord"
     with tf.io.TFRecordWriter(str(other_data)) as writer:
@@ -197,9 +209,8 @@ def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):
     assert [record["step"] for record in log_records(config)] == [1]
 
 
-def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path):
-    config = make_config(num_train_steps=2)
-    pretraining_runs.train(config, quiet)
+def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path, run_of_two_steps):
+    shutil.copytree(run_of_two_steps, make_config().model_dir)
     pickled = tmp_path / "results.pkl"
     evaluation = make_config(
         num_train_steps=2, do_train=False, do_eval=True, results_pkl=str(pickled)
@@ -214,9 +225,8 @@ def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path):
     assert pretraining_runs.evaluate(evaluation, quiet) == pytest.approx(values, nan_ok=True)
 
 
-def test_a_checkpoint_of_another_shape_names_the_variables(make_config):
-    config = make_config(num_train_steps=2)
-    pretraining_runs.train(config, quiet)
+def test_a_checkpoint_of_another_shape_names_the_variables(make_config, run_of_two_steps):
+    shutil.copytree(run_of_two_steps, make_config().model_dir)
     allowed = ("num_train_steps", "embedding_size", "embedding_sharing")
     make_config = partial(make_config, num_train_steps=4, allow_changed_settings=allowed)
     other = make_config(embedding_size=12)
@@ -237,7 +247,9 @@ def test_a_folder_that_another_program_trains_into_is_left_alone(make_config):
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(make_config):
-    config = make_config(learning_rate=1e30, num_warmup_steps=0, num_train_steps=20)
+    config = make_config(
+        objective="mlm", learning_rate=1e30, num_warmup_steps=0, num_train_steps=20
+    )
     with pytest.raises(UserError, match=r"Step \d+: not finite: .*loss") as error:
         pretraining_runs.train(config, quiet)
     assert "--learning_rate" in str(error.value)
@@ -265,6 +277,7 @@ def test_a_corrupt_record_is_named_or_skipped(make_config, tiny_data, tmp_path):
     content = bytearray(shard.read_bytes())
     content[-10] ^= 0xFF
     shard.write_bytes(bytes(content))
+    make_config = partial(make_config, objective="mlm")
     config = make_config(data_dir=str(data), num_train_steps=12)
     with pytest.raises(UserError, match=r"tfrecord-1-of-2.*--skip_bad_records"):
         pretraining_runs.train(config, quiet)

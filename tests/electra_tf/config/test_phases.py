@@ -129,6 +129,7 @@ def test_a_length_curriculum_reads_each_lengths_records_and_resumes(
                 writer.write(make_record(generator, length))
     common = {
         "pretrain_tfrecords": str(data / "records_{length}" / "*"),
+        "objective": "mlm",
         "length_curriculum": (8,),
         "length_curriculum_share": 0.5,
         "num_train_steps": 6,
