@@ -36,7 +36,8 @@ def other_files() -> list[pathlib.Path]:
     files = [path for name in ("docs", "demo") for path in sorted((ROOT / name).rglob("*.md"))]
     recipes = [path for path in sorted((ROOT / "recipes").rglob("*")) if path.is_file()]
     recipes = [path for path in recipes if path.suffix not in (".txt", ".json")]
-    others = [ROOT / "README.md", ROOT / "Makefile", ROOT / "pyproject.toml"]
+    top = ("README.md", "SECURITY.md", "Makefile", "pyproject.toml")
+    others = [ROOT / name for name in top]
     return [*others, *files, *recipes, ROOT / "benchmarks/RESULTS.md"]
 
 

@@ -11,7 +11,8 @@ import electra_tf
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), *(ROOT / n for n in ("CONTRIBUTING.md", "CHANGELOG.md"))]
+TOP = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+PAGES = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in TOP)]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 INSTRUCTIONS = {"ARG", "FROM", "ENV", "WORKDIR", "COPY", "RUN", "CMD"}
 
