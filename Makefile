@@ -10,7 +10,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUTPUT := demo/output
 RECIPE := recipes/quickstart.flags
-RUN := --data-dir $(OUTPUT) --model-name quickstart --flagfile $(RECIPE)
+# Of the run that `make demo` trains and shows: hyperparameters that differ from the recipe's.
+DEMO_FLAGS ?=
+RUN = --data-dir $(OUTPUT) --model-name quickstart --flagfile $(RECIPE) $(DEMO_FLAGS)
 EVAL := --eval_tfrecords '$(OUTPUT)/eval_tfrecords/pretrain_data.tfrecord*'
 WORKERS ?= 2
 # In two runs, since TensorFlow keeps compiled kernels until a worker ends: half the memory.
