@@ -152,6 +152,7 @@ def test_the_readmes_commands_work(workplace, monkeypatch, capfd):
         assert result.returncode == 0, f"{shlex.join(command)}\n{result.stdout}{result.stderr}"
         # Nothing but ours is printed, and never a warning of TensorFlow's.
         assert result.stderr == "", shlex.join(command)
+    assert not to_start
 
 
 def test_the_readmes_files_exist():

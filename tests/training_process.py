@@ -44,8 +44,11 @@ class TrainingProcess:
         """Trains while the block runs, and waits for the end; an error is on standard error."""
         line = json.dumps(dataclasses.asdict(config))
         print(line, file=self._process.stdin, flush=True)
-        yield
-        assert self._process.stdout.readline().strip() == DONE, "the training failed"
+        try:
+            yield
+        finally:  # or the next training would get this answer
+            answer = self._process.stdout.readline().strip()
+        assert answer == DONE, "the training failed"
 
 
 def main() -> None:

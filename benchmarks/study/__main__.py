@@ -78,10 +78,8 @@ def main() -> int:
             raise UserError(f"--{flag.name} is required")
     if not _SCALE.value > 0:
         raise UserError(f"--scale must be positive, not {_SCALE.value}")
-    variants, data_dir = (
-        choose_variants(_VARIANTS.value),
-        pathlib.Path(_DATA_DIR.value).absolute(),
-    )
+    variants = choose_variants(_VARIANTS.value)
+    data_dir = pathlib.Path(_DATA_DIR.value).absolute()
     data.prepare(
         pathlib.Path(_CORPUS_DIR.value),
         pathlib.Path(_FINETUNING_DATA_DIR.value),

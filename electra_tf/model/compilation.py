@@ -1,16 +1,13 @@
 """Functions that graphs call: kernels compiled by XLA, and subgraphs that are traced once."""
 
-import contextvars
 import functools
 import weakref
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-# Kernels called by the function that is being traced.
-_called: contextvars.ContextVar["list | None"] = contextvars.ContextVar(
-    "called_kernels", default=None
-)
+# Kernels that graphs call, by the name of their function.
+_kernels: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 # Kernels that a traced function calls.
 _kernels_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 # Kernels that `compile_ahead` has compiled in this process, and for which lengths; None is that
@@ -24,11 +21,11 @@ def compiled_by_xla(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def call(*tensors: object):
-        called = _called.get()
-        if called is None:
+        if not tf.inside_function():
             return kernel(*tensors)
-        called.append(kernel.get_concrete_function(*tensors))
-        return called[-1](*tensors)
+        concrete = kernel.get_concrete_function(*tensors)
+        _kernels[_name(concrete)] = concrete
+        return concrete(*tensors)
 
     return call
 
@@ -50,26 +47,9 @@ def traced_once(function: Callable) -> Callable:
     def call(*tensors: object, **static: object):
         if not tf.inside_function():
             return function(*tensors, **static)
-        concrete = _trace(traced(tuple(sorted(static.items()))), *tensors)
-        called = _called.get()
-        if called is not None:
-            called.extend(_kernels_of[concrete])
-        return concrete(*tensors)
+        return traced(tuple(sorted(static.items())))(*tensors)
 
     return call
-
-
-def _trace(
-    function: tf.types.experimental.PolymorphicFunction, *inputs: object
-) -> tf.types.experimental.ConcreteFunction:
-    """Returns the traced function, whose kernels are in `_kernels_of`."""
-    token = _called.set(called := [])
-    try:
-        concrete = function.get_concrete_function(*inputs)
-    finally:
-        _called.reset(token)
-    _kernels_of.setdefault(concrete, list({id(kernel): kernel for kernel in called}.values()))
-    return concrete
 
 
 def compile_ahead(
@@ -94,9 +74,9 @@ def compile_ahead(
     """
     jobs = [
         (kernel, length)
-        for kernel in _kernels_of[_trace(function, *inputs)]
+        for kernel in _kernels_in(function.get_concrete_function(*inputs))
         for length in ([None] if _has_known_shapes(kernel) else lengths)
-        if length not in _compiled.setdefault(kernel, set())
+        if length not in _compiled.get(kernel, ())
     ]
     if not jobs:
         return 0
@@ -116,14 +96,27 @@ def compile_ahead(
             with tf.control_dependencies(elements[-1:]):
                 outputs = kernel(*tf.nest.map_structure(zeros_of.__getitem__, inputs))
                 output = tf.nest.flatten(outputs)[0]
-                sizes = [min(1, size or 1) for size in output.shape]
+                sizes = [1 if size is None else min(1, size) for size in output.shape]
                 elements.append(tf.slice(output, [0] * len(sizes), sizes))
         return elements
 
     run_in_order([tf.zeros(kind.shape, kind.dtype) for kind in kinds])
     for kernel, length in jobs:
-        _compiled[kernel].add(length)
+        _compiled.setdefault(kernel, set()).add(length)
     return len(jobs)
+
+
+def _kernels_in(function: tf.types.experimental.ConcreteFunction) -> list:
+    """Returns the kernels that a function calls, or that the functions in it call."""
+    if function not in _kernels_of:
+        library = function.graph.as_graph_def().library
+        names = [each.signature.name for each in library.function]
+        _kernels_of[function] = [_kernels[name] for name in names if name in _kernels]
+    return _kernels_of[function]
+
+
+def _name(function: tf.types.experimental.ConcreteFunction) -> str:
+    return tf.compat.as_str(function.name)
 
 
 def _kind(length: int | None, spec: tf.TensorSpec) -> tf.TensorSpec:

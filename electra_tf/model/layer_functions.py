@@ -42,7 +42,6 @@ def transformer_layer(
     positions: tf.Tensor | None,
     *,
     config: EncoderConfig,
-    has_dropout: bool,
     bounds: tuple[int | None, ...] | None,
 ) -> tf.Tensor:
     """Computes a Transformer layer, as a function of its weights.
@@ -51,10 +50,10 @@ def transformer_layer(
         x, input_mask, dropout_keys, positions: as of `TransformerLayer.call`.
         weights: the weights.
         config: shape of the encoder, which has the dropout rates.
-        has_dropout: whether there are `dropout_keys`.
         bounds: of the slice of positions to compute the output at; None if there is none.
     """
     attention_key, output_key, intermediate_key = _keys(dropout_keys, 3)
+    has_dropout = dropout_keys is not None
     attention_dropout = config.attention_probs_dropout_prob if has_dropout else 0.0
     hidden_dropout = config.hidden_dropout_prob if has_dropout else 0.0
     wanted = positions if bounds is None else slice(*bounds)

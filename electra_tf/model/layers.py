@@ -146,9 +146,14 @@ class TransformerLayer(keras.layers.Layer):
             positions: positions to compute the output at, int32 [batch, n] or a slice that is
                 the same for all rows; None is all positions.
         """
-        has_dropout, is_static = dropout_keys is not None, isinstance(positions, slice)
-        arguments = (x, input_mask, self.read_weights())
-        arguments += (dropout_keys, None if is_static else positions)
-        bounds = (positions.start, positions.stop, positions.step) if is_static else None
+        is_static = isinstance(positions, slice)
         function = _transformer_layer_graph if is_fusing() else transformer_layer
-        return function(*arguments, config=self.config, has_dropout=has_dropout, bounds=bounds)
+        return function(
+            x,
+            input_mask,
+            self.read_weights(),
+            dropout_keys,
+            None if is_static else positions,
+            config=self.config,
+            bounds=(positions.start, positions.stop, positions.step) if is_static else None,
+        )

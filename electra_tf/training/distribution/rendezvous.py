@@ -148,7 +148,7 @@ def _refuse(server: socket.socket, refusal: str, missing: set[int], seconds: flo
         server.settimeout(left)
         with contextlib.suppress(OSError), server.accept()[0] as connection:
             try:
-                theirs = read_report(connection, left)
+                theirs = read_report(connection, until - time.monotonic())
             except UserError:  # another version
                 theirs = None
             connection.sendall(refusal.encode())

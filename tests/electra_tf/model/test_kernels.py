@@ -174,6 +174,8 @@ print("called:", function(*inputs).shape, flush=True)
 print("again:", compile_ahead(tf.function(apply, autograph=False), *inputs), flush=True)
 unknown = tf.function(apply, input_signature=[tf.TensorSpec([2, None, 4]), tf.TensorSpec([4])])
 print("unknown:", compile_ahead(unknown), compile_ahead(unknown, lengths=[3]), flush=True)
+# Another function, of layers that are traced already: their gradients are compiled, too.
+unknown = tf.function(apply, input_signature=[tf.TensorSpec([2, None, 4]), tf.TensorSpec([4])])
 more = compile_ahead(unknown, lengths=[3, 5])
 print("lengths:", more, [unknown(tf.ones([2, n, 4]), tf.ones([4])).shape[1] for n in (3, 5)])
 """

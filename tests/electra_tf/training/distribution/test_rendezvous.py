@@ -104,6 +104,21 @@ def test_a_worker_that_starts_after_a_refusal_is_told_too():
     assert time.monotonic() - start < 15
 
 
+def test_a_silent_stranger_does_not_stretch_a_refusal(monkeypatch):
+    monkeypatch.setattr(rendezvous, "_REFUSAL_SECONDS", 1.0)
+    workers = addresses(3)
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        ends = [
+            threads.submit(wait_for_workers, Cluster(workers, i), 30, {"seed": i})
+            for i in (0, 2)
+        ]
+        assert "seed: 0 on worker 0" in str(ends[1].exception())
+        with connect(workers[0]):  # and worker 1 never comes
+            assert isinstance(ends[0].exception(), UserError)
+    assert time.monotonic() - start < 4
+
+
 @pytest.fixture
 def impatient(monkeypatch):
     """The chief does not wait long for workers that it could refuse."""
