@@ -1,5 +1,7 @@
 """Programs that run in the tests' own process have the command line to themselves."""
 
+import re
+
 from absl import flags
 
 from benchmarks import gpu_training_step
@@ -19,3 +21,18 @@ def test_a_benchmarks_flags_are_put_aside(monkeypatch, capfd):
         assert "FLOPs" in result.stdout
         assert flags.FLAGS[name] is before
         assert flags.FLAGS.find_module_defining_flag(name) == module
+
+
+def test_benchmarks_that_tests_import_define_different_flags():
+    """One worker imports them all; absl refuses a second flag of the same name."""
+    imported = re.compile(r"^from benchmarks(?:\.([\w.]+))? import (\(.*?\)|.*?)$", re.M | re.S)
+    modules = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        for module, names in imported.findall(path.read_text()):
+            folder = (ROOT / "benchmarks").joinpath(*module.split("."))
+            modules |= {folder.with_suffix(".py")} if module else set()
+            modules |= {folder / f"{name}.py" for name in re.findall(r"\w+", names)}
+    text = "".join(path.read_text() for path in modules if path.exists())
+    names = re.findall(r"DEFINE_\w+\(\s*\"(\w+)", text)
+    assert "device" in names
+    assert sorted(names) == sorted(set(names))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.first_step import HERE, STAGES, time_start
+from benchmarks.start_stages import HERE, STAGES, time_start
 from electra_tf.util.errors import UserError
 from tests.conftest import tiny_settings
 
