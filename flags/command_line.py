@@ -1,5 +1,6 @@
 """Runs a command: flag spellings, error messages and exit statuses, without TensorFlow."""
 
+import contextlib
 import errno
 import faulthandler
 import functools
@@ -9,7 +10,8 @@ import pathlib
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from absl import app, flags
 
@@ -122,6 +124,7 @@ def program(
     aliases: Mapping[str, str] | None = None,
     *,
     takes_arguments: bool = False,
+    prints_result: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[[], None]]:
     """Decorator that turns a function into a command, with its docstring as `--help`.
 
@@ -131,12 +134,14 @@ def program(
         define_flags: defines the flags of the command.
         aliases: alternative spellings of flags; see `normalize_arguments`.
         takes_arguments: whether the function takes the arguments that are not flags.
+        prints_result: whether what is printed is the result, so that there is no --quiet.
     """
 
     def decorate(main: Callable[..., None]) -> Callable[[], None]:
         @functools.wraps(main)
         def command() -> None:
             define_flags()
+            _define_output_flags(quiet=not prints_result)
             sys.modules["__main__"].__doc__ = spell_programs(inspect.getdoc(main))
             run(main, aliases, takes_arguments=takes_arguments)
 
@@ -172,10 +177,17 @@ def run(
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
     except SystemExit:
         sys.exit(0)  # --help: absl has printed it, and would exit with 1
+    values = flags.FLAGS.flag_values_dict()
+    verbose = values.get("verbose", False)
+    if verbose:
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
     try:
-        status = main(rest[1:]) if takes_arguments else main()
+        with _discarding_output() if values.get("quiet") else contextlib.nullcontext():
+            status = main(rest[1:]) if takes_arguments else main()
         sys.stdout.flush()
     except UserError as error:
+        if verbose:
+            traceback.print_exc()
         _exit_with_message(error, USER_ERROR_STATUS)
     except PreemptedError as error:
         print(error, file=sys.stderr)
@@ -227,6 +239,20 @@ def report_crashes() -> None:
     os.environ.setdefault("PYTHONFAULTHANDLER", "1")
     if sys.__stderr__ is not None and not faulthandler.is_enabled():
         faulthandler.enable(file=sys.__stderr__)
+
+
+def _define_output_flags(*, quiet: bool) -> None:
+    if quiet:
+        flags.DEFINE_bool("quiet", False, "Print warnings and errors only.")
+    flags.DEFINE_bool(
+        "verbose", False, "Print TensorFlow's messages too, and the traceback of an error."
+    )
+
+
+@contextlib.contextmanager
+def _discarding_output() -> Iterator[None]:
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
 
 
 def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:

@@ -102,7 +102,7 @@ def build_openwebtext_pretraining_dataset() -> None:
     build_pretraining_data(corpus.openwebtext_build_config(), command_line.print_line)
 
 
-@command_line.program(inspection.define_flags)
+@command_line.program(inspection.define_flags, prints_result=True)
 def inspect_dataset() -> None:
     r"""Describes built records (lengths, segments, tokens, duplicates), or verifies them.
 
@@ -198,7 +198,7 @@ def run_finetuning() -> None:
         run_reports.report_finetuning(config, command_line.print_line)
 
 
-@command_line.program(comparison.define_flags)
+@command_line.program(comparison.define_flags, prints_result=True)
 def compare_results() -> None:
     r"""Compares the results of several fine-tuning runs in one Markdown table.
 
@@ -239,7 +239,7 @@ def report(arguments: Sequence[str]) -> None:
     print(f"Report: {config.output}")
 
 
-@command_line.program(replaced_tokens.define_flags)
+@command_line.program(replaced_tokens.define_flags, prints_result=True)
 def show_replaced_tokens() -> None:
     r"""Corrupts sentences with the generator and shows what the discriminator detects.
 
@@ -262,7 +262,7 @@ def show_replaced_tokens() -> None:
     print("\nNext: pre-train on your own text, see README.md")
 
 
-@command_line.program(scoring.define_flags)
+@command_line.program(scoring.define_flags, prints_result=True)
 def score_text() -> None:
     r"""Scores texts by pseudo-log-likelihood, and re-ranks n-best lists.
 
@@ -332,7 +332,7 @@ def export_saved_model() -> None:
     run.export(config, loaders=(PRETRAINED, FINETUNED))
 
 
-@command_line.program(web_demo.define_flags)
+@command_line.program(web_demo.define_flags, prints_result=True)
 def serve_demo() -> None:
     r"""Serves a web page for exported models.
 
@@ -351,7 +351,7 @@ def serve_demo() -> None:
     serve(config)
 
 
-@command_line.program(flops.define_flags)
+@command_line.program(flops.define_flags, prints_result=True)
 def flops_computation() -> None:
     r"""Prints train and inference FLOPs of the paper's models, and of runs of your own.
 

@@ -18,6 +18,7 @@ from electra_tf.text.inspected_tokens import InspectedToken, render
 from electra_tf.training.diagnoses import RunFacts
 from electra_tf.training.health import HealthWatch
 from electra_tf.training.run_info import LOG_FILE, SENTENCES_FILE, read_log
+from electra_tf.training.step_bar import StepBar
 from electra_tf.training.trackers import Tracker, close_trackers, log_to, plain_settings
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
@@ -108,7 +109,7 @@ class TrainLog:
         self._batch_size = batch_size
         self._seq_length = seq_length
         self._utilization = utilization
-        self._stream = stream or sys.stdout
+        self._bar = StepBar(num_train_steps, first_step, stream or sys.stdout)
         self._sentences_path = os.path.join(model_dir, SENTENCES_FILE)
         for path in (self.path, self._sentences_path):
             _drop_records_after(path, first_step)
@@ -146,7 +147,7 @@ class TrainLog:
             rates["mfu"] = rate * flops / self._utilization.peak_flops
         self._record(step, "train", {**values, **rates})
         width = len(str(self._num_train_steps))
-        self._say(
+        self._bar.print(
             f"step {step:{width}}/{self._num_train_steps}  "
             f"{rates['sequences_per_second']:.1f} seq/s  {format_seconds(left)} left  "
             f"{format_metrics({**rates, **values})}"
@@ -172,7 +173,7 @@ class TrainLog:
         self._record(step, "eval", values)
         if sentences:
             self._write_sentences(step, sentences)
-        self._say(f"eval at step {step}  {shown or format_metrics(values)}")
+        self._bar.print(f"eval at step {step}  {shown or format_metrics(values)}")
         self._diagnose({"step": step, "kind": "eval", **values})
 
     def settings(self, step: int, changes: Sequence[Change]) -> None:
@@ -183,12 +184,21 @@ class TrainLog:
             }
             self._write({"step": step, "kind": "settings", "changed": changed})
 
+    def progress(self, step: int) -> None:
+        """Shows the global step on a terminal."""
+        self._bar.show(step)
+
+    def clear_progress(self) -> None:
+        """Removes what `progress` shows, so that others can print."""
+        self._bar.clear()
+
     def restart_clock(self) -> None:
         """Excludes the time since the last record (saving, evaluating) from the rates."""
         self._last_time = time.monotonic()
 
     def close(self) -> None:
         """Flushes and closes the files."""
+        self._bar.close()
         self._file.close()
         self._writer.close()
         close_trackers(self._trackers)
@@ -196,7 +206,7 @@ class TrainLog:
     def _diagnose(self, record: Mapping[str, Any]) -> None:
         if self._health is not None:
             for line in self._health.add(record):
-                self._say(line)
+                self._bar.print(line)
 
     def _record(self, step: int, kind: str, values: Mapping[str, float]) -> None:
         # JSON has no NaN, so an empty mean is null.
@@ -236,9 +246,6 @@ class TrainLog:
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
 
-    def _say(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
-
 
 class SilentLog:
     """A `TrainLog` for workers other than the chief, which logs nothing."""
@@ -264,6 +271,12 @@ class SilentLog:
     def health(self) -> list[str]:
         """Returns nothing."""
         return []
+
+    def progress(self, step: int) -> None:
+        """Does nothing."""
+
+    def clear_progress(self) -> None:
+        """Does nothing."""
 
     def restart_clock(self) -> None:
         """Does nothing."""

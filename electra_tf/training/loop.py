@@ -133,7 +133,7 @@ def run_loop(
     values: dict[str, float] = {}
     current = int(step.numpy())
     with contextlib.closing(log), preemption.deferred():
-        for segment in _run_to_stops(segments, step, num_train_steps, intervals):
+        for segment in _run_to_stops(segments, step, num_train_steps, intervals, log):
             current = int(step.numpy())
             terms = segment.steps.non_finite_terms()
             if terms:
@@ -187,7 +187,11 @@ def training_values(
 
 
 def _run_to_stops(
-    segments: Iterable[Segment], step: tf.Variable, num_train_steps: int, intervals: Intervals
+    segments: Iterable[Segment],
+    step: tf.Variable,
+    num_train_steps: int,
+    intervals: Intervals,
+    log: TrainLog | SilentLog,
 ) -> Iterator[Segment]:
     """Trains, and yields the current segment at each return to the host."""
     for segment in segments:
@@ -195,7 +199,9 @@ def _run_to_stops(
             stop = intervals.next_stop(current, min(segment.end_step, num_train_steps))
             with segment.guard():
                 segment.steps.run(segment.batches, stop - current, segment.lengths)
+            log.progress(stop)
             yield segment
+        log.clear_progress()
 
 
 def _is_due(interval: int | None, step: int) -> bool:

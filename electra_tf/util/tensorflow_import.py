@@ -57,12 +57,19 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and TensorFlow Text; a log level set by the user is kept."""
+    """Imports TensorFlow and TensorFlow Text; a log level set by the user is kept.
+
+    With level 0 the messages of the start are printed as well: which libraries of a GPU are
+    missing, for one.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with suppress_native_stderr(), hiding(_UNUSED_BY_KERAS), no_garbage_collection():
+    prints_all = os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
+    quietly = contextlib.nullcontext if prints_all else suppress_native_stderr
+    with quietly(), hiding(_UNUSED_BY_KERAS), no_garbage_collection():
         import tensorflow
         import tensorflow_text  # noqa: F401
 
         # The first device query prints messages, too.
         tensorflow.config.list_physical_devices()
-    tensorflow.get_logger().setLevel("ERROR")
+    if not prints_all:
+        tensorflow.get_logger().setLevel("ERROR")

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from flags import command_line, programs
+from tests.in_process import run_program
 
 ROOT = pathlib.Path(__file__).parents[2]
 # A flag of each program, with a slip of the pen.
@@ -38,6 +39,18 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
         timeout=60,
+    )
+
+
+def run_plainly(*arguments: str) -> subprocess.CompletedProcess:
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
@@ -130,3 +143,36 @@ def test_a_crash_of_native_code_names_the_line():
     assert result.returncode == -signal.SIGSEGV
     assert "Fatal Python error: Segmentation fault" in result.stderr
     assert "flags/command_line.py" in result.stderr
+
+
+BUILD = (
+    *("build_pretraining_dataset.py", "--corpus-dir=demo/corpus_heldout"),
+    *("--vocab-file=demo/vocab.txt", "--max-seq-length=32"),
+)
+
+
+def test_quiet_prints_errors_only(tmp_path, monkeypatch, capfd):
+    records = tmp_path / "records"
+    for status, error in ((0, ""), (1, "error: Output directory")):  # it exists
+        arguments = (*BUILD, f"--output-dir={records}", "--quiet")
+        result = run_program(arguments, ROOT, monkeypatch, capfd)
+        assert (result.returncode, result.stdout) == (status, "")
+        assert result.stderr.startswith(error)
+        assert bool(result.stderr) == bool(error)
+    assert list(records.glob("*.tfrecord*"))
+
+
+def test_there_is_no_quiet_where_output_is_the_result():
+    result = run_plainly("flops_computation.py", "--quiet")
+    assert result.returncode == 2
+    assert "Unknown flag --quiet" in result.stderr
+
+
+def test_verbose_prints_messages_of_tensorflow_and_tracebacks(tmp_path):
+    flags = (f"--data-dir={tmp_path}", "--model-name=m", "--verbose")
+    result = run_plainly("run_pretraining.py", *flags)
+    assert result.returncode == 1
+    assert "oneDNN" in result.stderr
+    assert "Traceback" in result.stderr
+    *_, last = result.stderr.splitlines()
+    assert last.startswith("error: ")

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from electra_tf.config.distribution import (
 from electra_tf.training.distribution.cluster import cluster_of_environment, find_cluster
 from electra_tf.training.distribution.rendezvous import wait_for_workers
 from electra_tf.training.distribution.shards import DataShard
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
@@ -27,6 +29,8 @@ from electra_tf.util.tensorflow_import import suppress_native_stderr
 _OF_ONE_WORKER = ("task_index", "workers", "worker_timeout", "device", "num_gpus")
 # Timeout for a worker that hangs: longer than any compilation or evaluation.
 _COLLECTIVE_TIMEOUT_SECONDS = 3600
+# There if the driver of an NVIDIA GPU is loaded.
+_NVIDIA_DEVICE = pathlib.Path("/dev/nvidia0")
 
 
 def create_strategy(
@@ -121,6 +125,12 @@ def _choose_gpus(config: DistributionConfig) -> int:
             f"{asked}, but TensorFlow finds {len(gpus)} GPUs on this machine. With an NVIDIA "
             "GPU, run pip install 'tensorflow[and-cuda]' and check nvidia-smi and "
             "CUDA_VISIBLE_DEVICES; without one, pass --device=cpu"
+        )
+    if not gpus and _NVIDIA_DEVICE.exists() and "CUDA_VISIBLE_DEVICES" not in os.environ:
+        warn_once(
+            "This machine has an NVIDIA GPU, but TensorFlow does not find it and uses the CPU. "
+            "Run pip install 'tensorflow[and-cuda]'; --verbose prints what is missing, and "
+            "--device=cpu hides this warning."
         )
     chosen = gpus[: config.num_gpus]
     if len(chosen) < len(gpus):

@@ -7,12 +7,14 @@ import tensorflow as tf
 
 from electra_tf.config.distribution import check_batch_size
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.training.distribution import strategies
 from electra_tf.training.distribution.cluster import (
     Cluster,
     cluster_of_environment,
     find_cluster,
 )
 from electra_tf.training.distribution.strategies import create_strategy
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 TWO = ("a:1", "b:2")
@@ -156,3 +158,17 @@ def test_a_global_batch_has_to_come_out_even():
         check_batch_size("--train_batch_size", 10, 4)
     with pytest.raises(UserError, match=r"over 4 replicas: pass 4$"):
         check_batch_size("--train_batch_size", 3, 4)
+
+
+def test_a_gpu_that_tensorflow_cannot_use_is_warned_of(tmp_path, monkeypatch, capsys):
+    device = tmp_path / "nvidia0"
+    monkeypatch.setattr(strategies, "_NVIDIA_DEVICE", device)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    warn_once.cache_clear()
+    create_strategy(make(), {})
+    assert capsys.readouterr().err == ""
+    device.touch()
+    create_strategy(make(device="cpu"), {})
+    assert capsys.readouterr().err == ""
+    create_strategy(make(), {})
+    assert "has an NVIDIA GPU, but TensorFlow does not find it" in capsys.readouterr().err
