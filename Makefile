@@ -12,6 +12,8 @@ OUTPUT := demo/output
 RECIPE := recipes/quickstart.flags
 # Of the run that `make demo` trains and shows: hyperparameters that differ from the recipe's.
 DEMO_FLAGS ?=
+# Of the task that it is fine-tuned on.
+DEMO_TASK_FLAGS ?=
 RUN = --data-dir $(OUTPUT) --model-name quickstart --flagfile $(RECIPE) $(DEMO_FLAGS)
 EVAL := --eval_tfrecords '$(OUTPUT)/eval_tfrecords/pretrain_data.tfrecord*'
 WORKERS ?= 2
@@ -57,7 +59,7 @@ demo: $(READY)
 	$(BIN)/python run_pretraining.py $(RUN) $(EVAL) --do_train=false --do_eval
 	$(BIN)/python show_replaced_tokens.py $(RUN) --text_file demo/sentences.txt --color
 	$(BIN)/python run_finetuning.py --data-dir $(OUTPUT) --model-name quickstart \
-	  --flagfile recipes/text_router.flags --overwrite
+	  --flagfile recipes/text_router.flags --overwrite $(DEMO_TASK_FLAGS)
 
 test: $(READY)
 	$(BIN)/ruff check .
