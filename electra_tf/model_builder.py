@@ -10,7 +10,7 @@ from electra_tf.config import choices
 from electra_tf.config.phases import training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import check_recorded_model
-from electra_tf.masking.base import TokenStatistics, strategy_class
+from electra_tf.masking.base import TokenStatistics, strategy_class, token_statistics
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
@@ -112,7 +112,10 @@ def create_model(
     needs_counts = strategy_class(config).needs_counts or generator_class.needs_counts
     if token_counts is not None and needs_counts:
         counts = token_counts(config.vocab_size)
-    statistics = TokenStatistics.of(vocabulary.tokens, counts)
+    if token_counts is None:
+        statistics = TokenStatistics.of(vocabulary.tokens)
+    else:
+        statistics = token_statistics(config, vocabulary, counts)
     return build_model(config, special_token_ids(vocabulary), statistics)
 
 

@@ -9,6 +9,7 @@ from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import (
     DATA,
     VOCABULARY,
+    WORDS,
     changes_of_resumed_run,
     check_allowed_names,
     describe_changes,
@@ -98,7 +99,7 @@ def _train(
     if config.debug:
         remove_debug_run(config.model_dir, workers)
     settings = run_settings(config, vocabulary, records)
-    workers.require_equal({name: settings[name] for name in (DATA, VOCABULARY)})
+    workers.require_equal({name: settings[name] for name in (DATA, VOCABULARY, WORDS)})
     changes: list[Change] = []
     unrecorded: list[str] = []
     if has_own_checkpoint(config.model_dir):

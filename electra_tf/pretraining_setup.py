@@ -9,12 +9,13 @@ import tensorflow as tf
 
 from electra_tf.config.phases import training_phases
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.config.resumption import DATA, VOCABULARY
+from electra_tf.config.resumption import DATA, VOCABULARY, WORDS
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.flops.counting import model_flops_by_length, train_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint
 from electra_tf.interop.variable_names import encoder_variables, named_variables
+from electra_tf.masking.word_list import word_list_sha256
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
@@ -47,6 +48,7 @@ def run_settings(
         **dataclasses.asdict(config),
         DATA: {str(length): records.fingerprint(length) for length in lengths},
         VOCABULARY: vocabulary.sha256,
+        WORDS: word_list_sha256(config.word_list) if config.word_list else None,
     }
 
 

@@ -57,6 +57,10 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         value = getattr(config, name)
         if value is not None and not 0 < value < 1:
             raise UserError(f"--{name} must be between 0 and 1, not {value}")
+    if config.word_list and config.masking not in ("whole_word", "span"):
+        raise UserError(
+            f"--word_list needs --masking=whole_word or --masking=span, not {config.masking}"
+        )
     if config.masking_with_replacement and config.masking != "token":
         raise UserError(
             "--masking_with_replacement samples single tokens: it needs --masking=token, not "

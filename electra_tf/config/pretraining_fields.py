@@ -87,6 +87,13 @@ class PretrainingFields(TrackerFields, DistributionConfig):
         "Hyperparameters specific to the masking strategy, as a JSON object (`Hparams` in its "
         "module in electra_tf/masking).",
     )
+    word_list: str | None = hyperparameter(
+        None,
+        "File with a word per line, or jieba for the dictionary of that package: its longest "
+        "matches are the words of --masking=whole_word and span where text has no spaces, as "
+        "in Chinese.",
+        influence=NOTHING,
+    )
     masking_with_replacement: bool = hyperparameter(
         False, "Sample masked positions with replacement, as the authors' code does."
     )

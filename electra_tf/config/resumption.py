@@ -10,8 +10,9 @@ from electra_tf.config.recorded_settings import Change, changed_settings, influe
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.util.errors import UserError, nearest_name_hint
 
-# Recorded beside the hyperparameters: digests of the records by length, and of the vocabulary.
-DATA, VOCABULARY = "data", "vocabulary"
+# Recorded beside the hyperparameters: digests of the records by length, of the vocabulary, and
+# of the word list, None without one.
+DATA, VOCABULARY, WORDS = "data", "vocabulary", "words"
 # Settings of the encoder that the shapes of its variables do not tell.
 _NOT_IN_SHAPES = ("hidden_act", "layer_norm_epsilon", "num_attention_heads")
 FLAG = "--allow_changed_settings"
@@ -19,7 +20,7 @@ FLAG = "--allow_changed_settings"
 
 def check_allowed_names(config: PretrainingConfig) -> None:
     """Raises UserError if `allow_changed_settings` names something that is no setting."""
-    known = (*influences(PretrainingConfig), DATA, VOCABULARY)
+    known = (*influences(PretrainingConfig), DATA, VOCABULARY, WORDS)
     for name in config.allow_changed_settings:
         if name not in known:
             hint = nearest_name_hint(name, known)
@@ -33,7 +34,7 @@ def changes_of_resumed_run(
 
     Args:
         config: of the run that resumes.
-        settings: its hyperparameters, `DATA` and `VOCABULARY`.
+        settings: its hyperparameters, `DATA`, `VOCABULARY` and `WORDS`.
 
     Raises:
         UserError: a change that is not allowed influences the training.
@@ -41,7 +42,9 @@ def changes_of_resumed_run(
     saved = load_saved_config(config.model_dir)
     if saved is None:
         return []
-    changes = changed_settings(PretrainingConfig, saved.hyperparameters, settings)
+    # There was none before it could be given.
+    recorded = {WORDS: None, **saved.hyperparameters}
+    changes = changed_settings(PretrainingConfig, recorded, settings)
     refused = [
         change
         for change in changes

@@ -11,9 +11,9 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.base import (
     CONTINUATION_PREFIX,
     MaskingStrategy,
-    TokenStatistics,
     create_masking,
     strategy_class,
+    token_statistics,
 )
 from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.model.randomness import Randomness
@@ -61,7 +61,7 @@ def load_masking(
         model, _, _ = model_builder.load_model(config, vocabulary, device, token_counts)
         return model.masking
     counts = token_counts(vocabulary.size) if chosen.needs_counts else None
-    return create_masking(config, TokenStatistics.of(vocabulary.tokens, counts))
+    return create_masking(config, token_statistics(config, vocabulary, counts))
 
 
 def masked_examples(

@@ -11,8 +11,10 @@ import tensorflow as tf
 from electra_tf.config import choices
 from electra_tf.config.hyperparameters import NoHparams, parse_hparams
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.masking.word_list import WordTrie, load_word_list
 from electra_tf.model.batch_types import LossTerm, MaskedLMOutput, PretrainInputs
 from electra_tf.model.encoder import Encoder
+from electra_tf.text.vocabulary import Vocabulary
 
 CONTINUATION_PREFIX = "##"
 
@@ -24,16 +26,23 @@ class TokenStatistics:
     Attributes:
         continues_word: bool [vocab], True for `##` pieces.
         counts: int64 [vocab], occurrences of each token in the records; None if not needed.
+        words: words of several tokens without `##`, of `--word_list`; None if not given.
     """
 
     continues_word: np.ndarray
     counts: np.ndarray | None = None
+    words: WordTrie | None = None
 
     @classmethod
-    def of(cls, tokens: tuple[str, ...], counts: np.ndarray | None = None) -> "TokenStatistics":
+    def of(
+        cls,
+        tokens: tuple[str, ...],
+        counts: np.ndarray | None = None,
+        words: WordTrie | None = None,
+    ) -> "TokenStatistics":
         """Returns the statistics of WordPiece tokens in the order of their ids."""
         continues = np.array([token.startswith(CONTINUATION_PREFIX) for token in tokens])
-        return cls(continues, counts)
+        return cls(continues, counts, words)
 
     def log_frequencies(self, smoothing: float = 1.0) -> np.ndarray:
         """Returns additively smoothed log relative frequencies, float32 [vocab].
@@ -123,6 +132,28 @@ class MaskingStrategy(abc.ABC):
 def strategy_class(config: PretrainingConfig) -> type[MaskingStrategy]:
     """Returns the class selected by `--masking`."""
     return choices.load(choices.MASKING, config.masking)
+
+
+def token_statistics(
+    config: PretrainingConfig, vocabulary: Vocabulary, counts: np.ndarray | None
+) -> TokenStatistics:
+    """Returns the statistics that the strategy of a configuration needs to mask.
+
+    Args:
+        config: configuration of the run.
+        vocabulary: that of the run.
+        counts: occurrences of each token in the records, int64 [vocab]; None if not needed.
+
+    Raises:
+        UserError: the word list cannot be used.
+    """
+    words = config.word_list and load_word_list(
+        config.word_list,
+        vocabulary,
+        do_lower_case=config.do_lower_case,
+        strip_accents=config.strip_accents,
+    )
+    return TokenStatistics.of(vocabulary.tokens, counts, words)
 
 
 def create_masking(

@@ -33,7 +33,8 @@ def number_words(
 ) -> tf.Tensor:
     """Returns the index of each position's word within its row, int32 [batch, seq].
 
-    A word starts at every piece without `##`, and at the boundaries of candidates.
+    A word starts at every piece without `##` that is not inside of a word of `--word_list`, and
+    at the boundaries of candidates.
 
     Args:
         input_ids: int32 [batch, seq].
@@ -41,6 +42,8 @@ def number_words(
         tokens: token statistics with `continues_word`.
     """
     continues = tf.gather(tf.constant(tokens.continues_word), input_ids)
+    if tokens.words is not None:
+        continues |= tokens.words.continues_word(input_ids)
     inside = candidates[:, 1:] & candidates[:, :-1] & continues[:, 1:]
     begins = tf.pad(~inside, [[0, 0], [1, 0]])  # the first position has number 0
     return tf.cumsum(tf.cast(begins, tf.int32), axis=-1)

@@ -71,6 +71,10 @@ def test_what_older_versions_did_not_record_is_said(tmp_path):
     (folder / "config.json").write_text(json.dumps(content))
     given = {**dataclasses.asdict(config), "data": {"128": "digest"}}
     assert changes_of_resumed_run(config, given) == []
+    # They had no word list.
+    assert changes_of_resumed_run(config, {**given, "words": None}) == []
+    with pytest.raises(UserError, match=r"words: None in the record, 'digest' now"):
+        changes_of_resumed_run(config, {**given, "words": "digest"})
     (line,) = describe_changes([], unrecorded_settings(config))
     assert line.endswith("taken to be the same: data, vocabulary")
 
