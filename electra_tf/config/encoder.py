@@ -25,7 +25,7 @@ DEBUG_SHAPE = {
 WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
 # In the settings of a checkpoint that does not record its attention heads: its path.
 UNRECORDED_HEADS = "unrecorded_heads"
-ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "tanh", "linear")
 # Values of the fields in descriptions, by type.
 _NUMBERS = {int: numbers.Integral, float: numbers.Real, str: str}
 
@@ -118,6 +118,8 @@ def encoder_config(
                 f"Unknown key {name!r} in --model_hparam_overrides."
                 + nearest_name_hint(name, OVERRIDABLE)
             )
+    if "hidden_act" in overrides:
+        overrides["hidden_act"] = _activation(overrides["hidden_act"])
     overrides.setdefault("vocab_size", vocab_size)
     if overrides["vocab_size"] != vocab_size:
         raise UserError(
@@ -127,6 +129,13 @@ def encoder_config(
     hidden_size, layers = MODEL_SIZES[model_size]
     shape = encoder_shape(overrides.get("hidden_size", hidden_size), layers)
     return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
+
+
+def _activation(name: Any) -> Any:
+    """Returns the name of an activation, which the authors also take in capitals or as null."""
+    if name is None or name == "":
+        return "linear"
+    return name.lower() if isinstance(name, str) else name
 
 
 def debug_overrides(given: Mapping[str, Any]) -> dict[str, Any]:

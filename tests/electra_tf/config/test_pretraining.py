@@ -104,6 +104,16 @@ def test_heads_and_intermediate_size_follow_from_the_width(overrides, heads, int
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("tanh", "tanh"), ("GELU", "gelu"), ("", "linear"), (None, "linear")],
+)
+def test_activations_as_the_authors_spell_them(given, expected):
+    config = create(model_hparam_overrides={"hidden_act": given})
+    assert discriminator_config(config).hidden_act == expected
+    assert generator_config(config).hidden_act == expected
+
+
 def test_another_width_than_the_checkpoints_brings_its_own_sizes():
     saved = {
         "model_size": "base",
