@@ -83,6 +83,8 @@ class PretrainingConfig(PretrainingFields):
         if merged.get("debug"):
             merged["model_hparam_overrides"] = debug_overrides(merged["model_hparam_overrides"])
         overrides = merged["model_hparam_overrides"]
+        if "vocab_size" in overrides:  # the authors take it from either
+            merged.setdefault("vocab_size", overrides["vocab_size"])
         embedding_size = given_embedding_size(merged, size, overrides)
         if embedding_size is None:
             embedding_size = default_embedding_size(size, overrides)

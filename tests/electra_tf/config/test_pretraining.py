@@ -114,6 +114,12 @@ def test_activations_as_the_authors_spell_them(given, expected):
     assert generator_config(config).hidden_act == expected
 
 
+def test_the_vocabulary_size_may_be_an_override():
+    config = create(model_hparam_overrides={"vocab_size": 700})
+    assert (config.vocab_size, discriminator_config(config).vocab_size) == (700, 700)
+    assert generator_config(config).vocab_size == 700
+
+
 def test_another_width_than_the_checkpoints_brings_its_own_sizes():
     saved = {
         "model_size": "base",
@@ -159,7 +165,10 @@ def test_json_holds_every_hyperparameter():
         ({"model_hparam_overrides": {"hidden_act": "swish"}}, "hidden_act must be one of"),
         ({"model_hparam_overrides": {"hidden_dropout_prob": 1.0}}, "hidden_dropout_prob"),
         ({"model_hparam_overrides": {"num_hidden_layers": 0}}, "num_hidden_layers"),
-        ({"model_hparam_overrides": {"vocab_size": 9}}, "--vocab_size=30522 contradicts"),
+        (
+            {"model_hparam_overrides": {"vocab_size": 9}, "vocab_size": 10},
+            "--vocab_size=10 contradicts vocab_size 9",
+        ),
         ({"do_eval": True}, "both are true"),
         ({"do_train": False}, "both are false"),
         ({"uniform_generator": True, "untied_generator": False}, "--uniform_generator"),
