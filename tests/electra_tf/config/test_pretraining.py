@@ -143,6 +143,19 @@ def test_generator_with_its_own_embeddings_has_them_as_wide_as_itself():
     assert generator_config(create(untied_generator=False)) == discriminator_config(create())
 
 
+@pytest.mark.parametrize(
+    "given", [{"electra_objective": False}, {"uniform_generator": True}, {"objective": "mlm"}]
+)
+def test_fractions_do_not_matter_without_an_encoder_of_the_generator(given):
+    # A quarter of 832 units has three heads, which do not divide it.
+    overrides = {"hidden_size": 832}
+    with pytest.raises(UserError, match=r"hidden_size \(208\) is not a multiple"):
+        create(model_hparam_overrides=overrides)
+    config = create(model_hparam_overrides=overrides, generator_layers=0.01, **given)
+    assert discriminator_config(config).num_attention_heads == 13
+    assert generator_config(config) == discriminator_config(config)
+
+
 def test_json_holds_every_hyperparameter():
     values = json.loads(create(model_hparam_overrides={"hidden_act": "relu"}).to_json())
     assert values["model_hparam_overrides"] == {"hidden_act": "relu"}
