@@ -53,6 +53,7 @@ class EncoderConfig:
     layer_norm_epsilon: float = 1e-12
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden_act", _activation(self.hidden_act))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, _NUMBERS[field.type]):
@@ -118,8 +119,6 @@ def encoder_config(
                 f"Unknown key {name!r} in --model_hparam_overrides."
                 + nearest_name_hint(name, OVERRIDABLE)
             )
-    if "hidden_act" in overrides:
-        overrides["hidden_act"] = _activation(overrides["hidden_act"])
     overrides.setdefault("vocab_size", vocab_size)
     if overrides["vocab_size"] != vocab_size:
         raise UserError(
