@@ -143,6 +143,12 @@ def test_generator_with_its_own_embeddings_has_them_as_wide_as_itself():
     assert generator_config(create(untied_generator=False)) == discriminator_config(create())
 
 
+def test_tying_all_weights_leaves_no_embeddings_to_untie():
+    config = create(untied_generator=False, untied_generator_embeddings=True)
+    assert config == create(untied_generator=False)
+    assert config.embedding_sharing == "all"
+
+
 @pytest.mark.parametrize(
     "given", [{"electra_objective": False}, {"uniform_generator": True}, {"objective": "mlm"}]
 )
@@ -194,6 +200,10 @@ def test_json_holds_every_hyperparameter():
         ({"generator_type": "unigram", "two_tower_generator": True}, "--two_tower_generator"),
         ({"embedding_sharing": "gdes", "untied_generator": False}, "--untied_generator=false"),
         ({"embedding_sharing": "gdes", "two_tower_generator": True}, "two_tower"),
+        (
+            {"embedding_sharing": "all", "untied_generator_embeddings": True},
+            "--untied_generator_embeddings=true contradict",
+        ),
         ({"masking": "span", "masking_with_replacement": True}, "--masking=token"),
         ({"length_curriculum": (128,)}, "--length_curriculum=128 must be increasing"),
         ({"length_curriculum": (64, 32)}, "--length_curriculum=64,32 must be increasing"),
