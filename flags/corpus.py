@@ -58,7 +58,8 @@ def define_text_flags(flag_values: flags.FlagValues) -> None:
     define.string(
         "corpus_dir",
         None,
-        "Directory of the text: .txt and .txt.gz files, searched recursively.",
+        "Directory of the text: .txt and .txt.gz files, searched recursively; without them, "
+        "files whose names have no suffix.",
     )
     define.string(
         "input",

@@ -101,6 +101,12 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
             ("untied_generator_embeddings", True, SHARE_NONE),
         ],
         SHARE_EMBEDDINGS,
+        # Tying all weights leaves the authors' code nothing to untie.
+        agreeing=(
+            {("untied_generator_embeddings", True): (SHARE_NONE, SHARE_ALL)}
+            if given.get("untied_generator") is False
+            else None
+        ),
     )
     if objective == MLM and generator != MASKED_LM:
         raise UserError(

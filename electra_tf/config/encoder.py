@@ -25,7 +25,7 @@ DEBUG_SHAPE = {
 WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
 # In the settings of a checkpoint that does not record its attention heads: its path.
 UNRECORDED_HEADS = "unrecorded_heads"
-ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "tanh", "linear")
 # Values of the fields in descriptions, by type.
 _NUMBERS = {int: numbers.Integral, float: numbers.Real, str: str}
 
@@ -53,6 +53,7 @@ class EncoderConfig:
     layer_norm_epsilon: float = 1e-12
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden_act", _activation(self.hidden_act))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, _NUMBERS[field.type]):
@@ -127,6 +128,13 @@ def encoder_config(
     hidden_size, layers = MODEL_SIZES[model_size]
     shape = encoder_shape(overrides.get("hidden_size", hidden_size), layers)
     return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
+
+
+def _activation(name: Any) -> Any:
+    """Returns the name of an activation, which the authors also take in capitals or as null."""
+    if name is None or name == "":
+        return "linear"
+    return name.lower() if isinstance(name, str) else name
 
 
 def debug_overrides(given: Mapping[str, Any]) -> dict[str, Any]:

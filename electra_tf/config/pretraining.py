@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.config.checks import check_pretraining
-from electra_tf.config.choices import SHARE_ALL, SHARE_NONE, resolve_choices
+from electra_tf.config.choices import (
+    MASKED_LM,
+    MLM,
+    SHARE_ALL,
+    SHARE_NONE,
+    TWO_TOWER,
+    resolve_choices,
+)
 from electra_tf.config.distribution import distribution_defaults
 from electra_tf.config.encoder import (
     MODEL_SIZES,
@@ -83,6 +90,8 @@ class PretrainingConfig(PretrainingFields):
         if merged.get("debug"):
             merged["model_hparam_overrides"] = debug_overrides(merged["model_hparam_overrides"])
         overrides = merged["model_hparam_overrides"]
+        if "vocab_size" in overrides:  # the authors take it from either
+            merged.setdefault("vocab_size", overrides["vocab_size"])
         embedding_size = given_embedding_size(merged, size, overrides)
         if embedding_size is None:
             embedding_size = default_embedding_size(size, overrides)
@@ -132,9 +141,11 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
 
     As in the authors' code, its attention heads and intermediate size depend on its own
     width, regardless of overrides. Unshared embeddings are as wide as its hidden layers.
+    Without an encoder of its own, it is the full-size one, whatever the fractions are.
     """
     discriminator = discriminator_config(config)
-    if config.embedding_sharing == SHARE_ALL:
+    has_encoder = config.objective != MLM and config.generator_type in (MASKED_LM, TWO_TOWER)
+    if config.embedding_sharing == SHARE_ALL or not has_encoder:
         return discriminator
     hidden_size = round(config.generator_hidden_size * discriminator.hidden_size)
     layers = round(config.generator_layers * discriminator.num_hidden_layers)

@@ -218,12 +218,17 @@ def attention_softmax(
 @fused("activation", sum_apart=True)
 def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor:
     """Returns `activation(x + bias)`; "gelu" is the exact GELU, with erf."""
-    x32 = _float32(x) + bias
+    return tf.cast(_activated(_float32(x) + bias, activation), x.dtype)
+
+
+def _activated(x: tf.Tensor, activation: str) -> tf.Tensor:
+    if activation == "linear":
+        return x
     if activation == "relu":
-        y = tf.nn.relu(x32)
-    else:
-        y = tf.nn.gelu(x32, approximate=activation == "gelu_tanh")
-    return tf.cast(y, x.dtype)
+        return tf.nn.relu(x)
+    if activation == "tanh":
+        return tf.tanh(x)
+    return tf.nn.gelu(x, approximate=activation == "gelu_tanh")
 
 
 def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:

@@ -91,6 +91,7 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         "init_checkpoint": checkpoint,
         "vocab_file": vocab_file,
         "vocab_size": given.get("vocab_size")
+        or overrides.get("vocab_size")
         or saved.get("vocab_size")
         or _count_lines(vocab_file)
         or EncoderConfig.vocab_size,

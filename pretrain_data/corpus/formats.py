@@ -66,14 +66,14 @@ def suffix_of(path: pathlib.Path) -> str | None:
 
 
 def make_part(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> CorpusPart:
-    """Returns a whole file, whose suffix is one of `FORMATS`.
+    """Returns a whole file; one whose suffix is not in `FORMATS` is text.
 
     Raises:
         UserError: the file does not fit the options, or a package for it is not installed.
         UnreadableError: it cannot be read.
     """
     check_compression(path)
-    return FORMATS[suffix_of(path)](path, num_bytes, options)
+    return FORMATS.get(suffix_of(path), _text)(path, num_bytes, options)
 
 
 def unknown_format(path: pathlib.Path) -> str:

@@ -58,7 +58,9 @@ def find_corpus(
 ) -> Corpus:
     """Finds the `.txt` and `.txt.gz` files in `corpus_dir`, recursively.
 
-    Hidden files and directories are skipped; links to directories are followed.
+    If there are none, files whose names have no suffix are text: the authors' program reads
+    every file, and WikiExtractor names its output `wiki_00`. Hidden files and directories are
+    skipped; links to directories are followed.
 
     Args:
         corpus_dir: the directory.
@@ -79,6 +81,8 @@ def find_corpus(
         )
     finder = _Finder(FormatOptions(flag=flag), skip_unreadable, TEXT_SUFFIXES)
     finder.add_folder(corpus_dir)
+    if not (finder.parts or finder.unreadable):
+        finder.add_files_without_suffix()
     if not finder.parts:
         others = f", only {len(finder.ignored)} other files" if finder.ignored else ""
         raise UserError(
@@ -208,6 +212,18 @@ class _Finder:
             else:
                 self._refuse_file(path, "is a broken link")
             return
+        self._add_part(path)
+
+    def add_files_without_suffix(self) -> None:
+        """Takes the ignored files whose names have no suffix for text."""
+        ignored, self.ignored = self.ignored, []
+        for path in ignored:
+            if path.suffix:
+                self.ignored.append(path)
+            else:
+                self._add_part(path)
+
+    def _add_part(self, path: pathlib.Path) -> None:
         identity = os.path.abspath(path)
         if identity in self._seen:
             self.num_repeated += 1

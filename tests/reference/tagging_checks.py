@@ -114,7 +114,8 @@ def check_features(
         groups.setdefault((line["split"], json.dumps(line["config"])), []).append(line)
     for (split, given), group in groups.items():
         config = make_config("unused", authors_tagging_truncation=True, **json.loads(given))
-        tokenizer = WordsAsTheyStand(vocabulary, config.do_lower_case)
+        # Their tagging lowercases and strips accents whatever the settings are.
+        tokenizer = WordsAsTheyStand(vocabulary)
         labels = sorted(mapping, key=mapping.get)
         task = TaggingTask(config, TASK, tokenizer, ConllSource({}), labels=labels)
         yield _compare_features(f"features {TASK} {split}", task, group)

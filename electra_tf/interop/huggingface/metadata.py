@@ -23,6 +23,8 @@ ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
 }
 # Sizes that both name alike.
 _SAME = (

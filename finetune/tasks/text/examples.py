@@ -23,7 +23,7 @@ class InputExample:
     """One text or pair of texts.
 
     Attributes:
-        eid: index within its split, from 0.
+        eid: index of its row or record within its split, from 0.
         text_a: the text.
         text_b: the second text; None or empty if there is none.
         label: a class (classification), classes (multilabel) or a number (regression); a

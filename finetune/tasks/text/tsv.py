@@ -79,7 +79,7 @@ class TsvSource:
         return [self._files[split]]
 
     def load(self, split: str, report: DataReport) -> list[InputExample]:
-        """Reads a split; "eid" counts examples, excluding skipped rows.
+        """Reads a split; "eid" is the index of the row, as in the authors' code.
 
         Raises:
             UserError: the file is missing, empty or not UTF-8, or a row has a wrong number of
@@ -122,7 +122,8 @@ class TsvSource:
                     label = self._parse_label(cells[layout.label])
                 except ValueError as error:
                     raise UserError(f"{path}, line {line}: {error}") from error
-            examples.append(InputExample(len(examples), text_a, text_b, label))
+            eid = line - 1 - layout.header  # skipped rows have one, too
+            examples.append(InputExample(eid, text_a, text_b, label))
         if not examples:
             raise UserError(f"{path} contains no examples")
         return examples

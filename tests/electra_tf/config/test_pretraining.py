@@ -104,6 +104,22 @@ def test_heads_and_intermediate_size_follow_from_the_width(overrides, heads, int
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("tanh", "tanh"), ("GELU", "gelu"), ("", "linear"), (None, "linear")],
+)
+def test_activations_as_the_authors_spell_them(given, expected):
+    config = create(model_hparam_overrides={"hidden_act": given})
+    assert discriminator_config(config).hidden_act == expected
+    assert generator_config(config).hidden_act == expected
+
+
+def test_the_vocabulary_size_may_be_an_override():
+    config = create(model_hparam_overrides={"vocab_size": 700})
+    assert (config.vocab_size, discriminator_config(config).vocab_size) == (700, 700)
+    assert generator_config(config).vocab_size == 700
+
+
 def test_another_width_than_the_checkpoints_brings_its_own_sizes():
     saved = {
         "model_size": "base",
@@ -125,6 +141,25 @@ def test_another_width_than_the_checkpoints_brings_its_own_sizes():
 def test_generator_with_its_own_embeddings_has_them_as_wide_as_itself():
     assert generator_config(create(untied_generator_embeddings=True)).embedding_size == 64
     assert generator_config(create(untied_generator=False)) == discriminator_config(create())
+
+
+def test_tying_all_weights_leaves_no_embeddings_to_untie():
+    config = create(untied_generator=False, untied_generator_embeddings=True)
+    assert config == create(untied_generator=False)
+    assert config.embedding_sharing == "all"
+
+
+@pytest.mark.parametrize(
+    "given", [{"electra_objective": False}, {"uniform_generator": True}, {"objective": "mlm"}]
+)
+def test_fractions_do_not_matter_without_an_encoder_of_the_generator(given):
+    # A quarter of 832 units has three heads, which do not divide it.
+    overrides = {"hidden_size": 832}
+    with pytest.raises(UserError, match=r"hidden_size \(208\) is not a multiple"):
+        create(model_hparam_overrides=overrides)
+    config = create(model_hparam_overrides=overrides, generator_layers=0.01, **given)
+    assert discriminator_config(config).num_attention_heads == 13
+    assert generator_config(config) == discriminator_config(config)
 
 
 def test_json_holds_every_hyperparameter():
@@ -149,7 +184,10 @@ def test_json_holds_every_hyperparameter():
         ({"model_hparam_overrides": {"hidden_act": "swish"}}, "hidden_act must be one of"),
         ({"model_hparam_overrides": {"hidden_dropout_prob": 1.0}}, "hidden_dropout_prob"),
         ({"model_hparam_overrides": {"num_hidden_layers": 0}}, "num_hidden_layers"),
-        ({"model_hparam_overrides": {"vocab_size": 9}}, "--vocab_size=30522 contradicts"),
+        (
+            {"model_hparam_overrides": {"vocab_size": 9}, "vocab_size": 10},
+            "--vocab_size=10 contradicts vocab_size 9",
+        ),
         ({"do_eval": True}, "both are true"),
         ({"do_train": False}, "both are false"),
         ({"uniform_generator": True, "untied_generator": False}, "--uniform_generator"),
@@ -162,6 +200,10 @@ def test_json_holds_every_hyperparameter():
         ({"generator_type": "unigram", "two_tower_generator": True}, "--two_tower_generator"),
         ({"embedding_sharing": "gdes", "untied_generator": False}, "--untied_generator=false"),
         ({"embedding_sharing": "gdes", "two_tower_generator": True}, "two_tower"),
+        (
+            {"embedding_sharing": "all", "untied_generator_embeddings": True},
+            "--untied_generator_embeddings=true contradict",
+        ),
         ({"masking": "span", "masking_with_replacement": True}, "--masking=token"),
         ({"length_curriculum": (128,)}, "--length_curriculum=128 must be increasing"),
         ({"length_curriculum": (64, 32)}, "--length_curriculum=64,32 must be increasing"),

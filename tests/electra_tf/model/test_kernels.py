@@ -40,7 +40,7 @@ KERNELS = {
             [normal(*X), normal(WIDTH)],
             {"activation": name},
         )
-        for name in ("gelu", "gelu_tanh", "relu")
+        for name in ("gelu", "gelu_tanh", "relu", "tanh", "linear")
     },
     "add_norm": (
         layer_functions.add_norm,
@@ -93,6 +93,15 @@ def test_gelu_is_the_one_with_erf():
         tf.constant([[1.0]]), tf.zeros([1]), activation="gelu_tanh"
     )
     assert float(y[0, 0]) == pytest.approx(0.841192, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("activation", "expected"), [("relu", 0.0), ("tanh", -0.4621172), ("linear", -0.5)]
+)
+def test_activations_of_the_authors(activation, expected):
+    arguments = tf.constant([[-0.75]]), tf.constant([0.25])
+    y = layer_functions.bias_activation(*arguments, activation=activation)
+    assert float(y[0, 0]) == pytest.approx(expected, abs=1e-6)
 
 
 def test_padding_keys_get_no_attention():

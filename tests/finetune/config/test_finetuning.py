@@ -93,6 +93,18 @@ def test_the_model_is_as_its_run_described_it(tmp_path):
     assert create(tmp_path, model_size="base").encoder.hidden_size == 768
 
 
+def test_the_vocabulary_size_may_be_an_override(tmp_path):
+    config = create(tmp_path, model_hparam_overrides={"vocab_size": 700})
+    assert (config.vocab_size, config.encoder.vocab_size) == (700, 700)
+    with pytest.raises(UserError, match="--vocab_size=9 contradicts vocab_size 700"):
+        create(tmp_path, model_hparam_overrides={"vocab_size": 700}, vocab_size=9)
+    # As pre-training describes such a model.
+    overrides = {"vocab_size": 700}
+    described = {"embedding_size": 128, "vocab_size": 700, "model_hparam_overrides": overrides}
+    describe_model(tmp_path, model_size="small", **described)
+    assert create(tmp_path).encoder.vocab_size == 700
+
+
 def test_buckets_end_at_the_longest(tmp_path):
     assert create(tmp_path, max_seq_length=60).length_buckets == (16, 24, 32, 48, 60)
     config = create(tmp_path, max_seq_length=128, length_buckets=(10, 200))

@@ -35,6 +35,20 @@ def test_finds_text_files_at_any_depth_in_order(tmp_path):
     assert [path.name for path in corpus.ignored] == ["notes.md"]
 
 
+def test_files_without_a_suffix_are_text_if_there_is_no_other(tmp_path):
+    (tmp_path / "AA").mkdir()
+    for name in ["AA/wiki_01", "AA/wiki_00", "README.md"]:
+        (tmp_path / name).write_text(f"text of {name}\n")
+    corpus = find_corpus(tmp_path)
+    assert [part.path.name for part in corpus.parts] == ["wiki_00", "wiki_01"]
+    assert read_lines(corpus.parts[0]) == ["text of AA/wiki_00"]
+    assert [path.name for path in corpus.ignored] == ["README.md"]
+    (tmp_path / "a.txt").write_text("text\n")
+    corpus = find_corpus(tmp_path)
+    assert [part.path.name for part in corpus.parts] == ["a.txt"]
+    assert {path.name for path in corpus.ignored} == {"README.md", "wiki_00", "wiki_01"}
+
+
 def test_missing_or_empty_corpus_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"none \(--corpus-dir\) does not exist"):
         find_corpus(tmp_path / "none")

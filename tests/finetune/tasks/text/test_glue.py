@@ -116,10 +116,10 @@ def test_ordered_pairs_are_not_doubled(load):
     assert len(examples) == 1
 
 
-def test_broken_rows_of_qqp_are_reported_and_take_no_number(load, tmp_path):
+def test_broken_rows_of_qqp_are_reported_and_take_a_number_as_with_the_authors(load, tmp_path):
     lines = ["id\ti\tj\tq\tr\tl", "0\t1\t2\ta\tb\t1", "1\t3\t4\tbroken", "2\t5\t6\tc\td\t0"]
     examples, problems = load("qqp", "train", *lines)
-    assert examples == [(0, "a", "b", "1"), (1, "c", "d", "0")]
+    assert examples == [(0, "a", "b", "1"), (2, "c", "d", "0")]
     path = str(tmp_path / "qqp" / "train.tsv")
     assert problems == {MALFORMED: [{"file": path, "line": 3, "columns": 4}]}
 
