@@ -159,11 +159,15 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
     sentence = "The DT B-NP\nnation NN I-NP\nprospers VBZ B-VP\n. . O\n\n"
     for split in ("train", "dev", "test"):
         (folder / f"{split}.txt").write_text(sentence * 40)
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    text = (ROOT / "demo/corpus/inaugural_addresses_1.txt").read_text(encoding="utf-8")
+    (corpus / "speeches.txt").write_text(text[:250_000], encoding="utf-8")
     command = [
         sys.executable,
         "-m",
         "benchmarks.study",
-        f"--corpus_dir={ROOT / 'demo/corpus'}",
+        f"--corpus_dir={corpus}",
         f"--finetuning_data_dir={tmp_path / 'tasks'}",
         f"--data_dir={tmp_path / 'study'}",
         f"--report_dir={tmp_path / 'report'}",
