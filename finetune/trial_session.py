@@ -9,6 +9,7 @@ from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.model_checkpoint import containing_folder
 from electra_tf.training.authors_files import has_only_authors_checkpoint
 from finetune.config.finetuning import FinetuningConfig
+from finetune.data.batches import count_steps
 from finetune.model_folders import (
     PRETRAINED,
     check_fold,
@@ -104,15 +105,15 @@ class TrialSession:
         )
         num_rows = sum(len(part.rows) for part in train_data.values())
         num_examples = trial.num_examples or num_rows
-        steps_per_epoch = num_examples / config.train_batch_size
+        batch_size, epochs = config.train_batch_size, config.num_train_epochs
         evaluates = config.do_eval or config.keep_best
         trained = self._trainer.train(
             train_data,
-            num_train_steps=max(1, int(steps_per_epoch * config.num_train_epochs)),
+            num_train_steps=max(1, count_steps(num_examples, batch_size, epochs)),
             seed=trial.seed,
             model_dir=trial.model_dir,
             evaluate=self._selecting_value if evaluates else None,
-            eval_steps=config.eval_steps or max(1, round(steps_per_epoch)),
+            eval_steps=config.eval_steps or count_steps(num_examples, batch_size, 1),
             hyperparameters=hyperparameters,
         )
         return dataclasses.replace(

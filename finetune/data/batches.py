@@ -7,6 +7,7 @@ be resumed at any step.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -98,6 +99,11 @@ def _column(rows: Sequence[Row], spec: FeatureSpec) -> tf.Tensor | tf.RaggedTens
     missing = np.zeros(spec.size or (), dtype)
     values = [np.asarray(row.get(spec.name, missing), dtype) for row in rows]
     return tf.constant(np.stack(values) if values else np.zeros((0, *missing.shape), dtype))
+
+
+def count_steps(num_examples: int, batch_size: int, num_epochs: float) -> int:
+    """Returns the number of training steps as the authors count them: epochs are rounded up."""
+    return int(math.ceil(num_examples / batch_size) * num_epochs)
 
 
 def plan_training_batches(

@@ -5,6 +5,7 @@ import pytest
 
 from finetune.data.batches import (
     FeatureTable,
+    count_steps,
     make_dataset,
     padding_share,
     plan_evaluation,
@@ -13,6 +14,15 @@ from finetune.data.batches import (
 from finetune.data.features import FeatureSpec
 
 BUCKETS = (4, 8, 16)
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch_size", "epochs", "steps"),
+    [(2490, 32, 10, 780), (64, 32, 3, 6), (10, 32, 3, 3), (100, 32, 0.6, 2), (10, 32, 0.5, 0)],
+)
+def test_steps_are_counted_as_by_the_authors(examples, batch_size, epochs, steps):
+    """They fill the last batch of an epoch: `n_examples // batch_size * num_train_epochs`."""
+    assert count_steps(examples, batch_size, epochs) == steps
 
 
 def make_rows(lengths: list[int]) -> list[dict]:
