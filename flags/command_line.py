@@ -43,7 +43,7 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
     "report.py": "electra-report",
 }
 # Errors of files that the user can mend: a full disk, a read-only folder, a broken disk, …
-_OF_THE_SYSTEM = frozenset(
+OF_THE_SYSTEM = frozenset(
     (
         errno.EACCES,
         errno.EDQUOT,
@@ -115,6 +115,9 @@ def parse(
         raise UserError(_unknown_flag_message(error, flag_values)) from error
     except flags.Error as error:
         raise UserError(str(error)) from error
+    except UnicodeDecodeError as error:
+        given = ", ".join(n for n in normalized if n.startswith("--flagfile"))
+        raise UserError(f"{given}: the file, or one that it names, is not UTF-8") from error
 
 
 def program(
@@ -183,7 +186,7 @@ def run(
     except WorkerLostError as error:
         _exit_with_message(error, error.exit_status)
     except OSError as error:
-        if error.errno not in _OF_THE_SYSTEM:
+        if error.errno not in OF_THE_SYSTEM:
             raise
         _discard_output()
         _exit_with_message(UserError(reason_of(error)), USER_ERROR_STATUS)

@@ -11,7 +11,7 @@ from electra_tf.config.choices import (
 )
 from electra_tf.config.distribution import check_accumulation
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
+from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
 from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
 
@@ -49,10 +49,13 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         "span_boundary_weight",
         "weight_decay_rate",
         "keep_checkpoint_max",
-        "seed",
+        "gen_weight",
+        "disc_weight",
+        "lr_decay_power",
     ):
         if getattr(config, name) is not None and not getattr(config, name) >= 0:
             raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
+    check_seed(config.seed)
     for name in ("mask_prob", "mask_prob_end", "length_curriculum_share"):
         value = getattr(config, name)
         if value is not None and not 0 < value < 1:

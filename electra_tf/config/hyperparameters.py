@@ -71,6 +71,18 @@ def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> A
     return hparams_class(**values)
 
 
+def check_seed(seed: int, num_seeds: int = 1) -> None:
+    """Raises UserError unless `seed` and the ones that follow it are seeds of NumPy.
+
+    Args:
+        seed: value of --seed.
+        num_seeds: number of seeds, each one more than the last.
+    """
+    largest = 2**32 - num_seeds
+    if not 0 <= seed <= largest:
+        raise UserError(f"--seed must be from 0 to {largest}, not {seed}")
+
+
 @dataclasses.dataclass(frozen=True)
 class NoHparams:
     """No additional hyperparameters."""

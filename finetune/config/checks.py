@@ -1,7 +1,7 @@
 """Validation of fine-tuning hyperparameters."""
 
 from electra_tf.config.distribution import TPU, check_accumulation
-from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
+from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
 from electra_tf.util.errors import UserError
 from finetune.config.class_weights import parse_class_weights
 from finetune.config.finetuning_fields import FinetuningFields
@@ -43,7 +43,15 @@ def check_finetuning(config: FinetuningFields) -> None:
         value = getattr(config, name)
         if value is not None and value < 1:
             raise UserError(f"--{name} must be positive, not {value}")
-    for name in ("learning_rate", "weight_decay_rate", "seed", "n_writes_test", "focal_gamma"):
+    check_seed(config.seed, max(1, config.num_trials))
+    for name in (
+        "learning_rate",
+        "weight_decay_rate",
+        "n_writes_test",
+        "focal_gamma",
+        "lr_decay_power",
+        "answerable_weight",
+    ):
         if not getattr(config, name) >= 0:
             raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
     for name in ("warmup_proportion", "layerwise_lr_decay"):

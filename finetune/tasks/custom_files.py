@@ -256,5 +256,6 @@ def refuse_single_label(
 
 def _numbers_first(label: str) -> tuple[bool, int, str]:
     """Sort key: integers by value, before all others."""
-    is_number = label.isascii() and label.isdigit()
+    # Python refuses to convert thousands of digits.
+    is_number = label.isascii() and label.isdigit() and len(label) < 20
     return (not is_number, int(label) if is_number else 0, label)
