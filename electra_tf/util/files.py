@@ -163,6 +163,34 @@ def read_json(path: str) -> dict[str, Any]:
     return content
 
 
+def read_object(path: str, name: str) -> dict[str, Any]:
+    """Returns the object `name` in the object in a JSON file; empty if there is none, or null.
+
+    Raises:
+        UserError: the file is not valid, or the value is something else.
+    """
+    value = read_json(path).get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: {name} must be a JSON object, not {value!r:.80}")
+    return value
+
+
+def read_switch(values: Mapping[str, Any], name: str, default: bool, path: str) -> bool:
+    """Returns a boolean of a JSON object; the default if there is none, or null.
+
+    Raises:
+        UserError: the value is not a boolean; the message names `path`, the file.
+    """
+    value = values.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise UserError(f"{path}: {name} must be true or false, not {value!r:.80}")
+    return value
+
+
 def to_json(content: Mapping[str, Any]) -> bytes:
     """Returns indented JSON with a final newline."""
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
