@@ -45,7 +45,7 @@ def folder(tmp_path_factory) -> pathlib.Path:
     return tmp_path_factory.mktemp("damaged")
 
 
-@tries(300, replaced=changes, cut=cuts, in_pickle=st.booleans())
+@tries(150, replaced=changes, cut=cuts, in_pickle=st.booleans())
 def test_pytorch_archives(folder, replaced, cut, in_pickle):
     source = HUGGINGFACE_DATA / "pytorch_bin/pytorch_model.bin"
     path = folder / "pytorch_model.bin"
@@ -89,7 +89,7 @@ def test_pickles_of_strangers_are_not_loaded(tmp_path, protocol, evil, monkeypat
     assert [path.name for path in tmp_path.iterdir()] == ["a.bin"]
 
 
-@tries(300, replaced=changes, cut=cuts, in_header=st.booleans())
+@tries(150, replaced=changes, cut=cuts, in_header=st.booleans())
 def test_safetensors(folder, replaced, cut, in_header):
     source = HUGGINGFACE_DATA / "gelu_new"
     target = folder / "safetensors"
@@ -173,7 +173,7 @@ def check_settings(result) -> None:
 
 
 @tries(
-    300,
+    150,
     config=st.dictionaries(st.sampled_from(HUGGINGFACE_KEYS), json_values, max_size=3),
     tokenizer=TOKENIZER | json_values,
     fast=TOKENIZER | json_values,
@@ -188,7 +188,7 @@ def test_descriptions_of_huggingface(folder, config, tokenizer, fast):
 
 
 @tries(
-    300,
+    150,
     config=st.fixed_dictionaries(
         {}, optional={key: st.integers(1, 64) | json_values for key in KERASHUB_KEYS}
     )
@@ -214,7 +214,7 @@ RUNS = st.dictionaries(
 )
 
 
-@tries(300, content=RUNS | json_values)
+@tries(150, content=RUNS | json_values)
 def test_descriptions_of_runs(folder, content):
     target = folder / "run"
     target.mkdir(exist_ok=True)
