@@ -13,6 +13,7 @@ from electra_tf.config.distribution import check_accumulation
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
 from electra_tf.config.pretraining_fields import PretrainingFields
+from electra_tf.config.updates import ON_NONFINITE
 from electra_tf.util.errors import UserError
 
 
@@ -74,6 +75,7 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
     for name, choices in (
         ("precision", PRECISIONS),
         ("optimizer", OPTIMIZERS),
+        ("on_nonfinite", ON_NONFINITE),
         ("objective", OBJECTIVES),
         ("masking", MASKING),
         ("generator_type", GENERATORS),

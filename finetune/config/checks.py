@@ -2,6 +2,7 @@
 
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
+from electra_tf.config.updates import ON_NONFINITE
 from electra_tf.util.errors import UserError
 from finetune.config.class_weights import parse_class_weights
 from finetune.config.finetuning_fields import FinetuningFields
@@ -57,7 +58,11 @@ def check_finetuning(config: FinetuningFields) -> None:
     for name in ("warmup_proportion", "layerwise_lr_decay"):
         if not 0 <= getattr(config, name) <= 1:
             raise UserError(f"--{name} must be in [0, 1], not {getattr(config, name)}")
-    for name, choices in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
+    for name, choices in (
+        ("precision", PRECISIONS),
+        ("optimizer", OPTIMIZERS),
+        ("on_nonfinite", ON_NONFINITE),
+    ):
         if getattr(config, name) not in choices:
             raise UserError(
                 f"--{name} must be one of {', '.join(choices)}, not {getattr(config, name)!r}"
