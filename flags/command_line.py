@@ -47,6 +47,7 @@ OF_THE_SYSTEM = frozenset(
     (
         errno.EACCES,
         errno.EDQUOT,
+        errno.EEXIST,
         errno.EFBIG,
         errno.EIO,
         errno.EISDIR,

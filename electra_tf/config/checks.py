@@ -16,6 +16,9 @@ from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.config.updates import ON_NONFINITE
 from electra_tf.util.errors import UserError
 
+# Below, logits divided by it are not finite, or exceed what marks a token as not allowed.
+_LOWEST_TEMPERATURE = 1e-6
+
 
 def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None:
     """Raises UserError for invalid values, naming the flag.
@@ -56,6 +59,11 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
     ):
         if getattr(config, name) is not None and not getattr(config, name) >= 0:
             raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
+    if config.temperature < _LOWEST_TEMPERATURE:
+        raise UserError(
+            f"--temperature must be at least {_LOWEST_TEMPERATURE}, not {config.temperature}; "
+            "--replacement=argmax takes the most likely tokens"
+        )
     check_seed(config.seed)
     for name in ("mask_prob", "mask_prob_end", "length_curriculum_share"):
         value = getattr(config, name)

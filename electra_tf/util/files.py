@@ -196,6 +196,15 @@ def to_json(content: Mapping[str, Any]) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 
 
+def check_model_name(name: str) -> None:
+    """Raises UserError unless --model_name stays in DATA_DIR/models, at whatever depth."""
+    if os.path.isabs(name) or os.pardir in pathlib.PurePath(name).parts:
+        raise UserError(
+            f"--model_name={name} leads out of DATA_DIR/models: pass a name, and the path of "
+            "another folder as --model_dir"
+        )
+
+
 def check_plain_name(name: object, kind: str, source: str) -> None:
     """Raises UserError unless a name in a file can be part of a path without leading elsewhere.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from electra_tf.config.distribution import TPU, distribution_defaults
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_model_name
 from finetune.config import defaults
 from finetune.config.checks import check_finetuning
 from finetune.config.finetuning_fields import FinetuningFields
@@ -31,6 +32,7 @@ class FinetuningConfig(FinetuningFields):
         for name in ("data_dir", "model_name"):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
+        check_model_name(given["model_name"])
         tasks = tuple(given.get("task_names", ("chunk",)))
         merged = {
             **defaults.paths(given, tasks),
