@@ -175,3 +175,35 @@ def test_recipe_files_that_include_themselves(tmp_path):
 def test_searches(grid):
     text = json.dumps(grid)
     parse(FinetuningConfig, f"--hparam_search={text}")
+
+
+@pytest.mark.parametrize("config_class", PROGRAMS)
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--model_name=../m", "leads out of DATA_DIR/models"),
+        ("--model_name=/m", "leads out of DATA_DIR/models"),
+        ("--clip_norm=inf", "--clip_norm must be a number from"),
+        ("--learning_rate=nan", "--learning_rate must be a number from"),
+        ("--weight_decay_rate=1e39", "--weight_decay_rate must be a number from"),
+        ("--seed=4294967296", "--seed must be from 0 to 4294967295"),
+        ("--lr_decay_power=-1", "--lr_decay_power must not be negative"),
+        ('--hparams={"train_batch_size": NaN}', "train_batch_size in --hparams"),
+        ('--hparams={"train_batch_size": 1e400}', "train_batch_size in --hparams"),
+        ('--hparams={"seed": 1, "seed": 2}', "duplicate key 'seed'"),
+        ('--model_hparam_overrides={"hidden_size": 1e400}', "hidden_size must be"),
+        ('--model_hparam_overrides={"layer_norm_epsilon": NaN}', "layer_norm_epsilon must"),
+        ('--model_hparam_overrides={"vocab_size": 10000000000}', "--vocab_size=30522"),
+        ("--on_nonfinite=ignore", "on_nonfinite"),
+    ],
+)
+def test_values_that_were_not_refused(config_class, argument, message):
+    result = parse(config_class, argument)
+    assert isinstance(result, UserError)
+    assert message in str(result)
+
+
+@pytest.mark.parametrize("temperature", ["1e-7", "1e-300", "0", "-1"])
+def test_temperatures_that_cannot_be(temperature):
+    result = parse(PretrainingConfig, f"--temperature={temperature}")
+    assert "--temperature must be" in str(result)
