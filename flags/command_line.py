@@ -86,7 +86,7 @@ def normalize_arguments(
             normalized.extend(arguments[i:])
             break
         # An argument with a space before "=" is the value of the preceding flag.
-        is_flag = argument.startswith("-") and not _is_number(argument)
+        is_flag = argument.startswith("-") and not _is_numbers(argument)
         is_flag = is_flag and " " not in argument.partition("=")[0]
         if not is_flag:
             normalized.append(argument)
@@ -263,9 +263,11 @@ def _unknown_flag_message(
     return f"Unknown flag --{error.flagname}.{hint}"
 
 
-def _is_number(argument: str) -> bool:
+def _is_numbers(argument: str) -> bool:
+    """Whether it is a number, or numbers with commas between them."""
     try:
-        float(argument)
+        for part in argument.split(","):
+            float(part)
     except ValueError:
         return False
     return True

@@ -1,5 +1,7 @@
 """Validation of fine-tuning hyperparameters."""
 
+import os
+
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
 from electra_tf.config.updates import ON_NONFINITE
@@ -106,6 +108,10 @@ def check_finetuning(config: FinetuningFields) -> None:
             "--num_folds does not train a single model to predict with: remove "
             "--do_predict and --write_test_outputs"
         )
+    for name in ("model_dir", "results_dir", "preprocessed_data_dir"):
+        path = getattr(config, name)
+        if os.path.isfile(path):
+            raise UserError(f"--{name}={path} is a file: pass the path of a folder")
     if config.max_seq_length < 8:
         raise UserError(f"--max_seq_length must be at least 8, not {config.max_seq_length}")
     config.check_windows(config.max_seq_length)

@@ -50,7 +50,9 @@ class FinetuningConfig(FinetuningFields):
             merged = {**defaults.LARGE_DEFAULTS, **merged}
         longest = merged["max_seq_length"]
         buckets = merged.get("length_buckets") or defaults.LENGTH_BUCKETS
-        merged["length_buckets"] = (*sorted(b for b in buckets if b < longest), longest)
+        if min(buckets) < 1:
+            raise UserError(f"--length_buckets must be positive, not {min(buckets)}")
+        merged["length_buckets"] = (*sorted({b for b in buckets if b < longest}), longest)
         merged["keep_best"] = merged.get("keep_best", False) or (
             merged.get("early_stopping_patience") is not None
         )

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -61,6 +62,8 @@ class TaskFiles:
         """
         source = self.source_split(split)
         if source == PREDICT and self._predict_file:
+            if not os.path.isfile(self._predict_file):
+                raise UserError(f"--predict_file={self._predict_file}: no such file")
             return self._predict_file
         if source not in self.spec.files:
             raise UserError(

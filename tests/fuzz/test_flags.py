@@ -207,3 +207,23 @@ def test_values_that_were_not_refused(config_class, argument, message):
 def test_temperatures_that_cannot_be(temperature):
     result = parse(PretrainingConfig, f"--temperature={temperature}")
     assert "--temperature must be" in str(result)
+
+
+@pytest.mark.parametrize("name", ["model_dir", "results_dir", "preprocessed_data_dir"])
+def test_files_where_folders_belong(tmp_path, name):
+    path = tmp_path / "file"
+    path.write_text("")
+    result = parse(FinetuningConfig, f"--{name}={path}")
+    assert f"--{name}={path} is a file" in str(result)
+
+
+@pytest.mark.parametrize("arguments", [["--length_buckets", "-4,0"], ["--length_buckets=0"]])
+def test_numbers_after_a_flag_are_its_values(arguments):
+    """Those that begin with a minus were taken for a flag."""
+    result = parse(FinetuningConfig, *arguments)
+    assert "--length_buckets must be positive, not" in str(result)
+
+
+def test_repeated_buckets_are_one():
+    config = parse(FinetuningConfig, "--length_buckets=8,8,4", "--max_seq_length=16")
+    assert config.length_buckets == (4, 8, 16)
