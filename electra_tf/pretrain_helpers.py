@@ -22,7 +22,7 @@ from electra_tf.model.randomness import Randomness
 # Fraction of the masked positions replaced by [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85
 # Subtracted from the logit of a token that must not be sampled.
-DISALLOWED_LOGIT = 1000.0
+DISALLOWED_LOGIT = 1e9
 # Bounds in the authors' Gumbel transform.
 GUMBEL_EPSILON = 1e-9
 DEFAULT_MASKING = TokenMasking(NoHparams(), None)

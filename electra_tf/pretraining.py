@@ -15,6 +15,7 @@ from electra_tf.config.resumption import (
     describe_changes,
     unrecorded_settings,
 )
+from electra_tf.config.updates import SKIP
 from electra_tf.interop.initialization import resume_authors_run
 from electra_tf.model_builder import create_training_state, load_checked_vocabulary, load_model
 from electra_tf.pretraining_phases import PretrainingPhases, evaluate_records
@@ -36,6 +37,7 @@ from electra_tf.training.evaluation import HeldOutEvaluator, write_results
 from electra_tf.training.health import facts_of
 from electra_tf.training.log import SilentLog, TrainLog, format_metrics
 from electra_tf.training.loop import Intervals, run_loop, training_values
+from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.records import PretrainingRecords
 from electra_tf.training.run_info import DATA as DATA_STATISTICS
 from electra_tf.training.run_info import read_run_info, write_run_info
@@ -175,7 +177,7 @@ def _train(
         log=log,
         preemption=preemption,
         summarize=partial(training_values, optimizer=optimizer),
-        diverged=_non_finite_error,
+        diverged=partial(_non_finite_error, skipping=config.on_nonfinite == SKIP),
         evaluate=phases.evaluate if eval_records is not None else None,
     )
     print_fn(f"Checkpoint:  {checkpoints.latest}")
@@ -219,10 +221,15 @@ def evaluate(
     return values
 
 
-def _non_finite_error(terms: Sequence[str], step: int, checkpoint: str | None) -> UserError:
-    names = ", ".join(name.removeprefix("train/") for name in terms)
+def _non_finite_error(
+    terms: Sequence[str], step: int, checkpoint: str | None, *, skipping: bool
+) -> UserError:
     kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "No checkpoint yet"
+    advice = (
+        "Reduce --learning_rate, increase --num_warmup_steps, or check the data of this step"
+    )
+    if not skipping:
+        advice += ". --on_nonfinite=skip leaves such updates out"
     return UserError(
-        f"Step {step}: not finite: {names}. {kept}. Reduce --learning_rate, increase "
-        "--num_warmup_steps, or check the data of this step"
+        f"Step {step}: not finite: {describe_terms(terms, skipping)}. {kept}. {advice}"
     )

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from electra_tf.config.phases import Phase, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.updates import SKIP
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.inspected_tokens import inspected_tokens
 from electra_tf.text.vocabulary import Vocabulary
@@ -83,6 +84,7 @@ class PretrainingPhases:
                 clip_norm=config.clip_norm,
                 accumulation_steps=config.gradient_accumulation_steps,
                 jit_compile=config.jit_compile,
+                skip_nonfinite=config.on_nonfinite == SKIP,
             )
 
     def _batches(self, phase: Phase, current: int) -> tf.distribute.DistributedDataset:

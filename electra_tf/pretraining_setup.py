@@ -114,6 +114,12 @@ def describe_run(
             f"Data:    {records.describe(length)}, {vocabulary.size:,} tokens in the "
             f"vocabulary, {config.train_batch_size} x {length} tokens a step"
         )
+        examples = records.num_examples(length)
+        if examples is not None and examples < config.train_batch_size:
+            print_fn(
+                f"Warning: --train_batch_size={config.train_batch_size} is more than the "
+                f"{examples:,} examples of this length, so every step has some repeatedly"
+            )
     if len(phases) > 1:
         for phase in phases:
             print_fn(

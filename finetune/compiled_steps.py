@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from electra_tf.config.updates import SKIP
 from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
 from electra_tf.training.optimizer import make_optimizer
 from electra_tf.training.step import TrainingSteps
@@ -61,5 +62,6 @@ def compile_steps(
             clip_norm=config.clip_norm,
             accumulation_steps=config.gradient_accumulation_steps,
             jit_compile=config.jit_compile,
+            skip_nonfinite=config.on_nonfinite == SKIP,
         )
     return steps, optimizer

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.updates import SKIP
 from electra_tf.training.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
@@ -22,6 +23,7 @@ from electra_tf.training.loop import (
     run_loop,
     training_values,
 )
+from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.optimizer import reset_optimizer
 from electra_tf.training.run_info import write_run_info
 from electra_tf.training.step import TrainingSteps
@@ -226,7 +228,7 @@ class Trainer:
             log=log,
             preemption=self._preemption,
             summarize=self._summarize,
-            diverged=_diverged_error,
+            diverged=functools.partial(_diverged_error, skipping=config.on_nonfinite == SKIP),
             evaluate=evaluation if evaluate else None,
             evaluate_before_save=True,
             save_last=False,
@@ -340,5 +342,7 @@ def _shown(values: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
-def _diverged_error(terms: Sequence[str], step: int, checkpoint: str | None) -> DivergedError:
-    return DivergedError(f"{', '.join(terms)} not finite at step {step}")
+def _diverged_error(
+    terms: Sequence[str], step: int, checkpoint: str | None, *, skipping: bool
+) -> DivergedError:
+    return DivergedError(f"{describe_terms(terms, skipping)} not finite at step {step}")

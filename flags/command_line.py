@@ -45,10 +45,11 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
     "report.py": "electra-report",
 }
 # Errors of files that the user can mend: a full disk, a read-only folder, a broken disk, …
-_OF_THE_SYSTEM = frozenset(
+OF_THE_SYSTEM = frozenset(
     (
         errno.EACCES,
         errno.EDQUOT,
+        errno.EEXIST,
         errno.EFBIG,
         errno.EIO,
         errno.EISDIR,
@@ -87,7 +88,7 @@ def normalize_arguments(
             normalized.extend(arguments[i:])
             break
         # An argument with a space before "=" is the value of the preceding flag.
-        is_flag = argument.startswith("-") and not _is_number(argument)
+        is_flag = argument.startswith("-") and not _is_numbers(argument)
         is_flag = is_flag and " " not in argument.partition("=")[0]
         if not is_flag:
             normalized.append(argument)
@@ -117,6 +118,9 @@ def parse(
         raise UserError(_unknown_flag_message(error, flag_values)) from error
     except flags.Error as error:
         raise UserError(str(error)) from error
+    except UnicodeDecodeError as error:
+        given = ", ".join(n for n in normalized if n.startswith("--flagfile"))
+        raise UserError(f"{given}: the file, or one that it names, is not UTF-8") from error
 
 
 def program(
@@ -195,7 +199,7 @@ def run(
     except WorkerLostError as error:
         _exit_with_message(error, error.exit_status)
     except OSError as error:
-        if error.errno not in _OF_THE_SYSTEM:
+        if error.errno not in OF_THE_SYSTEM:
             raise
         _discard_output()
         _exit_with_message(UserError(reason_of(error)), USER_ERROR_STATUS)
@@ -285,9 +289,11 @@ def _unknown_flag_message(
     return f"Unknown flag --{error.flagname}.{hint}"
 
 
-def _is_number(argument: str) -> bool:
+def _is_numbers(argument: str) -> bool:
+    """Whether it is a number, or numbers with commas between them."""
     try:
-        float(argument)
+        for part in argument.split(","):
+            float(part)
     except ValueError:
         return False
     return True

@@ -1,7 +1,6 @@
 """Flags of `run_finetuning.py`."""
 
 import dataclasses
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from absl import flags
 
 from electra_tf.config.hyperparameters import EVALUATION, TRAINING
 from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.files import parse_json
 from finetune.config.finetuning import FinetuningConfig
 from flags import hyperparameters
 
@@ -65,10 +65,7 @@ def search_grid(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, list[A
     text = flag_values[SEARCH].value
     if text is None:
         return None
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"--{SEARCH} is not valid JSON: {error}") from error
+    given = parse_json(text, f"--{SEARCH}")
     if not isinstance(given, dict) or not given:
         raise UserError(
             f'--{SEARCH} must be a JSON object such as {{"learning_rate": [1e-4, 3e-4]}}, not '

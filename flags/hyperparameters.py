@@ -1,7 +1,6 @@
 """Absl flags made from the fields of a configuration dataclass."""
 
 import dataclasses
-import json
 import os
 import sys
 import types
@@ -11,10 +10,13 @@ from typing import Any
 from absl import flags
 
 from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.files import parse_json, read_given_text
 from flags.recipe_files import find_recipe
 
 # Hyperparameters that may be a file of `recipes/`.
 _RECIPE_FILES = ("task_spec", "vocab_file")
+# Of float32 and int64.
+_LARGEST_FLOAT, _LARGEST_INT = 3.4e38, 2**63 - 1
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 
 
@@ -105,12 +107,8 @@ def _read_hparams(hparams: str | None) -> dict[str, Any]:
         source = f"--hparams={hparams}"
         if not os.path.exists(hparams):
             raise UserError(f"{source}: no such file")
-        with open(hparams, encoding="utf-8") as file:
-            hparams = file.read()
-    try:
-        values = json.loads(hparams)
-    except ValueError as error:
-        raise UserError(f"{source} is not valid JSON: {error}") from error
+        hparams = read_given_text(hparams, source)
+    values = parse_json(hparams, source)
     if not isinstance(values, dict):
         raise UserError(f'{source} must be a JSON object, such as {{"model_size": "base"}}')
     return values
@@ -133,10 +131,7 @@ def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
     wrong = UserError(f"{source} must be {_article(kind)}, not {value!r}")
     if kind is dict:
         if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except ValueError as error:
-                raise UserError(f"{source} is not valid JSON: {error}") from error
+            value = parse_json(value, source)
         if not isinstance(value, dict):
             raise wrong
         return value
@@ -152,6 +147,11 @@ def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise wrong
+    limit = _LARGEST_FLOAT if kind is float else _LARGEST_INT
+    if not -limit <= value <= limit:  # nor NaN
+        raise UserError(
+            f"{source} must be {_article(kind)} from {-limit:g} to {limit:g}, not {value!r:.40}"
+        )
     if kind is int and value != int(value):
         raise wrong
     return kind(value)
@@ -180,10 +180,7 @@ def convert_scalar(field: dataclasses.Field, value: Any, source: str) -> Any:
 def _convert_list(field: dataclasses.Field, value: Any, source: str) -> tuple:
     """Converts a list, a JSON list or comma-separated words to a tuple."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except ValueError as error:
-            raise UserError(f"{source} is not valid JSON: {error}") from error
+        value = parse_json(value, source)
     if isinstance(value, str):
         value = [word.strip() for word in value.split(",") if word.strip()]
     kind, article = (int, "whole numbers") if field.type == Sequence[int] else (str, "names")

@@ -11,9 +11,13 @@ from electra_tf.config.choices import (
 )
 from electra_tf.config.distribution import check_accumulation
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
+from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
 from electra_tf.config.pretraining_fields import PretrainingFields
+from electra_tf.config.updates import ON_NONFINITE
 from electra_tf.util.errors import UserError
+
+# Below, logits divided by it are not finite, or exceed what marks a token as not allowed.
+_LOWEST_TEMPERATURE = 1e-6
 
 
 def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None:
@@ -49,10 +53,18 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         "span_boundary_weight",
         "weight_decay_rate",
         "keep_checkpoint_max",
-        "seed",
+        "gen_weight",
+        "disc_weight",
+        "lr_decay_power",
     ):
         if getattr(config, name) is not None and not getattr(config, name) >= 0:
             raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
+    if config.temperature < _LOWEST_TEMPERATURE:
+        raise UserError(
+            f"--temperature must be at least {_LOWEST_TEMPERATURE}, not {config.temperature}; "
+            "--replacement=argmax takes the most likely tokens"
+        )
+    check_seed(config.seed)
     for name in ("mask_prob", "mask_prob_end", "length_curriculum_share"):
         value = getattr(config, name)
         if value is not None and not 0 < value < 1:
@@ -75,6 +87,7 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
     for name, choices in (
         ("precision", PRECISIONS),
         ("optimizer", OPTIMIZERS),
+        ("on_nonfinite", ON_NONFINITE),
         ("objective", OBJECTIVES),
         ("masking", MASKING),
         ("generator_type", GENERATORS),

@@ -26,6 +26,8 @@ WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
 # In the settings of a checkpoint that does not record its attention heads: its path.
 UNRECORDED_HEADS = "unrecorded_heads"
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "tanh", "linear")
+# Of the axes of a tensor.
+_LARGEST = 2**31
 # Values of the fields in descriptions, by type.
 _NUMBERS = {int: numbers.Integral, float: numbers.Real, str: str}
 
@@ -59,8 +61,11 @@ class EncoderConfig:
             if isinstance(value, bool) or not isinstance(value, _NUMBERS[field.type]):
                 wanted = "a whole number" if field.type is int else f"a {field.type.__name__}"
                 raise UserError(f"{field.name} must be {wanted}, not {value!r}")
-            if field.type is int and value < 1:
-                raise UserError(f"{field.name} must be at least 1, not {value}")
+            if field.type is int and not 1 <= value < _LARGEST:
+                limit = "at least 1" if value < 1 else f"less than {_LARGEST}"
+                raise UserError(f"{field.name} must be {limit}, not {value:.6g}")
+            if field.type is float and not 0 <= value < 1e30:
+                raise UserError(f"{field.name} must be a number from 0, not {value}")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"hidden_size ({self.hidden_size}) is not a multiple of num_attention_heads "

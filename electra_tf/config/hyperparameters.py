@@ -8,6 +8,9 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 OPTIMIZERS = ("adam", "lamb")
+RANGE = "range"
+# Of the numbers that models compute with, in float32.
+_LARGEST = 1e30
 # What a hyperparameter influences: the trained weights; the reported values, but not the
 # weights; neither. Synonyms of others are not compared.
 TRAINING, EVALUATION, NOTHING, SYNONYM = "training", "evaluation", "nothing", "synonym"
@@ -67,8 +70,33 @@ def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> A
             raise UserError(
                 f"{name} in {flag} must be of type {wanted.__name__}, not {value!r}"
             )
+        low, high = fields[name].metadata.get(RANGE, (-_LARGEST, _LARGEST))
+        if wanted in (int, float) and not low <= value <= high:  # nor NaN
+            raise UserError(f"{name} in {flag} must be from {low:g} to {high:g}, not {value}")
         values[name] = value
     return hparams_class(**values)
+
+
+def within(default: float, low: float, high: float = _LARGEST) -> Any:
+    """Returns a number in the hyperparameters of an objective or masking strategy.
+
+    Args:
+        default: default value.
+        low, high: least and greatest value.
+    """
+    return dataclasses.field(default=default, metadata={RANGE: (low, high)})
+
+
+def check_seed(seed: int, num_seeds: int = 1) -> None:
+    """Raises UserError unless `seed` and the ones that follow it are seeds of NumPy.
+
+    Args:
+        seed: value of --seed.
+        num_seeds: number of seeds, each one more than the last.
+    """
+    largest = 2**32 - num_seeds
+    if not 0 <= seed <= largest:
+        raise UserError(f"--seed must be from 0 to {largest}, not {seed}")
 
 
 @dataclasses.dataclass(frozen=True)

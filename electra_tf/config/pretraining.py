@@ -30,6 +30,7 @@ from electra_tf.config.encoder import (
 )
 from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_model_name
 
 TRAIN_FLAG = "--pretrain_tfrecords"
 EVAL_FLAG = "--eval_tfrecords"
@@ -57,6 +58,7 @@ class PretrainingConfig(PretrainingFields):
         for name in ("data_dir", "model_name"):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
+        check_model_name(given["model_name"])
         derived: dict[str, Any] = {
             "model_hparam_overrides": {},
             "objective_hparams": {},

@@ -27,10 +27,11 @@ from electra_tf.config.hyperparameters import (
     hyperparameter,
 )
 from electra_tf.config.trackers import TrackerFields
+from electra_tf.config.updates import UpdateFields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingFields(TrackerFields, DistributionConfig):
+class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     """Hyperparameters of pre-training and their independent defaults."""
 
     model_name: str = hyperparameter(

@@ -6,6 +6,7 @@ A backbone is an encoder and a pooler; it cannot represent heads of pre-training
 import collections
 import os
 import pathlib
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,7 @@ from electra_tf.interop.model_checkpoint import (
 )
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
-from electra_tf.util.files import read_json, write_atomically
+from electra_tf.util.files import read_json, read_object, read_switch, write_atomically
 
 ENCODER = "electra/"
 POOLER = "pooled_dense/"
@@ -48,6 +49,19 @@ _LAYER = {
 _LAYER_NORMS = {
     "self_attention_layer_norm": "attention/output/LayerNorm",
     "feedforward_layer_norm": "output/LayerNorm",
+}
+# Fields of `EncoderConfig`, and KerasHub's names of them.
+_SIZES = {
+    "vocab_size": "vocab_size",
+    "embedding_size": "embedding_dim",
+    "hidden_size": "hidden_dim",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "intermediate_size": "intermediate_dim",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "dropout",
+    "max_position_embeddings": "max_sequence_length",
+    "type_vocab_size": "num_segments",
 }
 _POOLER_SEED = 0
 CONFIG_FILE = "config.json"
@@ -79,9 +93,13 @@ class KerasHubFormat(CheckpointFormat):
 
         description = read_kerashub_description(path)
         try:
-            backbone = keras_hub.models.ElectraBackbone.from_preset(path)
-        except (OSError, ValueError, KeyError) as error:
-            raise UserError(f"{path} cannot be loaded by KerasHub: {error}") from error
+            with warnings.catch_warnings():
+                # Keras leaves weights that it does not find as they were initialized.
+                warnings.filterwarnings("error", message="Skipping nested container")
+                backbone = keras_hub.models.ElectraBackbone.from_preset(path)
+        except Exception as error:  # h5py raises RuntimeError for a damaged file, and more
+            message = " ".join(str(error).split())[:300]
+            raise UserError(f"{path} cannot be loaded by KerasHub: {message}") from error
         variables = {variable.path: variable for variable in backbone.weights}
         arrays = {}
         for theirs, ours, kind in _names(description.encoder):
@@ -201,41 +219,34 @@ def is_kerashub_folder(path: str) -> bool:
 
 def read_kerashub_description(folder: str) -> ModelDescription:
     """Returns the description of a preset's encoder and tokenizer."""
-    config = read_json(os.path.join(folder, CONFIG_FILE))["config"]
-    tokenizer = read_json(os.path.join(folder, TOKENIZER_CONFIG_FILE)).get("config", {})
+    config_file = os.path.join(folder, CONFIG_FILE)
+    config = read_object(config_file, "config")
+    missing = [name for name in _SIZES.values() if name not in config]
+    if missing:
+        raise UserError(f"{config_file}: the config lacks {', '.join(missing)}")
+    tokenizer_file = os.path.join(folder, TOKENIZER_CONFIG_FILE)
+    tokenizer = read_object(tokenizer_file, "config")
     vocabulary = pathlib.Path(folder, VOCAB_FILE)
-    lower = tokenizer.get("lowercase", False)
-    return ModelDescription(
-        encoder=EncoderConfig(
-            vocab_size=config["vocab_size"],
-            embedding_size=config["embedding_dim"],
-            hidden_size=config["hidden_dim"],
-            num_hidden_layers=config["num_layers"],
-            num_attention_heads=config["num_heads"],
-            intermediate_size=config["intermediate_dim"],
+    lower = read_switch(tokenizer, "lowercase", False, tokenizer_file)
+    strip = read_switch(tokenizer, "strip_accents", False, tokenizer_file)
+    try:
+        encoder = EncoderConfig(
+            **{ours: config[theirs] for ours, theirs in _SIZES.items()},
             hidden_act=HIDDEN_ACT,
-            hidden_dropout_prob=config["dropout"],
-            attention_probs_dropout_prob=config["dropout"],
-            max_position_embeddings=config["max_sequence_length"],
-            type_vocab_size=config["num_segments"],
             layer_norm_epsilon=LAYER_NORM_EPSILON,
-        ),
+        )
+    except UserError as error:
+        raise UserError(f"{config_file}: {error}") from error
+    return ModelDescription(
+        encoder=encoder,
         do_lower_case=lower,
-        strip_accents=tokenizer.get("strip_accents", False) and lower,
+        strip_accents=strip and lower,
         vocabulary=vocabulary.read_bytes() if vocabulary.exists() else None,
     )
 
 
 def backbone_arguments(encoder: EncoderConfig) -> dict[str, Any]:
     """Returns the constructor's arguments of KerasHub's backbone."""
-    return {
-        "vocab_size": encoder.vocab_size,
-        "num_layers": encoder.num_hidden_layers,
-        "num_heads": encoder.num_attention_heads,
-        "hidden_dim": encoder.hidden_size,
-        "embedding_dim": encoder.embedding_size,
-        "intermediate_dim": encoder.intermediate_size,
-        "dropout": encoder.hidden_dropout_prob,
-        "max_sequence_length": encoder.max_position_embeddings,
-        "num_segments": encoder.type_vocab_size,
-    }
+    ours = {name: getattr(encoder, name) for name in _SIZES}
+    ours["attention_probs_dropout_prob"] = encoder.hidden_dropout_prob  # it has one for both
+    return {_SIZES[name]: value for name, value in ours.items()}

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.hyperparameters import within
 from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import LossTerm, MaskedLMOutput, PretrainInputs
@@ -37,7 +38,7 @@ class LearnedMaskingHparams:
     """
 
     power: float = 1.0
-    head_weight: float = 1.0
+    head_weight: float = within(1.0, 0.0)
 
 
 class TokenLossHead(keras.layers.Layer):

@@ -5,6 +5,7 @@ import math
 
 import tensorflow as tf
 
+from electra_tf.config.hyperparameters import within
 from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.masking.whole_word import number_words
 from electra_tf.model import randomness
@@ -14,8 +15,8 @@ from electra_tf.model import randomness
 class SpanMaskingHparams:
     """Span lengths in words: geometric with parameter `p`, truncated at `max_words`."""
 
-    p: float = 0.2
-    max_words: int = 10
+    p: float = within(0.2, 0.001, 0.999)
+    max_words: int = within(10, 1, 10_000)
 
 
 class SpanMasking(MaskingStrategy):

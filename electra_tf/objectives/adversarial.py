@@ -9,6 +9,7 @@ import dataclasses
 import tensorflow as tf
 
 from electra_tf.config.choices import MASKED_LM
+from electra_tf.config.hyperparameters import within
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
@@ -32,8 +33,8 @@ class AdversarialHparams:
     The paper does not use the generator's likelihood. The policy gradient has `gen_weight`.
     """
 
-    baseline_weight: float = 1.0
-    masked_lm_weight: float = 0.0
+    baseline_weight: float = within(1.0, 0.0)
+    masked_lm_weight: float = within(0.0, 0.0)
 
 
 class Adversarial(PretrainingModel):

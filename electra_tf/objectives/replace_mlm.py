@@ -4,6 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from electra_tf.config.hyperparameters import within
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.model import metrics
@@ -29,7 +30,7 @@ from electra_tf.pretraining_model import PretrainingModel
 class ReplaceMLMHparams:
     """`replace_weight`: loss weight of the full-size model; the generator has `gen_weight`."""
 
-    replace_weight: float = 1.0
+    replace_weight: float = within(1.0, 0.0)
 
 
 class ReplaceMLM(PretrainingModel):

@@ -4,6 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from electra_tf.config.hyperparameters import within
 from electra_tf.model import metrics
 from electra_tf.model import randomness as model_randomness
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
@@ -17,8 +18,8 @@ from electra_tf.pretraining_model import PretrainingModel
 class SentenceContrastiveHparams:
     """`unchanged_share`: fraction of unmodified inputs; `sentence_weight`: loss weight."""
 
-    unchanged_share: float = 0.2
-    sentence_weight: float = 1.0
+    unchanged_share: float = within(0.2, 0.0, 1.0)
+    sentence_weight: float = within(1.0, 0.0)
 
 
 class SentenceContrastive(PretrainingModel):

@@ -237,12 +237,14 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
         workers: workers of the run; the chief holds the lock.
 
     Raises:
-        UserError: another program holds the lock, the file cannot be written, or its file
-            system has no locks.
+        UserError: another program holds the lock, `folder` is a file, the lock cannot be
+            written, or its file system has no locks.
     """
     if "://" in folder or not workers.is_chief:
         yield
         return
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UserError(f"{folder} ({flags}) is a file. Choose another folder")
     path = folder.rstrip("/") + LOCK_SUFFIX
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

@@ -48,6 +48,7 @@ _CONSOLE_COLUMNS = (
     ("replaced_share", "replaced", ".3f"),
     ("learning_rate", "lr", ".2e"),
     ("gradient_norm", "|g|", ".2f"),
+    ("skipped_updates", "skipped", ".0f"),
 )
 
 

@@ -120,8 +120,8 @@ def run_loop(
         log: log of metrics; closed at the end.
         preemption: termination signals, deferred to the next return to the host.
         summarize: computes metrics from the sums of `TrainingSteps.read_metrics`.
-        diverged: creates the error, given the names of the non-finite terms, the step and the
-            latest checkpoint.
+        diverged: creates the error, given the names of what is not finite (losses, norms,
+            weights), the step and the latest checkpoint.
         evaluate: evaluates the current weights.
         evaluate_before_save: evaluate before saving, so every saved step has been evaluated.
         save_last: save at the last step.
@@ -148,6 +148,8 @@ def run_loop(
                 is_last or _is_due(intervals.evaluate, current)
             )
             saves = save_last if is_last else _is_due(intervals.save, current)
+            if is_last or saves or evaluates:
+                _refuse_weights(segment, current, checkpoints, diverged)
             if evaluates and evaluate_before_save:
                 evaluation = _evaluate(evaluate, current, log)
             if saves:
@@ -164,6 +166,7 @@ def run_loop(
                 return LoopResult(current, values, stopped_early=True)
             if not is_last and preemption.requested():
                 if not saves:
+                    _refuse_weights(segment, current, checkpoints, diverged)
                     checkpoints.save()
                 raise PreemptedError(
                     f"Preempted at step {current}; saved {checkpoints.latest}. Run the "
@@ -202,6 +205,18 @@ def _run_to_stops(
             log.progress(stop)
             yield segment
         log.clear_progress()
+
+
+def _refuse_weights(
+    segment: Segment,
+    step: int,
+    checkpoints: CheckpointDirectory,
+    diverged: Callable[[Sequence[str], int, str | None], Exception],
+) -> None:
+    """Raises the error of weights that are not finite, which a finite update can make."""
+    failed = segment.steps.non_finite_weights()
+    if failed:
+        raise diverged(failed, step, checkpoints.latest)
 
 
 def _is_due(interval: int | None, step: int) -> bool:

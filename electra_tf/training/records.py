@@ -30,6 +30,9 @@ class PretrainingRecords(Protocol):
     def describe(self, seq_length: int) -> str:
         """Describes the examples of a length, such as "8 files in DIR"."""
 
+    def num_examples(self, seq_length: int) -> int | None:
+        """Returns the number of examples of a length; None if they must be read to know it."""
+
     def fingerprint(self, seq_length: int) -> str:
         """Returns a digest of the examples of a length, the same wherever they are."""
 

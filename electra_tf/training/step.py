@@ -16,6 +16,13 @@ from electra_tf.training.accumulation import sum_over_parts
 from electra_tf.training.diagnoses import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.training.distribution.context import runs_on_one_cpu
 from electra_tf.training.layer_groups import UpdateRatios, group_norms, group_of
+from electra_tf.training.nonfinite import (
+    MOST_IN_A_ROW,
+    SKIPPED,
+    WeightsCheck,
+    all_finite,
+    apply_if,
+)
 from electra_tf.training.optimizer import clip_by_global_norm, squared_norms
 
 # Sums of the norms of the gradients by group of layers, float32 [2, groups].
@@ -80,6 +87,8 @@ class TrainingSteps:
         clip_norm: gradient clipping by global norm.
         accumulation_steps: micro-batches per update on each replica.
         jit_compile: compile the replica step with XLA.
+        skip_nonfinite: leave out updates that are not finite, and count them, until there are
+            `MOST_IN_A_ROW`; otherwise the first one ends `run`.
     """
 
     def __init__(
@@ -93,6 +102,7 @@ class TrainingSteps:
         clip_norm: float,
         accumulation_steps: int = 1,
         jit_compile: bool = False,
+        skip_nonfinite: bool = False,
     ) -> None:
         self._model = model
         self._optimizer = optimizer
@@ -102,6 +112,9 @@ class TrainingSteps:
         self._clip_norm = clip_norm
         self._accumulation_steps = accumulation_steps
         self._sums = MetricAccumulator()
+        self._skips = skip_nonfinite
+        self._skipped_in_a_row = tf.Variable(0, dtype=tf.int32, trainable=False)
+        self._weights_check = WeightsCheck(model.trainable_variables, optimizer)
         self._groups: list[str] = []
         self._update_ratios = UpdateRatios(optimizer)
         # Of the last update; a vector once there was one.
@@ -124,6 +137,8 @@ class TrainingSteps:
     ) -> None:
         """Runs up to `num_steps` updates; stops after one with a non-finite loss or norm.
 
+        With `skip_nonfinite`, it stops after `MOST_IN_A_ROW` of them.
+
         Args:
             iterator: distributed iterator over the batches.
             num_steps: number of updates.
@@ -143,6 +158,8 @@ class TrainingSteps:
         the update-to-weight ratios.
         """
         sums = self._sums.read_and_reset()
+        if f"train/{SKIPPED}" in sums:  # a number, not a mean
+            sums[f"train/{SKIPPED}"] = np.array([sums[f"train/{SKIPPED}"][0], 1.0])
         norms = sums.pop(_GROUP_NORMS, np.zeros([2, 0]))
         for group, norm in zip(self._groups, norms.T, strict=True):
             sums[f"train/{GRADIENT_NORM}{group}"] = norm
@@ -160,6 +177,10 @@ class TrainingSteps:
             if not np.isfinite(value)
         ]
 
+    def non_finite_weights(self) -> list[str]:
+        """Returns which weights or moments are not finite; reads all of them."""
+        return self._weights_check.failed()
+
     def _run_steps(self, iterator: tf.data.Iterator, num_steps: tf.Tensor) -> None:
         def body(done: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             per_replica = self._strategy.run(self._replica_function, args=(next(iterator),))
@@ -172,6 +193,10 @@ class TrainingSteps:
                 name: tf.math.divide_no_nan(sums[name][0], sums[name][1])
                 for name in self._watched(sums)
             }
+            if self._skips:
+                was_skipped = sums[f"train/{SKIPPED}"][0] > 0.5
+                in_a_row = tf.where(was_skipped, self._skipped_in_a_row + 1, 0)
+                self._skipped_in_a_row.assign(in_a_row)
             self._sums.add(sums)
             values = tf.stack(list(terms.values()))
             self._term_names = list(terms)
@@ -206,7 +231,14 @@ class TrainingSteps:
         gradients, norm = clip_by_global_norm(gradients, self._clip_norm * scale, squares)
         # Keras optimizers sum gradients over replicas.
         gradients = [g / replicas for g in gradients] if replicas > 1 else gradients
-        self._optimizer.apply(gradients, variables)
+        finite = None
+        if self._skips:
+            finite = all_finite([*whole.losses.values(), norm])
+            # A scaled loss whose gradients overflow is its optimizer's matter.
+            applied = finite | ~tf.math.is_finite(norm) if self._scales_loss else finite
+            apply_if(applied, self._optimizer, gradients, variables)
+        else:
+            self._optimizer.apply(gradients, variables)
 
         once = 1.0 / replicas  # the sum over replicas counts a step once
         sums = {
@@ -218,12 +250,38 @@ class TrainingSteps:
         by_group = group_norms(squares, groups) / scale * once
         sums[_GROUP_NORMS] = tf.stack([by_group, once * tf.ones_like(by_group)])
         sums |= whole.metric_sums
+        return self._without_skipped(sums, norm, scale, finite, once)
+
+    def _without_skipped(
+        self,
+        sums: metrics.MetricSums,
+        norm: tf.Tensor,
+        scale: tf.Tensor | float,
+        finite: tf.Tensor | None,
+        once: float,
+    ) -> metrics.MetricSums:
+        """Returns the sums of a step, which are 0 if its update was left out.
+
+        Args:
+            sums: sums of the step.
+            norm: norm of its scaled gradients.
+            scale: scale of its loss.
+            finite: whether it is finite; None if updates are not left out for that.
+            once: share of this replica in a step.
+        """
+        counts: tf.Tensor | bool = True
+        added = {}
         if self._scales_loss:
             # An overflow is a divergence only if the gradients are not scaled up.
             counts = tf.math.is_finite(norm) | (scale <= 1.0)
+            added["train/loss_scale"] = tf.stack([scale * once, once])
+        if finite is not None:
+            skipped = counts & ~finite
+            added[f"train/{SKIPPED}"] = tf.stack([tf.cast(skipped, tf.float32) * once, once])
+            counts &= finite | (self._skipped_in_a_row >= MOST_IN_A_ROW - 1)
+        if counts is not True:
             sums = {name: tf.where(counts, x, tf.zeros_like(x)) for name, x in sums.items()}
-            sums["train/loss_scale"] = tf.stack([scale * once, once])
-        return sums
+        return sums | added
 
     def _contribution(
         self,

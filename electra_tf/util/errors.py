@@ -23,7 +23,9 @@ def nearest_name_hint(name: str, known: Iterable[str]) -> str:
 def reason_of(error: Exception) -> str:
     """Returns why a file operation of Python or TensorFlow failed, in one line."""
     if isinstance(error, OSError):
-        named = f"{error.filename}: " if error.filename else ""
+        # Of a renamed file, the name that the user knows is the new one.
+        name = error.filename2 or error.filename
+        named = f"{name}: " if name else ""
         return f"{named}{error.strerror or error}"
     # TensorFlow puts the names of the node and of the operation around its message.
     message = getattr(error, "message", None) or str(error)

@@ -106,22 +106,103 @@ def read_lines(path: str | os.PathLike, errors: str = "strict") -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
+def parse_json(text: str, source: str) -> Any:
+    """Returns the value of a JSON text in which no object has a key twice.
+
+    Args:
+        text: the text.
+        source: the flag or file that has it, for the message.
+
+    Raises:
+        UserError: it is not valid JSON, nested too deeply, or a key is repeated.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object_without_repeated_keys)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{source} is not valid JSON: {error}") from error
+
+
+def _object_without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"duplicate key {repeated!r}")
+    return dict(pairs)
+
+
+def read_given_text(path: str, source: str) -> str:
+    """Returns the text of a UTF-8 file that a user names, without byte order mark.
+
+    Args:
+        path: the file.
+        source: the flag that names it, for the message.
+
+    Raises:
+        UserError: it is missing, cannot be read or is not UTF-8.
+    """
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UserError(f"{source}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{source} is not UTF-8") from error
+    except ValueError as error:  # a path with a zero byte
+        raise UserError(f"{source}: {error}") from error
+
+
 def read_json(path: str) -> dict[str, Any]:
     """Returns the object in a JSON file; empty if there is no file."""
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(content, dict):
         raise UserError(f"{path} must contain a JSON object")
     return content
 
 
+def read_object(path: str, name: str) -> dict[str, Any]:
+    """Returns the object `name` in the object in a JSON file; empty if there is none, or null.
+
+    Raises:
+        UserError: the file is not valid, or the value is something else.
+    """
+    value = read_json(path).get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: {name} must be a JSON object, not {value!r:.80}")
+    return value
+
+
+def read_switch(values: Mapping[str, Any], name: str, default: bool, path: str) -> bool:
+    """Returns a boolean of a JSON object; the default if there is none, or null.
+
+    Raises:
+        UserError: the value is not a boolean; the message names `path`, the file.
+    """
+    value = values.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise UserError(f"{path}: {name} must be true or false, not {value!r:.80}")
+    return value
+
+
 def to_json(content: Mapping[str, Any]) -> bytes:
     """Returns indented JSON with a final newline."""
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def check_model_name(name: str) -> None:
+    """Raises UserError unless --model_name stays in DATA_DIR/models, at whatever depth."""
+    if os.path.isabs(name) or os.pardir in pathlib.PurePath(name).parts:
+        raise UserError(
+            f"--model_name={name} leads out of DATA_DIR/models: pass a name, and the path of "
+            "another folder as --model_dir"
+        )
 
 
 def check_plain_name(name: object, kind: str, source: str) -> None:

@@ -1,7 +1,10 @@
 """Validation of fine-tuning hyperparameters."""
 
+import os
+
 from electra_tf.config.distribution import TPU, check_accumulation
-from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS
+from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
+from electra_tf.config.updates import ON_NONFINITE
 from electra_tf.util.errors import UserError
 from finetune.config.class_weights import parse_class_weights
 from finetune.config.finetuning_fields import FinetuningFields
@@ -43,13 +46,25 @@ def check_finetuning(config: FinetuningFields) -> None:
         value = getattr(config, name)
         if value is not None and value < 1:
             raise UserError(f"--{name} must be positive, not {value}")
-    for name in ("learning_rate", "weight_decay_rate", "seed", "n_writes_test", "focal_gamma"):
+    check_seed(config.seed, max(1, config.num_trials))
+    for name in (
+        "learning_rate",
+        "weight_decay_rate",
+        "n_writes_test",
+        "focal_gamma",
+        "lr_decay_power",
+        "answerable_weight",
+    ):
         if not getattr(config, name) >= 0:
             raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
     for name in ("warmup_proportion", "layerwise_lr_decay"):
         if not 0 <= getattr(config, name) <= 1:
             raise UserError(f"--{name} must be in [0, 1], not {getattr(config, name)}")
-    for name, choices in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
+    for name, choices in (
+        ("precision", PRECISIONS),
+        ("optimizer", OPTIMIZERS),
+        ("on_nonfinite", ON_NONFINITE),
+    ):
         if getattr(config, name) not in choices:
             raise UserError(
                 f"--{name} must be one of {', '.join(choices)}, not {getattr(config, name)!r}"
@@ -93,6 +108,10 @@ def check_finetuning(config: FinetuningFields) -> None:
             "--num_folds does not train a single model to predict with: remove "
             "--do_predict and --write_test_outputs"
         )
+    for name in ("model_dir", "results_dir", "preprocessed_data_dir"):
+        path = getattr(config, name)
+        if os.path.isfile(path):
+            raise UserError(f"--{name}={path} is a file: pass the path of a folder")
     if config.max_seq_length < 8:
         raise UserError(f"--max_seq_length must be at least 8, not {config.max_seq_length}")
     config.check_windows(config.max_seq_length)

@@ -7,6 +7,7 @@ from typing import Any
 
 from electra_tf.config.distribution import TPU, distribution_defaults
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_model_name
 from finetune.config import defaults
 from finetune.config.checks import check_finetuning
 from finetune.config.finetuning_fields import FinetuningFields
@@ -31,6 +32,7 @@ class FinetuningConfig(FinetuningFields):
         for name in ("data_dir", "model_name"):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
+        check_model_name(given["model_name"])
         tasks = tuple(given.get("task_names", ("chunk",)))
         merged = {
             **defaults.paths(given, tasks),
@@ -48,7 +50,9 @@ class FinetuningConfig(FinetuningFields):
             merged = {**defaults.LARGE_DEFAULTS, **merged}
         longest = merged["max_seq_length"]
         buckets = merged.get("length_buckets") or defaults.LENGTH_BUCKETS
-        merged["length_buckets"] = (*sorted(b for b in buckets if b < longest), longest)
+        if min(buckets) < 1:
+            raise UserError(f"--length_buckets must be positive, not {min(buckets)}")
+        merged["length_buckets"] = (*sorted({b for b in buckets if b < longest}), longest)
         merged["keep_best"] = merged.get("keep_best", False) or (
             merged.get("early_stopping_patience") is not None
         )

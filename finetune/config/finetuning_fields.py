@@ -18,6 +18,7 @@ from electra_tf.config.hyperparameters import (
     hyperparameter,
 )
 from electra_tf.config.trackers import TrackerFields
+from electra_tf.config.updates import UpdateFields
 from finetune.config.classification_fields import ClassificationFields
 from finetune.config.custom_task_fields import CustomTaskFields
 from finetune.config.encoder_fields import EncoderFields
@@ -25,7 +26,12 @@ from finetune.config.encoder_fields import EncoderFields
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningFields(
-    CustomTaskFields, ClassificationFields, EncoderFields, TrackerFields, DistributionConfig
+    CustomTaskFields,
+    ClassificationFields,
+    EncoderFields,
+    TrackerFields,
+    UpdateFields,
+    DistributionConfig,
 ):
     """Hyperparameters of fine-tuning and their independent defaults."""
 

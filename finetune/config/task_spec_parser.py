@@ -1,12 +1,11 @@
 """Parses descriptions of custom tasks from JSON and from flags."""
 
-import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.files import parse_json, read_given_text
 from finetune.config.task_kinds import LEVELS, TABLES, TaskKind, kinds_by_name
 from finetune.config.task_spec import TaskSpec
 
@@ -28,17 +27,8 @@ def load_specs(task_spec: str) -> list[TaskSpec]:
     if not task_spec.lstrip().startswith(("{", "[")):
         source = f"--task_spec={task_spec}"
         spec_file = task_spec
-        try:
-            with open(task_spec, encoding="utf-8-sig") as file:
-                text = file.read()
-        except OSError as error:
-            raise UserError(f"{source}: cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise UserError(f"{source} is not UTF-8") from error
-    try:
-        given = json.loads(text, object_pairs_hook=_object_without_repeated_keys)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{source} is not valid JSON: {error}") from error
+        text = read_given_text(task_spec, source)
+    given = parse_json(text, source)
     objects = given if isinstance(given, list) else [given]
     if not objects or not all(isinstance(o, dict) for o in objects):
         raise UserError(f"{source} must be a JSON object that describes a task, or a list")
@@ -158,7 +148,7 @@ class _Key(NamedTuple):
 
 def _is_number(value: Any) -> bool:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+    return is_number and abs(value) < 1e30  # nor NaN; far from overflow in float32
 
 
 def _is_name(value: Any) -> bool:
@@ -252,7 +242,7 @@ def _parse_labels(where: str, given: Iterable[str | int]) -> tuple[str, ...]:
 
 
 def _parse_column(text: str) -> str | int:
-    return int(text) if re.fullmatch(r"-?\d+", text) else text
+    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else text
 
 
 def _parse_pairs(text: str, flag: str, example: str) -> dict[str, str]:
@@ -266,11 +256,3 @@ def _parse_pairs(text: str, flag: str, example: str) -> dict[str, str]:
             raise UserError(f"{flag} has {key!r} twice")
         pairs[key] = value
     return pairs
-
-
-def _object_without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise ValueError(f"duplicate key {key!r}")
-    return dict(pairs)

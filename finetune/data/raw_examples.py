@@ -92,9 +92,11 @@ class RawExample(NamedTuple):
             UserError: it is anything else.
         """
         value = self.values[role]
+        # Python also takes 1_000 and the digits of every script.
+        is_odd = isinstance(value, str) and ("_" in value or not value.strip().isascii())
         try:
-            number = float("nan" if isinstance(value, bool) else value)
-        except (TypeError, ValueError):
+            number = float("nan" if is_odd or isinstance(value, bool) else value)
+        except (TypeError, ValueError, OverflowError):
             number = float("nan")
         if not abs(number) < float("inf"):
             raise UserError(f"{self.where}: {role} must be a number, not {brief(value)}")

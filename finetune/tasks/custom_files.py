@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -61,6 +62,8 @@ class TaskFiles:
         """
         source = self.source_split(split)
         if source == PREDICT and self._predict_file:
+            if not os.path.isfile(self._predict_file):
+                raise UserError(f"--predict_file={self._predict_file}: no such file")
             return self._predict_file
         if source not in self.spec.files:
             raise UserError(
@@ -256,5 +259,6 @@ def refuse_single_label(
 
 def _numbers_first(label: str) -> tuple[bool, int, str]:
     """Sort key: integers by value, before all others."""
-    is_number = label.isascii() and label.isdigit()
+    # Python refuses to convert thousands of digits.
+    is_number = label.isascii() and label.isdigit() and len(label) < 20
     return (not is_number, int(label) if is_number else 0, label)

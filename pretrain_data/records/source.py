@@ -13,6 +13,7 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
 from pretrain_data.records.files import (
     DEFAULT_FLAG,
+    built_counts,
     check_records,
     find_record_files,
     fingerprint,
@@ -69,6 +70,12 @@ class RecordFiles:
         """Describes the files of a length, such as "8 files in data/pretrain_tfrecords"."""
         files = find_record_files(self.patterns[seq_length], self.flag)
         return f"{len(files)} files in {pathlib.Path(files[0]).parent}"
+
+    def num_examples(self, seq_length: int) -> int | None:
+        """Returns the number of examples of a length by the manifests; None if unknown."""
+        files = find_record_files(self.patterns[seq_length], self.flag)
+        counts = built_counts(files)
+        return sum(counts.values()) if len(counts) == len(files) else None
 
     def fingerprint(self, seq_length: int) -> str:
         """Returns a digest of the files of a length; see `files.fingerprint`."""

@@ -53,7 +53,7 @@ def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
             continue
         try:
             lists.append(_parse(json.loads(line), str(number)))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"{flag}={path}, line {number}: not an n-best list, such as "
                 '{"id": "a", "hypotheses": [{"text": "good day", "score": -3.2}]}: '
@@ -64,11 +64,15 @@ def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
     return lists
 
 
-def _parse(value: dict[str, Any], number: str) -> NBestList:
+def _parse(value: Any, number: str) -> NBestList:
+    if not isinstance(value, dict):
+        raise TypeError("it is no object")
+    if not isinstance(value["hypotheses"], list):
+        raise TypeError("the hypotheses are no list")
     hypotheses = tuple(
-        Hypothesis(item)
+        Hypothesis(_text(item))
         if isinstance(item, str)
-        else Hypothesis(_text(item["text"]), float(item.get("score", 0.0)))
+        else Hypothesis(_text(item["text"]), _score(item.get("score", 0.0)))
         for item in value["hypotheses"]
     )
     if not hypotheses:
@@ -78,10 +82,17 @@ def _parse(value: dict[str, Any], number: str) -> NBestList:
     return NBestList(name, hypotheses, None if reference is None else _text(reference))
 
 
+def _score(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e30:
+        raise ValueError(f"{value!r:.40} is not a score")
+    return float(value)
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a text")
-    return value
+    # JSON can represent lone surrogates; UTF-8 cannot.
+    return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def rank(nbest: NBestList, scores: Sequence[float], weight: float) -> list[int]:

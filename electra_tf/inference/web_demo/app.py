@@ -120,7 +120,10 @@ def _describe_tokenizer(tokenizer: TokenizerDescription) -> str:
 
 def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
     """Returns the texts of the request's JSON object, in the order of `names`."""
-    body: Any = request.get_json()
+    try:
+        body: Any = request.get_json()
+    except RecursionError:
+        raise UserError("The request is JSON that is nested too deeply") from None
     texts = [body.get(name) if isinstance(body, dict) else None for name in names]
     for name, text in zip(names, texts, strict=True):
         if not isinstance(text, str):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.interop.model_checkpoint import VOCAB_FILE, ModelDescription
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import read_json, to_json
+from electra_tf.util.files import read_json, read_object, read_switch, to_json
 
 CONFIG_FILE = "config.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
@@ -74,15 +74,18 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
     """
     config = read_json(os.path.join(folder, CONFIG_FILE))
     encoder = _encoder_config(config, os.path.join(folder, CONFIG_FILE))
-    tokenizer = read_json(os.path.join(folder, TOKENIZER_CONFIG_FILE))
-    fast = read_json(os.path.join(folder, TOKENIZER_FILE))
-    normalizer = fast.get("normalizer") or {}
+    tokenizer_file = os.path.join(folder, TOKENIZER_CONFIG_FILE)
+    tokenizer = read_json(tokenizer_file)
+    fast_file = os.path.join(folder, TOKENIZER_FILE)
+    normalizer = read_object(fast_file, "normalizer")
 
-    def setting(name: str, fast_name: str, default: Any) -> Any:
-        return tokenizer.get(name, normalizer.get(fast_name, default))
+    def setting(name: str, fast_name: str, default: bool) -> bool:
+        default = read_switch(normalizer, fast_name, default, fast_file)
+        return read_switch(tokenizer, name, default, tokenizer_file)
 
     lower = setting("do_lower_case", "lowercase", True)
-    strip = setting("strip_accents", "strip_accents", None)
+    # By default, accents are stripped from lowercased text.
+    strip = setting("strip_accents", "strip_accents", lower)
     notes = []
     if strip and not lower:
         notes.append(
@@ -97,8 +100,8 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
     description = ModelDescription(
         encoder=encoder,
         do_lower_case=lower,
-        strip_accents=lower if strip is None else strip and lower,
-        vocabulary=_read_vocabulary(folder, fast),
+        strip_accents=strip and lower,
+        vocabulary=_read_vocabulary(folder, fast_file),
     )
     return HuggingFaceDescription(config, description, tuple(notes))
 
@@ -126,15 +129,18 @@ def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
         raise UserError(f"{path}: {error}") from error
 
 
-def _read_vocabulary(folder: str, fast: Mapping[str, Any]) -> bytes | None:
+def _read_vocabulary(folder: str, fast_file: str) -> bytes | None:
     path = pathlib.Path(folder, VOCAB_FILE)
     if path.exists():
         return path.read_bytes()
-    model = fast.get("model") or {}
+    model = read_object(fast_file, "model")
     if model.get("type") != "WordPiece":
         return None
-    tokens = sorted(model["vocab"], key=model["vocab"].get)
-    return "".join(f"{token}\n" for token in tokens).encode()
+    ids = model.get("vocab")
+    if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):
+        raise UserError(f"{fast_file}: the vocab of the model must be an object of token ids")
+    tokens = sorted(ids, key=ids.get)
+    return "".join(f"{token}\n" for token in tokens).encode("utf-8", "replace")
 
 
 def huggingface_config(

@@ -71,3 +71,16 @@ def test_without_kerashub_the_extra_is_named(monkeypatch, tmp_path):
     with pytest.raises(UserError, match=r"needs keras_hub.*electra-tf\[kerashub\]"):
         KERASHUB.read(str(tmp_path / "preset"))
     assert not (tmp_path / "x").exists()
+
+
+def test_damaged_weights_are_refused(tmp_path):
+    """KerasHub raises errors of h5py, or only warns that weights remain random."""
+    before = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    KERASHUB.write(before, str(tmp_path))
+    path = tmp_path / "model.weights.h5"
+    whole = path.read_bytes()
+    names = [b"HEAP", b"TREE", b"SNOD"]
+    for name in names:
+        path.write_bytes(whole.replace(name, b"XXXX"))
+        with pytest.raises(UserError, match="cannot be loaded by KerasHub"):
+            KERASHUB.read(str(tmp_path))

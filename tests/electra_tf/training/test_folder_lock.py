@@ -82,3 +82,15 @@ def test_a_read_only_folder_is_one_error(tmp_path, monkeypatch):
         lock_model_dir(str(tmp_path / "one"), "--model_dir", CHIEF),
     ):
         pass
+
+
+def test_a_file_is_no_model_folder(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    message = "file .--model_dir. is a file. Choose another folder"
+    with (
+        pytest.raises(UserError, match=message),
+        lock_model_dir(str(path), "--model_dir", CHIEF),
+    ):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]

@@ -34,12 +34,14 @@ class FakeRun:
         stops_at: step whose evaluation stops training.
         preempted_from: step from which on a preemption is requested.
         diverges_at: step whose loss is not finite; a run of steps ends there.
+        ruined_at: step from which on weights are not finite.
     """
 
     first_step: int = 0
     stops_at: int | None = None
     preempted_from: int | None = None
     diverges_at: int | None = None
+    ruined_at: int | None = None
 
     def __post_init__(self) -> None:
         self.step = tf.Variable(self.first_step, dtype=tf.int64)
@@ -59,6 +61,10 @@ class FakeRun:
 
     def non_finite_terms(self) -> list[str]:
         return ["train/loss"] if int(self.step.numpy()) == self.diverges_at else []
+
+    def non_finite_weights(self) -> list[str]:
+        ruined = self.ruined_at is not None and int(self.step.numpy()) >= self.ruined_at
+        return ["weights of electra/layer_0"] if ruined else []
 
     def read_metrics(self) -> dict[str, np.ndarray]:
         return {"train/loss": np.array([float(self.step.numpy()), 1.0])}
@@ -242,6 +248,22 @@ def test_a_loss_that_is_not_finite_ends_the_run_before_anything_of_it_is_kept():
     with pytest.raises(DivergedError, match=r"\['train/loss'\] 4 ckpt-2"):
         run.loop(EVERY._replace(evaluate=1), evaluates=True)
     assert run.happened()[-2:] == ["until 6 to 4", "close"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"intervals": EVERY},
+        {"intervals": EVERY._replace(save=100, evaluate=2), "evaluates": True},
+        {"intervals": EVERY._replace(save=100), "save_last": False},
+    ],
+)
+@pytest.mark.parametrize("preempted_from", [None, 3])
+def test_infinite_weights_replace_no_checkpoint(options, preempted_from):
+    run, options = FakeRun(ruined_at=3, preempted_from=preempted_from), dict(options)
+    with pytest.raises(DivergedError, match=r"weights of electra/layer_0"):
+        run.loop(options.pop("intervals"), **options)
+    assert run.latest in (None, "ckpt-2")
 
 
 def test_segments_end_in_a_log_line_and_begin_when_the_one_before_has_ended():

@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from electra_tf.inference.scoring.nbest import read_nbest_lists
+from electra_tf.util.errors import reason_of
 from electra_tf.util.files import read_lines, whole_folder, write_atomically
 
 
@@ -80,3 +81,10 @@ def test_a_line_separator_within_a_hypothesis_does_not_end_its_list(tmp_path):
     path.write_text(json.dumps({"hypotheses": [text]}, ensure_ascii=False) + "\n")
     (nbest,) = read_nbest_lists(path, "--nbest_file")
     assert nbest.hypotheses[0].text == text
+
+
+def test_a_file_in_place_of_a_folder_is_named_as_given(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError) as raised:
+        write_atomically(tmp_path / "folder", "text")
+    assert reason_of(raised.value) == f"{tmp_path}/folder: Is a directory"

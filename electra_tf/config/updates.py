@@ -1,0 +1,22 @@
+"""What happens to an update that is not finite, for pre-training and fine-tuning."""
+
+import dataclasses
+
+from electra_tf.config.hyperparameters import NOTHING, hyperparameter
+
+STOP, SKIP = "stop", "skip"
+ON_NONFINITE = (STOP, SKIP)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpdateFields:
+    """What to do about a loss or gradient that is NaN or infinite."""
+
+    on_nonfinite: str = hyperparameter(
+        STOP,
+        "What to do if the loss or a gradient is NaN or infinite: stop ends the run, and the "
+        "last checkpoint stays as it is; skip leaves the update out, counts it in the log, and "
+        "stops after 50 in a row. Finite updates are the same with both.",
+        ON_NONFINITE,
+        influence=NOTHING,
+    )

@@ -1,0 +1,103 @@
+"""Updates that are not finite: leaving them out, and finding weights that are not."""
+
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from electra_tf.training.layer_groups import group_of
+
+# With --on_nonfinite=skip, the run stops after so many updates left out without a break.
+MOST_IN_A_ROW = 50
+# Metric: the number of updates left out since the last record.
+SKIPPED = "skipped_updates"
+
+
+def all_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns whether float scalars are finite on all replicas; call it in their context."""
+    context = tf.distribute.get_replica_context()
+    finite = tf.reduce_all(tf.math.is_finite(tf.stack(values)))
+    if context.num_replicas_in_sync == 1:
+        return finite
+    failed = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.cast(~finite, tf.float32))
+    return failed < 0.5
+
+
+def apply_if(
+    condition: tf.Tensor,
+    optimizer: keras.optimizers.Optimizer,
+    gradients: Sequence[tf.Tensor],
+    variables: Sequence[keras.Variable],
+) -> None:
+    """Applies gradients if a condition, the same on all replicas, holds.
+
+    Otherwise weights, moments and the step of the learning rate remain as they are. Call it in
+    the replicas' context.
+    """
+
+    def apply(of_replica: Sequence[tf.Tensor]) -> None:
+        optimizer.apply(of_replica, variables)
+
+    if tf.__internal__.distribute.strategy_supports_no_merge_call():
+        _if_true(condition, lambda: apply(gradients))
+        return
+
+    # As in Keras's LossScaleOptimizer: such strategies need the branch outside of replicas.
+    def across_replicas(strategy: tf.distribute.Strategy, each: tf.Tensor, given: list) -> None:
+        first = strategy.experimental_local_results(each)[0]
+        replicas = strategy.extended.call_for_each_replica
+        _if_true(first, lambda: replicas(apply, args=(given,)))
+
+    context = tf.distribute.get_replica_context()
+    context.merge_call(across_replicas, args=(condition, list(gradients)))
+
+
+def _if_true(condition: tf.Tensor, function) -> None:
+    def run() -> tf.Tensor:
+        function()
+        return tf.constant(True)
+
+    tf.cond(condition, run, lambda: tf.constant(False))
+
+
+def describe_terms(terms: Sequence[str], skipping: bool) -> str:
+    """Returns the names of what is not finite, for an error.
+
+    Args:
+        terms: see `TrainingSteps.non_finite_terms` and `TrainingSteps.non_finite_weights`.
+        skipping: whether such updates are left out, so that these are the last of many.
+    """
+    names = ", ".join(term.removeprefix("train/") for term in terms)
+    of_steps = any(term.startswith("train/") for term in terms)
+    return f"{names} ({MOST_IN_A_ROW} updates in a row)" if skipping and of_steps else names
+
+
+class WeightsCheck:
+    """Finds weights and moments that are NaN or infinite.
+
+    A finite gradient can still make them so, for instance with a huge learning rate.
+
+    Args:
+        variables: weights.
+        optimizer: their optimizer, which is built.
+    """
+
+    def __init__(
+        self, variables: Sequence[keras.Variable], optimizer: keras.optimizers.Optimizer
+    ) -> None:
+        self._names = [f"weights of {group_of(variable.path)}" for variable in variables]
+        floats = [v for v in optimizer.variables if "float" in str(v.dtype)]
+        self._names += ["moments of the optimizer"] * len(floats)
+        values = [variable.value for variable in (*variables, *floats)]
+        self._finite = tf.function(
+            lambda: tf.stack([tf.reduce_all(tf.math.is_finite(value)) for value in values]),
+            autograph=False,
+        )
+
+    def failed(self) -> list[str]:
+        """Returns what is not finite, such as "weights of electra/layer_0"."""
+        finite = self._finite().numpy()
+        failed = [
+            name for name, is_finite in zip(self._names, finite, strict=True) if not is_finite
+        ]
+        return list(dict.fromkeys(failed))
