@@ -88,15 +88,13 @@ class WeightsCheck:
         self._names = [f"weights of {group_of(variable.path)}" for variable in variables]
         floats = [v for v in optimizer.variables if "float" in str(v.dtype)]
         self._names += ["moments of the optimizer"] * len(floats)
-        values = [variable.value for variable in (*variables, *floats)]
-        self._finite = tf.function(
-            lambda: tf.stack([tf.reduce_all(tf.math.is_finite(value)) for value in values]),
-            autograph=False,
-        )
+        self._values = [variable.value for variable in (*variables, *floats)]
 
     def failed(self) -> list[str]:
         """Returns what is not finite, such as "weights of electra/layer_0"."""
-        finite = self._finite().numpy()
+        # Not compiled: tracing this takes longer than a hundred calls.
+        finite = tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in self._values])
+        finite = finite.numpy()
         failed = [
             name for name, is_finite in zip(self._names, finite, strict=True) if not is_finite
         ]

@@ -86,6 +86,12 @@ class FakeRun:
     def restart_clock(self) -> None:
         """Has no clock."""
 
+    def progress(self, step: int) -> None:
+        """Shows no bar."""
+
+    def clear_progress(self) -> None:
+        """Shows no bar."""
+
     def close(self) -> None:
         self.events.append("close")
 
