@@ -19,7 +19,13 @@ from electra_tf.training.checkpoint_files import (
     checkpoint_steps,
     sha256,
 )
-from electra_tf.util.files import flush_file, flush_folder, to_json, write_atomically
+from electra_tf.util.files import (
+    flush_file,
+    flush_folder,
+    make_folders,
+    to_json,
+    write_atomically,
+)
 
 
 @contextlib.contextmanager
@@ -29,7 +35,7 @@ def whole_checkpoint(prefix: str) -> Iterator[str]:
     Replaces a checkpoint of that name. On an error, nothing has the final names.
     """
     folder, name = os.path.split(prefix)
-    os.makedirs(folder, exist_ok=True)
+    make_folders(folder)
     _remove_unfinished(folder)
     temporary = prefix + UNFINISHED
     os.mkdir(temporary)

@@ -21,7 +21,7 @@ from electra_tf.training.run_info import LOG_FILE, SENTENCES_FILE, read_log
 from electra_tf.training.trackers import Tracker, close_trackers, log_to, plain_settings
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
-from electra_tf.util.files import read_lines, write_atomically
+from electra_tf.util.files import make_folders, read_lines, write_atomically
 
 TENSORBOARD_DIR = "tensorboard"
 
@@ -103,7 +103,7 @@ class TrainLog:
     ) -> None:
         self.path = os.path.join(model_dir, LOG_FILE)
         self.tensorboard_dir = os.path.join(model_dir, TENSORBOARD_DIR)
-        os.makedirs(model_dir, exist_ok=True)
+        make_folders(model_dir)
         self._num_train_steps = num_train_steps
         self._batch_size = batch_size
         self._seq_length = seq_length
@@ -190,7 +190,8 @@ class TrainLog:
     def close(self) -> None:
         """Flushes and closes the files."""
         self._file.close()
-        self._writer.close()
+        with self._naming_errors():
+            self._writer.close()
         close_trackers(self._trackers)
 
     def _diagnose(self, record: Mapping[str, Any]) -> None:

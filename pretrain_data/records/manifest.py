@@ -12,6 +12,8 @@ from electra_tf.util.files import write_atomically
 
 FILE_NAME = "pretrain_data.json"
 FORMAT_VERSION = 1
+# Content of the file while older records are replaced.
+_UNFINISHED = {"unfinished": True}
 # Records of held-out documents, in the directory of those to train on.
 HELD_OUT_DIR = "held_out"
 
@@ -111,11 +113,17 @@ def write_manifest(manifest: Manifest, directory: pathlib.Path) -> pathlib.Path:
     return path
 
 
+def mark_unfinished(directory: pathlib.Path) -> None:
+    """Replaces the manifest by a mark, with which no program reads the records."""
+    write_atomically(directory / FILE_NAME, json.dumps(_UNFINISHED) + "\n")
+
+
 def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
     """Reads the manifest of a directory; returns None if there is none.
 
     Raises:
-        UserError: the file is not a manifest, or has another version.
+        UserError: the file is not a manifest, has another version, or is the mark of
+            `mark_unfinished`.
     """
     path = pathlib.Path(directory) / FILE_NAME
     try:
@@ -124,6 +132,11 @@ def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
         return None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as JSON: {error}.") from error
+    if content == _UNFINISHED:
+        raise UserError(
+            f"The records beside {path} are not complete: the program that built them was "
+            "interrupted. Build them again with --overwrite."
+        )
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
         raise UserError(
