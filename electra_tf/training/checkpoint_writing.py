@@ -39,6 +39,8 @@ def whole_checkpoint(prefix: str) -> Iterator[str]:
     _remove_unfinished(folder)
     temporary = prefix + UNFINISHED
     os.mkdir(temporary)
+    # Else a file could survive a power cut that the folder does not, and count as damaged.
+    flush_folder(folder)
     try:
         yield os.path.join(temporary, name)
         files = sorted(file for file in os.listdir(temporary) if file.startswith(f"{name}."))
@@ -53,6 +55,8 @@ def whole_checkpoint(prefix: str) -> Iterator[str]:
         remove_checkpoint(prefix)
         try:
             for file in sorted([*files, manifest], key=lambda file: file.endswith(INDEX)):
+                if file.endswith(INDEX):
+                    flush_folder(folder)
                 os.replace(os.path.join(temporary, file), os.path.join(folder, file))
         except BaseException:
             remove_checkpoint(prefix)

@@ -34,6 +34,7 @@ from electra_tf.training.checkpoint_writing import keep_newest, whole_checkpoint
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, write_atomically
+from electra_tf.util.seals import sealed
 
 VOCAB_FILE = "vocab.txt"
 _MAX_DIFFERENCES_SHOWN = 20
@@ -164,7 +165,7 @@ class CheckpointDirectory:
         }
         write_atomically(
             os.path.join(self.directory, CONFIG_FILE),
-            json.dumps(description, indent=2, sort_keys=True) + "\n",
+            json.dumps(sealed(description), indent=2, sort_keys=True) + "\n",
         )
         target = os.path.join(self.directory, VOCAB_FILE)
         if os.path.abspath(vocab_file) != os.path.abspath(target):

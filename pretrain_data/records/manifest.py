@@ -9,6 +9,7 @@ from typing import Any
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
+from electra_tf.util.seals import sealed, without_seal
 
 FILE_NAME = "pretrain_data.json"
 FORMAT_VERSION = 1
@@ -109,7 +110,7 @@ class Manifest:
 def write_manifest(manifest: Manifest, directory: pathlib.Path) -> pathlib.Path:
     """Writes the manifest atomically; returns its path."""
     path = directory / FILE_NAME
-    write_atomically(path, json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
+    write_atomically(path, json.dumps(sealed(dataclasses.asdict(manifest)), indent=2) + "\n")
     return path
 
 
@@ -122,8 +123,8 @@ def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
     """Reads the manifest of a directory; returns None if there is none.
 
     Raises:
-        UserError: the file is not a manifest, has another version, or is the mark of
-            `mark_unfinished`.
+        UserError: the file is not a manifest or not what was written, has another version, or
+            is the mark of `mark_unfinished`.
     """
     path = pathlib.Path(directory) / FILE_NAME
     try:
@@ -143,6 +144,7 @@ def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
             f"{path} has format_version {version!r}; this program reads {FORMAT_VERSION}. "
             "Rebuild the data with build_pretraining_dataset.py."
         )
+    content = without_seal(content, path)
     fields = dataclasses.fields(Manifest)
     names = {field.name for field in fields}
     # Older manifests lack the fields that have defaults.
