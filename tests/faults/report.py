@@ -56,9 +56,9 @@ name, those of TensorFlow's C++ writers included. Each is then made to fail in t
 once, ENOSPC from then on, EIO once, EIO from then on, and a write of half of the bytes. After
 each, the power is cut in a model of the disk (`tests/faults/disk.py`) in which only flushed
 data and names in flushed folders are safe: all is written, only what was flushed, names without
-their data, zeros as data, a random part of the journal with torn writes, and names in any order.
-Each state is read by the programs' own code, written to again and read again. *Refused* is a
-message that says what to do, while data is being replaced.
+their data, zeros as data, a random part of the journal with torn writes, and names in any
+order. Each state is read by the programs' own code, written to again and read again. *Refused*
+is a message that says what to do, while data is being replaced.
 """
 _CORRUPTION = """\
 ## Damaged files
