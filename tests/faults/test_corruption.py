@@ -8,7 +8,7 @@ import os
 
 from tests.faults.corruption import CRASH, VIOLATIONS, Trial, read_trials, run_trials
 
-TRIALS = 160
+TRIALS = 128
 
 
 def test_no_damage_passes_unnoticed(tmp_path):

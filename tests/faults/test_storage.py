@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.faults.shim import compile_shim, compiler, environment
 
-TRIALS_OF_A_WRITER = 12
+TRIALS_OF_A_WRITER = 10
 pytestmark = pytest.mark.skipif(
     compiler() is None, reason="needs gcc and Linux's /proc: the shim of the disk is compiled"
 )
