@@ -23,8 +23,9 @@ _INTRODUCTION = """\
 # Reliability
 
 What the programs promise when something goes wrong, how it is tested, and what was measured.
-`make test` tries a small part of it with a fixed seed, `make soak SOAK_MINUTES=20` all of it
-and then other random faults. This page is written by
+`make test` tries a small part of it with a fixed seed. `make soak SOAK_MINUTES=20` tries a
+larger part, then all of it and then other random faults, as far as there is time; the tables
+have what was tried. This page is written by
 `python -m tests.faults.report tests/faults/figures.json RELIABILITY.md`
 from the figures of the last soak: {rounds} rounds in {minutes} minutes from seed {first_seed},
 Python {python}, TensorFlow {tensorflow}, {system}.
@@ -58,15 +59,17 @@ each, the power is cut in a model of the disk (`tests/faults/disk.py`) in which 
 data and names in flushed folders are safe: all is written, only what was flushed, names without
 their data, zeros as data, a random part of the journal with torn writes, and names in any
 order. Each state is read by the programs' own code, written to again and read again. *Refused*
-is a message that says what to do, while data is being replaced.
+is a message that says what to do, while data is being replaced. Different states are counted once;
+a call can fail in five ways.
 """
 _CORRUPTION = """\
 ## Damaged files
 
 A file of each kind is changed by a bit, a byte or a digit, cut, emptied, zeroed, partly zeroed,
 garbled or left out, made longer or removed, and read as the programs read it. *In a warning*
-means that an older checkpoint or another way is taken. *Another input* is text of the user's
-own that is still legal, such as a vocabulary with another word: no program can know better.
+means that an older checkpoint or another way is taken. *Another input* is one that is still
+legal, so that no program can know better: text of the user's own, such as a vocabulary with
+another word, and records without a manifest that are cut exactly between two of them.
 """
 _LIMITS = """\
 ## What is not promised
@@ -112,7 +115,7 @@ def report(figures: Mapping[str, Any]) -> str:
     )
     parts = [
         _INTRODUCTION.format(**figures, summary=summary)
-        + "".join(f"\n- {line}" for line in broken),
+        + "".join(f"\n- {line}" for line in (*broken, *figures.get("notes", ()))),
         _PROMISES.format(**totals, **counts, damages=damages),
         f"{_STORAGE}\n{_storage_table(storage)}",
         f"{_CORRUPTION}\n{_corruption_table(corruption)}",
@@ -123,12 +126,14 @@ def report(figures: Mapping[str, Any]) -> str:
 
 def _storage_table(storage: Mapping[str, Any]) -> str:
     outcomes = ("old", "none", "new", "refused")
-    columns = ["written", "points", "states read", "failed calls", *outcomes, "others"]
+    columns = ["written", "points", "states", "of them read", "calls", "failures tried"]
+    columns += [*outcomes, "others"]
     rows = []
     for name, each in storage.items():
         found = dict(each["outcomes"])
         counts = [found.pop(outcome, 0) for outcome in outcomes]
-        numbers = [each["crash_points"], each["images_read"], each["errors_tried"], *counts]
+        keys = ("crash_points", "different_images", "images_read", "changes", "errors_tried")
+        numbers = [*(each[key] for key in keys), *counts]
         rows.append([name, *(f"{number:,}" for number in numbers), f"{sum(found.values()):,}"])
     return markdown_table(columns, rows, text_columns=1)
 
