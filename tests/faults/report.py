@@ -59,8 +59,8 @@ each, the power is cut in a model of the disk (`tests/faults/disk.py`) in which 
 data and names in flushed folders are safe: all is written, only what was flushed, names without
 their data, zeros as data, a random part of the journal with torn writes, and names in any
 order. Each state is read by the programs' own code, written to again and read again. *Refused*
-is a message that says what to do, while data is being replaced. Different states are counted once;
-a call can fail in five ways.
+is a message that says what to do, while data is being replaced. Different states are counted
+once; a call can fail in five ways.
 """
 _CORRUPTION = """\
 ## Damaged files
