@@ -19,12 +19,15 @@ EVAL := --eval_tfrecords '$(OUTPUT)/eval_tfrecords/pretrain_data.tfrecord*'
 WORKERS ?= 2
 # In two runs, since TensorFlow keeps compiled kernels until a worker ends: half the memory.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Of `make soak`: how long faults are tried, and the seed of the first round.
+SOAK_MINUTES ?= 20
+SOAK_SEED ?= 1
 # Of `make study`: text, tasks in the authors' layout, and whatever else it takes.
 CORPUS ?= ../shared/data/corpus/english
 FINETUNING_DATA ?= ../shared/data/finetuning_data
 STUDY ?=
 
-.PHONY: demo test study docs lint clean
+.PHONY: demo test soak study docs lint clean
 
 # An environment of another Python than the one that is named is made anew.
 ifneq ($(wildcard $(READY)),)
@@ -66,6 +69,9 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(PYTEST) tests/electra_tf; library=$$?; \
 	  $(PYTEST) tests --ignore=tests/electra_tf && exit $$library
+
+soak: $(READY)
+	$(BIN)/python -m tests.faults.soak --minutes $(SOAK_MINUTES) --seed $(SOAK_SEED) --output soak
 
 study: $(READY)
 	$(BIN)/python -m benchmarks.study --corpus_dir $(CORPUS) \

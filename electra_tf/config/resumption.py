@@ -37,11 +37,15 @@ def changes_of_resumed_run(
         settings: its hyperparameters, `DATA`, `VOCABULARY` and `WORDS`.
 
     Raises:
-        UserError: a change that is not allowed influences the training.
+        UserError: a change that is not allowed influences the training, or there is no record
+            to compare with.
     """
     saved = load_saved_config(config.model_dir)
     if saved is None:
-        return []
+        raise UserError(
+            f"{config.model_dir} has checkpoints, but no {CONFIG_FILE} that says how they were "
+            "trained: restore it from a copy, or choose another --model_name"
+        )
     # There was none before it could be given.
     recorded = {WORDS: None, **saved.hyperparameters}
     changes = changed_settings(PretrainingConfig, recorded, settings)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from electra_tf.config.encoder import MODEL_SIZES, encoder_shape
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name
+from electra_tf.util.seals import without_seal
 
 CONFIG_FILE = "config.json"
 # 1 (or none): heads and intermediate size were those of the model size, whatever width
@@ -31,11 +32,13 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
     """Reads the `config.json` of a folder; returns None if there is none.
 
     Raises:
-        UserError: the file does not describe a run, or is of a newer version.
+        UserError: the file does not describe a run, is not what was written, or is of a newer
+            version.
     """
     path = os.path.join(directory, CONFIG_FILE)
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        content = without_seal(content, path)
         hyperparameters = {**content["hyperparameters"], VERSION: content.get(VERSION)}
         for name in hyperparameters.get("task_names") or ():
             check_plain_name(name, "task", path)
@@ -46,7 +49,7 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
         return None
     except UserError:
         raise
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} does not describe a run: {error!r}") from error
 
 

@@ -15,6 +15,7 @@ from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.console import warn_once
 from electra_tf.util.files import write_atomically
+from electra_tf.util.seals import sealed, without_seal
 
 _BEST_FILE = "best.json"
 
@@ -80,7 +81,7 @@ class BestCheckpoint:
             if self._keeps_weights:
                 self._checkpoints.save()
         if self._is_chief:
-            write_atomically(self._path, json.dumps(self._content()) + "\n")
+            write_atomically(self._path, json.dumps(sealed(self._content())) + "\n")
             if improved and self._keeps_weights:
                 for step in checkpoint_steps(self._directory):
                     if step != current:
@@ -105,15 +106,17 @@ class BestCheckpoint:
     def _load(self, current: int) -> None:
         path = pathlib.Path(self._path)
         if not path.exists():
+            if self._keeps_weights and checkpoint_steps(self._directory):
+                warn_once(f"{path} is missing: the best evaluation so far is forgotten")
             return
         try:
-            saved = json.loads(path.read_text())
+            saved = without_seal(json.loads(path.read_text()), path)
             best, value = saved["step"], saved["value"]
             evaluations = saved.get("evaluations")
             if evaluations is None:  # an older version recorded the best and the last one
                 evaluations = [(saved["last_step"], None), (best, value)]
             evaluations = {int(step): each for step, each in evaluations}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             warn_once(f"{path} is damaged ({error!r}): the best evaluation so far is forgotten")
             return
         self._evaluations = {s: each for s, each in evaluations.items() if s <= current}

@@ -19,7 +19,13 @@ from electra_tf.training.checkpoint_files import (
     checkpoint_steps,
     sha256,
 )
-from electra_tf.util.files import flush_file, flush_folder, to_json, write_atomically
+from electra_tf.util.files import (
+    flush_file,
+    flush_folder,
+    make_folders,
+    to_json,
+    write_atomically,
+)
 
 
 @contextlib.contextmanager
@@ -29,10 +35,12 @@ def whole_checkpoint(prefix: str) -> Iterator[str]:
     Replaces a checkpoint of that name. On an error, nothing has the final names.
     """
     folder, name = os.path.split(prefix)
-    os.makedirs(folder, exist_ok=True)
+    make_folders(folder)
     _remove_unfinished(folder)
     temporary = prefix + UNFINISHED
     os.mkdir(temporary)
+    # Else a file could survive a power cut that the folder does not, and count as damaged.
+    flush_folder(folder)
     try:
         yield os.path.join(temporary, name)
         files = sorted(file for file in os.listdir(temporary) if file.startswith(f"{name}."))
@@ -47,6 +55,8 @@ def whole_checkpoint(prefix: str) -> Iterator[str]:
         remove_checkpoint(prefix)
         try:
             for file in sorted([*files, manifest], key=lambda file: file.endswith(INDEX)):
+                if file.endswith(INDEX):
+                    flush_folder(folder)
                 os.replace(os.path.join(temporary, file), os.path.join(folder, file))
         except BaseException:
             remove_checkpoint(prefix)

@@ -33,7 +33,8 @@ from electra_tf.training.checkpoint_files import (
 from electra_tf.training.checkpoint_writing import keep_newest, whole_checkpoint
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError, reason_of
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import make_folders, write_atomically
+from electra_tf.util.seals import sealed
 
 VOCAB_FILE = "vocab.txt"
 _MAX_DIFFERENCES_SHOWN = 20
@@ -156,7 +157,6 @@ class CheckpointDirectory:
             vocab_sha256=hash_vocabulary(vocab_file) or "",
             **{name: bool(hyperparameters.get(name, True)) for name in SETTINGS},
         )
-        os.makedirs(self.directory, exist_ok=True)
         description = {
             VERSION: CONFIG_VERSION,
             "hyperparameters": dict(hyperparameters),
@@ -165,7 +165,7 @@ class CheckpointDirectory:
         }
         write_atomically(
             os.path.join(self.directory, CONFIG_FILE),
-            json.dumps(description, indent=2, sort_keys=True) + "\n",
+            json.dumps(sealed(description), indent=2, sort_keys=True) + "\n",
         )
         target = os.path.join(self.directory, VOCAB_FILE)
         if os.path.abspath(vocab_file) != os.path.abspath(target):
@@ -247,7 +247,7 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
         raise UserError(f"{folder} ({flags}) is a file. Choose another folder")
     path = folder.rstrip("/") + LOCK_SUFFIX
     try:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        make_folders(os.path.dirname(path))
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         raise UserError(

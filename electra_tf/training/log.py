@@ -22,7 +22,7 @@ from electra_tf.training.step_bar import StepBar
 from electra_tf.training.trackers import Tracker, close_trackers, log_to, plain_settings
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
-from electra_tf.util.files import read_lines, write_atomically
+from electra_tf.util.files import make_folders, read_lines, write_atomically
 
 TENSORBOARD_DIR = "tensorboard"
 
@@ -105,7 +105,7 @@ class TrainLog:
     ) -> None:
         self.path = os.path.join(model_dir, LOG_FILE)
         self.tensorboard_dir = os.path.join(model_dir, TENSORBOARD_DIR)
-        os.makedirs(model_dir, exist_ok=True)
+        make_folders(model_dir)
         self._num_train_steps = num_train_steps
         self._batch_size = batch_size
         self._seq_length = seq_length
@@ -201,7 +201,8 @@ class TrainLog:
         """Flushes and closes the files."""
         self._bar.close()
         self._file.close()
-        self._writer.close()
+        with self._naming_errors():
+            self._writer.close()
         close_trackers(self._trackers)
 
     def _diagnose(self, record: Mapping[str, Any]) -> None:

@@ -20,44 +20,71 @@ def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
 
     The content is on the disk before it has the name. On an error, nothing is left.
     """
-    path = os.fspath(path)
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    if isinstance(content, str):
-        content = content.encode("utf-8")
+    write_in_order({os.fspath(path): content})
+
+
+def write_in_order(contents: Mapping[str, str | bytes]) -> None:
+    """Writes files as `write_atomically` does, and names them in their order.
+
+    All are on the disk before the first has its name: a full disk leaves the old ones.
+
+    Args:
+        contents: text (UTF-8) or bytes by path.
+    """
     # The process id keeps concurrent writers apart.
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporaries = {path: f"{path}.{os.getpid()}.tmp" for path in contents}
     try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        for path, content in contents.items():
+            make_folders(os.path.dirname(path))
+            with open(temporaries[path], "wb") as file:
+                file.write(content.encode("utf-8") if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, temporary in temporaries.items():
+            os.replace(temporary, path)
+            flush_folder(os.path.dirname(path) or ".")
     except BaseException:
-        pathlib.Path(temporary).unlink(missing_ok=True)
+        for temporary in temporaries.values():
+            pathlib.Path(temporary).unlink(missing_ok=True)
         raise
-    flush_folder(os.path.dirname(path) or ".")
+
+
+def make_folders(path: str | os.PathLike) -> None:
+    """Makes a folder and those above it that are missing; their names are on the disk."""
+    path = os.path.abspath(path or ".")
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        os.makedirs(each, exist_ok=True)  # another program may have made it meanwhile
+        flush_folder(os.path.dirname(each))
 
 
 @contextlib.contextmanager
 def whole_folder(path: str | os.PathLike) -> Iterator[str]:
     """Yields the path of a folder to make beside `path`; its files then move to `path`.
 
-    A new or empty folder appears at once. On an error, nothing is written to `path`.
+    A new or empty folder appears at once, when all of it is on the disk. On an error, nothing
+    is written to `path`.
     """
     path = os.path.abspath(path)
     temporary = f"{path}.{os.getpid()}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    make_folders(os.path.dirname(path))
     try:
         yield temporary
+        flush_tree(temporary)
         if not os.path.isdir(path) or not os.listdir(path):
             os.replace(temporary, path)
+            flush_folder(os.path.dirname(path))
             return
         for folder, _, files in os.walk(temporary):
-            target = os.path.join(path, os.path.relpath(folder, temporary))
-            os.makedirs(target, exist_ok=True)
+            target = os.path.normpath(os.path.join(path, os.path.relpath(folder, temporary)))
+            make_folders(target)
             for file in files:
                 os.replace(os.path.join(folder, file), os.path.join(target, file))
+            flush_folder(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -80,6 +107,14 @@ def flush_file(path: str) -> None:
     """Waits until a file's content is on the disk."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
+
+
+def flush_tree(path: str | os.PathLike) -> None:
+    """Waits until all files and names in a folder, at any depth, are on the disk."""
+    for folder, _, files in os.walk(path):
+        for file in files:
+            flush_file(os.path.join(folder, file))
+        flush_folder(folder)
 
 
 def flush_folder(path: str) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.util.files import write_atomically
+from electra_tf.util.seals import sealed, without_seal
 from finetune.data.features import TASK_ID, FeatureSpec, Row
 
 # Entries kept of each task and split: runs of other settings, or on other data.
@@ -81,12 +82,12 @@ class FeatureCache:
         """
         records, manifest = self._paths(name, fingerprint)
         try:
-            found = json.loads(manifest.read_text(encoding="utf-8"))
+            found = without_seal(json.loads(manifest.read_text(encoding="utf-8")), manifest)
             if found["fingerprint"] != fingerprint or found["sha256"] != _sha256(records):
                 return None
             rows = _read(records, specs)
             return CacheEntry(rows, found["problems"]) if len(rows) == found["rows"] else None
-        except (OSError, ValueError, KeyError, TypeError, tf.errors.OpError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, tf.errors.OpError):
             return None
 
     def save(
@@ -111,7 +112,7 @@ class FeatureCache:
                 "sha256": checksum,
                 "problems": entry.problems,
             }
-            write_atomically(manifest, json.dumps(content, ensure_ascii=False) + "\n")
+            write_atomically(manifest, json.dumps(sealed(content), ensure_ascii=False) + "\n")
             self._remove_oldest(name)
         except (OSError, tf.errors.OpError) as error:
             self._print(f"{name}: the features are not cached: {error}")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from electra_tf.util.console import format_seconds, markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
+from electra_tf.util.seals import sealed, without_seal
 from finetune.results.provenance import Provenance
 from finetune.results.summary import (
     CALIBRATION_METRICS,
@@ -100,6 +101,7 @@ def read_results(path: str | os.PathLike) -> RunResults:
     """
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        content = without_seal(content, path)
         trials = [
             TrialResult(
                 **{
@@ -115,6 +117,8 @@ def read_results(path: str | os.PathLike) -> RunResults:
         return RunResults(content["model_name"], content["tasks"], trials)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
+    except UserError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{path} is not a {JSON_SUFFIX} file of run_finetuning.py: {error!r}"
@@ -302,7 +306,7 @@ def _format_json(
         "summary_without_degenerate": splits(summary.ok_splits),
         "trials": [_trial_to_json(trial) for trial in trials],
     }
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(sealed(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _trial_to_json(trial: TrialResult) -> dict[str, Any]:

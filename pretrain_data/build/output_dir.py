@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import filelock
 
 from electra_tf.util.errors import UserError, reason_of
-from electra_tf.util.files import flush_file, flush_folder
+from electra_tf.util.files import flush_file, flush_folder, make_folders
 from pretrain_data.records import manifest as records_manifest
 
 SHARD_PREFIX = "pretrain_data.tfrecord"
@@ -47,7 +47,7 @@ def lock_output_dir(output_dir: pathlib.Path, flag: str) -> Iterator[None]:
     """
     path = pathlib.Path(os.path.abspath(output_dir) + LOCK_SUFFIX)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         if not path.exists() and not os.access(path.parent, os.W_OK):
             path = output_dir / INNER_LOCK_FILE
         lock = filelock.FileLock(path, timeout=0)
@@ -81,7 +81,7 @@ class TemporaryDir:
     def __enter__(self) -> pathlib.Path:
         existed = self._output_dir.exists()
         try:
-            self._output_dir.mkdir(parents=True, exist_ok=True)
+            make_folders(self._output_dir)
             for path in _entries(self._output_dir):
                 if path.name.startswith(_TEMPORARY_PREFIX) and path.is_dir():
                     shutil.rmtree(path)
@@ -108,7 +108,7 @@ def publish(
     output_dir: pathlib.Path,
     flag: str,
 ) -> None:
-    """Replaces older data; the old manifest is removed first, the new one written last.
+    """Replaces older data; a mark that refuses it comes first, the new manifest last.
 
     Args:
         manifest: of the records in `temporary_dir`.
@@ -131,30 +131,39 @@ def publish(
             for name in held_out.shards:
                 flush_file(str(new_held_out / name))
             records_manifest.write_manifest(held_out, new_held_out)
-        (output_dir / records_manifest.FILE_NAME).unlink(missing_ok=True)
+        records_manifest.mark_unfinished(output_dir)
         _remove_held_out(old_held_out)
         for path in output_dir.glob(f"{SHARD_PREFIX}*"):
             path.unlink()
         if held_out is not None:
-            old_held_out.mkdir(exist_ok=True)
-            for name in (*held_out.shards, records_manifest.FILE_NAME):
-                os.replace(new_held_out / name, old_held_out / name)
-            flush_folder(str(old_held_out))
-        for name in (*manifest.shards, records_manifest.FILE_NAME):
-            os.replace(temporary_dir / name, output_dir / name)
-        flush_folder(str(output_dir))
+            make_folders(old_held_out)
+            records_manifest.mark_unfinished(old_held_out)
+            _move(held_out, new_held_out, old_held_out)
+        _move(manifest, temporary_dir, output_dir)
     except OSError as error:
         raise UserError(
             f"Output directory {output_dir} ({flag}) cannot be written: {reason_of(error)}."
         ) from error
 
 
+def _move(
+    manifest: records_manifest.Manifest, source: pathlib.Path, target: pathlib.Path
+) -> None:
+    """Moves shards and then, when their names are on the disk, the manifest."""
+    for name in manifest.shards:
+        os.replace(source / name, target / name)
+    flush_folder(str(target))
+    os.replace(source / records_manifest.FILE_NAME, target / records_manifest.FILE_NAME)
+    flush_folder(str(target))
+
+
 def _remove_held_out(directory: pathlib.Path) -> None:
     """Removes older held-out records."""
     if (directory / records_manifest.FILE_NAME).is_file():
-        (directory / records_manifest.FILE_NAME).unlink()
+        records_manifest.mark_unfinished(directory)
         for path in directory.glob(f"{SHARD_PREFIX}*"):
             path.unlink()
+        (directory / records_manifest.FILE_NAME).unlink()
         if not _entries(directory):
             directory.rmdir()
 

@@ -1,5 +1,6 @@
 """Trains a WordPiece vocabulary on text, whose words the project's tokenizer splits."""
 
+import hashlib
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -8,7 +9,6 @@ from electra_tf.text.description import (
     TokenizerDescription,
     description_file,
     load_tokenizer_description,
-    write_tokenizer_description,
 )
 from electra_tf.text.vocabulary import (
     MIN_VOCAB_SIZE,
@@ -18,7 +18,7 @@ from electra_tf.text.vocabulary import (
 )
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import to_json, write_in_order
 from pretrain_data.build.report import print_what_is_left_out
 from pretrain_data.build.vocabulary_report import measure, print_report
 from pretrain_data.build.word_counts import count_words
@@ -80,20 +80,26 @@ def build_vocabulary(
     pieces = learn_pieces(
         word_counts, config.vocab_size, print_fn, character_coverage=config.character_coverage
     )
+    content = ("\n".join(pieces) + "\n").encode()
+    description = TokenizerDescription(
+        vocab_sha256=hashlib.sha256(content).hexdigest(),
+        do_lower_case=config.do_lower_case,
+        strip_accents=config.strip_accents,
+    )
     try:
-        write_atomically(str(config.output_file), "\n".join(pieces) + "\n")
+        # A vocabulary without its description could be used with other settings.
+        write_in_order(
+            {
+                str(description_file(config.output_file)): to_json(description.to_dict()),
+                str(config.output_file): content,
+            }
+        )
     except OSError as error:
         raise UserError(
             f"Vocabulary file {config.output_file} ({OUTPUT_FLAG}) cannot be written: "
             f"{error.strerror}."
         ) from error
     vocabulary = load_vocabulary(config.output_file, OUTPUT_FLAG)
-    description = TokenizerDescription(
-        vocab_sha256=vocabulary.sha256,
-        do_lower_case=config.do_lower_case,
-        strip_accents=config.strip_accents,
-    )
-    write_tokenizer_description(config.output_file, description)
     _print_result(config, vocabulary, word_counts, time.monotonic() - start, print_fn)
     if held_out is not None:
         _report(config, [vocabulary, *([second] if second else [])], held_out, print_fn)

@@ -18,6 +18,7 @@ from pretrain_data.records.bad_records import (
     diagnose_bad_record,
     iterate_records,
 )
+from pretrain_data.records.completeness import check_shards
 from pretrain_data.records.lengths import plausible_records
 from pretrain_data.records.manifest import Manifest
 
@@ -133,12 +134,14 @@ def _count_by_reading(path: str) -> int:
 def check_file_sizes(files: Sequence[str]) -> None:
     """Compares file sizes with the manifests.
 
-    This detects files truncated between two records, which read without errors.
+    This detects files truncated between two records, which read without errors. Missing
+    shards are found too.
 
     Raises:
-        UserError: a file does not have the size recorded when it was built.
+        UserError: a shard is missing, or a file has another size than when it was built.
     """
     manifests = _manifests(files)
+    check_shards(files, manifests)
     for path in files:
         manifest = manifests[os.path.dirname(path)]
         expected = manifest.shard_bytes.get(os.path.basename(path)) if manifest else None

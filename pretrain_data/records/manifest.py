@@ -9,9 +9,12 @@ from typing import Any
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
+from electra_tf.util.seals import sealed, without_seal
 
 FILE_NAME = "pretrain_data.json"
 FORMAT_VERSION = 1
+# Content of the file while older records are replaced.
+_UNFINISHED = {"unfinished": True}
 # Records of held-out documents, in the directory of those to train on.
 HELD_OUT_DIR = "held_out"
 
@@ -107,15 +110,21 @@ class Manifest:
 def write_manifest(manifest: Manifest, directory: pathlib.Path) -> pathlib.Path:
     """Writes the manifest atomically; returns its path."""
     path = directory / FILE_NAME
-    write_atomically(path, json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
+    write_atomically(path, json.dumps(sealed(dataclasses.asdict(manifest)), indent=2) + "\n")
     return path
+
+
+def mark_unfinished(directory: pathlib.Path) -> None:
+    """Replaces the manifest by a mark, with which no program reads the records."""
+    write_atomically(directory / FILE_NAME, json.dumps(_UNFINISHED) + "\n")
 
 
 def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
     """Reads the manifest of a directory; returns None if there is none.
 
     Raises:
-        UserError: the file is not a manifest, or has another version.
+        UserError: the file is not a manifest or not what was written, has another version, or
+            is the mark of `mark_unfinished`.
     """
     path = pathlib.Path(directory) / FILE_NAME
     try:
@@ -124,12 +133,18 @@ def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
         return None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as JSON: {error}.") from error
+    if content == _UNFINISHED:
+        raise UserError(
+            f"The records beside {path} are not complete: the program that built them was "
+            "interrupted. Build them again with --overwrite."
+        )
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
         raise UserError(
             f"{path} has format_version {version!r}; this program reads {FORMAT_VERSION}. "
             "Rebuild the data with build_pretraining_dataset.py."
         )
+    content = without_seal(content, path)
     fields = dataclasses.fields(Manifest)
     names = {field.name for field in fields}
     # Older manifests lack the fields that have defaults.

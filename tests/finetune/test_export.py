@@ -14,6 +14,7 @@ from electra_tf.inference.export.pretrained import PRETRAINED
 from electra_tf.inference.export.run import export, load_servable
 from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.util.errors import UserError
+from electra_tf.util.seals import without_seal
 from finetune.export import FINETUNED
 from finetune.tasks.qa.examples import Context, QAExample
 from finetune.tasks.tagging.examples import TaggingExample
@@ -295,7 +296,8 @@ def test_a_question_must_leave_room(model_dir):
 
 
 def test_a_model_that_does_not_describe_its_tasks_is_refused(model_dir, tmp_path):
-    content = json.loads((pathlib.Path(model_dir) / "config.json").read_text())
+    path = pathlib.Path(model_dir) / "config.json"
+    content = without_seal(json.loads(path.read_text()), path)
     del content["hyperparameters"]["tasks"]
     (tmp_path / "config.json").write_text(json.dumps(content))
     config = ExportConfig(model_dir=str(tmp_path), export_dir=tmp_path / "x")

@@ -17,6 +17,7 @@ from electra_tf.training.authors_files import refuse_authors_checkpoint
 from electra_tf.training.checkpoints import VOCAB_FILE
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.extras import import_extra
+from electra_tf.util.files import flush_folder, flush_tree, make_folders
 
 
 def export(
@@ -44,12 +45,7 @@ def export(
     servable = load_servable(config, loaders, print_fn)
     write = choices.load(FORMATS, config.format)
     with new_version(config.export_dir, version) as directory:
-        try:
-            write(servable, directory, config.export_dir.name)
-        except tf.errors.OpError as error:
-            raise UserError(
-                f"--export_dir={config.export_dir} cannot be written: {reason_of(error)}"
-            ) from error
+        write(servable, directory, config.export_dir.name)
     exported = config.export_dir / str(version)
     for path in sorted(exported.rglob("*")):
         if path.is_file():
@@ -86,12 +82,13 @@ def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:
 def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path]:
     """Yields a temporary folder that is renamed to `EXPORT_DIR/VERSION` on success.
 
-    Model servers look for numbered folders, so they only see complete versions.
+    Model servers look for numbered folders, so they only see complete versions, also after a
+    power cut.
 
     Raises:
-        UserError: the version has been created meanwhile.
+        UserError: the version has been created meanwhile, or the disk is full.
     """
-    export_dir.mkdir(parents=True, exist_ok=True)
+    make_folders(export_dir)
     # Another process may be exporting the same version.
     temporary = export_dir / f"writing-{version}-{os.getpid()}"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -99,11 +96,17 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
     try:
         yield temporary
         try:
+            flush_tree(temporary)
             temporary.rename(export_dir / str(version))
+            flush_folder(str(export_dir))
         except OSError as error:
             raise UserError(
                 f"{export_dir / str(version)} cannot be created: {error.strerror}"
             ) from error
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"--export_dir={export_dir} cannot be written: {reason_of(error)}"
+        ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -13,12 +13,15 @@ from electra_tf.inference.export.servable import (
     ServedOutputs,
 )
 from electra_tf.text.text_inputs import EncoderInputs
-from electra_tf.util.files import to_json, write_atomically
+from electra_tf.training.checkpoint_files import sha256
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, to_json, write_atomically
+from electra_tf.util.seals import sealed, without_seal
 
 ConcreteFunction = tf.types.experimental.ConcreteFunction
 # A model server reads its warm-up requests from this folder, and ignores other files.
 EXTRA_FOLDER, WARMUP_FILE = "assets.extra", "tf_serving_warmup_requests"
-BATCHING_FILE = "batching_parameters.txt"
+BATCHING_FILE, CHECKSUMS_FILE = "batching_parameters.txt", "checksums.json"
 BATCH_SIZES = (1, 8)
 # Requests that arrive within a millisecond are answered together, 32 rows at most; larger
 # batches are hardly faster on CPUs. Inputs are not padded, because the server would repeat
@@ -49,6 +52,7 @@ def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: s
     description = to_json(servable.tokenizer_description.to_dict())
     write_atomically(directory / EXTRA_FOLDER / TOKENIZER_FILE, description)
     write_atomically(directory / EXTRA_FOLDER / BATCHING_FILE, _BATCHING)
+    write_checksums(directory)
     write_warmup_requests(directory, model_name, servable)
 
 
@@ -70,6 +74,40 @@ def _read_variables(function: ConcreteFunction) -> list[tf.Variable]:
     """
     order = {id(tensor): index for index, tensor in enumerate(function.captured_inputs)}
     return sorted(function.variables, key=lambda variable: order[id(variable.handle)])
+
+
+def write_checksums(directory: pathlib.Path) -> None:
+    """Writes the SHA-256 of all files of a SavedModel that its answers depend on."""
+    files = {
+        name: sha256(str(directory / name))
+        for name in sorted(_names(directory))
+        if name != f"{EXTRA_FOLDER}/{BATCHING_FILE}"  # to be edited
+    }
+    write_atomically(directory / EXTRA_FOLDER / CHECKSUMS_FILE, to_json(sealed(files)))
+
+
+def check_checksums(directory: pathlib.Path) -> None:
+    """Compares the files of a SavedModel with what was written; older exports are not checked.
+
+    Raises:
+        UserError: a file is missing, or has another content.
+    """
+    path = directory / EXTRA_FOLDER / CHECKSUMS_FILE
+    for name, expected in without_seal(read_json(str(path)), path).items():
+        try:
+            problem = None if sha256(str(directory / name)) == expected else "has changed"
+        except OSError as error:
+            problem = f"cannot be read ({error.strerror})"
+        if problem:
+            raise UserError(
+                f"{directory / name} {problem} since the export: export the model again, or "
+                "restore the file from a copy"
+            )
+
+
+def _names(directory: pathlib.Path) -> list[str]:
+    paths = (path for path in directory.rglob("*") if path.is_file())
+    return [path.relative_to(directory).as_posix() for path in paths]
 
 
 def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.inference.export.saved_model import EXTRA_FOLDER
+from electra_tf.inference.export.saved_model import EXTRA_FOLDER, check_checksums
 from electra_tf.inference.export.servable import TOKENIZER_FILE
 from electra_tf.text.description import TokenizerDescription
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_json
 
 _NUM_ALTERNATIVES = 5
@@ -38,7 +38,8 @@ class ExportedModel:
         flag: flag to name in errors.
 
     Raises:
-        UserError: there is no version, or it was not written by `export_saved_model.py`.
+        UserError: there is no version, it was not written by `export_saved_model.py`, or a
+            file of it is damaged.
     """
 
     def __init__(self, export_dir: pathlib.Path, flag: str) -> None:
@@ -49,15 +50,17 @@ class ExportedModel:
                 "there with export_saved_model.py"
             )
         self.directory = export_dir / str(max(versions))
+        check_checksums(self.directory)
         self.tokenizer = _tokenizer_of(self.directory)
         try:
             self._model = tf.saved_model.load(str(self.directory))
             self._signatures = dict(self._model.signatures)
             self.input_names = tuple(self._specs("serving_default"))
             self.output_names = tuple(self._signatures["serving_default"].structured_outputs)
-        except (OSError, KeyError, ValueError) as error:
+        except Exception as error:  # those of damaged files are of many classes
             raise UserError(
-                f"{flag}: {self.directory} is not a SavedModel with signatures: {error}"
+                f"{flag}: {self.directory} is not a SavedModel with signatures: "
+                f"{reason_of(error)}"
             ) from error
 
     def answer(self, **texts: str) -> dict[str, np.ndarray]:

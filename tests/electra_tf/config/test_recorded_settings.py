@@ -63,6 +63,12 @@ def test_a_setting_that_the_record_lacks_had_its_default():
     assert not changes(recorded, {**settings(), "data": {"128": "digest"}})
 
 
+def test_checkpoints_without_a_description_are_refused(tmp_path):
+    config = PretrainingConfig.create(data_dir=str(tmp_path), model_name="m")
+    with pytest.raises(UserError, match=r"models/m has checkpoints, but no config\.json"):
+        changes_of_resumed_run(config, dataclasses.asdict(config))
+
+
 def test_what_older_versions_did_not_record_is_said(tmp_path):
     config = PretrainingConfig.create(data_dir=str(tmp_path), model_name="m")
     folder = tmp_path / "models" / "m"

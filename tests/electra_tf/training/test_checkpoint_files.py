@@ -200,8 +200,8 @@ def test_files_are_flushed_before_they_are_named(tmp_path, monkeypatch):
     )
     first = events.index(data)
     assert events[:first].count("flush") >= 3  # data, index, manifest
-    assert events[first : first + 4] == [data, manifest, index, "flush"]
-    assert events.index("checkpoint") > first + 3
+    assert events[first : first + 5] == [data, manifest, "flush", index, "flush"]
+    assert events.index("checkpoint") > first + 4
 
 
 def test_nothing_of_a_failed_save_stays(tmp_path, monkeypatch):

@@ -27,6 +27,7 @@ from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util import console
 from electra_tf.util.console import ProgressBar, format_seconds
 from electra_tf.util.errors import UserError
+from electra_tf.util.seals import without_seal
 from flags import command_line, pretraining
 from flags.records import training_records
 from pretrain_data.build import dataset
@@ -138,7 +139,7 @@ def test_tokens_are_counted_and_none_is_lost_unless_told(
 def test_manifests_of_older_programs_are_read(build, tmp_path):
     build()
     path = tmp_path / "records/pretrain_data.json"
-    content = json.loads(path.read_text())
+    content = without_seal(json.loads(path.read_text()), path)
     for name in ("authors_trimming", "num_tokens_read", "num_tokens_written", "dropped_tokens"):
         del content[name]
     assert content.pop("tokenizer")["do_lower_case"] is True
@@ -527,7 +528,7 @@ def test_damaged_manifests_are_refused(build, tmp_path):
     directory = tmp_path / "records"
     manifest = build()
     path = directory / "pretrain_data.json"
-    whole = json.loads(path.read_text())
+    whole = without_seal(json.loads(path.read_text()), path)
     assert load_manifest(tmp_path) is None
     for change, message in (
         ({"format_version": 2}, "has format_version 2; this program reads 1"),

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.seals import without_seal
 from pretrain_data.records.bad_records import (
     BAD_RECORD_ERRORS,
     _masked_crc32c,
@@ -113,7 +114,7 @@ def test_taking_up_uses_the_manifest(records, tmp_path, build):
     assert count_records(files) == manifest.num_examples
     assert count_records(files[:2]) == sum(list(manifest.shards.values())[:2])
     path = tmp_path / "records/pretrain_data.json"
-    content = json.loads(path.read_text())
+    content = without_seal(json.loads(path.read_text()), path)
     content["shards"] = dict.fromkeys(content["shards"], 1000)
     content["num_examples"] = 4000
     path.write_text(json.dumps(content))
@@ -285,6 +286,22 @@ def test_a_shard_of_another_size_than_built_is_refused(build, tmp_path, num_byte
     assert read(str(path), **settings) == [[2]]
     # Between two records, nothing else tells.
     assert re.search(r"tfrecord-1-of-2: 1 of the \d+ records built are good", messages[-1])
+
+
+def test_a_missing_shard_is_refused_or_warned_of(build, tmp_path, capsys):
+    build(num_out_files=3)
+    folder = tmp_path / "records"
+    (folder / "pretrain_data.tfrecord-1-of-3").unlink()
+    pattern = f"{folder}/pretrain_data.tfrecord*"
+    settings = {"max_seq_length": 32, "repeat": False, "pad_last_batch": False}
+    with pytest.raises(UserError, match=r"tfrecord-1-of-3 is missing; pretrain_data\.json"):
+        read(pattern, **settings)
+    rest = read(pattern, skip_bad_records=True, **settings)
+    (folder / "pretrain_data.json").unlink()
+    assert read(pattern, **settings) == rest
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.startswith("warning: 1 of 3 shards are missing in ")
+    assert "pretrain_data.tfrecord-1-of-3" in warning
 
 
 def absurd_header(length: int) -> bytes:

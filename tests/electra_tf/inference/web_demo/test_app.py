@@ -28,14 +28,19 @@ def test_the_page_has_a_form_for_each_model(client):
 
 def test_models_of_different_tokenizers_are_refused(demo_config):
     path = demo_config.generator / "1/assets.extra/tokenizer.json"
-    content = path.read_text()
+    checksums = path.with_name("checksums.json")
+    content, of_export = path.read_text(), checksums.read_text()
     path.write_text(content.replace('"strip_accents": true', '"strip_accents": false'))
+    with pytest.raises(UserError, match=r"tokenizer\.json has changed since the export"):
+        create_app(demo_config)
+    checksums.unlink()
     message = "--generator=.* another tokenizer than .* strip_accents is false, not true"
     try:
         with pytest.raises(UserError, match=message):
             create_app(demo_config)
     finally:
         path.write_text(content)
+        checksums.write_text(of_export)
 
 
 def test_tokens_have_probabilities_and_alternatives(client):

@@ -1,0 +1,58 @@
+"""Whether all shards of a folder of records are there."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
+from pretrain_data.records.manifest import FILE_NAME, Manifest
+
+_SHARD = re.compile(r"(?P<stem>.+)-(?P<index>\d+)-of-(?P<count>\d+)")
+
+
+def check_shards(files: Sequence[str], manifests: Mapping[str, Manifest | None]) -> None:
+    """Checks that the shards of folders are all there, whichever of them are read.
+
+    Without a manifest, names such as `…-3-of-8` tell how many there were; what is missing is
+    warned of, since files of other programs may have been left out on purpose. So is a file
+    without records.
+
+    Args:
+        files: the files to read.
+        manifests: the manifests of their folders, where there are any.
+
+    Raises:
+        UserError: a shard in the manifest is missing.
+    """
+    for folder, manifest in manifests.items():
+        if manifest is None:
+            _warn_of_missing(folder, [f for f in files if os.path.dirname(f) == folder])
+            continue
+        for name, count in manifest.shards.items():
+            if not tf.io.gfile.exists(os.path.join(folder, name)):
+                raise UserError(
+                    f"{os.path.join(folder, name)} is missing; {FILE_NAME} beside it lists it "
+                    f"with {count:,} records. Rebuild the records, or read the other files "
+                    "with --skip_bad_records."
+                )
+
+
+def _warn_of_missing(folder: str, files: Sequence[str]) -> None:
+    names = set(tf.io.gfile.listdir(folder or "."))
+    for path in files:
+        if not tf.io.gfile.stat(path).length:
+            warn_once(f"{path} is empty: it has no records")
+        match = _SHARD.fullmatch(os.path.basename(path))
+        if match is None:
+            continue
+        stem, count = match["stem"], int(match["count"])
+        every = (f"{stem}-{index}-of-{count}" for index in range(count))
+        missing = [name for name in every if name not in names]
+        if missing:
+            warn_once(
+                f"{len(missing):,} of {count:,} shards are missing in {folder}, such as "
+                f"{missing[0]}: training on the others"
+            )

@@ -1,0 +1,169 @@
+"""RELIABILITY.md from the figures of `tests.faults.soak`.
+
+`python -m tests.faults.report tests/faults/figures.json RELIABILITY.md`.
+"""
+
+import argparse
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf.util.console import markdown_table
+from tests.faults.corruption import (
+    ANOTHER,
+    DETECTED,
+    HARMLESS,
+    PASSED_OVER,
+    UNCHANGED,
+    VIOLATIONS,
+)
+
+_INTRODUCTION = """\
+# Reliability
+
+What the programs promise when something goes wrong, how it is tested, and what was measured.
+`make test` tries a small part of it with a fixed seed. `make soak SOAK_MINUTES=20` tries a
+larger part, then all of it and then other random faults, as far as there is time; the tables
+have what was tried. This page is written by
+`python -m tests.faults.report tests/faults/figures.json RELIABILITY.md`
+from the figures of the last soak: {rounds} rounds in {minutes} minutes from seed {first_seed},
+Python {python}, TensorFlow {tensorflow}, {system}.
+
+**{summary}**
+"""
+_PROMISES = """\
+## Promises
+
+| promise | how it is tested | figures |
+| --- | --- | --- |
+| After an error of the disk or a power cut, there is what was before or what is new, whole: \
+the newest whole checkpoint is found, never a damaged one, and never none if there was one. \
+| `tests/faults/storage.py` | {images_read:,} states of a disk after a power cut at \
+{crash_points:,} points, {errors_tried:,} failed calls |
+| What was reported as written is still there after a power cut. | the same, after the last \
+change | among these |
+| An error of the disk is one message, without a traceback, and writing again succeeds. | the \
+same | among these |
+| A damaged file is named in one message, or changes nothing. | `tests/faults/corruption.py` | \
+{damages:,} damages, {detected:,} named in an error, {passed:,} in a warning, {harmless:,} \
+harmless |
+"""
+_STORAGE = """\
+## Full disks, errors of the disk and power cuts
+
+A library loaded into the process (`tests/faults/shim.c`) records every change of a file or a
+name, those of TensorFlow's C++ writers included. Each is then made to fail in turn: ENOSPC
+once, ENOSPC from then on, EIO once, EIO from then on, and a write of half of the bytes. After
+each, the power is cut in a model of the disk (`tests/faults/disk.py`) in which only flushed
+data and names in flushed folders are safe: all is written, only what was flushed, names without
+their data, zeros as data, a random part of the journal with torn writes, and names in any
+order. Each state is read by the programs' own code, written to again and read again. *Refused*
+is a message that says what to do, while data is being replaced. Different states are counted
+once; a call can fail in five ways.
+"""
+_CORRUPTION = """\
+## Damaged files
+
+A file of each kind is changed by a bit, a byte or a digit, cut, emptied, zeroed, partly zeroed,
+garbled or left out, made longer or removed, and read as the programs read it. *In a warning*
+means that an older checkpoint or another way is taken. *Another input* is one that is still
+legal, so that no program can know better: text of the user's own, such as a vocabulary with
+another word, and records without a manifest that are cut exactly between two of them.
+"""
+_LIMITS = """\
+## What is not promised
+
+- Records without `pretrain_data.json`, such as those of the authors' code, have checksums of
+  each record only: a file that is cut exactly between two records reads as a shorter one. A
+  missing or empty shard is warned of.
+- Training compares the sizes of record files and the checksum of every record. A file replaced
+  by another one of the same size is found by `inspect_dataset.py --verify`.
+- Files of earlier versions have no checksum of their content: of `config.json`, manifests,
+  results and exports, only damage that breaks their format is found.
+- A vocabulary whose description has been removed is used with the settings that are given;
+  records and models that were made with it refuse others.
+- The last lines of the log may be lost in a power cut, and features are made again.
+- A disk that reports data as flushed and loses it.
+"""
+
+
+def report(figures: Mapping[str, Any]) -> str:
+    """Returns the page."""
+    storage, corruption = figures["storage"], figures["corruption"]
+    broken = figures["violations"]
+    counts = {
+        name: sum(each.get(outcome, 0) for each in corruption.values())
+        for name, outcome in (
+            ("detected", DETECTED),
+            ("passed", PASSED_OVER),
+            ("harmless", HARMLESS),
+        )
+    }
+    totals = {
+        key: sum(each[key] for each in storage.values())
+        for key in ("images_read", "crash_points", "errors_tried")
+    }
+    damages = sum(
+        count
+        for each in corruption.values()
+        for outcome, count in each.items()
+        if outcome != UNCHANGED
+    )
+    summary = (
+        f"{len(broken)} of the trials broke a promise:" if broken else "No promise was broken."
+    )
+    parts = [
+        _INTRODUCTION.format(**figures, summary=summary)
+        + "".join(f"\n- {line}" for line in (*broken, *figures.get("notes", ()))),
+        _PROMISES.format(**totals, **counts, damages=damages),
+        f"{_STORAGE}\n{_storage_table(storage)}",
+        f"{_CORRUPTION}\n{_corruption_table(corruption)}",
+        _LIMITS,
+    ]
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def _storage_table(storage: Mapping[str, Any]) -> str:
+    outcomes = ("old", "none", "new", "refused")
+    columns = ["written", "points", "states", "of them read", "calls", "failures tried"]
+    columns += [*outcomes, "others"]
+    rows = []
+    for name, each in storage.items():
+        found = dict(each["outcomes"])
+        counts = [found.pop(outcome, 0) for outcome in outcomes]
+        keys = ("crash_points", "different_images", "images_read", "changes", "errors_tried")
+        numbers = [*(each[key] for key in keys), *counts]
+        rows.append([name, *(f"{number:,}" for number in numbers), f"{sum(found.values()):,}"])
+    return markdown_table(columns, rows, text_columns=1)
+
+
+def _corruption_table(corruption: Mapping[str, Any]) -> str:
+    columns = {
+        DETECTED: "in an error",
+        PASSED_OVER: "in a warning",
+        HARMLESS: "harmless",
+        ANOTHER: "another input",
+    }
+    rows = [
+        [
+            name,
+            *(f"{each.get(outcome, 0):,}" for outcome in columns),
+            f"{sum(each.get(outcome, 0) for outcome in VIOLATIONS):,}",
+        ]
+        for name, each in corruption.items()
+    ]
+    return markdown_table(["file", *columns.values(), "unnoticed"], rows, text_columns=1)
+
+
+def main() -> None:
+    """Reads the figures and writes the page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("figures", type=pathlib.Path)
+    parser.add_argument("page", type=pathlib.Path)
+    options = parser.parse_args()
+    options.page.write_text(report(json.loads(options.figures.read_text())), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
