@@ -36,7 +36,7 @@ def changed(content: bytes, replaced, cut) -> bytes:
 
 def arrays_or_error(result) -> None:
     assert isinstance(result, UserError) or all(
-        isinstance(value, np.ndarray) for value in result.values()
+        isinstance(value, np.ndarray | np.generic) for value in result.values()
     )
 
 
