@@ -16,7 +16,7 @@ import tensorflow as tf
 from electra_tf.text.cached_tokenizer import CorpusTokenizer
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.util.errors import UserError, reason_of
+from electra_tf.util.errors import UserError, not_utf8, reason_of
 from electra_tf.util.extras import import_extra
 
 JIEBA = "jieba"
@@ -138,7 +138,10 @@ def load_word_list(
             several tokens that the vocabulary knows.
     """
     path = _path(source)
-    text = _read(path).decode("utf-8", "replace")
+    try:
+        text = _read(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{_FLAG}={path}: {not_utf8(error)}") from error
     words = [_FREQUENCY.sub("", line.strip()) for line in text.split("\n")]
     tokenizer = Tokenizer(vocabulary, do_lower_case, strip_accents)
     known = [

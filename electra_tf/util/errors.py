@@ -47,3 +47,9 @@ class WorkerLostError(Exception):
     """Another worker of the run has failed or is unreachable; exits with `exit_status`."""
 
     exit_status = 43
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Returns "line N is not UTF-8 (byte 0xXX)" for text that was decoded as a whole."""
+    line = error.object[: error.start].count(b"\n") + 1
+    return f"line {line} is not UTF-8 (byte 0x{error.object[error.start]:02x})"

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, not_utf8
 
 # What network and FUSE file systems without such a call answer.
 _CANNOT_FLUSH_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
@@ -180,7 +180,7 @@ def read_given_text(path: str, source: str) -> str:
     except OSError as error:
         raise UserError(f"{source}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{source} is not UTF-8") from error
+        raise UserError(f"{source}: {not_utf8(error)}") from error
     except ValueError as error:  # a path with a zero byte
         raise UserError(f"{source}: {error}") from error
 

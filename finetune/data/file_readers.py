@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.errors import UserError, nearest_name_hint, not_utf8
 from finetune.data.parquet_files import read_parquet
 from finetune.data.raw_examples import RawExample, brief, valid_text
 
@@ -89,12 +89,7 @@ def read_text(path: str) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # `error.object` excludes the byte order mark.
-        line = error.object[: error.start].count(b"\n") + 1
-        byte = error.object[error.start]
-        raise UserError(
-            f"{path}: line {line} is not UTF-8 (byte 0x{byte:02x}); save the file as UTF-8"
-        ) from error
+        raise UserError(f"{path}: {not_utf8(error)}; save the file as UTF-8") from error
     if not text.strip():
         raise UserError(f"{path} is empty")
     return text

@@ -18,9 +18,9 @@ def parse(*arguments: str) -> replaced_tokens.ShowConfig:
 
 def test_reads_the_lines_with_text(tmp_path):
     path = tmp_path / "text.txt"
-    path.write_bytes(b"One line.\n\n  \nAnother \xff.\n")
+    path.write_bytes(b"One line.\n\n  \nAnother caf\xc3\xa9.\n")
     config = parse("--text_file", str(path), "--color")
-    assert config.sentences == ("One line.", "Another \ufffd.")
+    assert config.sentences == ("One line.", "Another café.")
     assert config.color
     assert config.model.model_name == "m"
     # Test output is no terminal.
@@ -33,3 +33,6 @@ def test_refuses_a_missing_or_empty_file(tmp_path):
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(UserError, match="contains no text"):
         parse("--text_file", str(tmp_path / "empty.txt"))
+    (tmp_path / "latin1.txt").write_bytes(b"one\ncaf\xe9\n")
+    with pytest.raises(UserError, match=r"latin1.txt: line 2 is not UTF-8 \(byte 0xe9\)"):
+        parse("--text_file", str(tmp_path / "latin1.txt"))

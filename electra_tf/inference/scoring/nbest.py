@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.inference.scoring.config import WORD_ERRORS
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_lines
 
@@ -46,7 +46,7 @@ def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
     except OSError as error:
         raise UserError(f"{flag}={path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{flag}={path} is not UTF-8: {error}") from error
+        raise UserError(f"{flag}={path}: {not_utf8(error)}") from error
     lists = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():

@@ -20,7 +20,7 @@ from electra_tf.inference.scoring.pseudo_likelihood import Scorer, TextScore, cr
 from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.training.distribution.strategies import create_strategy
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_lines, write_atomically
 
@@ -113,7 +113,7 @@ def _read_texts(path: pathlib.Path) -> list[tuple[int, str]]:
     except OSError as error:
         raise UserError(f"--text_file={path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"--text_file={path} is not UTF-8: {error}") from error
+        raise UserError(f"--text_file={path}: {not_utf8(error)}") from error
     texts = [(n, line.strip()) for n, line in enumerate(lines, start=1) if line.strip()]
     if not texts:
         raise UserError(f"--text_file={path} contains no text")

@@ -102,6 +102,9 @@ def test_bad_word_lists_are_refused(vocabulary, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"--word_list: .*cannot be read"):
         word_list_sha256(str(tmp_path))
     path: pathlib.Path = tmp_path / "words.txt"
+    path.write_bytes("我们\n".encode() + "北京".encode("gb18030"))
+    with pytest.raises(UserError, match=r"words.txt: line 2 is not UTF-8 \(byte 0xb1\)"):
+        load(path, vocabulary)
     path.write_text("没有\n我\n", encoding="utf-8")
     with pytest.raises(
         UserError, match=r"none of the 3 lines of .*words.txt is a word of 2 to"
