@@ -106,6 +106,11 @@ class TrialSession:
         num_rows = sum(len(part.rows) for part in train_data.values())
         num_examples = trial.num_examples or num_rows
         batch_size, epochs = config.train_batch_size, config.num_train_epochs
+        if num_examples < batch_size:
+            self._print(
+                f"Warning: --train_batch_size={batch_size} is more than the {num_examples:,} "
+                "training examples, so every step has some repeatedly"
+            )
         evaluates = config.do_eval or config.keep_best
         trained = self._trainer.train(
             train_data,
