@@ -1,6 +1,8 @@
 """Cached features: reused as long as nothing that they follow from has changed."""
 
+import errno
 import json
+import os
 import pathlib
 import threading
 import time
@@ -12,6 +14,7 @@ import pytest
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
+from finetune.data import feature_cache
 from finetune.data.feature_cache import ENTRIES_KEPT, CacheEntry, FeatureCache
 from finetune.data.features import FeatureSpec
 from finetune.task_data import TaskData
@@ -208,8 +211,11 @@ def test_data_that_changes_while_it_is_read_is_not_cached(load, tmp_path, monkey
     assert not list(tmp_path.glob("features/*.tfrecord"))
 
 
-def test_features_that_cannot_be_cached_are_used(load, tmp_path):
-    (tmp_path / "features").write_text("a file where the folder should be")
+def test_features_that_cannot_be_cached_are_used(load, monkeypatch):
+    def fail(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(feature_cache, "write_atomically", fail)
     data, was_cached = load()
     assert not was_cached
     assert len(data.rows) == 64
