@@ -20,7 +20,7 @@ from electra_tf.model.token_scores import (
     shown_sentences,
 )
 from electra_tf.training.distribution.context import runs_on_one_cpu
-from electra_tf.training.step import TrainableModel
+from electra_tf.training.gradients import TrainableModel
 from electra_tf.util.files import write_atomically
 
 # A separate seed, so every evaluation uses the same masks.

@@ -1,20 +1,17 @@
-"""The compiled training step: forward, backward, clipping, update; several steps per call."""
+"""The compiled training step: gradients, clipping, update; several steps per call."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import metrics
-from electra_tf.model.batch_types import LossTerm
 from electra_tf.model.compilation import compile_ahead
 from electra_tf.model.metrics import MetricAccumulator
-from electra_tf.model.randomness import Randomness
-from electra_tf.training.accumulation import sum_over_parts
 from electra_tf.training.diagnoses import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.training.distribution.context import runs_on_one_cpu
+from electra_tf.training.gradients import TrainableModel, gradients_of_replica
 from electra_tf.training.layer_groups import UpdateRatios, group_norms, group_of
 from electra_tf.training.nonfinite import (
     MOST_IN_A_ROW,
@@ -27,47 +24,6 @@ from electra_tf.training.optimizer import clip_by_global_norm, squared_norms
 
 # Sums of the norms of the gradients by group of layers, float32 [2, groups].
 _GROUP_NORMS = "group_norms"
-
-
-class TermsOutput(Protocol):
-    """Output of a trainable model for a batch."""
-
-    terms: dict[str, LossTerm]
-
-
-class TrainableModel(Protocol):
-    """Interface of a model to the training step, for pre-training and fine-tuning.
-
-    A prepared batch is a nested structure of tensors [batch, ...]; any subset of its rows is
-    a batch, too.
-    """
-
-    trainable_variables: list
-
-    def prepare(self, features: Mapping[str, tf.Tensor], *, randomness: Randomness) -> Any:
-        """Prepares a batch without gradients, such as by masking it."""
-
-    def term_weights(self, batch: Any) -> dict[str, tf.Tensor]:
-        """Returns the `weight` of each loss term of a batch, without running an encoder."""
-
-    def forward(self, batch: Any, *, randomness: Randomness) -> TermsOutput:
-        """Returns the loss terms of a batch."""
-
-    def metric_sums(self, output: TermsOutput) -> dict[str, tf.Tensor]:
-        """Returns the sums of the metrics of a batch; see `electra_tf.model.metrics`."""
-
-
-class PartialStep(NamedTuple):
-    """Contribution of some examples to the step of the global batch; contributions add up.
-
-    `gradients` are by variable path, for the variables that the objective depends on;
-    `losses` are "loss", the objective, and "<term>_loss" of each term, float32 scalars;
-    `metric_sums` are those of the model.
-    """
-
-    gradients: dict[str, tf.Tensor]
-    losses: dict[str, tf.Tensor]
-    metric_sums: metrics.MetricSums
 
 
 class TrainingSteps:
@@ -221,7 +177,14 @@ class TrainingSteps:
         context = tf.distribute.get_replica_context()
         replicas = context.num_replicas_in_sync
         scale = self._loss_scale()
-        whole = self._contribution(features, context, scale)
+        whole = gradients_of_replica(
+            self._model,
+            features,
+            seed=self._seed,
+            step=self._step,
+            num_parts=self._accumulation_steps,
+            scale=scale,
+        )
         # A variable that the objective does not depend on is not updated, nor decayed.
         variables = [v for v in self._model.trainable_variables if v.path in whole.gradients]
         gradients = [whole.gradients[variable.path] for variable in variables]
@@ -283,67 +246,6 @@ class TrainingSteps:
             sums = {name: tf.where(counts, x, tf.zeros_like(x)) for name, x in sums.items()}
         return sums | added
 
-    def _contribution(
-        self,
-        features: dict[str, tf.Tensor],
-        context: tf.distribute.ReplicaContext,
-        scale: tf.Tensor | float,
-    ) -> PartialStep:
-        """Returns the contribution of this replica, with gradients scaled by `scale`."""
-        parts = self._accumulation_steps
-        replica = context.replica_id_in_sync_group
-        num_examples = tf.shape(features["input_ids"])[0]
-        first_example = replica * num_examples
-        # Once for all micro-batches: random streams are indexed by rows of the global batch.
-        batch = self._model.prepare(
-            features, randomness=Randomness(self._seed, self._step, first_example)
-        )
-        totals = self._total_weights(batch, context)
-        variables = self._model.trainable_variables
-
-        def contribution(part: Any, index: tf.Tensor) -> PartialStep:
-            randomness = Randomness(
-                seed=self._seed,
-                step=self._step,
-                first_example=first_example + index * (num_examples // parts),
-                replica=replica * parts + index,
-            )
-            with tf.GradientTape() as tape:
-                output = self._model.forward(part, randomness=randomness)
-                shares = {
-                    name: weight_fraction(term.weight, totals, name)
-                    for name, term in output.terms.items()
-                }
-                total = tf.add_n(
-                    [_objective(term, shares[name]) for name, term in output.terms.items()]
-                )
-                scaled = total * scale
-            gradients = tape.gradient(scaled, [variable.value for variable in variables])
-            losses = {f"{n}_loss": t.loss * shares[n] for n, t in output.terms.items()}
-            return PartialStep(
-                {
-                    variable.path: tf.convert_to_tensor(gradient)
-                    for variable, gradient in zip(variables, gradients, strict=True)
-                    if gradient is not None
-                },
-                {"loss": total, **losses},
-                self._model.metric_sums(output),
-            )
-
-        return sum_over_parts(contribution, batch, parts)
-
-    def _total_weights(
-        self, batch: Any, context: tf.distribute.ReplicaContext
-    ) -> dict[str, tf.Tensor] | None:
-        """Returns the term weights over all replicas and micro-batches; None if only one."""
-        replicas = context.num_replicas_in_sync
-        if replicas * self._accumulation_steps == 1:
-            return None
-        weights = self._model.term_weights(batch)
-        if replicas == 1:
-            return weights
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
-
     @property
     def _scales_loss(self) -> bool:
         return isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
@@ -356,15 +258,3 @@ class TrainingSteps:
     @staticmethod
     def _watched(sums: metrics.MetricSums) -> list[str]:
         return [name for name in sums if name.startswith("train/")]
-
-
-def weight_fraction(
-    weight: tf.Tensor, totals: Mapping[str, tf.Tensor] | None, name: str
-) -> tf.Tensor | float:
-    """Returns the fraction of a term's tokens that are in this micro-batch."""
-    return 1.0 if totals is None else weight / tf.maximum(totals[name], 1e-6)
-
-
-def _objective(term: LossTerm, share: tf.Tensor | float) -> tf.Tensor:
-    """Returns the contribution of a term to the objective."""
-    return term.coefficient * term.loss * (term.weight if term.summed else share)

@@ -1,0 +1,136 @@
+"""Gradients of the objective over the rows of a replica, in one part or several."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from electra_tf.model import metrics
+from electra_tf.model.batch_types import LossTerm
+from electra_tf.model.randomness import Randomness
+from electra_tf.training.accumulation import sum_over_parts
+
+
+class TermsOutput(Protocol):
+    """Output of a trainable model for a batch."""
+
+    terms: dict[str, LossTerm]
+
+
+class TrainableModel(Protocol):
+    """Interface of a model to the training step, for pre-training and fine-tuning.
+
+    A prepared batch is a nested structure of tensors [batch, ...]; any subset of its rows is
+    a batch, too.
+    """
+
+    trainable_variables: list
+
+    def prepare(self, features: Mapping[str, tf.Tensor], *, randomness: Randomness) -> Any:
+        """Prepares a batch without gradients, such as by masking it."""
+
+    def term_weights(self, batch: Any) -> dict[str, tf.Tensor]:
+        """Returns the `weight` of each loss term of a batch, without running an encoder."""
+
+    def forward(self, batch: Any, *, randomness: Randomness) -> TermsOutput:
+        """Returns the loss terms of a batch."""
+
+    def metric_sums(self, output: TermsOutput) -> dict[str, tf.Tensor]:
+        """Returns the sums of the metrics of a batch; see `electra_tf.model.metrics`."""
+
+
+class PartialStep(NamedTuple):
+    """Contribution of some examples to the step of the global batch; contributions add up.
+
+    `gradients` are by variable path, for the variables that the objective depends on;
+    `losses` are "loss", the objective, and "<term>_loss" of each term, float32 scalars;
+    `metric_sums` are those of the model.
+    """
+
+    gradients: dict[str, tf.Tensor]
+    losses: dict[str, tf.Tensor]
+    metric_sums: metrics.MetricSums
+
+
+def gradients_of_replica(
+    model: TrainableModel,
+    features: dict[str, tf.Tensor],
+    *,
+    seed: int | tf.Variable,
+    step: tf.Variable,
+    num_parts: int = 1,
+    scale: tf.Tensor | float = 1.0,
+) -> PartialStep:
+    """Returns the contribution of one replica, to be called in its context.
+
+    Args:
+        model: the model.
+        features: the rows of this replica.
+        seed, step: random seed and global step.
+        num_parts: micro-batches, computed one after another.
+        scale: factor of the gradients, for loss scaling.
+    """
+    context = tf.distribute.get_replica_context()
+    replica = context.replica_id_in_sync_group
+    num_examples = tf.shape(features["input_ids"])[0]
+    first_example = replica * num_examples
+    # Once for all micro-batches: random streams are indexed by rows of the global batch.
+    batch = model.prepare(features, randomness=Randomness(seed, step, first_example))
+    totals = _total_weights(model, batch, num_parts, context)
+    variables = model.trainable_variables
+
+    def contribution(part: Any, index: tf.Tensor) -> PartialStep:
+        randomness = Randomness(
+            seed=seed,
+            step=step,
+            first_example=first_example + index * (num_examples // num_parts),
+            replica=replica * num_parts + index,
+        )
+        with tf.GradientTape() as tape:
+            output = model.forward(part, randomness=randomness)
+            shares = {
+                name: _weight_fraction(term.weight, totals, name)
+                for name, term in output.terms.items()
+            }
+            total = tf.add_n(
+                [_objective(term, shares[name]) for name, term in output.terms.items()]
+            )
+            scaled = total * scale
+        gradients = tape.gradient(scaled, [variable.value for variable in variables])
+        losses = {f"{n}_loss": t.loss * shares[n] for n, t in output.terms.items()}
+        return PartialStep(
+            {
+                variable.path: tf.convert_to_tensor(gradient)
+                for variable, gradient in zip(variables, gradients, strict=True)
+                if gradient is not None
+            },
+            {"loss": total, **losses},
+            model.metric_sums(output),
+        )
+
+    return sum_over_parts(contribution, batch, num_parts)
+
+
+def _total_weights(
+    model: TrainableModel, batch: Any, num_parts: int, context: tf.distribute.ReplicaContext
+) -> dict[str, tf.Tensor] | None:
+    """Returns the term weights over all replicas and micro-batches; None if only one."""
+    replicas = context.num_replicas_in_sync
+    if replicas * num_parts == 1:
+        return None
+    weights = model.term_weights(batch)
+    if replicas == 1:
+        return weights
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
+
+
+def _weight_fraction(
+    weight: tf.Tensor, totals: Mapping[str, tf.Tensor] | None, name: str
+) -> tf.Tensor | float:
+    """Returns the fraction of a term's tokens that are in this micro-batch."""
+    return 1.0 if totals is None else weight / tf.maximum(totals[name], 1e-6)
+
+
+def _objective(term: LossTerm, share: tf.Tensor | float) -> tf.Tensor:
+    """Returns the contribution of a term to the objective."""
+    return term.coefficient * term.loss * (term.weight if term.summed else share)
