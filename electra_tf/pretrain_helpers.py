@@ -18,6 +18,7 @@ from electra_tf.model.batch_types import (
 from electra_tf.model.heads import MaskedLMHead, softmax_cross_entropy
 from electra_tf.model.kernels import fused
 from electra_tf.model.randomness import Randomness
+from electra_tf.model.schedules import mask_prob_of
 
 # Fraction of the masked positions replaced by [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85
@@ -191,15 +192,6 @@ def mask_batch(
     )
 
 
-def mask_prob_of(config: PretrainingConfig, randomness: Randomness) -> tf.Tensor | float:
-    """Returns the masking rate of a step; without dropout (evaluation), `mask_prob`."""
-    start, end = config.mask_prob, config.mask_prob_end
-    if end is None or not randomness.dropout:
-        return start
-    done = tf.cast(randomness.step, tf.float32) / config.num_train_steps
-    return start + (end - start) * tf.minimum(done, 1.0)
-
-
 def masked_positions(inputs: PretrainInputs) -> tf.Tensor:
     """Returns float32 [batch, seq], 1 at masked positions."""
     length = tf.shape(inputs.input_ids)[1]
@@ -217,7 +209,7 @@ def sample_from_softmax(
     logits: tf.Tensor,
     key: tf.Tensor | None = None,
     *,
-    temperature: float = 1.0,
+    temperature: tf.Tensor | float = 1.0,
     disallow: tf.Tensor | None = None,
     uniform_noise: tf.Tensor | None = None,
     first_example: tf.Tensor | int = 0,
@@ -227,7 +219,8 @@ def sample_from_softmax(
     Args:
         logits: [batch, n, vocab].
         key: uint32 [2], key of the random stream.
-        temperature: softmax temperature; above 1 flattens the distribution.
+        temperature: softmax temperature, a number or a float32 scalar; above 1 flattens the
+            distribution.
         disallow: int32 [batch, n], one token per position that must not be sampled.
         uniform_noise: float32 of the shape of `logits`, used instead of `key` with the
             authors' Gumbel transform, to compare with their code.
@@ -244,9 +237,10 @@ def sample_from_softmax(
         scores -= tf.math.log(exponential + GUMBEL_EPSILON)
     else:
         first = tf.cast(tf.convert_to_tensor(first_example), tf.int32)
-        scores = _gumbel_scores(
-            tf.stop_gradient(logits), disallow, key, first, temperature=temperature
-        )
+        logits = tf.stop_gradient(logits)
+        if tf.is_tensor(temperature):  # the kernel is compiled for a number
+            logits, temperature = sampling_logits(logits, temperature), 1.0
+        scores = _gumbel_scores(logits, disallow, key, first, temperature=temperature)
     return tf.argmax(scores, axis=-1, output_type=tf.int32)
 
 
@@ -262,7 +256,7 @@ def most_likely_tokens(logits: tf.Tensor, disallow: tf.Tensor | None = None) -> 
 
 
 def sampling_logits(
-    logits: tf.Tensor, temperature: float, disallow: tf.Tensor | None = None
+    logits: tf.Tensor, temperature: tf.Tensor | float, disallow: tf.Tensor | None = None
 ) -> tf.Tensor:
     """Returns the logits of the distribution that `sample_from_softmax` samples from.
 

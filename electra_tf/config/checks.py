@@ -38,7 +38,6 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         "train_batch_size",
         "gradient_accumulation_steps",
         "eval_batch_size",
-        "temperature",
         "generator_layers",
         "generator_hidden_size",
         "clip_norm",
@@ -59,11 +58,13 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
     ):
         if getattr(config, name) is not None and not getattr(config, name) >= 0:
             raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
-    if config.temperature < _LOWEST_TEMPERATURE:
-        raise UserError(
-            f"--temperature must be at least {_LOWEST_TEMPERATURE}, not {config.temperature}; "
-            "--replacement=argmax takes the most likely tokens"
-        )
+    for name in ("temperature", "temperature_end"):
+        value = getattr(config, name)
+        if value is not None and not value >= _LOWEST_TEMPERATURE:
+            raise UserError(
+                f"--{name} must be at least {_LOWEST_TEMPERATURE}, not {value}; "
+                "--replacement=argmax takes the most likely tokens"
+            )
     check_seed(config.seed)
     for name in ("mask_prob", "mask_prob_end", "length_curriculum_share"):
         value = getattr(config, name)

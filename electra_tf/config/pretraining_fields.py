@@ -205,6 +205,9 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
         False, "Never sample the original token as its own replacement."
     )
     temperature: float = hyperparameter(1.0, "Softmax temperature of generator sampling.")
+    temperature_end: float | None = hyperparameter(
+        None, "Final temperature of a linear schedule; constant at --temperature if unset."
+    )
 
     max_seq_length: int = hyperparameter(
         128, "Maximum sequence length, in tokens; must match the records."

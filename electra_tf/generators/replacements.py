@@ -7,6 +7,7 @@ from electra_tf.config.choices import ARGMAX
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.generators.base import Generator
 from electra_tf.model.randomness import Randomness
+from electra_tf.model.schedules import temperature_of
 from electra_tf.util.errors import UserError
 
 
@@ -19,7 +20,7 @@ def replacement_tokens(
     """Returns a token for each masked position, int32 [batch, n].
 
     Args:
-        config: `replacement` and `temperature`.
+        config: `replacement`, `temperature` and `temperature_end`.
         logits: [batch, n, vocab], of the generator.
         disallow: int32 [batch, n], one token per position that is not taken.
         randomness: random stream of sampling.
@@ -29,7 +30,7 @@ def replacement_tokens(
     return pretrain_helpers.sample_from_softmax(
         logits,
         randomness.key("sampling"),
-        temperature=config.temperature,
+        temperature=temperature_of(config, randomness),
         disallow=disallow,
         first_example=randomness.first_example,
     )
@@ -58,6 +59,8 @@ def check_replacement(
         reason = f"the loss of --objective={config.objective} is derived for samples"
     elif generator.is_constant:
         reason = f"that of --generator_type={config.generator_type} is always the same"
+    elif config.temperature_end is not None:
+        reason = f"--temperature_end={config.temperature_end} does not change it"
     elif config.temperature != 1.0:
         reason = f"--temperature={config.temperature} does not change it"
     if reason:

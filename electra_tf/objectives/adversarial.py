@@ -16,6 +16,7 @@ from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainIn
 from electra_tf.model.heads import softmax_cross_entropy
 from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
+from electra_tf.model.schedules import temperature_of
 from electra_tf.pretrain_helpers import (
     gather_positions,
     num_masked_tokens,
@@ -89,9 +90,8 @@ class Adversarial(PretrainingModel):
         # The baseline's gradient does not reach the encoder.
         states = tf.stop_gradient(masked_lm.states)
         baseline = tf.cast(self.generator_baseline(states), tf.float32)[..., 0]
-        drawn_from = sampling_logits(
-            masked_lm.logits, self.config.temperature, self._disallowed(inputs)
-        )
+        temperature = temperature_of(self.config, randomness)
+        drawn_from = sampling_logits(masked_lm.logits, temperature, self._disallowed(inputs))
         sample_losses = softmax_cross_entropy(drawn_from, fake.sampled_token_ids)
         policy, baseline_losses = policy_losses(rewards, baseline, sample_losses)
         count = num_masked_tokens(inputs)

@@ -18,7 +18,8 @@ from electra_tf.config.choices import TWO_TOWER
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import mask_prob_of, sampling_logits
+from electra_tf.model.schedules import mask_prob_of, temperature_of
+from electra_tf.pretrain_helpers import sampling_logits
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
@@ -54,7 +55,8 @@ class NoiseContrastiveCloze(PretrainingModel):
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         fake = fake._replace(is_fake_tokens=fake.written)
-        noise = sampling_logits(masked_lm.cloze.logits, self.config.temperature)
+        temperature = temperature_of(self.config, randomness)
+        noise = sampling_logits(masked_lm.cloze.logits, temperature)
         log_probs = tf.stop_gradient(token_log_probs(noise, fake.inputs.input_ids))
         log_odds = self._log_noise_odds(randomness)
         discriminator = self._get_discriminator_output(

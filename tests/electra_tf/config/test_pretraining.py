@@ -213,7 +213,7 @@ def test_json_holds_every_hyperparameter():
         ({"max_seq_length": 513}, "512 position embeddings"),
         ({"generator_layers": 0.01}, "--generator_layers=0.01"),
         ({"train_batch_size": 0}, "--train_batch_size must be positive"),
-        ({"temperature": float("nan")}, "--temperature must be positive"),
+        ({"temperature": float("nan")}, "--temperature must be at least"),
         ({"learning_rate": -1.0}, "--learning_rate must not be negative"),
         ({"precision": "float16"}, "--precision must be one of"),
         ({"strategy": "many"}, "--strategy must be one of"),

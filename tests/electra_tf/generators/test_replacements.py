@@ -58,6 +58,7 @@ def test_no_gradient_flows_through_the_replacements(make_model):
         ({"objective": "adversarial"}, "--objective=adversarial is derived for samples"),
         ({"generator_type": "uniform"}, "--generator_type=uniform is always the same"),
         ({"temperature": 2.0}, "--temperature=2.0 does not change it"),
+        ({"temperature_end": 2.0}, "--temperature_end=2.0 does not change it"),
     ],
 )
 def test_where_it_would_have_no_meaning_it_is_refused(make_model, overrides, message):

@@ -446,6 +446,26 @@ def test_a_mask_percentage_schedule_follows_the_step(make_model):
     assert masked(100, dropout=False) == 2
 
 
+@pytest.mark.parametrize("objective", ["electra", "adversarial", "electric"])
+def test_a_temperature_schedule_follows_the_step(make_model, objective):
+    """At each step, all is as at a constant temperature of that value."""
+    shape = {**TINY_SHAPE, **NO_DROPOUT}
+    given = {"objective": objective, "num_train_steps": 100, "model_hparam_overrides": shape}
+    scheduled = make_model(temperature=4.0, temperature_end=1.0, **given)
+    for step, dropout, temperature in ((0, True, 4.0), (60, True, 2.2), (60, False, 4.0)):
+        constant = make_model(temperature=temperature, **given)
+        ours, theirs = (
+            model(features(), randomness=Randomness(0, step, dropout=dropout))
+            for model in (scheduled, constant)
+        )
+        np.testing.assert_array_equal(
+            ours.fake_data.sampled_token_ids, theirs.fake_data.sampled_token_ids
+        )
+        assert ours.terms.keys() == theirs.terms.keys()
+        for name, term in theirs.terms.items():
+            np.testing.assert_allclose(ours.terms[name].loss, term.loss, rtol=1e-5)
+
+
 def test_options_that_would_have_no_effect_are_refused(make_model, make_config):
     with pytest.raises(UserError, match="--span_boundary_weight"):
         make_model(objective="adversarial", span_boundary_weight=1.0)
