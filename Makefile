@@ -16,8 +16,7 @@ DEMO_FLAGS ?=
 DEMO_TASK_FLAGS ?=
 RUN = --data-dir $(OUTPUT) --model-name quickstart --flagfile $(RECIPE) $(DEMO_FLAGS)
 EVAL := --eval_tfrecords '$(OUTPUT)/eval_tfrecords/pretrain_data.tfrecord*'
-# For two cores: tests that start processes leave one idle now and then.
-WORKERS ?= 3
+WORKERS ?= 2
 # In two runs, since TensorFlow keeps compiled kernels until a worker ends: half the memory.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Of `make soak`: how long faults are tried, and the seed of the first round.
