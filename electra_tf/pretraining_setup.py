@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.phases import training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import DATA, VOCABULARY, WORDS
@@ -115,11 +116,8 @@ def describe_run(
             f"vocabulary, {config.train_batch_size} x {length} tokens a step"
         )
         examples = records.num_examples(length)
-        if examples is not None and examples < config.train_batch_size:
-            print_fn(
-                f"Warning: --train_batch_size={config.train_batch_size} is more than the "
-                f"{examples:,} examples of this length, so every step has some repeatedly"
-            )
+        if examples is not None and run.workers.is_chief:
+            warn_of_repeated_examples(config.train_batch_size, examples)
     if len(phases) > 1:
         for phase in phases:
             print_fn(

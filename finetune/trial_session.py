@@ -5,6 +5,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 
+from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.model_checkpoint import containing_folder
 from electra_tf.training.authors_files import has_only_authors_checkpoint
@@ -106,11 +107,8 @@ class TrialSession:
         num_rows = sum(len(part.rows) for part in train_data.values())
         num_examples = trial.num_examples or num_rows
         batch_size, epochs = config.train_batch_size, config.num_train_epochs
-        if num_examples < batch_size:
-            self._print(
-                f"Warning: --train_batch_size={batch_size} is more than the {num_examples:,} "
-                "training examples, so every step has some repeatedly"
-            )
+        if self._trainer.is_chief:
+            warn_of_repeated_examples(batch_size, num_examples)
         evaluates = config.do_eval or config.keep_best
         trained = self._trainer.train(
             train_data,

@@ -247,7 +247,12 @@ def report_crashes() -> None:
 
 def _define_output_flags(*, quiet: bool) -> None:
     if quiet:
-        flags.DEFINE_bool("quiet", False, "Print warnings and errors only.")
+        flags.DEFINE_bool(
+            "quiet",
+            False,
+            "Print no progress, results or diagnoses of training, only errors and warnings of "
+            "files, devices and settings.",
+        )
     flags.DEFINE_bool(
         "verbose", False, "Print TensorFlow's messages too, and the traceback of an error."
     )

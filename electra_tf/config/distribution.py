@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.hyperparameters import NOTHING, SYNONYM, hyperparameter
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU = "one_device", "mirrored", "multi_worker", "tpu"
@@ -210,6 +211,15 @@ def check_batch_size(
         raise UserError(
             f"{flag}={batch_size} is the global batch size and cannot be split evenly over "
             f"{num_replicas} replicas{each}: pass {' or '.join(choices)}"
+        )
+
+
+def warn_of_repeated_examples(batch_size: int, num_examples: int) -> None:
+    """Warns of a training batch that is larger than the data."""
+    if num_examples < batch_size:
+        warn_once(
+            f"--train_batch_size={batch_size} is more than the {num_examples:,} training "
+            "examples, so every step has some repeatedly"
         )
 
 

@@ -206,7 +206,9 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
     temperature: float = hyperparameter(1.0, "Softmax temperature of generator sampling.")
     temperature_end: float | None = hyperparameter(
-        None, "Final temperature of a linear schedule; constant at --temperature if unset."
+        None,
+        "Final temperature of a linear schedule; constant at --temperature if unset. "
+        "Evaluations use --temperature.",
     )
 
     max_seq_length: int = hyperparameter(

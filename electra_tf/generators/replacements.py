@@ -42,7 +42,9 @@ def check_replacement(
     has_generator: bool,
     needs_samples: bool,
 ) -> None:
-    """Raises UserError if `--replacement=argmax` would have no effect or be wrong.
+    """Raises UserError if `--replacement=argmax` or `--temperature_end` would have no effect.
+
+    Also if the most likely tokens would make the loss wrong.
 
     Args:
         config: configuration of the run.
@@ -50,6 +52,10 @@ def check_replacement(
         has_generator: whether the objective uses it.
         needs_samples: whether the loss is derived for samples.
     """
+    if config.temperature_end is not None and not has_generator:
+        raise UserError(
+            f"--temperature_end: --objective={config.objective} samples no replacements"
+        )
     if config.replacement != ARGMAX:
         return
     reason = None

@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from electra_tf.config.distribution import check_batch_size
+from electra_tf.config.distribution import check_batch_size, warn_of_repeated_examples
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.training.distribution import strategies
 from electra_tf.training.distribution.cluster import (
@@ -131,6 +131,16 @@ def test_a_cluster_without_the_strategy_for_it_is_refused():
         {"strategy": "multi_worker", "workers": TWO, "task_index": 0, "device": "gpu"},
     ],
 )
+def test_a_batch_larger_than_the_data_is_warned_of(capsys):
+    warn_once.cache_clear()
+    warn_of_repeated_examples(8, 8)
+    assert capsys.readouterr().err == ""
+    warn_of_repeated_examples(8, 7)
+    assert (
+        "--train_batch_size=8 is more than the 7 training examples" in capsys.readouterr().err
+    )
+
+
 def test_a_gpu_that_is_not_there_is_an_error(overrides):
     with pytest.raises(UserError, match="but TensorFlow finds 0 GPUs"):
         create_strategy(make(**overrides), {})

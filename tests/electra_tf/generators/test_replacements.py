@@ -64,3 +64,8 @@ def test_no_gradient_flows_through_the_replacements(make_model):
 def test_where_it_would_have_no_meaning_it_is_refused(make_model, overrides, message):
     with pytest.raises(UserError, match=f"--replacement=argmax .*{message}"):
         make_model(**overrides)
+
+
+def test_a_schedule_of_the_temperature_needs_samples(make_config):
+    with pytest.raises(UserError, match="--temperature_end: --objective=mlm samples no"):
+        build_model(make_config(objective="mlm", temperature_end=1.0), SPECIAL)
