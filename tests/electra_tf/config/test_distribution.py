@@ -131,16 +131,6 @@ def test_a_cluster_without_the_strategy_for_it_is_refused():
         {"strategy": "multi_worker", "workers": TWO, "task_index": 0, "device": "gpu"},
     ],
 )
-def test_a_batch_larger_than_the_data_is_warned_of(capsys):
-    warn_once.cache_clear()
-    warn_of_repeated_examples(8, 8)
-    assert capsys.readouterr().err == ""
-    warn_of_repeated_examples(8, 7)
-    assert (
-        "--train_batch_size=8 is more than the 7 training examples" in capsys.readouterr().err
-    )
-
-
 def test_a_gpu_that_is_not_there_is_an_error(overrides):
     with pytest.raises(UserError, match="but TensorFlow finds 0 GPUs"):
         create_strategy(make(**overrides), {})
@@ -168,6 +158,16 @@ def test_a_global_batch_has_to_come_out_even():
         check_batch_size("--train_batch_size", 10, 4)
     with pytest.raises(UserError, match=r"over 4 replicas: pass 4$"):
         check_batch_size("--train_batch_size", 3, 4)
+
+
+def test_a_batch_larger_than_the_data_is_warned_of(capsys):
+    warn_once.cache_clear()
+    warn_of_repeated_examples(8, 8)
+    assert capsys.readouterr().err == ""
+    warn_of_repeated_examples(8, 7)
+    assert (
+        "--train_batch_size=8 is more than the 7 training examples" in capsys.readouterr().err
+    )
 
 
 def test_a_gpu_that_tensorflow_cannot_use_is_warned_of(tmp_path, monkeypatch, capsys):
