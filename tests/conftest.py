@@ -108,9 +108,15 @@ def _free_graphs() -> None:
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory) -> pathlib.Path:
     """A folder with `vocab.txt` and 50 records of 16 tokens in two shards."""
+    folder = tmp_path_factory.mktemp("data")
+    write_tiny_data(folder)
+    return folder
+
+
+def write_tiny_data(folder: pathlib.Path) -> None:
+    """Writes what `tiny_data` has."""
     import tensorflow as tf
 
-    folder = tmp_path_factory.mktemp("data")
     words = [f"w{i}" for i in range(VOCAB_SIZE - len(SPECIAL_TOKENS))]
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, *words]) + "\n")
     records = folder / "pretrain_tfrecords"
@@ -121,7 +127,6 @@ def tiny_data(tmp_path_factory) -> pathlib.Path:
         with tf.io.TFRecordWriter(str(path)) as writer:
             for _ in range(NUM_RECORDS // 2):
                 writer.write(make_record(generator, SEQ_LENGTH))
-    return folder
 
 
 def make_record(generator: np.random.Generator, seq_length: int) -> bytes:
@@ -163,17 +168,24 @@ def bert_vocabulary() -> Vocabulary:
 
 
 @pytest.fixture
-def make_config(tiny_data, tmp_path) -> Callable[..., PretrainingConfig]:
+def num_layers() -> int:
+    """Of `make_config`; what tells layers apart has a fixture with more."""
+    return 1
+
+
+@pytest.fixture
+def make_config(tiny_data, tmp_path, num_layers) -> Callable[..., PretrainingConfig]:
     """Returns a function that makes the configuration of a tiny run."""
 
     def make(**overrides) -> PretrainingConfig:
-        return PretrainingConfig.create(**{**tiny_settings(tiny_data, tmp_path), **overrides})
+        settings = tiny_settings(tiny_data, tmp_path, num_layers)
+        return PretrainingConfig.create(**{**settings, **overrides})
 
     return make
 
 
-def tiny_settings(data_dir: pathlib.Path, model_dir: pathlib.Path) -> dict:
-    """Returns the hyperparameters of a model of two layers that trains in a second."""
+def tiny_settings(data_dir: pathlib.Path, model_dir: pathlib.Path, num_layers: int = 1) -> dict:
+    """Returns the hyperparameters of a model that trains in a second."""
     return {
         "data_dir": str(data_dir),
         "model_name": "tiny",
@@ -182,7 +194,7 @@ def tiny_settings(data_dir: pathlib.Path, model_dir: pathlib.Path) -> dict:
         "embedding_size": 8,
         "model_hparam_overrides": {
             "hidden_size": 16,
-            "num_hidden_layers": 2,
+            "num_hidden_layers": num_layers,
             "num_attention_heads": 2,
             "intermediate_size": 24,
             "max_position_embeddings": SEQ_LENGTH,

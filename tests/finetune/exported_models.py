@@ -58,7 +58,7 @@ def write_finetuned(folder: pathlib.Path, descriptions: dict[str, dict], **setti
         vocab_file=str(vocab_file),
         model_hparam_overrides={
             "hidden_size": 16,
-            "num_hidden_layers": 2,
+            "num_hidden_layers": 1,
             "num_attention_heads": 2,
             "intermediate_size": 24,
             "max_position_embeddings": 32,

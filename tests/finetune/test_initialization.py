@@ -14,6 +14,11 @@ from finetune.initialization import find_checkpoint, initial_digest, load_pretra
 
 
 @pytest.fixture
+def num_layers() -> int:
+    return 2
+
+
+@pytest.fixture
 def pretrained(make_config, tmp_path):
     """A checkpoint of a pre-training run in `models/m`, and its model."""
     config = make_config(model_dir=str(tmp_path / "models" / "m"))

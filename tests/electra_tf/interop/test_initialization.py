@@ -37,7 +37,7 @@ def published(make_config, tmp_path) -> str:
 
 def config_from(published: str, tiny_data, tmp_path, **more) -> PretrainingConfig:
     """Returns a configuration without sizes and vocabulary of its own."""
-    settings = tiny_settings(tiny_data, tmp_path)
+    settings = tiny_settings(tiny_data, tmp_path, 2)
     for name in SHAPE:
         del settings[name]
     return pretraining_config(**{**settings, "init_checkpoint": published, **more})
@@ -142,7 +142,7 @@ def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
 ):
     """As the authors' README says: their files lie in DATA_DIR/models/NAME."""
     source = tiny_pretraining_checkpoint(make_config, slots=True)
-    settings = tiny_settings(tiny_data, tmp_path)
+    settings = tiny_settings(tiny_data, tmp_path, 2)
     for name in SHAPE:
         del settings[name]
     settings |= {

@@ -103,7 +103,7 @@ def test_parts_of_a_batch_make_the_update_of_the_whole(start, electra_objective)
     for name, value in expected.items():
         assert actual[name] == pytest.approx(value, rel=1e-4, nan_ok=True), name
     # The norm is that of the whole batch's gradient, and it was clipped by it.
-    assert expected["train/gradient_norm"] > 1.5
+    assert expected["train/gradient_norm"] > 1.1  # the limit is 1
     assert_close(parts.weights(), whole.weights(), 1e-5)
     moved = [np.max(np.abs(initial[name] - w)) for name, w in whole.weights().items()]
     assert min(moved) > 1e-4
@@ -174,7 +174,7 @@ def test_norms_by_layer_are_those_of_the_gradients_and_updates(start, optimizer)
         for name, value in values.items()
         if name.startswith("train/gradient_norm/")
     }
-    assert {"electra/embeddings", "electra/layer_1", "generator/layer_0"} <= norms.keys()
+    assert {"electra/embeddings", "electra/layer_0", "generator/layer_0"} <= norms.keys()
     assert "discriminator_predictions" in norms
     assert np.linalg.norm(list(norms.values())) == pytest.approx(
         values["train/gradient_norm"], rel=1e-5
