@@ -23,7 +23,6 @@ from electra_tf.util.console import discard, markdown_table
 from electra_tf.util.tensorflow_import import import_tensorflow
 from flags import command_line
 from pretrain_data.build.config import CorpusBuildConfig
-from pretrain_data.build.jobs import BuildJob
 from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.inputs import find_inputs
 from pretrain_data.corpus.partition import CorpusPart
@@ -88,15 +87,14 @@ def count_rows(parts: tuple[CorpusPart, ...], length: int, **settings: object) -
     from electra_tf.text.cached_tokenizer import CorpusTokenizer
     from electra_tf.text.tokenizer import Tokenizer
     from electra_tf.text.vocabulary import load_vocabulary
-    from pretrain_data.build.worker import build_examples, make_builder
+    from pretrain_data.build.corpus_builder import build_examples, make_builder
 
     vocabulary = load_vocabulary(pathlib.Path(_VOCAB_FILE.value))
     nowhere = pathlib.Path()
     config = CorpusBuildConfig(None, nowhere, nowhere, length, **settings)
-    job = BuildJob(0, [], config, vocabulary, nowhere, [0], 1, 1)
     tokenizer = CorpusTokenizer(Tokenizer(vocabulary))
     splitter = SentenceSplitter(_LANGUAGE.value)
-    builder = make_builder(job, random.Random(0))
+    builder = make_builder(config, vocabulary, random.Random(0))
     rows = Rows()
     ends = _SentenceEnds(vocabulary.size if config.authors_trimming else None)
     for block in _blocks(parts):

@@ -1,5 +1,6 @@
 """Flags of the programs that build pre-training data."""
 
+import shlex
 import sys
 from collections.abc import Mapping
 
@@ -7,7 +8,9 @@ from absl import flags
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import local_path
+from electra_tf.util.paths import given_path
 from flags.recipe_files import find_recipe
+from pretrain_data.build.cluster_run import RUNNERS
 from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
@@ -35,6 +38,19 @@ def define_corpus_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         "blanks_separate_docs",
         True,
         "Treat blank lines as document boundaries; otherwise each file is one document.",
+    )
+    define.enum(
+        "runner",
+        None,
+        RUNNERS,
+        "Build with Apache Beam instead of processes of this machine: DirectRunner tries the "
+        "pipeline here, the others use a cluster. Needs the extra beam.",
+    )
+    define.string(
+        "pipeline_options",
+        "",
+        "Options of --runner, as on the command line of a Beam program: "
+        "'--parallelism=64 --environment_type=DOCKER'.",
     )
     _define_common_flags(define)
 
@@ -65,8 +81,8 @@ def define_text_flags(flag_values: flags.FlagValues) -> None:
         "input",
         None,
         "Instead of --corpus_dir: comma-separated files, globs and folders (searched "
-        f"recursively) of {', '.join(FORMATS)}. A line of JSONL or a row of Parquet or "
-        "Arrow is a document; blank lines inside of it do not end it.",
+        f"recursively) of {', '.join(FORMATS)}, also on gs://. A line of JSONL or a row of "
+        "Parquet or Arrow is a document; blank lines inside of it do not end it.",
     )
     define.string("text_field", "text", "Key of the text in JSONL files.")
     define.string("text_column", "text", "Column of the text in Parquet and Arrow files.")
@@ -98,11 +114,20 @@ def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBu
     """Returns the configuration of the flags of `define_corpus_flags`."""
     return CorpusBuildConfig(
         **text_settings(flag_values),
-        vocab_file=local_path(find_recipe(flag_values.vocab_file), "--vocab-file"),
-        output_dir=local_path(flag_values.output_dir, "--output-dir"),
+        vocab_file=given_path(find_recipe(flag_values.vocab_file)),
+        output_dir=given_path(flag_values.output_dir),
         blanks_separate_docs=flag_values.blanks_separate_docs,
+        runner=flag_values.runner,
+        pipeline_options=_pipeline_options(flag_values),
         **_common_settings(flag_values),
     )
+
+
+def _pipeline_options(flag_values: flags.FlagValues) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(flag_values.pipeline_options))
+    except ValueError as error:
+        raise UserError(f"--pipeline_options cannot be divided into words: {error}.") from error
 
 
 def openwebtext_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:
@@ -130,7 +155,7 @@ def _define_common_flags(define: "_Definer") -> None:
     define.integer(
         "num_processes",
         1,
-        "Number of worker processes. The examples depend on it.",
+        "Number of worker processes. The examples are the same with any, in another order.",
         lower_bound=1,
     )
     define.integer(

@@ -154,20 +154,22 @@ def run_pretraining() -> None:
     from electra_tf.pretraining import evaluate, train
     from electra_tf.training.distribution import strategies
     from flags.records import evaluated_records, held_out_records, training_records
+    from flags.remote_folders import staged
 
     chief = strategies.is_chief(config)
-    if config.do_train:
-        records = training_records(config, print if chief else discard)
-        train(config, records, held_out_records(config))
-        if chief and config.report:
-            run_reports.report_pretraining(config, command_line.print_line)
-        if chief:
-            more = ("--do_train=false", "--do_eval")
-            print(command_line.next_command("run_pretraining.py", *more))
-    else:
-        evaluate(config, evaluated_records(config))
-        if chief and config.electra_objective:
-            print(command_line.next_command("show_replaced_tokens.py"))
+    with staged(config, command_line.print_line) as config:
+        if config.do_train:
+            records = training_records(config, print if chief else discard)
+            train(config, records, held_out_records(config))
+            if chief and config.report:
+                run_reports.report_pretraining(config, command_line.print_line)
+        else:
+            evaluate(config, evaluated_records(config))
+    if config.do_train and chief:
+        more = ("--do_train=false", "--do_eval")
+        print(command_line.next_command("run_pretraining.py", *more))
+    elif chief and config.electra_objective:
+        print(command_line.next_command("show_replaced_tokens.py"))
 
 
 @command_line.program(finetuning.define_flags)

@@ -64,6 +64,8 @@ DATA_PATH_MAY_IMPORT = (
 # worker processes of the builders load it for themselves.
 MAY_IMPORT_LATE = (
     "flags.programs",
+    "pretrain_data.build.cluster_work",
+    "pretrain_data.build.corpus_builder",
     "pretrain_data.build.word_counts",
     "pretrain_data.build.worker",
 )

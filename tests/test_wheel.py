@@ -86,6 +86,7 @@ def test_the_version_and_the_extras(installed):
     found = distribution(installed)
     assert found.version == version.strip()
     extras = [
+        "beam",
         "chinese",
         "corpus",
         "demo",

@@ -268,7 +268,8 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
     model_dir: str | None = hyperparameter(
         None,
-        "Directory of checkpoints and logs; DATA_DIR/models/NAME if unset.",
+        "Directory of checkpoints and logs; DATA_DIR/models/NAME if unset. A remote one "
+        "(gs://…) is written through a folder in TMPDIR.",
         influence=NOTHING,
     )
     results_txt: str | None = hyperparameter(

@@ -8,13 +8,13 @@ import dataclasses
 import hashlib
 import json
 import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_atomically
+from electra_tf.util.paths import AnyPath, as_path
 
 DESCRIPTION_SUFFIX = ".tokenizer.json"
 SETTINGS = ("do_lower_case", "strip_accents")
@@ -83,16 +83,16 @@ class TokenizerDescription:
         return None
 
 
-def description_file(vocab_file: str | os.PathLike) -> pathlib.Path:
+def description_file(vocab_file: str | os.PathLike) -> AnyPath:
     """Returns the path of a vocabulary's description."""
-    path = pathlib.Path(vocab_file)
+    path = as_path(vocab_file)
     return path.with_name(path.stem + DESCRIPTION_SUFFIX)
 
 
 def hash_vocabulary(vocab_file: str | os.PathLike) -> str | None:
     """Returns the digest of a vocabulary file; None if it cannot be read."""
     try:
-        return hashlib.sha256(pathlib.Path(vocab_file).read_bytes()).hexdigest()
+        return hashlib.sha256(as_path(vocab_file).read_bytes()).hexdigest()
     except OSError:
         return None
 

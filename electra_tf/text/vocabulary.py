@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Mapping
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.paths import as_path
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEFAULT_FLAG = "--vocab-file"
@@ -110,7 +111,7 @@ def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocab
         UserError: the file is missing or not UTF-8, has an empty line or a duplicate, or
             lacks one of `SPECIAL_TOKENS`.
     """
-    path = pathlib.Path(path)
+    path = as_path(path)
     where = f"Vocabulary file {path} ({flag})"
     try:
         content = path.read_bytes()

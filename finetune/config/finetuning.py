@@ -8,9 +8,21 @@ from typing import Any
 from electra_tf.config.distribution import TPU, distribution_defaults
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_model_name
+from electra_tf.util.paths import is_remote
 from finetune.config import defaults
 from finetune.config.checks import check_finetuning
 from finetune.config.finetuning_fields import FinetuningFields
+
+# Fine-tuning reads and writes folders of this machine alone.
+_LOCAL_PATHS = (
+    "data_dir",
+    "model_dir",
+    "raw_data_dir",
+    "results_dir",
+    "preprocessed_data_dir",
+    "init_checkpoint",
+    "vocab_file",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,6 +45,11 @@ class FinetuningConfig(FinetuningFields):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
         check_model_name(given["model_name"])
+        for name in _LOCAL_PATHS:
+            if is_remote(given.get(name, "")):
+                raise UserError(
+                    f"--{name}={given[name]} must be on this machine: copy it, or mount it"
+                )
         tasks = tuple(given.get("task_names", ("chunk",)))
         merged = {
             **defaults.paths(given, tasks),

@@ -15,7 +15,7 @@ class CorpusBuildConfig:
         output_dir: directory of the shards and the manifest.
         max_seq_length: sequence length, in tokens.
         num_processes: number of worker processes. The examples depend on the corpus, the
-            settings, `seed` and this number.
+            settings and `seed`, their order on this number, too.
         num_out_files: number of shards; None chooses by corpus size.
         blanks_separate_docs: a blank line ends a document, not only the end of a file.
         do_lower_case: lowercase the text; None takes what the description beside the
@@ -41,6 +41,9 @@ class CorpusBuildConfig:
         pack: go on with the next document in a row where one ends.
         sentences: one of `sentences.SENTENCES_CHOICES`; "split" makes a line of every sentence.
         sentence_language: code of the language whose rules split them.
+        runner: one of `cluster_run.RUNNERS`, with which Apache Beam builds; None builds in
+            processes of this machine.
+        pipeline_options: options of Beam, such as `--parallelism=8`.
     """
 
     corpus_dir: pathlib.Path | None
@@ -69,6 +72,8 @@ class CorpusBuildConfig:
     pack: bool = False
     sentences: str = "lines"
     sentence_language: str = "en"
+    runner: str | None = None
+    pipeline_options: tuple[str, ...] = ()
 
     @property
     def selects_documents(self) -> bool:

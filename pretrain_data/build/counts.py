@@ -1,6 +1,6 @@
 """What the processes of a build tell their parent."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class BuildCounts(NamedTuple):
@@ -14,6 +14,10 @@ class BuildCounts(NamedTuple):
     tokens_read: int = 0
     tokens_written: int = 0
     padding: int = 0
+
+    def plus(self, other: Self) -> Self:
+        """Returns the sums."""
+        return BuildCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class WorkerError(RuntimeError):

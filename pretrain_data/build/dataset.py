@@ -7,16 +7,15 @@ interrupt before that leaves older data intact.
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Callable, Mapping
 
 from electra_tf.text.description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
-from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
+from pretrain_data.build.cluster_run import ClusterRun
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
-from pretrain_data.build.jobs import BuildJob
+from pretrain_data.build.local_run import LocalRun
 from pretrain_data.build.manifests import held_out_manifest, manifest_of_results
 from pretrain_data.build.near_duplicates import check_near_duplicates
 from pretrain_data.build.output_dir import (
@@ -25,20 +24,14 @@ from pretrain_data.build.output_dir import (
     lock_output_dir,
     publish,
 )
-from pretrain_data.build.processes import exiting_on_sigterm, run_jobs
+from pretrain_data.build.plan import BuildPlan, Driver
+from pretrain_data.build.processes import exiting_on_sigterm
 from pretrain_data.build.report import print_result, print_what_is_left_out
-from pretrain_data.build.selection import (
-    DEDUPLICATE_CHOICES,
-    HELD_OUT,
-    DocumentHashes,
-    ScanJob,
-    scan_documents,
-    select_documents,
-)
-from pretrain_data.build.worker import run_job
+from pretrain_data.build.selection import DEDUPLICATE_CHOICES
+from pretrain_data.build.units import find_units
 from pretrain_data.corpus.archives import find_archives
 from pretrain_data.corpus.inputs import find_text
-from pretrain_data.corpus.partition import CorpusPart, divide, shuffled
+from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.sentences import check_sentences
 from pretrain_data.records import manifest as records_manifest
 
@@ -51,13 +44,16 @@ _TOKENIZER_FLAGS = {"do_lower_case": "--do-lower-case", "strip_accents": "--do-s
 
 
 def build_pretraining_data(
-    config: CorpusBuildConfig, print_fn: Callable[[str], None] = print
+    config: CorpusBuildConfig,
+    print_fn: Callable[[str], None] = print,
+    driver: Driver | None = None,
 ) -> records_manifest.Manifest:
     """Builds the shards and their manifest in `config.output_dir`.
 
     Args:
         config: settings of the build.
         print_fn: prints a message.
+        driver: builds the units of the corpus; by default, that of `config.runner`.
 
     Returns:
         The manifest.
@@ -67,7 +63,9 @@ def build_pretraining_data(
             Nothing was removed or replaced.
         WorkerError: a process failed for another reason.
     """
+    driver = driver or (ClusterRun() if config.runner else LocalRun())
     _check_settings(config)
+    driver.check(config)
     vocab_flag, output_flag = "--vocab-file", "--output-dir"
     if config.is_openwebtext:
         vocab_flag = output_flag = "--data-dir"
@@ -78,7 +76,7 @@ def build_pretraining_data(
     parts, unreadable = _find_parts(config, print_fn)
     with exiting_on_sigterm(), lock_output_dir(config.output_dir, output_flag):
         check_output_dir(config.output_dir, config.overwrite, output_flag)
-        return _build(config, vocabulary, parts, unreadable, output_flag, print_fn)
+        return _build(config, vocabulary, parts, unreadable, driver, output_flag, print_fn)
 
 
 def _build(
@@ -86,30 +84,32 @@ def _build(
     vocabulary: Vocabulary,
     parts: list[CorpusPart],
     unreadable: Mapping[str, str],
+    driver: Driver,
     output_flag: str,
     print_fn: Callable[[str], None],
 ) -> records_manifest.Manifest:
-    if config.shuffle_files:
-        parts = shuffled(parts, config.seed)
-    num_shards = _num_shards(config, parts)
-    shares = divide(
-        parts, config.num_processes, config.blanks_separate_docs, config.selects_documents
-    )
+    units = find_units(parts, config)
     num_disk_bytes = sum(part.num_disk_bytes for part in parts)
-    print_fn(
-        f"Reading {num_disk_bytes / 1e6:,.1f} MB in {len(parts)} files with {len(shares)} "
-        f"process{'es' if len(shares) > 1 else ''}, writing {num_shards} shards."
-    )
+    print_fn(f"Reading {num_disk_bytes / 1e6:,.1f} MB in {len(parts)} files.")
     with TemporaryDir(config.output_dir, output_flag) as temporary_dir:
-        jobs = _jobs(config, vocabulary, shares, num_shards, temporary_dir)
-        if config.selects_documents:
-            jobs = _selected(config, jobs, temporary_dir, num_disk_bytes, print_fn)
-        progress = ProgressBar(num_disk_bytes)
-        try:
-            results = run_jobs(run_job, jobs, progress)
-        finally:
-            seconds = progress.close()
-        manifest = manifest_of_results(config, vocabulary, results, unreadable, temporary_dir)
+        held_out_dir = None
+        if config.eval_fraction:
+            held_out_dir = temporary_dir / records_manifest.HELD_OUT_DIR
+            held_out_dir.mkdir()
+        plan = BuildPlan(
+            config=config,
+            vocabulary=vocabulary,
+            units=units,
+            num_disk_bytes=num_disk_bytes,
+            num_shards=_num_shards(config, parts),
+            temporary_dir=temporary_dir,
+            held_out_dir=held_out_dir,
+            print_fn=print_fn,
+        )
+        results, seconds = driver.run(plan)
+        manifest = manifest_of_results(
+            config, vocabulary, results, len(units), unreadable, temporary_dir
+        )
         if not manifest.num_examples and config.eval_fraction:
             raise UserError(
                 f"--eval_fraction={config.eval_fraction} leaves no text of the corpus in "
@@ -117,7 +117,7 @@ def _build(
             )
         if not manifest.num_examples:
             raise _no_text(manifest, config)
-        held_out = held_out_manifest(config, vocabulary, results, temporary_dir)
+        held_out = held_out_manifest(config, vocabulary, results, len(units), temporary_dir)
         publish(manifest, held_out, temporary_dir, config.output_dir, output_flag)
     print_result(manifest, held_out, config.output_dir, config.vocab_file, seconds, print_fn)
     return manifest
@@ -159,11 +159,6 @@ def _check_settings(config: CorpusBuildConfig) -> None:
     if config.pack and config.authors_trimming:
         raise UserError("--pack and --authors_trimming exclude each other: pass one of them.")
     check_sentences(config.sentences, config.sentence_language)
-    if config.num_out_files is not None and config.num_out_files < config.num_processes:
-        raise UserError(
-            f"--num-out-files ({config.num_out_files}) must be at least --num-processes "
-            f"({config.num_processes}): every process writes its own shards."
-        )
 
 
 def _find_parts(
@@ -188,62 +183,3 @@ def _num_shards(config: CorpusBuildConfig, parts: list[CorpusPart]) -> int:
         return config.num_out_files
     by_size = math.ceil(sum(part.weight for part in parts) / _TEXT_BYTES_PER_SHARD)
     return max(config.num_processes, min(_MAX_SHARDS, max(_MIN_SHARDS, by_size)))
-
-
-def _jobs(
-    config: CorpusBuildConfig,
-    vocabulary: Vocabulary,
-    shares: list[list[CorpusPart]],
-    num_shards: int,
-    temporary_dir: pathlib.Path,
-) -> list[BuildJob]:
-    return [
-        BuildJob(
-            index=index,
-            parts=share,
-            config=config,
-            vocabulary=vocabulary,
-            temporary_dir=temporary_dir,
-            shard_indices=list(range(index, num_shards, len(shares))),
-            num_shards=num_shards,
-            num_processes=len(shares),
-        )
-        for index, share in enumerate(shares)
-    ]
-
-
-def _selected(
-    config: CorpusBuildConfig,
-    jobs: list[BuildJob],
-    temporary_dir: pathlib.Path,
-    num_disk_bytes: int,
-    print_fn: Callable[[str], None],
-) -> list[BuildJob]:
-    """Returns the jobs with the fates of their documents."""
-    print_fn("Hashing the documents, to hold out or leave out some of them.")
-    scans = [ScanJob(job.index, job.parts, config) for job in jobs]
-    progress = ProgressBar(num_disk_bytes, unit="documents")
-    try:
-        hashes: list[DocumentHashes] = run_jobs(scan_documents, scans, progress)
-    finally:
-        progress.close()
-    fates = select_documents(
-        hashes, config.eval_fraction, config.deduplicate, config.near_duplicate_threshold
-    )
-    held_out_dir = None
-    if config.eval_fraction:
-        held_out_dir = temporary_dir / records_manifest.HELD_OUT_DIR
-        held_out_dir.mkdir()
-    return [
-        dataclasses.replace(
-            job,
-            fates=fates_of_job,
-            held_out_dir=held_out_dir,
-            held_out_text_bytes=sum(
-                size
-                for size, fate in zip(share.text_bytes, fates_of_job, strict=True)
-                if fate == HELD_OUT
-            ),
-        )
-        for job, fates_of_job, share in zip(jobs, fates, hashes, strict=True)
-    ]

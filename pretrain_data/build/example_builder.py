@@ -29,6 +29,9 @@ class Builder(Protocol):
     dropped_tokens: Mapping[str, int]
     num_packed: int
 
+    def start(self, rng: random.Random) -> None:
+        """Forgets what came before: counts, pending tokens and the random stream."""
+
     def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
         """Adds the tokens of a non-blank line, possibly none.
 
@@ -83,13 +86,17 @@ class ExampleBuilder:
         """
         self._vocabulary = vocabulary
         self._max_length = max_length
-        self._rng = rng
         self._lines_are_sentences = lines_are_sentences
         self._boundaries = TextBoundaries(vocabulary)
+        self.start(rng)
+
+    def start(self, rng: random.Random) -> None:
+        """See `Builder.start`."""
+        self._rng = rng
         # Pending tokens of the document, and the positions in them where lines end.
         self._tokens = array("i")
         self._line_ends: list[int] = []
-        self._target_length = max_length
+        self._target_length = self._max_length
         self._in_document = False
         self.num_documents = 0
         self.num_packed = 0

@@ -16,7 +16,7 @@ from electra_tf.text.framing import Framed
 from electra_tf.util.errors import UserError, reason_of
 
 FILE_PREFIX = "pretrain_data.tfrecord"
-_WRITE_ERRORS = (tf.errors.OpError, OSError)
+WRITE_ERRORS = (tf.errors.OpError, OSError)
 
 
 def shard_name(index: int, num_shards: int) -> str:
@@ -29,8 +29,6 @@ class ExampleWriter:
 
     Attributes:
         num_written: number of examples written.
-        num_tokens: number of tokens in them, without [CLS] and [SEP].
-        num_padding: number of positions that are padding.
     """
 
     def __init__(
@@ -60,10 +58,7 @@ class ExampleWriter:
                 tf.io.TFRecordWriter(str(output_dir / name)) for name in self._names
             ]
         self._serializer = ExampleSerializer(max_seq_length, vocab_size)
-        self._max_seq_length = max_seq_length
         self.num_written = 0
-        self.num_tokens = 0
-        self.num_padding = 0
 
     def write(self, example: Framed) -> None:
         """Writes one example to the next shard; raises UserError if the disk is full."""
@@ -71,12 +66,9 @@ class ExampleWriter:
         record = self._serializer.serialize(example)
         try:
             writer.write(record)
-        except _WRITE_ERRORS as error:
+        except WRITE_ERRORS as error:
             raise self._write_error(error) from error
         self.num_written += 1
-        length = len(example.input_ids)
-        self.num_tokens += length - example.num_special
-        self.num_padding += self._max_seq_length - length
 
     def close(self) -> dict[str, int]:
         """Closes the files.
@@ -99,7 +91,7 @@ class ExampleWriter:
     def _naming_errors(self) -> Iterator[None]:
         try:
             yield
-        except _WRITE_ERRORS as error:
+        except WRITE_ERRORS as error:
             raise self._write_error(error) from error
 
     def _write_error(self, error: Exception) -> UserError:

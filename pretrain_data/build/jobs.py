@@ -3,12 +3,13 @@
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from electra_tf.text.vocabulary import Vocabulary
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.counts import BuildCounts
-from pretrain_data.corpus.partition import CorpusPart
+from pretrain_data.build.selection import UnitFates
+from pretrain_data.build.units import Unit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,42 +18,63 @@ class BuildJob:
 
     Attributes:
         index: index of the process.
-        parts: text to read, in order.
+        units: text to read, in order.
         config: settings of the build, with those of the tokenizer known.
         vocabulary: WordPiece vocabulary.
         temporary_dir: directory of the shards.
         shard_indices: shards to write.
         num_shards: number of shards of all processes.
         num_processes: number of processes that have text.
-        fates: what to do with each document (`selection.select_documents`); None builds all.
+        fates: what to do with the documents of each unit, by its index; None builds all.
         held_out_dir: directory of the held-out shards, one per process; None if nothing is
             held out.
-        held_out_text_bytes: size of the held-out documents.
     """
 
     index: int
-    parts: list[CorpusPart]
+    units: list[Unit]
     config: CorpusBuildConfig
     vocabulary: Vocabulary
     temporary_dir: pathlib.Path
     shard_indices: list[int]
     num_shards: int
     num_processes: int
-    fates: bytes | None = None
+    fates: Mapping[int, UnitFates] | None = None
     held_out_dir: pathlib.Path | None = None
-    held_out_text_bytes: int = 0
 
 
 class BuildResult(NamedTuple):
-    """Outcome of one process; what it held out is counted in `held_out` alone."""
+    """Outcome of some units; what they held out is counted in `held_out` alone."""
 
-    totals: BuildCounts
-    shards: dict[str, int]
-    shard_sha256: dict[str, str]
-    invalid_utf8: dict[str, int]
-    dropped_tokens: Mapping[str, int]
-    unreadable: dict[str, str]
-    null_texts: Mapping[str, int]
+    totals: BuildCounts = BuildCounts()
+    shards: Mapping[str, int] = {}
+    shard_sha256: Mapping[str, str] = {}
+    invalid_utf8: Mapping[str, int] = {}
+    dropped_tokens: Mapping[str, int] = {}
+    unreadable: Mapping[str, str] = {}
+    null_texts: Mapping[str, int] = {}
     num_packed: int = 0
     num_left_out: Mapping[int, int] = {}  # documents, by fate
     held_out: "BuildResult | None" = None
+
+
+def merge_results(first: BuildResult, second: BuildResult) -> BuildResult:
+    """Returns the outcome of the units of both; the order makes no difference."""
+    held_out = first.held_out or second.held_out
+    if first.held_out and second.held_out:
+        held_out = merge_results(first.held_out, second.held_out)
+    return BuildResult(
+        first.totals.plus(second.totals),
+        {**first.shards, **second.shards},
+        {**first.shard_sha256, **second.shard_sha256},
+        _sums(first.invalid_utf8, second.invalid_utf8),
+        _sums(first.dropped_tokens, second.dropped_tokens),
+        {**first.unreadable, **second.unreadable},
+        _sums(first.null_texts, second.null_texts),
+        first.num_packed + second.num_packed,
+        _sums(first.num_left_out, second.num_left_out),
+        held_out,
+    )
+
+
+def _sums(first: Mapping[Any, int], second: Mapping[Any, int]) -> dict[Any, int]:
+    return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}

@@ -20,6 +20,7 @@ def manifest_of_results(
     config: CorpusBuildConfig,
     vocabulary: Vocabulary,
     results: list[BuildResult],
+    num_units: int,
     unreadable: Mapping[str, str],
     temporary_dir: pathlib.Path,
 ) -> records_manifest.Manifest:
@@ -55,6 +56,7 @@ def manifest_of_results(
         shuffle_files=config.shuffle_files,
         seed=config.seed,
         num_processes=config.num_processes,
+        num_units=num_units,
         authors_trimming=config.authors_trimming,
         num_tokens_read=sum(result.totals.tokens_read for result in results),
         num_tokens_written=sum(result.totals.tokens_written for result in results),
@@ -84,14 +86,15 @@ def held_out_manifest(
     config: CorpusBuildConfig,
     vocabulary: Vocabulary,
     results: list[BuildResult],
+    num_units: int,
     temporary_dir: pathlib.Path,
 ) -> records_manifest.Manifest | None:
     """Returns the manifest of what was held out, if --eval_fraction is given."""
     if not config.eval_fraction:
         return None
-    held_out = [result.held_out for result in results]
+    held_out = [result.held_out for result in results if result.held_out]
     directory = temporary_dir / records_manifest.HELD_OUT_DIR
-    manifest = manifest_of_results(config, vocabulary, held_out, {}, directory)
+    manifest = manifest_of_results(config, vocabulary, held_out, num_units, {}, directory)
     if not manifest.num_examples:
         raise UserError(
             f"--eval_fraction={config.eval_fraction} holds out none of the documents in "

@@ -4,13 +4,14 @@ import contextlib
 import os
 import pathlib
 import shutil
-import tempfile
+import uuid
 from collections.abc import Iterator
 
 import filelock
 
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import flush_file, flush_folder, make_folders
+from electra_tf.util.paths import AnyPath, RemotePath
 from pretrain_data.records import manifest as records_manifest
 
 SHARD_PREFIX = "pretrain_data.tfrecord"
@@ -19,13 +20,19 @@ _TEMPORARY_PREFIX = ".building-"
 INNER_LOCK_FILE = f"{_TEMPORARY_PREFIX}lock"
 
 
-def check_output_dir(output_dir: pathlib.Path, overwrite: bool, flag: str) -> None:
+def check_output_dir(output_dir: AnyPath, overwrite: bool, flag: str) -> None:
     """Checks that the output directory may be written.
 
     Raises:
         UserError: it is a file, or non-empty without `overwrite`.
     """
-    if output_dir.exists() and not output_dir.is_dir():
+    try:
+        exists, is_dir = output_dir.exists(), output_dir.is_dir()
+    except OSError as error:
+        raise UserError(
+            f"Output directory {output_dir} ({flag}) cannot be read: {error.strerror}."
+        ) from error
+    if exists and not is_dir:
         raise UserError(f"Output directory {output_dir} ({flag}) is a file.")
     present = [p for p in _entries(output_dir) if not p.name.startswith(_TEMPORARY_PREFIX)]
     if present and not overwrite:
@@ -36,8 +43,8 @@ def check_output_dir(output_dir: pathlib.Path, overwrite: bool, flag: str) -> No
 
 
 @contextlib.contextmanager
-def lock_output_dir(output_dir: pathlib.Path, flag: str) -> Iterator[None]:
-    """Locks an output directory against other builds, by a file next to it.
+def lock_output_dir(output_dir: AnyPath, flag: str) -> Iterator[None]:
+    """Locks an output directory against other builds, by a file next to it; not a remote one.
 
     If files cannot be made there, such as next to a mounted volume, the file is inside. The
     operating system releases the lock when the program ends, in whatever way.
@@ -45,6 +52,9 @@ def lock_output_dir(output_dir: pathlib.Path, flag: str) -> Iterator[None]:
     Raises:
         UserError: another build holds the lock, or the file cannot be written.
     """
+    if isinstance(output_dir, RemotePath):  # which has no locks
+        yield
+        return
     path = pathlib.Path(os.path.abspath(output_dir) + LOCK_SUFFIX)
     try:
         make_folders(path.parent)
@@ -74,38 +84,39 @@ class TemporaryDir:
     created here and is still empty.
     """
 
-    def __init__(self, output_dir: pathlib.Path, flag: str):
+    def __init__(self, output_dir: AnyPath, flag: str):
         self._output_dir = output_dir
         self._flag = flag
 
-    def __enter__(self) -> pathlib.Path:
+    def __enter__(self) -> AnyPath:
         existed = self._output_dir.exists()
         try:
-            make_folders(self._output_dir)
+            _make(self._output_dir)
             for path in _entries(self._output_dir):
                 if path.name.startswith(_TEMPORARY_PREFIX) and path.is_dir():
-                    shutil.rmtree(path)
-            temporary = tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX, dir=self._output_dir)
+                    _remove_tree(path)
+            self._path = self._output_dir / f"{_TEMPORARY_PREFIX}{uuid.uuid4().hex[:8]}"
+            _make(self._path)
         except OSError as error:
             raise UserError(
                 f"Output directory {self._output_dir} ({self._flag}) cannot be written: "
                 f"{error.strerror}."
             ) from error
         self._made_output_dir = not existed
-        self._path = pathlib.Path(temporary)
         return self._path
 
     def __exit__(self, *exception: object) -> None:
-        shutil.rmtree(self._path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _remove_tree(self._path)
         if self._made_output_dir and not _entries(self._output_dir):
-            self._output_dir.rmdir()
+            _remove_tree(self._output_dir)
 
 
 def publish(
     manifest: records_manifest.Manifest,
     held_out: records_manifest.Manifest | None,
-    temporary_dir: pathlib.Path,
-    output_dir: pathlib.Path,
+    temporary_dir: AnyPath,
+    output_dir: AnyPath,
     flag: str,
 ) -> None:
     """Replaces older data; a mark that refuses it comes first, the new manifest last.
@@ -122,21 +133,19 @@ def publish(
     """
     try:
         # A full disk is noticed before older data is removed.
-        for name in manifest.shards:
-            flush_file(str(temporary_dir / name))
+        _flush(manifest, temporary_dir)
         records_manifest.write_manifest(manifest, temporary_dir)
         new_held_out = temporary_dir / records_manifest.HELD_OUT_DIR
         old_held_out = output_dir / records_manifest.HELD_OUT_DIR
         if held_out is not None:
-            for name in held_out.shards:
-                flush_file(str(new_held_out / name))
+            _flush(held_out, new_held_out)
             records_manifest.write_manifest(held_out, new_held_out)
         records_manifest.mark_unfinished(output_dir)
         _remove_held_out(old_held_out)
         for path in output_dir.glob(f"{SHARD_PREFIX}*"):
             path.unlink()
         if held_out is not None:
-            make_folders(old_held_out)
+            _make(old_held_out)
             records_manifest.mark_unfinished(old_held_out)
             _move(held_out, new_held_out, old_held_out)
         _move(manifest, temporary_dir, output_dir)
@@ -146,18 +155,37 @@ def publish(
         ) from error
 
 
-def _move(
-    manifest: records_manifest.Manifest, source: pathlib.Path, target: pathlib.Path
-) -> None:
+def _move(manifest: records_manifest.Manifest, source: AnyPath, target: AnyPath) -> None:
     """Moves shards and then, when their names are on the disk, the manifest."""
-    for name in manifest.shards:
-        os.replace(source / name, target / name)
-    flush_folder(str(target))
-    os.replace(source / records_manifest.FILE_NAME, target / records_manifest.FILE_NAME)
-    flush_folder(str(target))
+    for names in (manifest.shards, [records_manifest.FILE_NAME]):
+        for name in names:
+            (source / name).rename(target / name)
+        if not isinstance(target, RemotePath):
+            flush_folder(str(target))
 
 
-def _remove_held_out(directory: pathlib.Path) -> None:
+def _flush(manifest: records_manifest.Manifest, directory: AnyPath) -> None:
+    """Waits until the shards are on the disk; a remote file is stored when it is closed."""
+    if not isinstance(directory, RemotePath):
+        for name in manifest.shards:
+            flush_file(str(directory / name))
+
+
+def _make(directory: AnyPath) -> None:
+    if isinstance(directory, RemotePath):
+        directory.mkdir()
+    else:
+        make_folders(directory)
+
+
+def _remove_tree(directory: AnyPath) -> None:
+    if isinstance(directory, RemotePath):
+        directory.remove_tree()
+    else:
+        shutil.rmtree(directory)
+
+
+def _remove_held_out(directory: AnyPath) -> None:
     """Removes older held-out records."""
     if (directory / records_manifest.FILE_NAME).is_file():
         records_manifest.mark_unfinished(directory)
@@ -165,8 +193,8 @@ def _remove_held_out(directory: pathlib.Path) -> None:
             path.unlink()
         (directory / records_manifest.FILE_NAME).unlink()
         if not _entries(directory):
-            directory.rmdir()
+            _remove_tree(directory)
 
 
-def _entries(directory: pathlib.Path) -> list[pathlib.Path]:
+def _entries(directory: AnyPath) -> list[AnyPath]:
     return sorted(directory.iterdir()) if directory.is_dir() else []

@@ -5,7 +5,6 @@ from array import array
 from collections.abc import Iterator
 
 from electra_tf.text.framing import NUM_SPECIAL, Framed, frame, frame_documents
-from electra_tf.text.vocabulary import Vocabulary
 from pretrain_data.build.example_builder import ONE_SEGMENT_PROBABILITY, ExampleBuilder
 
 # Another document is not worth its [SEP] in less room.
@@ -25,16 +24,9 @@ class PackingExampleBuilder(ExampleBuilder):
         num_packed: number of rows of several documents.
     """
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        max_length: int,
-        rng: random.Random,
-        *,
-        lines_are_sentences: bool = False,
-    ):
-        """Initializes an empty builder; see `ExampleBuilder`."""
-        super().__init__(vocabulary, max_length, rng, lines_are_sentences=lines_are_sentences)
+    def start(self, rng: random.Random) -> None:
+        """See `Builder.start`."""
+        super().start(rng)
         self._start_row()
 
     def finish(self) -> list[Framed]:

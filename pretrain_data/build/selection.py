@@ -1,14 +1,14 @@
 """Which documents are trained on, held out, or left out as duplicates.
 
-A first pass hashes the documents of all processes; the fates follow from the hashes, so a
-document has the same one whatever the number of processes. A hash covers the lines of the
+A first pass hashes the documents of all units; the fates follow from the hashes, so a document
+has the same one whatever the number of processes. A hash covers the lines of the
 document that are not blank. Near duplicates are found by signatures of the same pass.
 """
 
 import dataclasses
 import hashlib
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +19,8 @@ from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.counts import BuildCounts, WorkerError
 from pretrain_data.build.example_builder import Builder
 from pretrain_data.build.near_duplicates import DocumentSigner, find_near_duplicates
+from pretrain_data.build.units import Unit
 from pretrain_data.corpus.documents import document_spans, is_blank
-from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.unreadable import UnreadableError
 
 TRAINED_ON, HELD_OUT, DUPLICATE, NEAR_DUPLICATE = range(4)
@@ -36,16 +36,29 @@ class ScanJob:
 
     Attributes:
         index: index of the process.
-        parts, config: see `pretrain_data.build.jobs.BuildJob`.
+        units: text to read, in order.
+        config: settings of the build.
     """
 
     index: int
-    parts: list[CorpusPart]
+    units: list[Unit]
     config: CorpusBuildConfig
 
 
+class UnitFates(NamedTuple):
+    """What to do with the documents of a unit.
+
+    Attributes:
+        fates: of each document in order, one byte each.
+        held_out_text_bytes: size of the held-out ones.
+    """
+
+    fates: bytes
+    held_out_text_bytes: int
+
+
 class DocumentHashes(NamedTuple):
-    """Documents of one process, in the order of reading.
+    """Documents of one unit, in the order of reading.
 
     Attributes:
         digests: of `_DIGEST_BYTES` each.
@@ -60,39 +73,48 @@ class DocumentHashes(NamedTuple):
     is_signed: bytes = b""
 
 
-def scan_documents(job: ScanJob, report: Callable[[BuildCounts], None]) -> DocumentHashes:
-    """Hashes the documents of `job`, calling `report` after every block.
+def scan_documents(job: ScanJob, report: Callable[[BuildCounts], None]) -> list[DocumentHashes]:
+    """Hashes the documents of each unit of `job`, calling `report` after every block.
 
     Raises:
         UserError: a corpus file cannot be read.
         WorkerError: any other failure, with the file that was being read.
     """
-    scan = _Scan(job.config)
-    blanks_separate_docs = job.config.blanks_separate_docs
-    disk_bytes = text_bytes = 0
-    for part in job.parts:
+    hashes: list[DocumentHashes] = []
+    done = BuildCounts()
+    for unit in job.units:
+        scan, totals = _Scan(job.config), BuildCounts()
+        for totals in _scan_unit(unit, job.config, scan):
+            report(done.plus(totals))
+        done = done.plus(totals)
+        hashes.append(scan.hashes())
+    return hashes
+
+
+def _scan_unit(unit: Unit, config: CorpusBuildConfig, scan: "_Scan") -> Iterator[BuildCounts]:
+    """Gives a unit to `scan`; yields the totals after every block."""
+    totals = BuildCounts()
+    for part in unit.parts:
         try:
             for block in part.read():
                 incomplete = len(block.lines) - 1 if not block.ends_line else None
-                for start, stop, ends in document_spans(block, blanks_separate_docs):
+                for start, stop, ends in document_spans(block, config.blanks_separate_docs):
                     for i in range(start, stop):
                         if not is_blank(block, i):
                             scan.add_line(block.lines[i], i != incomplete)
                     if ends:
                         scan.end_document()
-                disk_bytes += block.num_disk_bytes
-                text_bytes += block.num_text_bytes
-                num_documents = len(scan.text_bytes)
-                report(BuildCounts(disk_bytes, text_bytes, examples=num_documents))
+                read = BuildCounts(block.num_disk_bytes, block.num_text_bytes)
+                totals = totals.plus(read)._replace(examples=len(scan.text_bytes))
+                yield totals
         except UnreadableError:
-            if not job.config.skip_unreadable:
+            if not config.skip_unreadable:
                 raise
             scan.end_document()
         except UserError:
             raise
         except Exception as error:
             raise WorkerError(f"Reading failed in {part.path}: {error!r}") from error
-    return scan.hashes()
 
 
 class _Scan:
@@ -146,10 +168,10 @@ def select_documents(
     deduplicate: str,
     near_duplicate_threshold: float = 1.0,
 ) -> list[bytes]:
-    """Returns the fate of each document of each process, one byte each.
+    """Returns the fate of each document of each unit, one byte each.
 
     Args:
-        hashes: documents of each process.
+        hashes: documents of each unit, in their order.
         eval_fraction: share of the distinct documents to hold out. It is the documents of the
             lowest hashes, so they stay held out when the corpus grows.
         deduplicate: "exact" keeps the first of equal documents, "near" the first of similar
@@ -175,10 +197,17 @@ def select_documents(
     return [share.tobytes() for share in np.split(fates, np.cumsum(counts)[:-1])]
 
 
+def unit_fates(hashes: DocumentHashes, fates: bytes) -> UnitFates:
+    """Returns the fates of the documents of a unit, with the size of the held-out ones."""
+    sizes = zip(hashes.text_bytes, fates, strict=True)
+    return UnitFates(fates, sum(size for size, fate in sizes if fate == HELD_OUT))
+
+
 class SelectingBuilder:
-    """Gives each document to the builder of its fate, and writes what is held out.
+    """Gives each document of a unit to the builder of its fate.
 
     Attributes:
+        held_out: examples of held-out documents, for the caller to take.
         num_documents, dropped_tokens, num_packed: see `Builder`; of the documents that are
             trained on.
         num_left_out: number of documents left out, by fate.
@@ -191,7 +220,6 @@ class SelectingBuilder:
         fates: bytes,
         builder: Builder,
         held_out_builder: Builder,
-        write_held_out: Callable[[Framed], None] | None,
     ):
         """Initializes the builder.
 
@@ -199,13 +227,12 @@ class SelectingBuilder:
             fates: of the documents, in order.
             builder: of documents to train on.
             held_out_builder: of held-out documents.
-            write_held_out: writes one of their examples; None if nothing is held out.
         """
         self._fates = fates
         self._builder = builder
-        self._held_out = held_out_builder
-        self._write_held_out = write_held_out
+        self._held_out_builder = held_out_builder
         self._index = 0
+        self.held_out: list[Framed] = []
         self._in_document = False
         self.num_left_out = dict.fromkeys(CAUSES, 0)
         self.num_lines = [0, 0, 0, 0]
@@ -236,7 +263,7 @@ class SelectingBuilder:
         if fate == TRAINED_ON:
             return self._builder.add_line(token_ids, complete)
         if fate == HELD_OUT:
-            self._write(self._held_out.add_line(token_ids, complete))
+            self.held_out += self._held_out_builder.add_line(token_ids, complete)
         return []
 
     def end_document(self) -> list[Framed]:
@@ -249,16 +276,12 @@ class SelectingBuilder:
         if fate == TRAINED_ON:
             return self._builder.end_document()
         if fate == HELD_OUT:
-            self._write(self._held_out.end_document())
+            self.held_out += self._held_out_builder.end_document()
         else:
             self.num_left_out[fate] += 1
         return []
 
     def finish(self) -> list[Framed]:
         """See `Builder.finish`."""
-        self._write(self._held_out.finish())
+        self.held_out += self._held_out_builder.finish()
         return self._builder.finish()
-
-    def _write(self, examples: list[Framed]) -> None:
-        for example in examples:
-            self._write_held_out(example)

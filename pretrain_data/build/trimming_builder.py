@@ -31,13 +31,17 @@ class TrimmingExampleBuilder:
         """Initializes an empty builder; see `ExampleBuilder`."""
         self._vocabulary = vocabulary
         self._max_length = max_length
+        self.start(rng)
+
+    def start(self, rng: random.Random) -> None:
+        """See `Builder.start`."""
         self._rng = rng
         # Each line, without the tokens of a long one that no segment can hold, and its length.
         self._lines: list[tuple[Sequence[int], int]] = []
         self._length = 0
         self._unfinished: array | None = None
         self._unfinished_length = 0
-        self._target_length = max_length
+        self._target_length = self._max_length
         self._in_document = False
         self.num_documents = self.num_packed = 0
         self.dropped_tokens = {"beyond the first segment": 0, "beyond the second segment": 0}

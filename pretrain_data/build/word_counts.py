@@ -64,7 +64,7 @@ def count_words(
     """
     jobs = [
         CountJob(index, share, do_lower_case, strip_accents)
-        for index, share in enumerate(divide(corpus.parts, num_processes, False))
+        for index, share in enumerate(divide(corpus.parts, num_processes, True))
     ]
     num_disk_bytes = sum(part.num_disk_bytes for part in corpus.parts)
     progress = ProgressBar(num_disk_bytes, unit="distinct words")

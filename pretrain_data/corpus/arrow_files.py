@@ -4,10 +4,10 @@ Both formats of Arrow are read: streams, which `datasets` writes, and files with
 """
 
 import json
-import pathlib
 from collections.abc import Iterator
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.paths import AnyPath, is_remote, open_binary
 from pretrain_data.corpus.row_groups import RowGroups, check_column, damaged, pyarrow
 from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
 
@@ -30,7 +30,7 @@ class ArrowPart(RowGroups):
                 yield iter(batch.column(self.text_column).to_pylist())
 
 
-def arrow_part(path: pathlib.Path, flag: str, text_column: str) -> ArrowPart:
+def arrow_part(path: AnyPath, flag: str, text_column: str) -> ArrowPart:
     """Returns a whole file.
 
     Raises:
@@ -42,7 +42,7 @@ def arrow_part(path: pathlib.Path, flag: str, text_column: str) -> ArrowPart:
     try:
         with naming_file(path, flag, None):
             _check_end(path, flag)
-            with arrow.memory_map(str(path)) as source:
+            with _source(path) as source:
                 check_column(_reader(path, source).schema, path, flag, text_column)
             for batch in _batches(path):
                 size = batch.column(text_column).get_total_buffer_size()
@@ -52,7 +52,7 @@ def arrow_part(path: pathlib.Path, flag: str, text_column: str) -> ArrowPart:
     return ArrowPart(path, 0, tuple(sizes), text_column, flag)
 
 
-def is_of_saved_dataset(path: pathlib.Path) -> bool:
+def is_of_saved_dataset(path: AnyPath) -> bool:
     """Whether a file of a folder is part of the dataset that is saved there.
 
     `datasets` leaves files of its cache in such folders. In other folders all files are read.
@@ -69,7 +69,7 @@ def is_of_saved_dataset(path: pathlib.Path) -> bool:
     return path.name in [file.get("filename") for file in files if isinstance(file, dict)]
 
 
-def check_one_split(path: pathlib.Path, flag: str) -> None:
+def check_one_split(path: AnyPath, flag: str) -> None:
     """Raises UserError for a `SPLITS_FILE`: not all splits of a dataset are to be read."""
     splits = _read_description(path).get("splits")
     if isinstance(splits, list) and splits:
@@ -79,7 +79,7 @@ def check_one_split(path: pathlib.Path, flag: str) -> None:
         )
 
 
-def _read_description(path: pathlib.Path) -> dict:
+def _read_description(path: AnyPath) -> dict:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -87,9 +87,9 @@ def _read_description(path: pathlib.Path) -> dict:
     return content if isinstance(content, dict) else {}
 
 
-def _check_end(path: pathlib.Path, flag: str) -> None:
+def _check_end(path: AnyPath, flag: str) -> None:
     """Raises UnreadableError if a stream is truncated, which pyarrow may take for its end."""
-    with open(path, "rb") as file:
+    with open_binary(path) as file:
         if file.read(len(_MAGIC)) == _MAGIC:
             return
         file.seek(0, 2)
@@ -98,9 +98,9 @@ def _check_end(path: pathlib.Path, flag: str) -> None:
             raise UnreadableError(FILE, path, flag, "is not a complete Arrow file: no end")
 
 
-def _batches(path: pathlib.Path) -> Iterator:
+def _batches(path: AnyPath) -> Iterator:
     """Yields the record batches of a file, mapped into memory."""
-    with pyarrow(path).memory_map(str(path)) as source:
+    with _source(path) as source:
         reader = _reader(path, source)
         if hasattr(reader, "num_record_batches"):
             for index in range(reader.num_record_batches):
@@ -109,7 +109,15 @@ def _batches(path: pathlib.Path) -> Iterator:
             yield from reader
 
 
-def _reader(path: pathlib.Path, source):
+def _source(path: AnyPath):
+    """Returns a local file mapped into memory, or a remote one as a stream."""
+    arrow = pyarrow(path)
+    if is_remote(path):
+        return arrow.PythonFile(open_binary(path), mode="r")
+    return arrow.memory_map(str(path))
+
+
+def _reader(path: AnyPath, source):
     ipc = pyarrow(path, "pyarrow.ipc")
     is_file = source.read(len(_MAGIC)) == _MAGIC
     source.seek(0)

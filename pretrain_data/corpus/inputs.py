@@ -1,20 +1,20 @@
 """Finds the files of a corpus: a folder of text, or files, globs and folders of any format."""
 
 import dataclasses
-import errno
 import glob
 import os
 import pathlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import local_path
+from electra_tf.util.paths import AnyPath, given_path, is_remote
 from pretrain_data.corpus.arrow_files import (
     SPLITS_FILE,
     SUFFIX,
     check_one_split,
     is_of_saved_dataset,
 )
+from pretrain_data.corpus.file_search import exists, files_below, matching_paths, size_of
 from pretrain_data.corpus.formats import (
     FORMATS,
     FormatOptions,
@@ -26,7 +26,6 @@ from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.text_files import FLAG
 from pretrain_data.corpus.unreadable import (
     FILE,
-    FOLDER,
     UnreadableError,
     reason_of_os_error,
 )
@@ -121,11 +120,11 @@ def find_inputs(
         raise UserError(f"{options.flag} names no file, glob or folder.")
     finder = _Finder(options, skip_unreadable, tuple(FORMATS))
     for entry in inputs:
-        path = local_path(entry, options.flag)
-        if os.path.lexists(path):
+        path = given_path(entry)
+        if exists(path, options.flag):
             paths = [path]
         elif glob.has_magic(entry):
-            paths = [pathlib.Path(p) for p in sorted(glob.glob(str(path), recursive=True))]
+            paths = matching_paths(path, options.flag)
             if not paths:
                 raise UserError(f"{options.flag}: no file matches {entry}.")
         else:
@@ -190,14 +189,14 @@ class _Finder:
 
     def corpus(self) -> Corpus:
         return Corpus(
-            tuple(sorted(self.parts, key=lambda part: part.path)),
+            tuple(sorted(self.parts, key=lambda part: (is_remote(part.path), part.path))),
             tuple(self.ignored),
             self.unreadable,
             tuple(self.empty),
         )
 
-    def add_folder(self, folder: pathlib.Path) -> None:
-        for path in sorted(_walk(folder, self._options.flag, self._refuse)):
+    def add_folder(self, folder: AnyPath) -> None:
+        for path in files_below(folder, self._options.flag, self._refuse):
             if path.name == SPLITS_FILE and SUFFIX in self._suffixes:
                 check_one_split(path, self._options.flag)
             if path.suffix == SUFFIX and not is_of_saved_dataset(path):
@@ -205,7 +204,7 @@ class _Finder:
             else:
                 self.add_file(path)
 
-    def add_file(self, path: pathlib.Path) -> None:
+    def add_file(self, path: AnyPath) -> None:
         if suffix_of(path) not in self._suffixes:
             if path.exists():
                 self.ignored.append(path)
@@ -224,13 +223,13 @@ class _Finder:
                 self._add_part(path)
 
     def _add_part(self, path: pathlib.Path) -> None:
-        identity = os.path.abspath(path)
+        identity = str(path) if is_remote(path) else os.path.abspath(path)
         if identity in self._seen:
             self.num_repeated += 1
             return
         self._seen.add(identity)
         try:
-            num_bytes = _size(path)
+            num_bytes = size_of(path)
             part = make_part(path, num_bytes, self._options)
         except UnreadableError as error:
             self._refuse(error)
@@ -248,34 +247,3 @@ class _Finder:
         if not self._skip_unreadable:
             raise error
         self.unreadable[error.path] = error.reason
-
-
-def _size(path: pathlib.Path) -> int:
-    """Returns the size of a file; raises OSError if it cannot be read."""
-    if path.exists() and not path.is_file():
-        # Opening a pipe would wait for a writer.
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    with open(path, "rb") as f:
-        return os.fstat(f.fileno()).st_size
-
-
-def _walk(
-    directory: pathlib.Path, flag: str, refuse: Callable[[UnreadableError], None]
-) -> Iterator[pathlib.Path]:
-    def refuse_folder(error: OSError) -> None:
-        refuse(UnreadableError(FOLDER, error.filename, flag, reason_of_os_error(error)))
-
-    seen = {os.path.realpath(directory)}
-    for parent, directories, names in os.walk(
-        directory, onerror=refuse_folder, followlinks=True
-    ):
-        visible = []
-        for name in directories:
-            target = os.path.realpath(os.path.join(parent, name))
-            if not name.startswith(".") and target not in seen:
-                seen.add(target)
-                visible.append(name)
-        directories[:] = visible
-        for name in names:
-            if not name.startswith("."):
-                yield pathlib.Path(parent, name)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Self
 
 from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.paths import open_binary
 from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.byte_range import ByteRange
 from pretrain_data.corpus.compression import compression_of, uncompressed
@@ -37,7 +38,7 @@ class JsonLinesPart(ByteRange):
         """
         with (
             naming_file(self.path, self.flag, compression_of(self.path)),
-            open(self.path, "rb") as raw,
+            open_binary(self.path) as raw,
         ):
             raw.seek(self.start)
             texts = self._texts(uncompressed(raw, self.path))
@@ -48,7 +49,7 @@ class JsonLinesPart(ByteRange):
     ) -> tuple[Self, Self]:
         """Splits the part behind the line that contains `offset`; see `TextPart.split`."""
         del at_documents, whole_documents  # every line is a document
-        with naming_file(self.path, self.flag, None), open(self.path, "rb") as f:
+        with naming_file(self.path, self.flag, None), open_binary(self.path) as f:
             f.seek(self.start + offset)
             f.readline()
             boundary = f.tell()
@@ -105,7 +106,7 @@ class JsonLinesPart(ByteRange):
 
     def _line_number(self, number: int) -> int:
         """Returns the number in the file of a line of the part."""
-        with open(self.path, "rb") as f:
+        with open_binary(self.path) as f:
             while f.tell() < self.start:
                 f.readline()
                 number += 1

@@ -1,8 +1,8 @@
 """Reads a text column of Parquet files, one row group at a time; each row is one document."""
 
-import pathlib
 from collections.abc import Iterator
 
+from electra_tf.util.paths import AnyPath, is_remote, open_binary
 from pretrain_data.corpus.row_groups import RowGroups, check_column, damaged, pyarrow
 from pretrain_data.corpus.unreadable import naming_file
 
@@ -22,7 +22,7 @@ class ParquetPart(RowGroups):
                 yield (text for batch in batches for text in batch.column(0).to_pylist())
 
 
-def parquet_part(path: pathlib.Path, flag: str, text_column: str) -> ParquetPart:
+def parquet_part(path: AnyPath, flag: str, text_column: str) -> ParquetPart:
     """Returns a whole file.
 
     Raises:
@@ -48,5 +48,6 @@ def parquet_part(path: pathlib.Path, flag: str, text_column: str) -> ParquetPart
     return ParquetPart(path, 0, sizes, text_column, flag)
 
 
-def _open(path: pathlib.Path):
-    return pyarrow(path, "pyarrow.parquet").ParquetFile(path, pre_buffer=False)
+def _open(path: AnyPath):
+    source = open_binary(path) if is_remote(path) else path
+    return pyarrow(path, "pyarrow.parquet").ParquetFile(source, pre_buffer=False)

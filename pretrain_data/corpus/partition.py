@@ -50,16 +50,14 @@ def divide(
 ) -> list[list[CorpusPart]]:
     """Divides the text about evenly among processes, in the order of `parts`.
 
-    A divisible file that crosses the end of a share is split there; plain text after a blank
-    line (or any line, without `split_at_documents`). Others, such as compressed files, are not
-    split; each goes to the process whose share contains its middle.
+    A divisible file that crosses the end of a share is split there, behind a document. Others,
+    such as compressed files, are not split; each goes to the share that contains its middle.
 
     Args:
         parts: the text.
         num_processes: number of shares.
-        split_at_documents: split plain text after blank lines.
-        whole_documents: split no document of plain text, however long; a file is one without
-            `split_at_documents`.
+        split_at_documents: a blank line of plain text ends a document, not only the file.
+        whole_documents: split no document of plain text, however long.
 
     Returns:
         The parts of each process. Empty shares are dropped, so there may be fewer than

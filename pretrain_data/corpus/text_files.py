@@ -5,14 +5,15 @@ import dataclasses
 from collections.abc import Iterator
 from typing import BinaryIO, Self
 
+from electra_tf.util.paths import open_binary
 from pretrain_data.corpus.blocks import MAX_LINE_BYTES, Block, read_blocks
 from pretrain_data.corpus.byte_range import ByteRange
 from pretrain_data.corpus.compression import compression_of, uncompressed
 from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
 
 FLAG = "--corpus-dir"
-# A longer document may be split between two processes.
-_MAX_BOUNDARY_SEARCH_BYTES = 16 << 20
+# A longer document may be split.
+_MAX_DOCUMENT_BYTES = 16 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +30,7 @@ class TextPart(ByteRange):
         """
         with (
             naming_file(self.path, self.flag, compression_of(self.path)),
-            open(self.path, "rb") as raw,
+            open_binary(self.path) as raw,
         ):
             self._check_encoding(uncompressed(raw, self.path))
             raw.seek(self.start)
@@ -43,10 +44,11 @@ class TextPart(ByteRange):
         """Splits the part near `offset`.
 
         Args:
-            offset: position relative to the start of the part; the split is at the first
-                document or line boundary after it.
-            at_documents: split after a blank line, not after any line.
-            whole_documents: split no document, however long; without `at_documents`, the file.
+            offset: position relative to the start of the part; the split is at the first end
+                of a document after it, or of a line if the document goes on for
+                `_MAX_DOCUMENT_BYTES`.
+            at_documents: blank lines end documents; otherwise the file is one.
+            whole_documents: split no document, however long.
 
         Returns:
             Both parts; the second one is empty if there is no boundary.
@@ -54,27 +56,29 @@ class TextPart(ByteRange):
         Raises:
             UnreadableError: the file cannot be read.
         """
-        with naming_file(self.path, self.flag, None), open(self.path, "rb") as f:
+        with naming_file(self.path, self.flag, None), open_binary(self.path) as f:
             boundary = self._boundary(f, self.start + offset, at_documents, whole_documents)
         return self.cut_at(boundary)
 
     def _boundary(
         self, f: BinaryIO, position: int, at_documents: bool, whole_documents: bool
     ) -> int:
-        if whole_documents and not at_documents:
-            return self.end
-        f.seek(position)
+        last = self.end if whole_documents else min(self.end, position + _MAX_DOCUMENT_BYTES)
+        if at_documents:
+            f.seek(position)
+            self._end_line(f)
+            while f.tell() < last:
+                if not f.readline(MAX_LINE_BYTES).strip():
+                    return f.tell()
+        if last == self.end:
+            return last
+        f.seek(last)
+        self._end_line(f)
+        return f.tell()
+
+    def _end_line(self, f: BinaryIO) -> None:
         while not f.readline(MAX_LINE_BYTES).endswith(b"\n") and f.tell() < self.end:
             pass
-        boundary = f.tell()
-        search_end = min(self.end, boundary + _MAX_BOUNDARY_SEARCH_BYTES)
-        if whole_documents:
-            boundary = search_end = self.end
-        while at_documents and f.tell() < search_end:
-            if not f.readline(MAX_LINE_BYTES).strip():
-                boundary = f.tell()
-                break
-        return boundary
 
     def _check_encoding(self, text: BinaryIO) -> None:
         if text.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):

@@ -2,13 +2,13 @@
 
 import dataclasses
 import json
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
+from electra_tf.util.paths import AnyPath, RemotePath, as_path
 from electra_tf.util.seals import sealed, without_seal
 
 FILE_NAME = "pretrain_data.json"
@@ -34,8 +34,11 @@ class Manifest:
         invalid_utf8: number of sequences replaced with U+FFFD, by corpus file.
         null_texts: number of records that have null instead of a text, by corpus file.
         vocab_size, vocab_sha256: size and digest of the vocabulary file.
-        do_lower_case, strip_accents, blanks_separate_docs, shuffle_files, seed,
-            num_processes: settings that, with corpus and vocabulary, determine the records.
+        do_lower_case, strip_accents, blanks_separate_docs, shuffle_files, seed: settings that,
+            with corpus and vocabulary, determine the records.
+        num_processes: number of processes that built them, which determines their order.
+        num_units: number of units of the corpus that were built independently of each other;
+            None of older programs, whose records depend on num_processes.
         tokenizer: `TokenizerDescription.to_dict` of the tokenizer; older manifests lack it.
         authors_trimming: whether text that did not fit into a segment was dropped; true of
             manifests that do not say so.
@@ -93,6 +96,7 @@ class Manifest:
     num_padding: int | None = None
     sentences: str = "lines"
     sentence_language: str | None = None
+    num_units: int | None = None
     format_version: int = FORMAT_VERSION
 
     @property
@@ -107,26 +111,34 @@ class Manifest:
         )
 
 
-def write_manifest(manifest: Manifest, directory: pathlib.Path) -> pathlib.Path:
+def write_manifest(manifest: Manifest, directory: AnyPath) -> AnyPath:
     """Writes the manifest atomically; returns its path."""
     path = directory / FILE_NAME
-    write_atomically(path, json.dumps(sealed(dataclasses.asdict(manifest)), indent=2) + "\n")
+    _write(path, json.dumps(sealed(dataclasses.asdict(manifest)), indent=2) + "\n")
     return path
 
 
-def mark_unfinished(directory: pathlib.Path) -> None:
+def mark_unfinished(directory: AnyPath) -> None:
     """Replaces the manifest by a mark, with which no program reads the records."""
-    write_atomically(directory / FILE_NAME, json.dumps(_UNFINISHED) + "\n")
+    _write(directory / FILE_NAME, json.dumps(_UNFINISHED) + "\n")
 
 
-def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
+def _write(path: AnyPath, text: str) -> None:
+    if not isinstance(path, RemotePath):
+        write_atomically(path, text)
+        return
+    # A remote file appears when it is closed.
+    path.write_bytes(text.encode())
+
+
+def load_manifest(directory: str | AnyPath) -> Manifest | None:
     """Reads the manifest of a directory; returns None if there is none.
 
     Raises:
         UserError: the file is not a manifest or not what was written, has another version, or
             is the mark of `mark_unfinished`.
     """
-    path = pathlib.Path(directory) / FILE_NAME
+    path = as_path(directory) / FILE_NAME
     try:
         content = json.loads(path.read_text())
     except (FileNotFoundError, NotADirectoryError):
@@ -160,7 +172,7 @@ def load_manifest(directory: str | pathlib.Path) -> Manifest | None:
     return Manifest(**content)
 
 
-def _check_counts(content: dict, path: pathlib.Path) -> None:
+def _check_counts(content: dict, path: AnyPath) -> None:
     counts = content["shards"]
     if not isinstance(counts, dict) or not all(isinstance(n, int) for n in counts.values()):
         raise UserError(f"{path}: shards must map file names to numbers of records.")

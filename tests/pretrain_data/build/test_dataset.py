@@ -31,8 +31,8 @@ from electra_tf.util.seals import without_seal
 from flags import command_line, pretraining
 from flags.records import training_records
 from pretrain_data.build import dataset
+from pretrain_data.build.counts import WorkerError
 from pretrain_data.build.output_dir import INNER_LOCK_FILE, lock_output_dir
-from pretrain_data.build.worker import WorkerError
 from pretrain_data.corpus.inputs import find_corpus
 from pretrain_data.records.files import check_records
 from pretrain_data.records.manifest import load_manifest, write_manifest
@@ -254,7 +254,7 @@ def test_older_data_survive_every_failure(build, corpus_dir, tmp_path, monkeypat
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pretrain_data.build.dataset.run_job", interrupt)
+    monkeypatch.setattr("pretrain_data.build.local_run.run_job", interrupt)
     with pytest.raises(KeyboardInterrupt):
         build(overwrite=True)
     assert contents(output_dir) == before

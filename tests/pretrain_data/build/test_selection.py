@@ -21,6 +21,7 @@ from pretrain_data.build.selection import (
     scan_documents,
     select_documents,
 )
+from pretrain_data.build.units import Unit
 from pretrain_data.corpus.inputs import find_inputs
 from pretrain_data.corpus.partition import divide
 from pretrain_data.records.manifest import load_manifest
@@ -29,12 +30,12 @@ from pretrain_data.records.manifest import load_manifest
 def fates(path, eval_fraction=0.0, deduplicate="none", num_processes=1, blanks=True):
     parts = find_inputs([str(path)]).parts
     shares = divide(parts, num_processes, blanks, whole_documents=True)
+    units = [Unit(index, tuple(share)) for index, share in enumerate(shares)]
     nowhere = pathlib.Path()
     config = CorpusBuildConfig(
         None, nowhere, nowhere, blanks_separate_docs=blanks, deduplicate=deduplicate
     )
-    jobs = [ScanJob(index, share, config) for index, share in enumerate(shares)]
-    hashes = [scan_documents(job, lambda counts: None) for job in jobs]
+    hashes = scan_documents(ScanJob(0, units, config), lambda counts: None)
     return b"".join(select_documents(hashes, eval_fraction, deduplicate, 0.8))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from electra_tf.util.errors import UserError
 from pretrain_data.corpus import blocks as blocks_module
+from pretrain_data.corpus import text_files
 from pretrain_data.corpus.inputs import find_corpus
 from pretrain_data.corpus.partition import divide, shuffled
 from pretrain_data.corpus.text_files import TextPart
@@ -190,12 +191,15 @@ def test_a_large_file_is_divided_between_documents(tmp_path, num_processes):
     assert max(sizes) - min(sizes) < 3 * len(documents[-1])
 
 
-def test_without_blank_lines_any_line_may_end_a_part(tmp_path):
+def test_a_long_document_is_split_behind_any_line(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("".join(f"line {i}\n" for i in range(100)))
     parts = find_corpus(tmp_path).parts
     for at_documents in (True, False):
-        shares = divide(parts, 2, at_documents)
-        assert [len(read_lines(share[0])) for share in shares] == [51, 49]
+        assert divide(parts, 2, at_documents) == [list(parts)]
+        with monkeypatch.context() as patch:
+            patch.setattr(text_files, "_MAX_DOCUMENT_BYTES", 100)
+            shares = divide(parts, 2, at_documents)
+        assert [len(read_lines(share[0])) for share in shares] == [64, 36]
 
 
 def test_compressed_files_are_not_divided(tmp_path):

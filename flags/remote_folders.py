@@ -1,0 +1,39 @@
+"""Model folders on remote file systems."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.training.staging import staged_folder
+from electra_tf.util.errors import UserError
+from electra_tf.util.paths import is_remote
+
+
+@contextlib.contextmanager
+def staged(
+    config: PretrainingConfig, print_fn: Callable[[str], None] = print
+) -> Iterator[PretrainingConfig]:
+    """Yields the configuration with a folder of this machine for a remote `model_dir`.
+
+    Raises:
+        UserError: several workers would write to the folder, or it cannot be read or written.
+    """
+    folder = config.model_dir
+    if not is_remote(folder):
+        yield config
+        return
+    if config.strategy == "multi_worker":
+        raise UserError(
+            f"--strategy=multi_worker needs a --model_dir that all workers mount, not {folder}"
+        )
+    for name in ("init_checkpoint", "results_pkl"):
+        if (value := getattr(config, name)) and is_remote(value):
+            raise UserError(f"--{name} must be on this machine, not {value}: copy it first")
+    with staged_folder(folder, "--model_dir, --data_dir", print_fn) as local:
+        paths = {
+            name: local + value.removeprefix(folder)
+            for name in ("model_dir", "results_txt", "results_json")
+            if (value := getattr(config, name)).startswith(folder)
+        }
+        yield dataclasses.replace(config, **paths)

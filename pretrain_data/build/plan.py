@@ -1,0 +1,51 @@
+"""What is to be built, for those who drive a build: processes, or a cluster."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import Protocol
+
+from electra_tf.text.vocabulary import Vocabulary
+from pretrain_data.build.config import CorpusBuildConfig
+from pretrain_data.build.jobs import BuildResult
+from pretrain_data.build.units import Unit
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildPlan:
+    """Units to build into shards.
+
+    Attributes:
+        config: settings, with those of the tokenizer known.
+        vocabulary: WordPiece vocabulary.
+        units: the corpus.
+        num_disk_bytes: size of the corpus on disk.
+        num_shards: number of shards of examples to train on.
+        temporary_dir: directory of the shards.
+        held_out_dir: directory of the held-out shards; None if nothing is held out.
+        print_fn: prints a message.
+    """
+
+    config: CorpusBuildConfig
+    vocabulary: Vocabulary
+    units: list[Unit]
+    num_disk_bytes: int
+    num_shards: int
+    temporary_dir: pathlib.Path
+    held_out_dir: pathlib.Path | None
+    print_fn: Callable[[str], None]
+
+
+class Driver(Protocol):
+    """Builds the units of a plan, wherever that is done."""
+
+    def check(self, config: CorpusBuildConfig) -> None:
+        """Raises UserError for settings that it cannot build with."""
+
+    def run(self, plan: BuildPlan) -> tuple[list[BuildResult], float]:
+        """Writes the shards; returns results that name all of them, and the seconds.
+
+        Raises:
+            UserError: a corpus file cannot be read, or a shard cannot be written.
+            WorkerError: it failed for another reason.
+        """

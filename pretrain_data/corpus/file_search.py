@@ -1,0 +1,85 @@
+"""Files that an entry of `--input` names, on whatever file system."""
+
+import errno
+import glob
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+
+from electra_tf.util.errors import UserError
+from electra_tf.util.paths import AnyPath, RemotePath
+from pretrain_data.corpus.unreadable import FOLDER, UnreadableError, reason_of_os_error
+
+
+def files_below(
+    folder: AnyPath, flag: str, refuse: Callable[[UnreadableError], None]
+) -> list[AnyPath]:
+    """Returns the files in a folder at any depth, sorted; hidden ones are skipped.
+
+    Args:
+        folder: the folder; links to folders are followed.
+        flag: flag to name in errors.
+        refuse: gets a folder that cannot be read.
+    """
+    if not isinstance(folder, RemotePath):
+        return sorted(_walk(folder, flag, refuse))
+    try:
+        return list(folder.walk())
+    except OSError as error:
+        refuse(UnreadableError(FOLDER, folder, flag, reason_of_os_error(error)))
+        return []
+
+
+def exists(path: AnyPath, flag: str) -> bool:
+    """Whether there is a file, folder or broken link; raises UserError if that is unknown."""
+    if not isinstance(path, RemotePath):
+        return os.path.lexists(path)
+    try:
+        return path.exists()
+    except OSError as error:
+        raise UserError(f"{flag}: {path} {reason_of_os_error(error)}.") from error
+
+
+def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
+    """Returns the paths that match a glob; raises UserError if they cannot be listed."""
+    if not isinstance(pattern, RemotePath):
+        return [pathlib.Path(p) for p in sorted(glob.glob(str(pattern), recursive=True))]
+    if "**" in str(pattern):
+        raise UserError(f"{flag}: {pattern}: remote globs have no **; name the folder instead.")
+    try:
+        return list(pattern.parent.glob(pattern.name))
+    except OSError as error:
+        raise UserError(f"{flag}: {pattern} {reason_of_os_error(error)}.") from error
+
+
+def size_of(path: pathlib.Path) -> int:
+    """Returns the size of a file; raises OSError if it cannot be read."""
+    if isinstance(path, RemotePath):
+        return path.stat().st_size
+    if path.exists() and not path.is_file():
+        # Opening a pipe would wait for a writer.
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    with open(path, "rb") as f:
+        return os.fstat(f.fileno()).st_size
+
+
+def _walk(
+    directory: pathlib.Path, flag: str, refuse: Callable[[UnreadableError], None]
+) -> Iterator[pathlib.Path]:
+    def refuse_folder(error: OSError) -> None:
+        refuse(UnreadableError(FOLDER, error.filename, flag, reason_of_os_error(error)))
+
+    seen = {os.path.realpath(directory)}
+    for parent, directories, names in os.walk(
+        directory, onerror=refuse_folder, followlinks=True
+    ):
+        visible = []
+        for name in directories:
+            target = os.path.realpath(os.path.join(parent, name))
+            if not name.startswith(".") and target not in seen:
+                seen.add(target)
+                visible.append(name)
+        directories[:] = visible
+        for name in names:
+            if not name.startswith("."):
+                yield pathlib.Path(parent, name)
