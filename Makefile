@@ -23,7 +23,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 SOAK_MINUTES ?= 20
 SOAK_SEED ?= 1
 # Of `make study`: text, tasks in the authors' layout, and whatever else it takes.
-CORPUS ?= ../shared/data/corpus/english
+CORPUS ?= ../shared/data/corpus/novels
 FINETUNING_DATA ?= ../shared/data/finetuning_data
 STUDY ?=
 

@@ -1,1 +1,1 @@
-"""The paper's comparisons at a size that two cores train in two hours; see `__main__`."""
+"""ELECTRA, BERT and the paper's ablations at equal compute; see `__main__`."""

@@ -1,118 +1,120 @@
-"""The study's figures, in the shape of the paper's."""
+"""The study's figures, drawn of what there is."""
 
 import pathlib
+import statistics
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from benchmarks.study.models import Model, Start, random_start
-from benchmarks.study.scores import Score
-from benchmarks.study.variants import (
-    EFFICIENCY,
-    GENERATOR_SIZE,
-    HIDDEN_SIZE,
-    MODEL_SIZE,
-    SHARING,
-    TRAINING,
-)
+import scipy.stats
+
+from benchmarks.study import gate
+from benchmarks.study.analysis import MARGIN, Ordering, Scores, curve, orderings
+from benchmarks.study.models import BERT, ELECTRA, RANDOM
+from benchmarks.study.plan import Run
+from benchmarks.study.results import FINETUNING, KINDS, Result
+from benchmarks.study.statistics import CONFIDENCE
 
 if typing.TYPE_CHECKING:
     import matplotlib.axes
 
-FIGURES = {
-    "flops_efficiency": (EFFICIENCY, "Score against FLOPs (the paper's Figure 1 and Table 5)"),
-    "model_size": (MODEL_SIZE, "Score against hidden size (the paper's Figure 4)"),
-    "flops_training": (TRAINING, "Training algorithms (the paper's Figure 3, right)"),
-    "generator_size": (GENERATOR_SIZE, "Size of the generator (the paper's Figure 3, left)"),
-    "sharing": (SHARING, "What the models share (the paper's section 3.2)"),
+TITLES = {
+    "gate": "AUC within a token id on held-out text, by tries of the gate",
+    "claim": "Score against compute; bars are 95 % intervals over pre-training seeds",
+    "orderings": "Differences of the paper's orderings, with 95 % intervals",
 }
 
 
 def plot(
-    models: Sequence[Model], averages: Mapping[Start, Score], folder: pathlib.Path
-) -> None:
-    """Writes the figures of `FIGURES` into a folder."""
+    gate_results: Sequence[tuple[Run, Result]],
+    scores: Scores,
+    folder: pathlib.Path,
+) -> list[str]:
+    """Writes the figures that there are numbers for; returns their names, of `TITLES`."""
     import matplotlib
 
     matplotlib.use("Agg")
+
+    found = orderings(scores, FINETUNING)
+    compared = [ordering for ordering in found if ordering.comparison]
+    curves = [kind for kind in KINDS if curve(scores, kind, ELECTRA.name)]
+    drawn: dict[str, tuple[int, Callable]] = {}
+    if any(result.metric("disc_auc_within_token") for _, result in gate_results):
+        drawn["gate"] = 1, lambda axes: _gate(axes[0], gate_results)
+    if curves:
+        drawn["claim"] = len(curves), lambda axes: _claim(axes, scores, curves)
+    if compared:
+        drawn["orderings"] = 1, lambda axes: _orderings(axes[0], compared)
+    for name, (panels, draw) in drawn.items():
+        _figure(folder / f"{name}.png", panels, draw)
+    for name in TITLES.keys() - drawn.keys():
+        (folder / f"{name}.png").unlink(missing_ok=True)
+    return list(drawn)
+
+
+def _figure(path: pathlib.Path, panels: int, draw: Callable) -> None:
     import matplotlib.pyplot as plt
 
-    for name, (question, title) in FIGURES.items():
-        figure, axes = plt.subplots(figsize=(7, 4.2))
-        chosen = [model for model in models if question in model.questions]
-        _AXES.get(question, _side_by_side)(axes, chosen, averages)
-        axes.set_title(title, fontsize=10)
-        figure.tight_layout()
-        figure.savefig(folder / f"{name}.png", dpi=120)
-        plt.close(figure)
+    figure, axes = plt.subplots(1, panels, figsize=(5.5 + 2 * panels, 4.2), squeeze=False)
+    draw(axes[0])
+    figure.tight_layout()
+    # Without the date and version, the same results give the same file.
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(figure)
 
 
-def _against_flops(
-    axes: "matplotlib.axes.Axes", models: Sequence[Model], averages: Mapping[Start, Score]
+def _gate(axes: "matplotlib.axes.Axes", results: Sequence[tuple[Run, Result]]) -> None:
+    name = "disc_auc_within_token"
+    for run, result in results:
+        points = [p for p in result.pretraining.get("curve", ()) if p.get(name) is not None]
+        if points:
+            steps = [point["step"] for point in points]
+            label = run.name.removeprefix("gate_")
+            axes.plot(steps, [point[name] for point in points], marker="o", label=label)
+    axes.axhline(gate.PASSING, linestyle=":", color="grey")
+    axes.set_xlabel("step")
+    axes.set_ylabel("AUC within a token id (dotted: the gate)")
+    axes.legend(fontsize=7)
+
+
+def _claim(
+    axes: Sequence["matplotlib.axes.Axes"], scores: Scores, kinds: Sequence[str]
 ) -> None:
-    for model in models:
-        points = [
-            (share * model.flops, score)
-            for (name, share), score in averages.items()
-            if name == model.name
-        ]
-        _line(axes, points, label=model.name)
-    axes.set_xlabel("training FLOPs")
-    axes.legend()
-    _random(axes, averages)
+    for panel, kind in zip(axes, kinds, strict=True):
+        for model in (ELECTRA.name, BERT.name):
+            points = curve(scores, kind, model)
+            panel.errorbar(
+                list(points),
+                [statistics.fmean(values) for values in points.values()],
+                [_half_interval(values) for values in points.values()],
+                marker="o",
+                capsize=3,
+                label=model,
+            )
+        random = scores.averages(kind, (RANDOM.name, 0.0))
+        if random:
+            panel.axhline(statistics.fmean(random), linestyle=":", color="grey")
+        panel.set_xscale("log", base=2)
+        panel.set_xlabel("model FLOPs (1: the smallest budget)")
+        panel.set_ylabel("average score (dotted: random weights)")
+        panel.set_title(f"{kind}: {', '.join(scores.counting[kind])}", fontsize=9)
+        panel.legend()
 
 
-def _against_size(
-    axes: "matplotlib.axes.Axes", models: Sequence[Model], averages: Mapping[Start, Score]
-) -> None:
-    sizes = sorted({model.hidden_size for model in models})
-    # "ELECTRA 64" is ELECTRA of 64 units.
-    starts = [(m.name.split()[0], m.hidden_size, (m.name, 1.0)) for m in models]
-    starts += [("random weights", size, random_start(size)) for size in sizes]
-    for family in dict.fromkeys(family for family, _, _ in starts):
-        points = [
-            (size, averages[start])
-            for of, size, start in starts
-            if of == family and start in averages
-        ]
-        _line(axes, points, label=family)
-    axes.set_xticks(sizes)
-    axes.set_xlabel("hidden size")
-    axes.set_ylabel("average score")
-    axes.legend()
+def _orderings(axes: "matplotlib.axes.Axes", found: Sequence[Ordering]) -> None:
+    rows = range(len(found))[::-1]
+    for row, ordering in zip(rows, found, strict=True):
+        test = ordering.comparison
+        reach = [[test.difference - test.low], [test.high - test.difference]]
+        axes.errorbar([test.difference], [row], xerr=reach, marker="o", capsize=3, color="C0")
+    labels = [f"{o.claim.better} − {o.claim.worse}, {o.claim.budget:g}" for o in found]
+    axes.set_yticks(list(rows), labels, fontsize=8)
+    axes.axvline(0, color="grey")
+    axes.axvspan(-MARGIN, MARGIN, alpha=0.15, color="grey")
+    axes.set_xlabel("difference in points (positive: as in the paper; shaded: the margin)")
 
 
-def _side_by_side(
-    axes: "matplotlib.axes.Axes", models: Sequence[Model], averages: Mapping[Start, Score]
-) -> None:
-    names = [model.name for model in models if (model.name, 1.0) in averages]
-    _line(axes, [(i, averages[name, 1.0]) for i, name in enumerate(names)], linestyle="")
-    axes.set_xticks(range(len(names)), names)
-    _random(axes, averages)
-
-
-_AXES = {EFFICIENCY: _against_flops, TRAINING: _against_flops, MODEL_SIZE: _against_size}
-
-
-def _random(axes: "matplotlib.axes.Axes", averages: Mapping[Start, Score]) -> None:
-    """Names the scores, and marks the one without pre-training."""
-    random = averages.get(random_start(HIDDEN_SIZE))
-    if random:
-        axes.axhline(random.mean, linestyle=":", color="grey")
-    axes.set_ylabel("average score" + (" (dotted: random weights)" if random else ""))
-
-
-def _line(
-    axes: "matplotlib.axes.Axes",
-    points: Sequence[tuple[float, Score]],
-    **style: str,
-) -> None:
-    """Draws scores against numbers, with error bars."""
-    points = sorted(points, key=lambda point: point[0])
-    axes.errorbar(
-        [x for x, _ in points],
-        [score.mean for _, score in points],
-        [score.error for _, score in points],
-        marker="o",
-        capsize=3,
-        **style,
-    )
+def _half_interval(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return 0.0
+    t = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)
+    return float(t * statistics.stdev(values) / len(values) ** 0.5)

@@ -1,40 +1,124 @@
-"""What is known of a model that was pre-trained for the study."""
+"""The models of the study: ELECTRA, BERT, and what differs from ELECTRA in one thing.
+
+All get the model FLOPs of matrix products of ELECTRA's run, which
+`electra_tf/flops/counting.py:model_flops_per_step` counts.
+"""
 
 import dataclasses
+import functools
+import json
+import math
 from collections.abc import Mapping
+from typing import Any
 
-from benchmarks.study.variants import HIDDEN_SIZE
+from benchmarks.study.sizes import Size
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.flops.counting import model_flops_per_step, train_flops_per_step
 
-# How starts of fine-tuning are told apart: a name, and a share of the FLOPs.
-Start = tuple[str, float]
-
-
-def random_start(hidden_size: int) -> Start:
-    """Returns the start that is fine-tuned without pre-training, of a size."""
-    return "random weights" + ("" if hidden_size == HIDDEN_SIZE else f" {hidden_size}"), 0.0
+WARMUP_SHARE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A pre-trained variant.
+    """A pre-trained model.
 
     Attributes:
-        name, questions, hidden_size: of the variant.
-        seed: of its pre-training.
-        steps, flops: of its whole run.
-        inference_flops: of one sequence of `INFERENCE_LENGTH` tokens.
-        parameters: that were trained.
-        encoder_parameters: those that fine-tuning starts from.
-        pretraining: metrics on held-out text at the end.
+        name: in the report.
+        settings: hyperparameters that differ from those of ELECTRA.
+        question: of the paper that it answers; "" for ELECTRA and BERT.
     """
 
     name: str
-    questions: tuple[str, ...]
-    hidden_size: int
-    seed: int
-    steps: int
-    flops: float
-    inference_flops: float
-    parameters: int
-    encoder_parameters: int
-    pretraining: Mapping[str, float]
+    settings: Mapping[str, Any]
+    question: str = ""
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a file name."""
+        letters = "".join(c if c.isalnum() else "_" for c in self.name.lower())
+        return "_".join(part for part in letters.split("_") if part)
+
+
+def _generator(size: float, sharing: str = "embeddings") -> dict[str, Any]:
+    """A generator of a share of the width; by default it shares the embeddings alone."""
+    return {"embedding_sharing": sharing, "generator_hidden_size": size}
+
+
+def _constant(kind: str) -> dict[str, Any]:
+    """A generator without weights."""
+    return {"generator_type": kind, **_generator(1.0, "none")}
+
+
+ELECTRA = Model("ELECTRA", {})
+BERT = Model("BERT", {"objective": "mlm", "embedding_sharing": None})
+# What both are compared with: the same encoder, not pre-trained.
+RANDOM = Model("random weights", {})
+EFFICIENCY, TRAINING = "efficiency (Table 5)", "training algorithm (Figure 3, right)"
+GENERATOR = "generator size (Figure 3, left)"
+SHARING = "weight sharing (section 3.2)"
+BEYOND = "beyond the paper's tables"
+QUESTIONS = (EFFICIENCY, TRAINING, GENERATOR, SHARING, BEYOND)
+
+# Both models of two stages have the same shape.
+_TWO_STAGE = {"objective": "two_stage", "embedding_size": 0, **_generator(1.0, "none")}
+ABLATIONS = (
+    Model("ELECTRA 15 %", {"objective": "electra_15"}, EFFICIENCY),
+    Model("Replace MLM", {"objective": "replace_mlm"}, EFFICIENCY),
+    Model("All-Tokens MLM", {"objective": "all_tokens_mlm"}, EFFICIENCY),
+    Model("two-stage", _TWO_STAGE, TRAINING),
+    Model("adversarial", {"objective": "adversarial", **_generator(1.0)}, TRAINING),
+    Model("generator 1/8", _generator(0.125), GENERATOR),
+    Model("generator 1/4", _generator(0.25), GENERATOR),
+    Model("generator 1/2", _generator(0.5), GENERATOR),
+    Model("generator 1", _generator(1.0), GENERATOR),
+    Model("share nothing", _generator(1.0, "none"), SHARING),
+    Model("share tokens", _generator(1.0, "token"), SHARING),
+    Model("share embeddings", _generator(1.0), SHARING),
+    Model("share all", _generator(1.0, "all"), SHARING),
+    Model("share by GDES", _generator(1.0, "gdes"), SHARING),
+    Model("unigram generator", _constant("unigram"), BEYOND),
+    Model("uniform generator", _constant("uniform"), BEYOND),
+    Model("Electric", {"objective": "electric", "embedding_sharing": None}, BEYOND),
+    Model("strategic masking", {"masking": "strategic"}, BEYOND),
+    Model("temperature 2", {"temperature": 2.0}, BEYOND),
+)
+MODELS = (ELECTRA, BERT, *ABLATIONS)
+
+
+def settings_of(model: Model, size: Size, budget: float, seed: int) -> dict[str, Any]:
+    """Returns all hyperparameters of a pre-training run, with the steps of its budget.
+
+    Args:
+        model: of `MODELS`.
+        size: of the encoder, its text and its budgets.
+        budget: model FLOPs, times those of `size.unit_steps` steps of ELECTRA.
+        seed: of the pre-training.
+    """
+    given = {**size.settings, **model.settings, "seed": seed}
+    given = {name: value for name, value in given.items() if value is not None}
+    if rate := size.rates.get(model.name):
+        given["learning_rate"] = rate
+    flops = budget * size.unit_steps * model_flops_of(dict(size.settings))
+    # A curriculum or two stages need the steps to be known, so these are of a long run.
+    steps = max(2, math.floor(flops / model_flops_of(given)))
+    return {
+        **given,
+        "num_train_steps": steps,
+        "num_warmup_steps": round(WARMUP_SHARE * steps),
+    }
+
+
+def model_flops_of(settings: Mapping[str, Any]) -> int:
+    """Returns the model FLOPs of matrix products of a mean step."""
+    return _flops(json.dumps(settings, sort_keys=True))[0]
+
+
+def paper_flops_of(settings: Mapping[str, Any]) -> float:
+    """Returns the FLOPs of a mean step in the paper's counting."""
+    return _flops(json.dumps(settings, sort_keys=True))[1]
+
+
+@functools.cache
+def _flops(settings: str) -> tuple[int, float]:
+    config = PretrainingConfig.create(data_dir="-", model_name="-", **json.loads(settings))
+    return model_flops_per_step(config), train_flops_per_step(config)

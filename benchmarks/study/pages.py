@@ -12,10 +12,11 @@ from electra_tf.util.files import write_atomically
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows of text under a header."""
+    """Rows under a header; the first `text_columns` are text, the others numbers."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    text_columns: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +41,8 @@ def write_report(sections: Sequence[Section], folder: pathlib.Path) -> list[path
             page.append(f"<p>{html.escape(paragraph)}</p>")
         if section.table:
             table = section.table
-            markdown.append(markdown_table(table.header, table.rows, text_columns=1))
+            columns = table.text_columns
+            markdown.append(markdown_table(table.header, table.rows, text_columns=columns))
             page.append(_html_table(table))
         if section.picture:
             markdown.append(f"![{section.title}]({section.picture})")
@@ -53,7 +55,7 @@ def write_report(sections: Sequence[Section], folder: pathlib.Path) -> list[path
     style = (
         "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
         "table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.3em .6em}"
-        "td:not(:first-child){text-align:right}img{max-width:100%}"
+        "td.number{text-align:right}img{max-width:100%}"
     )
     write_atomically(
         str(paths[1]),
@@ -65,8 +67,14 @@ def write_report(sections: Sequence[Section], folder: pathlib.Path) -> list[path
 
 def _html_table(table: Table) -> str:
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.header)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in table.rows
-    )
+    rows = "".join(f"<tr>{_cells(row, table.text_columns)}</tr>" for row in table.rows)
     return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def _cells(row: Sequence[str], text_columns: int) -> str:
+    return "".join(
+        f"<td>{html.escape(cell)}</td>"
+        if i < text_columns
+        else f'<td class="number">{html.escape(cell)}</td>'
+        for i, cell in enumerate(row)
+    )

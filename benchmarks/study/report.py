@@ -1,307 +1,290 @@
-"""The report: tables in the shape of the paper's, and which of its orderings hold here."""
+"""The report's sections: what was found, of the results that there are."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+import statistics
+from collections.abc import Mapping, Sequence
 
-from benchmarks.study.figures import FIGURES
-from benchmarks.study.models import Model, Start, random_start
+from benchmarks.study.analysis import (
+    CLEAR,
+    MARGIN,
+    REPRODUCED,
+    Ordering,
+    Scores,
+    count_verdicts,
+    curve,
+    orderings,
+    unlearned,
+)
+from benchmarks.study.figures import TITLES
+from benchmarks.study.gate import PASSING
+from benchmarks.study.models import BERT, ELECTRA, MODELS, QUESTIONS, RANDOM
 from benchmarks.study.pages import Section, Table
-from benchmarks.study.scores import REPRODUCED, Score, compare, pretraining_noise
-from benchmarks.study.variants import (
-    BERT,
-    COMMON,
-    EFFICIENCY,
-    ELECTRA,
-    ELECTRA_AGAIN,
-    GENERATOR_SIZE,
-    HIDDEN_SIZE,
-    MODEL_SIZE,
-    SHARING,
-    TRAINING,
-)
-from electra_tf.flops.published import INFERENCE_LENGTH
+from benchmarks.study.plan import ABLATION_BUDGET, BUDGETS, NUM_TRIALS, Run
+from benchmarks.study.results import FINETUNING, KINDS, PROBE, Result
+from benchmarks.study.sizes import Size
+from benchmarks.study.statistics import crossing
 
-# A masked-LM accuracy that is higher by less than this share counts as no higher.
-TOLERANCE = 0.1
-# Better, worse, where the paper says so, and by how many points of GLUE.
-PAPER = (
-    (ELECTRA, "All-Tokens MLM", "Table 5", "85.0 and 84.3"),
-    ("All-Tokens MLM", "Replace MLM", "Table 5", "84.3 and 82.4"),
-    (ELECTRA, "ELECTRA 15 %", "Table 5", "85.0 and 82.4"),
-    (ELECTRA, BERT, "Table 5", "85.0 and 82.2"),
-    ("Replace MLM", BERT, "Table 5", "82.4 and 82.2"),
-    (ELECTRA, "share nothing", "section 3.2", "84.3 (tokens) and 83.6"),
-    ("share all", "share tokens", "section 3.2", "84.4 and 84.3"),
-    (ELECTRA, "generator 1", "Figure 3, left", "a quarter to a half is best"),
-    (ELECTRA, "two-stage", "Figure 3, right", "joint is best"),
-    ("two-stage", "adversarial", "Figure 3, right", "in this order"),
-    ("adversarial", BERT, "Figure 3, right", "in this order"),
-    (f"{ELECTRA} 64", f"{BERT} 64", "Figure 4", "at every size"),
-)
+Runs = Sequence[tuple[Run, Result]]
+_NONE = "–"
+_KIND_NAMES = {FINETUNING: "fine-tuned", PROBE: "linear probe of the frozen encoder"}
 
 
 def create_sections(
-    models: Sequence[Model],
-    by_task: Mapping[str, Mapping[Start, Score]],
-    averages: Mapping[Start, Score],
-    facts: Mapping[str, Any],
+    gate: Runs,
+    planned: Mapping[str, int],
+    done: Runs,
+    scores: Scores,
+    size: Size,
+    drawn: Sequence[str],
 ) -> list[Section]:
     """Returns the report's sections.
 
     Args:
-        models: pre-trained.
-        by_task: score of each task by start: name of the model, and share of its FLOPs.
-        averages: over the tasks.
-        facts: `machine`, `command`, `seeds`, `scale`, `num_train_examples`, and
-            `most_frequent_share`, that of the most frequent word in the held-out text.
+        gate: tries of the gate that have ended.
+        planned: number of runs by stage.
+        done: runs of claim and ablations that have results.
+        scores: of them.
+        size: of the study.
+        drawn: names of the figures, of `figures.TITLES`.
     """
-    tasks = list(by_task)
-    noise = _noise(averages)
-    unlearnt, harmed = _unlearnt(models, facts), _harmed(models, averages, noise)
-    sections = [
-        Section(
-            "ELECTRA's comparisons on two cores",
-            [
-                f"Made by `{facts['command']}` on {facts['machine']}. All models of one size "
-                "had the same training FLOPs (in the paper's counting), at scale "
-                f"{facts['scale']:g} {models[0].flops:.2e}: an encoder of 3 layers and "
-                f"{models[0].hidden_size} units where no other size is named, on sequences of "
-                f"{COMMON['max_seq_length']} tokens. Fine-tuned on the first "
-                f"{facts['num_train_examples']:,} examples of each training set; scores are "
-                f"means over {facts['seeds']} seeds, on the whole dev sets of "
-                f"{', '.join(tasks)}, ± one standard error of the mean. The "
-                "errors of scores are those of fine-tuning alone: each model was pre-trained "
-                "once.",
-                *_noise_found(averages),
-                "The paper's models are a thousand times as large and saw a thousand times as "
-                "much text. What holds there need not show here; what is within two standard "
-                "errors is called noise.",
-                _summary(averages, {*unlearnt, *harmed}, noise),
-                *_caveats(unlearnt, harmed, facts),
-            ],
-        )
-    ]
-    order = [name for model in models if (name := model.name)]
-    for question in (EFFICIENCY, TRAINING, GENERATOR_SIZE, SHARING):
-        chosen = [model for model in models if question in model.questions]
-        rows = [_row(model, tasks, by_task, averages) for model in chosen]
-        random = random_start(HIDDEN_SIZE)
-        if random in averages:
-            cells = [str(by_task[task][random]) for task in tasks]
-            rows.append([random[0], "0", "0", *cells, str(averages[random])])
-        header = ["model", "updates", "FLOPs", *tasks, "average"]
-        sections.append(Section(f"By {question}", table=Table(header, rows)))
-        sections += _pictures(question)
-    sections.append(_sizes(models, tasks, by_task, averages))
-    sections += _pictures(MODEL_SIZE)
-    sections.append(
-        Section(
-            "The paper's orderings",
-            [
-                "Better and worse are as in the paper; the last column says what was found "
-                "here, its error with pre-training's own noise."
-            ],
-            Table(
-                ["better", "worse", "paper", "there", "here", "difference"],
-                [
-                    row
-                    for claim in PAPER
-                    if (row := _claim(claim, averages, order, {*unlearnt, *harmed}, noise))
-                ],
-            ),
-        )
-    )
-    sections.append(
-        Section(
-            "Pre-training",
-            ["Held-out text at the end of each run."],
-            Table(
-                ["model", "seed", "parameters", "MLM accuracy", "discriminator AUC"],
-                [
-                    [
-                        model.name,
-                        str(model.seed),
-                        f"{model.parameters:,}",
-                        _number(model.pretraining, "masked_lm_accuracy"),
-                        _number(model.pretraining, "disc_auc"),
-                    ]
-                    for model in models
-                ],
-            ),
-        )
-    )
-    return sections
+    found = {kind: orderings(scores, kind) for kind in KINDS}
+    sections = [_introduction(planned, gate, done, found[FINETUNING], size)]
+    sections += [_gate(gate), *_pictures("gate", drawn), _tasks(scores)]
+    sections += [_claim(scores, done), *_pictures("claim", drawn), _crossings(scores)]
+    for kind in KINDS:
+        sections.append(_orderings(found[kind], kind))
+        if kind == FINETUNING:
+            sections += _pictures("orderings", drawn)
+    return [*sections, _ablations(scores), _pretraining(done)]
 
 
-def _pictures(question: str) -> list[Section]:
-    return [
-        Section(text, picture=f"{name}.png")
-        for name, (of_question, text) in FIGURES.items()
-        if of_question == question
-    ]
-
-
-def _noise(averages: Mapping[Start, Score]) -> float:
-    """Returns the standard error of a difference that is pre-training's; 0 if not known."""
-    first, second = averages.get((ELECTRA, 1.0)), averages.get((ELECTRA_AGAIN, 1.0))
-    return pretraining_noise(first, second) if first and second else 0.0
-
-
-def _noise_found(averages: Mapping[Start, Score]) -> list[str]:
-    """Returns a paragraph on what another seed of pre-training changes."""
-    first, second = averages.get((ELECTRA, 1.0)), averages.get((ELECTRA_AGAIN, 1.0))
-    if not first or not second:
-        return []
-    return [
-        f"{ELECTRA} alone was pre-trained again with another seed: {first} and {second} on "
-        f"average. For that, the difference of any two models has a standard error of "
-        f"{_noise(averages):.2f} beside those of fine-tuning, which the verdicts below count. "
-        "One pair of runs says no more than its order of magnitude."
-    ]
-
-
-def _summary(averages: Mapping[Start, Score], failed: Collection[str], noise: float) -> str:
-    """Returns in a sentence which of the paper's orderings are found here."""
-    found: dict[str, list[str]] = {}
-    for better, worse, *_ in PAPER:
-        first, second = averages.get((better, 1.0)), averages.get((worse, 1.0))
-        if first and second:
-            verdict = compare(first, second, noise)
-            if {better, worse} & set(failed):
-                verdict = "not to be told, since a run failed"
-            found.setdefault(verdict, []).append(f"{better} over {worse}")
-    parts = [f"{verdict}: {', '.join(pairs)}" for verdict, pairs in sorted(found.items())]
-    return f"The paper's orderings: {'; '.join(parts) or 'none was looked at'}."
-
-
-def _unlearnt(models: Sequence[Model], facts: Mapping[str, Any]) -> list[str]:
-    """Returns the models whose masked-LM accuracy is that of always guessing one word."""
-    highest = facts["most_frequent_share"] * (1 + TOLERANCE)
-    name = "masked_lm_accuracy"
-    return [m.name for m in models if m.pretraining.get(name, 1.0) <= highest]
-
-
-def _harmed(
-    models: Sequence[Model], averages: Mapping[Start, Score], noise: float
-) -> list[str]:
-    """Returns the models that pre-training left clearly worse than it found them."""
-    harmed = []
-    for model in models:
-        random = averages.get(random_start(model.hidden_size))
-        score = averages.get((model.name, 1.0))
-        # Of the two, one was pre-trained: half of the variance.
-        if random and score and compare(random, score, noise / 2**0.5) == REPRODUCED:
-            harmed.append(model.name)
-    return harmed
-
-
-def _caveats(
-    unlearnt: Sequence[str], harmed: Sequence[str], facts: Mapping[str, Any]
-) -> list[str]:
-    paragraphs = []
-    if unlearnt:
-        paragraphs.append(
-            f"In these runs the generator learnt nothing: {', '.join(unlearnt)}. It is right "
-            f"at {facts['most_frequent_share']:.3f} of the masked positions at most, as is "
-            "whoever always says the most frequent word."
-        )
-    if harmed:
-        paragraphs.append(
-            f"Clearly below random weights when fine-tuned: {', '.join(harmed)}. There "
-            "pre-training with these settings did harm."
-        )
-    if paragraphs:
-        paragraphs.append(
-            "Both count as failed: what is found for them says that these settings do not "
-            "train them, and little of what they would be worth."
-        )
-    return paragraphs
-
-
-def _sizes(
-    models: Sequence[Model],
-    tasks: Sequence[str],
-    by_task: Mapping[str, Mapping[Start, Score]],
-    averages: Mapping[Start, Score],
+def _introduction(
+    planned: Mapping[str, int], gate: Runs, done: Runs, found: Sequence[Ordering], size: Size
 ) -> Section:
-    chosen = [model for model in models if MODEL_SIZE in model.questions]
-    reference = next((model for model in chosen if model.name == BERT), None)
+    counts = count_verdicts(found)
+    verdicts = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())
+    shape = size.settings.get("model_hparam_overrides", {})
+    encoder = (
+        f"{shape['num_hidden_layers']} layers of {shape['hidden_size']} units"
+        if shape
+        else "ELECTRA-small"
+    )
+    runs = ", ".join(f"{stage} {count}" for stage, count in planned.items())
+    return Section(
+        f"ELECTRA and its alternatives at equal compute, {size.name}",
+        [
+            f"Encoders of {encoder}, pre-trained on novels, {size.seq_length} tokens a row. "
+            "Every model gets the same model FLOPs of matrix products; a budget of 1 is "
+            f"{size.unit_steps:,} steps of ELECTRA. The unit of all statistics is the "
+            f"pre-training seed: the {NUM_TRIALS} fine-tuning seeds of a run, and the tasks, "
+            "are averaged first.",
+            f"Runs with results: {len(gate)} of the gate and {len(done)} others, of planned "
+            f"{runs}. The paper's orderings, fine-tuned: {verdicts}. What has not been run "
+            "is not known.",
+            "Verdicts: Welch's t-test, adjusted by Holm's method over all orderings, at 5 %; "
+            f"no difference is two one-sided tests (TOST) with a margin of {MARGIN:g} point, "
+            "adjusted likewise. Intervals are 95 %, and not adjusted. Where test labels are "
+            "known, scores are of the test sets; no setting was chosen on them.",
+        ],
+    )
+
+
+def _gate(results: Runs) -> Section:
+    rows = [
+        [
+            run.name.removeprefix("gate_"),
+            run.note,
+            f"{run.settings['num_train_steps']:,}",
+            f"{result.model_flops:.2e}",
+            _metric(result, "disc_auc"),
+            _metric(result, "disc_auc_within_token"),
+            _metric(result, "masked_lm_accuracy"),
+            _metric(result, "masked_lm_loss"),
+            _seconds(result),
+        ]
+        for run, result in results
+    ]
+    header = ["try", "settings", "steps", "model FLOPs", "AUC", "within token"]
+    header += ["MLM accuracy", "MLM loss", "seconds"]
+    return Section(
+        "Gate: settings with which detection is learned",
+        [
+            "On held-out novels. The AUC within a token id compares occurrences of a token, so "
+            "word frequencies alone give 0.5. A setting passes at "
+            f"{PASSING:g}. Seconds are wall time of training on a machine that other programs "
+            "used as well."
+        ],
+        Table(header, rows, text_columns=2),
+    )
+
+
+def _tasks(scores: Scores) -> Section:
     rows = []
-    for model in chosen:
-        for share in sorted({share for name, share in averages if name == model.name}):
-            start = (model.name, share)
-            cells = [_count(share * model.flops), _count(model.inference_flops)]
-            if reference:
-                cells[0] += f" ({reference.flops / (share * model.flops):.1f}x)"
-                cells[1] += f" ({reference.inference_flops / model.inference_flops:.1f}x)"
+    for kind in KINDS:
+        for task in scores.tasks:
+            gain = scores.gain(kind, task)
+            random = scores.of_task(kind, (RANDOM.name, 0.0), task)
+            counts = "not known" if gain is None else _yes(task in scores.counting[kind])
+            shown = f"{gain[0]:+.2f} ± {gain[1]:.2f}" if gain else _NONE
+            rows.append([task, _KIND_NAMES[kind], _mean(random), shown, counts])
+    header = ["task", "kind", "random weights", "gain ± standard error", "counts"]
+    return Section(
+        "Tasks that count",
+        [
+            f"A task counts if {ELECTRA.name} and {BERT.name}, pooled, beat random weights by "
+            f"{CLEAR:g} standard errors."
+        ],
+        Table(header, rows, text_columns=2),
+    )
+
+
+def _claim(scores: Scores, done: Runs) -> Section:
+    rows = []
+    for budget in BUDGETS:
+        for model in (ELECTRA.name, BERT.name):
+            of_model = [r for run, r in done if (run.model, run.budget) == (model, budget)]
+            seconds = [r.pretraining["seconds"] for r in of_model if r.pretraining]
             rows.append(
                 [
-                    model.name if share == 1 else f"{model.name}, {100 * share:g} % trained",
-                    *cells,
-                    f"{model.encoder_parameters:,}",
-                    *(str(by_task[task].get(start, "–")) for task in tasks),
-                    str(averages[start]),
+                    f"{model}, {budget:g}",
+                    str(len(of_model)),
+                    f"{of_model[0].model_flops:.2e}" if of_model else _NONE,
+                    f"{statistics.fmean(seconds):.0f}" if seconds else _NONE,
+                    *(
+                        _mean(scores.of_task(FINETUNING, (model, budget), t))
+                        for t in scores.tasks
+                    ),
+                    *(_mean(scores.averages(kind, (model, budget))) for kind in KINDS),
                 ]
             )
-    for start in (random_start(size) for size in sorted({m.hidden_size for m in chosen})[::-1]):
-        if start in averages:
-            cells = [str(by_task[task][start]) for task in tasks]
-            rows.append([start[0], "0", "", "", *cells, str(averages[start])])
+    header = ["model, budget", "seeds", "model FLOPs", "seconds", *scores.tasks]
     return Section(
-        "By model size and FLOPs (the paper's Table 1)",
-        [
-            f"Models of 64 units had the FLOPs of {ELECTRA} of their size. In brackets, the "
-            f"speed-up over {BERT}; inference is of one sequence of {INFERENCE_LENGTH} tokens."
-        ],
-        Table(
-            ["model", "training FLOPs", "inference FLOPs", "parameters", *tasks, "average"],
-            rows,
-        ),
+        "Claim: ELECTRA against BERT",
+        ["Means ± standard deviations over pre-training seeds."],
+        Table([*header, "average", "average, probes"], rows),
     )
 
 
-def _count(value: float) -> str:
-    return f"{value:.1e}"
+def _crossings(scores: Scores) -> Section:
+    paragraphs = []
+    for kind in KINDS:
+        curves = [curve(scores, kind, model.name) for model in (ELECTRA, BERT)]
+        found = crossing(*curves)
+        if found is None:
+            text = "not known: it takes two budgets with two seeds of both models."
+        elif math.isinf(found.budget):
+            text = f"none: {ELECTRA.name} does not gain on {BERT.name} with compute"
+            text += f" ({100 * found.never:.0f} % of the resamples)."
+        else:
+            text = (
+                f"at a budget of {found.budget:.3g}, 95 % interval {found.low:.3g} to "
+                f"{found.high:.3g}; none in {100 * found.never:.0f} % of the resamples."
+            )
+            text += " It is extrapolated." if found.extrapolated else ""
+        paragraphs.append(f"{_KIND_NAMES[kind].capitalize()}: {text}")
+    return Section(
+        f"The compute from which {ELECTRA.name} is ahead",
+        [
+            "By a line through the differences against the logarithm of compute; the interval "
+            "resamples the seeds of each point.",
+            *paragraphs,
+        ],
+    )
 
 
-def _row(
-    model: Model,
-    tasks: Sequence[str],
-    by_task: Mapping[str, Mapping[Start, Score]],
-    averages: Mapping[Start, Score],
-) -> list[str]:
-    start = (model.name, 1.0)
-    cells = [str(by_task[task].get(start, "–")) for task in tasks]
-    return [
-        model.name,
-        f"{model.steps:,}",
-        f"{model.flops:.2e}",
-        *cells,
-        str(averages.get(start, "–")),
+def _orderings(found: Sequence[Ordering], kind: str) -> Section:
+    rows = []
+    for ordering in found:
+        claim, test = ordering.claim, ordering.comparison
+        cells = [_NONE] * 5
+        if test:
+            cells = [
+                f"{test.difference:+.2f} [{test.low:+.2f}, {test.high:+.2f}]",
+                f"{test.effect:+.2f} [{test.effect_low:+.2f}, {test.effect_high:+.2f}]",
+                f"{test.degrees:.1f}",
+                f"{ordering.p:.3g}",
+                f"{ordering.p_equivalent:.3g}",
+            ]
+        pair = f"{claim.better} > {claim.worse}"
+        counts = f"{ordering.counts[0]}, {ordering.counts[1]}"
+        where = f"{claim.where}: {claim.there}"
+        rows.append([pair, where, f"{claim.budget:g}", ordering.verdict, counts, *cells])
+    header = ["ordering", "paper", "budget", "verdict", "n", "difference [95 %]"]
+    header += ["Hedges' g [95 %]", "df", "p (Holm)", "p of TOST (Holm)"]
+    paragraphs = ["Averages over the tasks that count. n is pre-training seeds of each model."]
+    held = [o for o in found if o.verdict == REPRODUCED]
+    if held:
+        names = "; ".join(f"{o.claim.better} > {o.claim.worse}" for o in held)
+        paragraphs.append(f"Reproduced: {names}.")
+    return Section(
+        f"The paper's orderings, {_KIND_NAMES[kind]}",
+        paragraphs,
+        Table(header, rows, text_columns=4),
+    )
+
+
+def _ablations(scores: Scores) -> Section:
+    rows = []
+    for question in ("", *QUESTIONS):
+        for model in MODELS:
+            if model.question != question:
+                continue
+            point = (model.name, ABLATION_BUDGET)
+            counts = [len(scores.averages(kind, point)) for kind in KINDS]
+            averages = [_mean(scores.averages(kind, point)) for kind in KINDS]
+            of_tasks = [_mean(scores.of_task(FINETUNING, point, t)) for t in scores.tasks]
+            rows.append([model.name, question or _NONE, str(max(counts)), *of_tasks, *averages])
+    header = ["model", "question", "seeds", *scores.tasks, "average", "average, probes"]
+    return Section(
+        f"Ablations, budget {ABLATION_BUDGET:g}",
+        ["Means ± standard deviations over pre-training seeds."],
+        Table(header, rows, text_columns=2),
+    )
+
+
+def _pretraining(done: Runs) -> Section:
+    trained = [(run, result) for run, result in done if result.pretraining]
+    names = ("disc_auc", "disc_auc_within_token", "masked_lm_accuracy", "replaced_share")
+    rows = [
+        [
+            run.name,
+            f"{run.settings['num_train_steps']:,}",
+            f"{result.model_flops:.2e}",
+            f"{result.paper_flops:.2e}",
+            _seconds(result),
+            *(_metric(result, name) for name in names),
+        ]
+        for run, result in trained
     ]
+    paragraphs = ["Held-out text at the end of each run."]
+    if failed := unlearned(trained):
+        paragraphs.append(
+            f"The generator predicts no more than one token: {', '.join(failed)}. "
+            "These runs count as failures of this implementation until shown otherwise."
+        )
+    header = ["run", "steps", "model FLOPs", "FLOPs, paper's counting", "seconds"]
+    header += ["AUC", "within token", "MLM accuracy", "replaced"]
+    return Section("Pre-training", paragraphs, Table(header, rows))
 
 
-def _claim(
-    claim: tuple[str, str, str, str],
-    averages: Mapping[Start, Score],
-    order: Sequence[str],
-    failed: Collection[str],
-    noise: float,
-) -> list[str] | None:
-    better, worse, where, there = claim
-    if better not in order or worse not in order:
-        return None
-    first, second = averages.get((better, 1.0)), averages.get((worse, 1.0))
-    if first is None or second is None:
-        return None
-    error = math.hypot(first.error, second.error, noise)
-    difference = f"{first.mean - second.mean:+.2f} ± {error:.2f}"
-    verdict = compare(first, second, noise)
-    if doubtful := [name for name in (better, worse) if name in failed]:
-        verdict += f" (but {' and '.join(doubtful)} failed)"
-    return [better, worse, where, there, verdict, difference]
+def _pictures(name: str, drawn: Sequence[str]) -> list[Section]:
+    return [Section(TITLES[name], picture=f"{name}.png")] if name in drawn else []
 
 
-def _number(values: Mapping[str, float], name: str) -> str:
-    return f"{values[name]:.3f}" if name in values else "–"
+def _metric(result: Result, name: str) -> str:
+    value = result.metric(name)
+    return _NONE if value is None else f"{value:.3f}"
+
+
+def _seconds(result: Result) -> str:
+    return f"{result.pretraining['seconds']:,.0f}"
+
+
+def _mean(values: Sequence[float]) -> str:
+    if len(values) < 2:
+        return f"{values[0]:.2f}" if values else _NONE
+    return f"{statistics.fmean(values):.2f} ± {statistics.stdev(values):.2f}"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

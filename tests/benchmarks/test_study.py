@@ -1,168 +1,197 @@
-"""The study: equal FLOPs, its scores and verdicts, its report, and a run of a few steps."""
+"""The study: equal FLOPs, its verdicts and report, and a run of a few steps."""
 
 import json
-import math
 import pathlib
 import subprocess
 import sys
 
 import pytest
 
-from benchmarks.study import figures, pages, report, scores
-from benchmarks.study.models import Model, random_start
-from benchmarks.study.runs import SHARES, is_trained, saved_steps
-from benchmarks.study.scores import Score
-from benchmarks.study.variants import (
+from benchmarks.study import analysis, figures, pages, report
+from benchmarks.study.analysis import CLAIMS, REPRODUCED, REVERSED, SAME, UNKNOWN, Scores
+from benchmarks.study.data import labeled_test_set
+from benchmarks.study.models import (
+    BERT,
     ELECTRA,
-    ELECTRA_STEPS,
+    MODELS,
     QUESTIONS,
-    VARIANTS,
-    Variant,
-    choose_variants,
-    flops_of,
+    RANDOM,
+    model_flops_of,
     settings_of,
 )
+from benchmarks.study.plan import (
+    ABLATION,
+    ABLATION_BUDGET,
+    BUDGETS,
+    CLAIM,
+    CLAIM_SEEDS,
+    GATE,
+    STAGES,
+    Run,
+    alias,
+    choose,
+    plan,
+)
+from benchmarks.study.results import FINETUNING, PROBE, Result, read_result, write_result
+from benchmarks.study.sizes import SMALL, TINY
+from benchmarks.study.work import is_trained
 from electra_tf.util.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_every_variant_gets_the_flops_of_electra():
-    for variant in VARIANTS:
-        electra = Variant(ELECTRA, (), {}, variant.hidden_size)
-        budget = flops_of(settings_of(electra, 1.0), ELECTRA_STEPS)
-        settings = settings_of(variant, 1.0)
-        steps = settings["num_train_steps"]
-        spent = flops_of(settings, steps)
-        assert budget - flops_of(settings, 1) < spent <= budget, variant.name
-    assert VARIANTS[0].name == ELECTRA
-    assert settings_of(VARIANTS[0], 1.0)["num_train_steps"] == ELECTRA_STEPS
-    steps = {v.name: settings_of(v, 1.0)["num_train_steps"] for v in VARIANTS}
+def test_every_model_gets_the_product_flops_of_electra():
+    unit = TINY.unit_steps * model_flops_of(settings_of(ELECTRA, TINY, 1.0, 1))
+    for model in MODELS:
+        settings = settings_of(model, TINY, 2.0, 1)
+        step = model_flops_of(settings)
+        spent = settings["num_train_steps"] * step
+        assert 2 * unit - step < spent <= 2 * unit, model.name
+    steps = {m.name: settings_of(m, TINY, 1.0, 1)["num_train_steps"] for m in MODELS}
+    assert steps["ELECTRA"] == TINY.unit_steps
     assert steps["All-Tokens MLM"] < steps["Replace MLM"] < steps["BERT"]
-    assert steps["generator 1"] < ELECTRA_STEPS < steps["generator 1/4"]
-    assert {question for v in VARIANTS for question in v.questions} == set(QUESTIONS)
-    assert len({variant.folder for variant in VARIANTS}) == len(VARIANTS)
+    assert steps["generator 1"] < steps["generator 1/2"] < steps["generator 1/4"]
+    assert {model.question for model in MODELS} == {"", *QUESTIONS}
 
 
-def test_an_unknown_variant_is_refused():
-    assert choose_variants(None) == list(VARIANTS)
-    assert [variant.name for variant in choose_variants(["BERT"])] == ["BERT"]
-    with pytest.raises(UserError, match="--variants: 'GPT' is none of ELECTRA"):
-        choose_variants(["BERT", "GPT"])
+def test_the_plan():
+    claim, ablations = plan(CLAIM, TINY), plan(ABLATION, TINY)
+    pretrained = [run for run in claim if run.model != RANDOM.name]
+    assert len(pretrained) == 2 * len(BUDGETS) * len(CLAIM_SEEDS)
+    # A study that is stopped early has both models of a seed.
+    assert {(run.model, run.seed) for run in pretrained[:2]} == {("ELECTRA", 1), ("BERT", 1)}
+    everything = [run for stage in STAGES for run in plan(stage, TINY)]
+    assert len({run.name for run in everything}) == len(everything)
+    assert len(choose(everything, ["BERT"], ["1"])) == len(BUDGETS)
+    with pytest.raises(UserError, match="--models: 'GPT' is none of"):
+        choose(everything, ["GPT"], None)
+    # What has ELECTRA's settings is not trained again.
+    names = {run.model for run in ablations}
+    models = {model.name: model for model in MODELS}
+    assert ("share all" in names) == (alias(models["share all"], TINY) is not ELECTRA)
+    assert alias(models["generator 1/8"], TINY).name == "generator 1/8"
+    named = {claim.better for claim in CLAIMS} | {claim.worse for claim in CLAIMS}
+    assert named <= set(models)
+    assert plan(GATE, TINY)
+    assert not plan(GATE, SMALL)
+    assert not any(run.is_evaluated for run in plan(GATE, TINY))
 
 
-def test_checkpoints_are_where_shares_of_the_flops_are_spent():
-    steps = saved_steps({"num_train_steps": 1002})
-    assert steps == [250, 500, 1002]
-    for step, share in zip(steps, SHARES, strict=True):
-        assert step / 1002 == pytest.approx(share, abs=0.002)
-
-
-def test_a_model_of_other_settings_is_not_taken_for_the_variant(tmp_path):
-    settings = settings_of(VARIANTS[0], 1.0)
-    assert not is_trained(settings, tmp_path)
-    (tmp_path / f"ckpt-{settings['num_train_steps']}.index").touch()
-    description = tmp_path / "config.json"
-    description.write_text(json.dumps({"hyperparameters": settings}))
+def test_results_of_other_settings_are_refused(tmp_path):
+    path = tmp_path / "run.json"
+    settings = {"learning_rate": 1e-3, "num_train_steps": 7}
+    assert read_result(path, settings, ["--seed=1"]) is None
+    result = Result(settings, ["--seed=1"], scores={PROBE: {"sst": [70.123456789]}})
+    write_result(path, result)
+    found = read_result(path, settings, ["--seed=1"])
+    assert found.scores == {PROBE: {"sst": [70.1235]}}
+    assert found.has(PROBE, "sst")
+    assert not found.has(FINETUNING, "sst")
+    with pytest.raises(UserError, match=r"there learning_rate is 0\.001, and now 0\.002"):
+        read_result(path, {**settings, "learning_rate": 2e-3}, ["--seed=1"])
+    with pytest.raises(UserError, match="finetuning_flags"):
+        read_result(path, settings, [])
+    (tmp_path / "ckpt-7.index").touch()
+    (tmp_path / "config.json").write_text(json.dumps({"hyperparameters": settings}))
     assert is_trained(settings, tmp_path)
-    description.write_text(json.dumps({"hyperparameters": {**settings, "temperature": 0.5}}))
-    with pytest.raises(UserError, match=r"There temperature is 0\.5, and now 1\.5"):
-        is_trained(settings, tmp_path)
+    with pytest.raises(UserError, match=r"There learning_rate is 0\.001, and now 0\.002"):
+        is_trained({**settings, "learning_rate": 2e-3}, tmp_path)
 
 
-def test_averages_and_their_errors():
-    tasks = {
-        "a": {("x", 1.0): Score(80.0, 0.6, 3), ("y", 1.0): Score(70.0, 0.1, 3)},
-        "b": {("x", 1.0): Score(60.0, 0.8, 3)},
-    }
-    found = scores.averages(tasks)
-    assert list(found) == [("x", 1.0)]
-    assert found["x", 1.0] == Score(70.0, pytest.approx(0.5), 6)
-    better, worse = Score(71.0, 0.3, 3), Score(70.0, 0.4, 3)
-    assert scores.compare(better, worse) == "within noise"  # 1.0 is 2 errors of 0.5
-    assert scores.compare(Score(71.1, 0.3, 3), worse) == "reproduced"
-    assert scores.compare(worse, Score(71.1, 0.3, 3)) == "reversed"
-    assert scores.compare(Score(71.1, 0.3, 3), worse, noise=0.5) == "within noise"
+@pytest.mark.parametrize(
+    ("header", "test", "labeled"),
+    [
+        ("sentence\tlabel", "index\tsentence\n0\tgood", "sentence\tlabel\ngood\t1\n"),
+        ("Quality\ta\tb", "index\ta\tb\n0\tx\ty", "Quality\ta\tb\n1\tx\ty\n"),
+        ("index\ta\tscore", "index\ta\n0\tx", "index\ta\tscore\n0\tx\t1\n"),
+    ],
+)
+def test_a_test_set_gets_its_labels(tmp_path, header, test, labeled):
+    (tmp_path / "dev.tsv").write_text(f"{header}\n")
+    (tmp_path / "test.tsv").write_text(f"{test}\n")
+    (tmp_path / "test_labels.tsv").write_text("index\tlabel\n0\t1\n")
+    assert labeled_test_set(tmp_path) == labeled
 
 
-def test_the_noise_of_pretraining_is_what_fine_tuning_does_not_explain():
-    noise = scores.pretraining_noise(Score(77.0, 0.3, 6), Score(78.3, 0.4, 6))
-    assert noise == pytest.approx(1.2)  # 1.3 ** 2 - 0.5 ** 2
-    assert scores.pretraining_noise(Score(77.0, 0.3, 6), Score(77.4, 0.4, 6)) == 0.0
+def made_up(model: str, budget: float, seed: int, scores: dict[str, float]) -> tuple:
+    run = Run(model, budget, seed, f"{model}_{budget:g}_{seed}", {"num_train_steps": 10})
+    values = {task: [score - 1, score + 1] for task, score in scores.items()}
+    result = Result(scores={FINETUNING: values}, model_flops=budget * 1e14)
+    if model != RANDOM.name:
+        metrics = {"disc_auc": 0.7, "disc_auc_within_token": 0.66, "masked_lm_accuracy": 0.05}
+        result.pretraining = {"seconds": 9.0, "metrics": metrics, "unigram_accuracy": 0.05}
+        result.pretraining["curve"] = [{"step": 10, **metrics}]
+    return run, result
 
 
-def test_the_report_says_what_was_found(tmp_path):
-    models = [
-        Model(
-            v.name,
-            v.questions,
-            v.hidden_size,
-            seed=42,
-            steps=100,
-            flops=1e12 if v.hidden_size == 128 else 5e11,
-            inference_flops=1e7,
-            parameters=5,
-            encoder_parameters=4,
-            pretraining={"masked_lm_accuracy": 0.05 if v.name == "adversarial" else 0.25},
-        )
-        for v in VARIANTS
-    ]
-    task = {
-        (model.name, share): Score(70.0 + i + share, 0.2, 3)
-        for i, model in enumerate(models)
-        for share in ((1.0,) if i % 2 else SHARES)
-    }
-    task[random_start(128)] = Score(50.0, 0.2, 3)
-    task[random_start(64)] = Score(99.0, 0.2, 3)
-    task["share tokens", 1.0] = Score(45.0, 0.2, 3)
-    averages = scores.averages({"chunk": task})
-    figures.plot(models, averages, tmp_path)
-    facts = {
-        "machine": "m",
-        "command": "c",
-        "seeds": 3,
-        "scale": 1.0,
-        "num_train_examples": 1000,
-        "most_frequent_share": 0.05,
-    }
-    sections = report.create_sections(models, {"chunk": task}, averages, facts)
-    paths = pages.write_report(sections, tmp_path)
-    markdown, page = (path.read_text() for path in paths)
-    assert (
-        "| ELECTRA | All-Tokens MLM | Table 5 | 85.0 and 84.3 | reversed | -10.00 ± 1.00 |"
-        in (markdown)
+def made_up_study() -> list[tuple]:
+    done = []
+    for seed in (1, 2, 3, 4):
+        noise = 0.1 * (seed - 2.5)
+        done.append(made_up(RANDOM.name, 0.0, seed, {"sst": 60 + noise, "rte": 53 + noise}))
+        for budget, ahead in zip(BUDGETS, (-2.0, 0.0, 2.0), strict=True):
+            for model, gain in ((ELECTRA.name, ahead), (BERT.name, 0.0)):
+                scores = {"sst": 70 + gain + noise, "rte": 53 - noise}
+                done.append(made_up(model, budget, seed, scores))
+    done.append(made_up("Replace MLM", ABLATION_BUDGET, 1, {"sst": 75.0, "rte": 53.0}))
+    return done
+
+
+def test_verdicts_have_seeds_as_their_unit():
+    scores = Scores(made_up_study(), TINY, ["sst", "rte", "cola"])
+    assert scores.counting == {FINETUNING: ("sst",), PROBE: ()}
+    assert scores.averages(FINETUNING, (ELECTRA.name, 1.0)) == pytest.approx(
+        [67.85, 67.95, 68.05, 68.15]
     )
-    assert "| ELECTRA 64 | 5.0e+11 (2.0x) | 1.0e+07 (1.0x) | 4 | " in markdown
-    assert "ELECTRA 64, 25 % trained" in markdown
-    assert "71.00 ± 0.20 and 72.00 ± 0.20 on average" in markdown
-    assert "has a standard error of 0.96 beside" in markdown
-    assert "learnt nothing: adversarial. It is right at 0.050" in markdown
-    assert "(but adversarial and BERT failed)" not in markdown
-    assert markdown.count("(but adversarial failed)") == 2
-    assert (
-        "Clearly below random weights when fine-tuned: share tokens, ELECTRA 64, BERT 64."
-        in markdown
-    )
-    assert "(but share tokens failed)" in markdown
-    assert "reversed: ELECTRA over All-Tokens MLM" in page
-    assert "| random weights | 0 | 0 | 50.00 ± 0.20 | 50.00 ± 0.20 |" in markdown
-    assert "| random weights 64 | 0 |  |  | 99.00 ± 0.20 | 99.00 ± 0.20 |" in markdown
-    assert markdown.count("![") == len(figures.FIGURES) == page.count("<img")
-    assert "<th>model</th>" in page
-    for name in figures.FIGURES:
-        assert (tmp_path / f"{name}.png").stat().st_size > 1000
+    found = analysis.orderings(scores, FINETUNING)
+    assert [ordering.verdict for ordering in found[:3]] == [REVERSED, SAME, REPRODUCED]
+    assert found[0].counts == (4, 4)
+    assert found[0].comparison.difference == pytest.approx(-2.0)
+    assert {ordering.verdict for ordering in found[3:]} == {UNKNOWN}
+    replaced = next(o for o in found if o.claim.better == "Replace MLM")
+    assert (replaced.counts, replaced.comparison) == ((1, 4), None)
+    # Adjusted for the three comparisons that there are.
+    assert found[1].p_equivalent == pytest.approx(3 * found[1].comparison.p_equivalent)
+
+
+def test_the_report_of_what_there_is(tmp_path):
+    done = made_up_study()
+    attempt, result = plan(GATE, TINY)[0], done[-1][1]
+    scores = Scores(done, TINY, ["sst", "rte"])
+    for gate, runs, expected in (
+        ([(attempt, result)], done, list(figures.TITLES)),
+        ([], [], []),
+    ):
+        scores = Scores(runs, TINY, ["sst", "rte"])
+        drawn = figures.plot(gate, scores, tmp_path)
+        assert drawn == expected
+        planned = dict.fromkeys(STAGES, 3)
+        sections = report.create_sections(gate, planned, runs, scores, TINY, drawn)
+        markdown, page = (p.read_text() for p in pages.write_report(sections, tmp_path))
+        assert markdown.count("![") == page.count("<img") == len(expected)
+        assert [path.stem for path in sorted(tmp_path.glob("*.png"))] == sorted(expected)
+        if runs:
+            assert "reproduced: 1, reversed: 1, no difference: 1, not known: 12" in markdown
+            assert "| ELECTRA > BERT | Table 5, Figure 4: 85.0 and 82.2 | 4 | repr" in markdown
+            assert "at a budget of 2, 95 % interval" in markdown
+            assert "| ELECTRA, 1 | 4 | 1.00e+14 | 9 | 68.00 ± 0.13 |" in markdown
+            assert "predicts no more than one token: ELECTRA_1_1" in markdown
+        else:
+            assert "not known: 15" in markdown
+            assert "not known: it takes two budgets" in markdown
 
 
 def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
-    folder = tmp_path / "tasks" / "chunk"
+    folder = tmp_path / "tasks" / "sst"
     folder.mkdir(parents=True)
-    sentence = "The DT B-NP\nnation NN I-NP\nprospers VBZ B-VP\n. . O\n\n"
-    for split in ("train", "dev", "test"):
-        (folder / f"{split}.txt").write_text(sentence * 40)
+    rows = "sentence\tlabel\n" + "a fine nation\t1\nno nation\t0\n" * 20
+    for split in ("train", "dev"):
+        (folder / f"{split}.tsv").write_text(rows)
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     text = (ROOT / "demo/corpus/inaugural_addresses_1.txt").read_text(encoding="utf-8")
-    (corpus / "speeches.txt").write_text(text[:250_000], encoding="utf-8")
+    (corpus / "1.txt").write_text(text[:120_000], encoding="utf-8")
+    (corpus / "2_held_out.txt").write_text(text[120_000:130_000], encoding="utf-8")
     command = [
         sys.executable,
         "-m",
@@ -171,11 +200,14 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
         f"--finetuning_data_dir={tmp_path / 'tasks'}",
         f"--data_dir={tmp_path / 'study'}",
         f"--report_dir={tmp_path / 'report'}",
-        "--tasks=chunk",
-        "--variants=share by GDES",
-        "--scale=0.0006",
-        "--num_train_examples=32",
-        "--num_trials=2",
+        "--size=tiny",
+        "--stages=ablations",
+        "--models=share by GDES",
+        "--seeds=1",
+        "--tasks=sst",
+        "--scale=0.0005",
+        "--num_trials=1",
+        "--num_processes=1",
     ]
 
     def run(*more: str) -> str:
@@ -184,9 +216,14 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr + "\n".join(logs)
         return done.stdout
 
-    assert "2 fine-tunings, 2 of them to do" in run()
-    assert "2 fine-tunings, 0 of them to do" in run("--report_only")
-    numbers = json.loads((tmp_path / "report/study.json").read_text())
-    found = {score["model"]: score for score in numbers["scores"]}
-    assert set(found) == {"share by GDES", "random weights"}
-    assert all(math.isfinite(score["mean"]) for score in found.values())
+    assert "pre-training: started" in run()
+    path = tmp_path / "report" / "runs" / "share_by_gdes_b1_s1.json"
+    first = json.loads(path.read_text())
+    assert first["settings"]["num_train_steps"] == 2
+    assert 0 < first["pretraining"]["metrics"]["disc_auc_within_token"] < 1
+    assert set(first["scores"]) == {PROBE, FINETUNING}
+    # The task that is there is not done again.
+    assert "started" not in run()
+    assert json.loads(path.read_text()) == first
+    markdown = (tmp_path / "report" / "report.md").read_text()
+    assert "| share_by_gdes_b1_s1 | 2 |" in markdown

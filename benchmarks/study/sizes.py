@@ -1,0 +1,101 @@
+"""The sizes that the study is run at: one for two CPU cores, one for a GPU."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """What all models of a study have in common.
+
+    Attributes:
+        name: of the flag `--size`.
+        settings: hyperparameters of ELECTRA's pre-training.
+        rates: learning rates that differ from ELECTRA's, by name of the model; chosen on
+            held-out pre-training loss.
+        unit_steps: steps of ELECTRA in a budget of 1.
+        finetuning: flags of run_finetuning.py.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    rates: Mapping[str, float]
+    unit_steps: int
+    finetuning: tuple[str, ...]
+
+    def scaled(self, factor: float) -> "Size":
+        """Returns the size with so many times the steps in a budget of 1, at least one."""
+        return dataclasses.replace(self, unit_steps=max(1, round(factor * self.unit_steps)))
+
+    @property
+    def seq_length(self) -> int:
+        """Tokens of a row."""
+        return self.settings["max_seq_length"]
+
+    @property
+    def vocab_size(self) -> int:
+        """Entries of the vocabulary."""
+        return self.settings["vocab_size"]
+
+
+# An encoder of 3 layers and 128 units, with the settings of the first try of the gate.
+TINY = Size(
+    name="tiny",
+    settings={
+        "model_size": "small",
+        "model_hparam_overrides": {
+            "hidden_size": 128,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "intermediate_size": 512,
+            "max_position_embeddings": 128,
+            "initializer_range": 0.08,
+            "hidden_dropout_prob": 0.1,
+            "attention_probs_dropout_prob": 0.1,
+        },
+        "embedding_size": 128,
+        "generator_hidden_size": 1.0,
+        "embedding_sharing": "all",
+        "temperature": 1.0,
+        "mask_prob": 0.15,
+        "disc_weight": 10.0,
+        "vocab_size": 4096,
+        "max_seq_length": 64,
+        "train_batch_size": 64,
+        "eval_batch_size": 64,
+        "learning_rate": 1e-3,
+        "precision": "mixed_bfloat16",
+    },
+    rates={},
+    unit_steps=4000,
+    finetuning=(
+        "--learning_rate=1e-3",
+        "--num_train_epochs=3",
+        "--max_seq_length=64",
+        '--model_hparam_overrides={"hidden_dropout_prob": 0.1, '
+        '"attention_probs_dropout_prob": 0.1}',
+    ),
+)
+# ELECTRA-small as in the paper but for the length of the runs; no setting was chosen here.
+SMALL = Size(
+    name="small",
+    settings={
+        "model_size": "small",
+        "vocab_size": 8192,
+        "max_seq_length": 128,
+        "train_batch_size": 128,
+        "eval_batch_size": 128,
+        "learning_rate": 5e-4,
+        "precision": "mixed_bfloat16",
+        "jit_compile": True,
+    },
+    rates={},
+    unit_steps=12500,
+    finetuning=(
+        "--learning_rate=3e-4",
+        "--num_train_epochs=3",
+        "--max_seq_length=128",
+    ),
+)
+SIZES = {size.name: size for size in (TINY, SMALL)}
