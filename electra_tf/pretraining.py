@@ -119,7 +119,7 @@ def _train(
     if has_only_authors_checkpoint(config.model_dir):
         resume_authors_run(config.model_dir, model, optimizer, step, print_fn)
     else:
-        resumed = checkpoints.restore_latest()
+        resumed = checkpoints.resume()
         if not resumed and config.init_checkpoint:
             initialize(config, model, print_fn)
     first_step = int(step.numpy())

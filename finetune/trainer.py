@@ -166,8 +166,10 @@ class Trainer:
             keep_checkpoint_max=1,
             workers=self.workers,
         )
-        if checkpoints.restore_latest():
-            self._print_fn(f"Resuming from {checkpoints.latest}, step {int(self._step)}.")
+        if checkpoints.resume():
+            self._print_fn(
+                f"Resuming from {checkpoints.latest}, step {int(self._step.numpy())}."
+            )
         checkpoints.write_description(hyperparameters, config.vocab_file)
         best = BestCheckpoint(
             os.path.join(model_dir, "best"),
@@ -230,7 +232,6 @@ class Trainer:
             summarize=self._summarize,
             diverged=functools.partial(_diverged_error, skipping=config.on_nonfinite == SKIP),
             evaluate=evaluation if evaluate else None,
-            evaluate_before_save=True,
             save_last=False,
         )
         seconds = time.monotonic() - start

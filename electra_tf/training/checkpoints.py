@@ -5,7 +5,6 @@ import errno
 import fcntl
 import json
 import os
-import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +33,7 @@ from electra_tf.training.checkpoint_writing import keep_newest, whole_checkpoint
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, write_atomically
+from electra_tf.util.paths import as_path, is_remote
 from electra_tf.util.seals import sealed
 
 VOCAB_FILE = "vocab.txt"
@@ -105,6 +105,24 @@ class CheckpointDirectory:
         self._restore(newest)
         return True
 
+    def resume(self) -> bool:
+        """Restores as `restore_latest`, and completes a save that was killed at its end.
+
+        Then the checkpoint has its name, but older ones may be left, and TensorFlow's
+        `checkpoint` file may name one of them.
+        """
+        if not self.restore_latest():
+            return False
+        if self._is_chief:
+            step = int(self._step.numpy())
+            try:
+                keep_newest(self.directory, step, self._keep_checkpoint_max)
+            except OSError as error:
+                raise UserError(
+                    f"{self.directory} cannot be written: {reason_of(error)}"
+                ) from error
+        return True
+
     def restore(self, prefix: str) -> None:
         """Restores the checkpoint with the path `prefix`, which must be whole."""
         require_whole(prefix)
@@ -168,8 +186,8 @@ class CheckpointDirectory:
             json.dumps(sealed(description), indent=2, sort_keys=True) + "\n",
         )
         target = os.path.join(self.directory, VOCAB_FILE)
-        if os.path.abspath(vocab_file) != os.path.abspath(target):
-            write_atomically(target, pathlib.Path(vocab_file).read_bytes())
+        if is_remote(vocab_file) or os.path.abspath(vocab_file) != os.path.abspath(target):
+            write_atomically(target, as_path(vocab_file).read_bytes())
         write_tokenizer_description(target, tokenizer)
 
     def _check_shared(self, latest: str | None) -> None:

@@ -109,9 +109,11 @@ class HeldOutEvaluator:
             name: self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
             for name, value in sums.items()
         }
+        if by_token is None:
+            return _BatchResult(reduced, None, None)
         keys, sentences = (
             tf.nest.map_structure(lambda rows: self._strategy.gather(rows, axis=0), each)
-            for each in by_token or (None, None)
+            for each in by_token
         )
         return _BatchResult(reduced, keys, sentences)
 

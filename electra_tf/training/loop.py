@@ -101,7 +101,6 @@ def run_loop(
     summarize: Callable[[Mapping[str, np.ndarray]], dict[str, float]],
     diverged: Callable[[Sequence[str], int, str | None], Exception],
     evaluate: Callable[[], Evaluation] | None = None,
-    evaluate_before_save: bool = False,
     save_last: bool = True,
 ) -> LoopResult:
     """Trains to the end of the last segment, or until an evaluation requests a stop.
@@ -123,7 +122,6 @@ def run_loop(
         diverged: creates the error, given the names of what is not finite (losses, norms,
             weights), the step and the latest checkpoint.
         evaluate: evaluates the current weights.
-        evaluate_before_save: evaluate before saving, so every saved step has been evaluated.
         save_last: save at the last step.
 
     Raises:
@@ -150,13 +148,12 @@ def run_loop(
             saves = save_last if is_last else _is_due(intervals.save, current)
             if is_last or saves or evaluates:
                 _refuse_weights(segment, current, checkpoints, diverged)
-            if evaluates and evaluate_before_save:
+            # Before saving: a killed run that resumes from a step has evaluated it.
+            if evaluates:
                 evaluation = _evaluate(evaluate, current, log)
             if saves:
                 checkpoints.save()
                 log.restart_clock()
-            if evaluates and not evaluate_before_save:
-                evaluation = _evaluate(evaluate, current, log)
 
             if evaluation is not None:
                 values = dict(evaluation.values)

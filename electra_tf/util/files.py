@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from electra_tf.util.errors import UserError, not_utf8
+from electra_tf.util.temporaries import temporary_path
 
 # What network and FUSE file systems without such a call answer.
 _CANNOT_FLUSH_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
@@ -31,8 +32,7 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
     Args:
         contents: text (UTF-8) or bytes by path.
     """
-    # The process id keeps concurrent writers apart.
-    temporaries = {path: f"{path}.{os.getpid()}.tmp" for path in contents}
+    temporaries = {path: temporary_path(path) for path in contents}
     try:
         for path, content in contents.items():
             make_folders(os.path.dirname(path))
@@ -69,7 +69,7 @@ def whole_folder(path: str | os.PathLike) -> Iterator[str]:
     is written to `path`.
     """
     path = os.path.abspath(path)
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = temporary_path(path)
     shutil.rmtree(temporary, ignore_errors=True)
     make_folders(os.path.dirname(path))
     try:

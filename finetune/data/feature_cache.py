@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from electra_tf.util.files import write_atomically
 from electra_tf.util.seals import sealed, without_seal
+from electra_tf.util.temporaries import temporary_path
 from finetune.data.features import TASK_ID, FeatureSpec, Row
 
 # Entries kept of each task and split: runs of other settings, or on other data.
@@ -98,7 +99,7 @@ class FeatureCache:
         A full or read-only disk is reported; the run goes on without the cache.
         """
         records, manifest = self._paths(name, fingerprint)
-        temporary = f"{records}.{os.getpid()}.tmp"
+        temporary = temporary_path(records)
         try:
             os.makedirs(self.directory, exist_ok=True)
             with tf.io.TFRecordWriter(temporary) as writer:

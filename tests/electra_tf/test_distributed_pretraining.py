@@ -59,7 +59,7 @@ def two_workers(tiny_data, tmp_path_factory) -> tuple[pathlib.Path, list]:
     """The folder of the same run on two processes, and how they ended."""
     folder = tmp_path_factory.mktemp("two_workers")
     given = settings(tiny_data, folder, **IN_PARTS)
-    ends = processes.finish(processes.start_workers(PROGRAM, given))
+    ends = processes.finish(processes.start_workers(PROGRAM, given, fresh=True))
     return folder / "model", ends
 
 
@@ -158,6 +158,7 @@ def test_a_run_goes_on_with_another_number_of_replicas(
 def test_a_killed_worker_ends_the_others_in_a_state_to_go_on_from(tiny_data, tmp_path):
     forever = settings(tiny_data, tmp_path, num_train_steps=1_000_000, objective="mlm")
     workers = processes.start_workers(PROGRAM, forever)
+    # Saved after an evaluation, which has no discriminator here.
     processes.wait_until((tmp_path / "model" / f"ckpt-{SAVED_STEP}.index").exists, workers)
     workers[1].kill()
     (status, _, error), _ = processes.finish(workers)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.util.console import markdown_table
+from tests.faults import report_kills, report_runs
 from tests.faults.corruption import (
     ANOTHER,
     DETECTED,
@@ -28,7 +29,7 @@ larger part, then all of it and then other random faults, as far as there is tim
 have what was tried. This page is written by
 `python -m tests.faults.report tests/faults/figures.json RELIABILITY.md`
 from the figures of the last soak: {rounds} rounds in {minutes} minutes from seed {first_seed},
-Python {python}, TensorFlow {tensorflow}, {system}.
+and {kill_minutes} minutes of kills; Python {python}, TensorFlow {tensorflow}, {system}.
 
 **{summary}**
 """
@@ -48,6 +49,7 @@ same | among these |
 | A damaged file is named in one message, or changes nothing. | `tests/faults/corruption.py` | \
 {damages:,} damages, {detected:,} named in an error, {passed:,} in a warning, {harmless:,} \
 harmless |
+{kills}
 """
 _STORAGE = """\
 ## Full disks, errors of the disk and power cuts
@@ -114,11 +116,22 @@ def report(figures: Mapping[str, Any]) -> str:
         f"{len(broken)} of the trials broke a promise:" if broken else "No promise was broken."
     )
     parts = [
-        _INTRODUCTION.format(**figures, summary=summary)
+        _INTRODUCTION.format(
+            **figures, summary=summary, kill_minutes=figures["kills"]["minutes"]
+        )
         + "".join(f"\n- {line}" for line in (*broken, *figures.get("notes", ()))),
-        _PROMISES.format(**totals, **counts, damages=damages),
+        _PROMISES.format(
+            **totals,
+            **counts,
+            damages=damages,
+            kills="\n".join(
+                [report_kills.promise(figures["kills"]), *report_runs.promises(figures)]
+            ),
+        ),
         f"{_STORAGE}\n{_storage_table(storage)}",
         f"{_CORRUPTION}\n{_corruption_table(corruption)}",
+        report_kills.section(figures["kills"]),
+        *report_runs.sections(figures),
         _LIMITS,
     ]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 enum Change { CREATE = 1, TRUNCATE, WRITE, FLUSH, SYNC, RENAME, UNLINK, MKDIR, RMDIR };
-enum Kind { NONE, ERROR, SHORT, FULL, GONE };
+enum Kind { NONE, ERROR, SHORT, FULL, GONE, KILL };
 
 static char root[PATH_MAX];
 static size_t root_length;
@@ -82,10 +83,21 @@ static void record(enum Change change, const char *path, const char *to, int64_t
   errno = saved;
 }
 
-/* Counts a change; returns how it fails. */
+/* Ends the process as `kill -9` does, and tells standard error where. */
+static void die(const char *path) {
+  dprintf(STDERR_FILENO, "killed at change %ld: %s\n", num_changes - 1, path);
+  kill(getpid(), SIGKILL);
+  for (;;) pause();
+}
+
+/* Counts a change; returns how it fails. A killed process has written half of its bytes. */
 static enum Kind decide(enum Change change, const char *path) {
   if (!within(path)) return NONE;
   long number = num_changes++;
+  if (kind == KILL) {
+    if (number == failing && change != WRITE) die(path);
+    return number == failing ? SHORT : NONE;
+  }
   int grows = change == CREATE || change == WRITE || change == MKDIR || change == SYNC ||
               change == FLUSH;
   int is_hit = failing >= 0 && (kind == GONE || (kind == FULL && grows) ? number >= failing
@@ -149,6 +161,7 @@ ssize_t write(int fd, const void *data, size_t size) {
   BEGIN(fd, 0);
   enum Kind how = size ? decide(WRITE, path) : NONE;
   ssize_t result = how == ERROR ? -1 : REAL(write)(fd, data, how ? (size + 1) / 2 : size);
+  if (how && kind == KILL) die(path);
   if (result > 0 && within(path))
     record(WRITE, path, 0, lseek(fd, 0, SEEK_CUR) - result, data, result);
   END(result);
@@ -170,6 +183,7 @@ static ssize_t write_at(int fd, const void *data, size_t size, off_t offset) {
   enum Kind how = size ? decide(WRITE, path) : NONE;
   ssize_t result =
       how == ERROR ? -1 : REAL(pwrite)(fd, data, how ? (size + 1) / 2 : size, offset);
+  if (how && kind == KILL) die(path);
   if (result > 0 && within(path)) record(WRITE, path, 0, offset, data, result);
   END(result);
 }
@@ -181,6 +195,7 @@ size_t fwrite(const void *data, size_t size, size_t count, FILE *file) {
   enum Kind how = size && count ? decide(WRITE, path) : NONE;
   if (how == SHORT) errno = ENOSPC;
   size_t result = how == ERROR ? 0 : REAL(fwrite)(data, size, how ? count / 2 : count, file);
+  if (how && kind == KILL) REAL(fflush)(file), die(path);
   if (result && within(path))
     record(WRITE, path, 0, ftello(file) - size * result, data, size * result);
   END(result);

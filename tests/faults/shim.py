@@ -22,6 +22,7 @@ class Kind(enum.IntEnum):
     SHORT = 2  # half of the bytes are written, which is legal
     FULL = 3  # from then on, whatever needs room
     GONE = 4  # from then on, everything
+    KILL = 5  # the process ends as by SIGKILL, in the middle of a write
 
 
 class Change(enum.IntEnum):

@@ -26,7 +26,7 @@ def settings(data_dir: pathlib.Path, folder: pathlib.Path, **overrides) -> dict:
     """A task whose head has no dropout; the last batch of dev is not full."""
     encoder = {
         "hidden_size": 16,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": 1,
         "num_attention_heads": 2,
         "intermediate_size": 24,
         "max_position_embeddings": 16,
@@ -102,7 +102,7 @@ def test_two_processes_equal_one(finetuning_data, tmp_path, one_device):
 def test_a_preempted_run_equals_an_uninterrupted_one(
     finetuning_data, tmp_path, one_device, monkeypatch
 ):
-    config = FinetuningConfig.create(**settings(finetuning_data, tmp_path))
+    config = FinetuningConfig.create(**settings(finetuning_data, tmp_path), **MIRRORED)
     run_steps = TrainingSteps.run
 
     def run_and_signal(self, *arguments):
@@ -113,7 +113,9 @@ def test_a_preempted_run_equals_an_uninterrupted_one(
         patch.setattr(TrainingSteps, "run", run_and_signal)
         with pytest.raises(PreemptedError, match=r"step 5; saved .*ckpt-5"):
             run.run(config, quiet)
-    run.run(config, quiet)
+    said = []
+    run.run(config, said.append)
+    assert any("Resuming from" in line and line.endswith("step 5.") for line in said)
     assert_equal_runs(tmp_path, one_device)
 
 

@@ -18,6 +18,7 @@ from electra_tf.training.checkpoints import VOCAB_FILE
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import flush_folder, flush_tree, make_folders
+from electra_tf.util.temporaries import temporary_path
 
 
 def export(
@@ -90,7 +91,7 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
     """
     make_folders(export_dir)
     # Another process may be exporting the same version.
-    temporary = export_dir / f"writing-{version}-{os.getpid()}"
+    temporary = pathlib.Path(temporary_path(export_dir / f"writing-{version}"))
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:

@@ -9,7 +9,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from electra_tf.training import checkpoint_files
+from electra_tf.training import checkpoint_files, checkpoint_writing, checkpoints
 from electra_tf.training.checkpoint_files import newest_whole, problem_of, require_whole
 from electra_tf.training.checkpoints import CheckpointDirectory
 from electra_tf.util.errors import UserError
@@ -237,3 +237,32 @@ def test_files_are_not_read_twice(folder, monkeypatch):
     assert problem_of(str(folder / "ckpt-6")) is None
     monkeypatch.setattr(checkpoint_files, "sha256", lambda path: pytest.fail(path))
     assert problem_of(str(folder / "ckpt-6")) is None
+
+
+class KilledError(Exception):
+    """Stands for a kill."""
+
+
+@pytest.mark.parametrize("killed_in", ["record_newest", "remove_checkpoint"])
+def test_a_resumed_run_completes_a_killed_save(tmp_path, monkeypatch, killed_in):
+    def kill(*_: object) -> None:
+        raise KilledError
+
+    run = Run(tmp_path, keep=2)
+    run.save(2, 4)
+    keep_newest = checkpoint_writing.keep_newest
+
+    def keep_until_killed(*arguments: object) -> None:
+        monkeypatch.setattr(checkpoint_writing, killed_in, kill)
+        keep_newest(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "keep_newest", keep_until_killed)
+        with pytest.raises(KilledError):
+            run.save(6)
+    monkeypatch.undo()
+    resumed = Run(tmp_path, keep=2)
+    assert resumed.checkpoints.resume()
+    assert int(resumed.step) == 6
+    assert 'model_checkpoint_path: "ckpt-6"' in (tmp_path / "checkpoint").read_text()
+    assert checkpoint_files.checkpoint_steps(str(tmp_path)) == [4, 6]

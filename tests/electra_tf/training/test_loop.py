@@ -189,13 +189,11 @@ def test_the_guard_is_around_the_steps_alone():
 @pytest.mark.parametrize(
     ("options", "order"),
     [
-        ({}, ["log 6", "save", "evaluation"]),
-        ({"evaluate_before_save": True}, ["log 6", "evaluation", "save"]),
-        ({"evaluate_before_save": True, "save_last": False}, ["log 6", "evaluation"]),
+        ({}, ["log 6", "evaluation", "save"]),
         ({"save_last": False}, ["log 6", "evaluation"]),
     ],
 )
-def test_evaluates_before_or_after_the_save(options, order):
+def test_a_saved_step_has_been_evaluated(options, order):
     run = FakeRun()
     result = run.loop(EVERY._replace(evaluate=2), evaluates=True, **options)
     assert result == LoopResult(6, {"accuracy": 0.6}, stopped_early=False)
@@ -208,21 +206,19 @@ def test_evaluates_before_or_after_the_save(options, order):
 def test_the_last_step_is_evaluated_whatever_the_interval():
     run = FakeRun()
     run.loop(EVERY._replace(evaluate=4), (5,), evaluates=True)
-    assert run.happened()[-5:] == ["until 5 to 5", "log 5", "save", "evaluation", "close"]
+    assert run.happened()[-5:] == ["until 5 to 5", "log 5", "evaluation", "save", "close"]
     assert run.events.count("evaluation") == 2
     silent = FakeRun()
     silent.loop(EVERY._replace(evaluate=4), (5,))
     assert "evaluation" not in silent.events
 
 
-@pytest.mark.parametrize("evaluate_before_save", [True, False])
 @pytest.mark.parametrize(("stops_at", "latest"), [(3, 3), (4, 4), (6, 4)])
-def test_an_early_stop_saves_once_and_asks_no_more(stops_at, latest, evaluate_before_save):
+def test_an_early_stop_saves_once_and_asks_no_more(stops_at, latest):
     run = FakeRun(stops_at=stops_at)
     result = run.loop(
         EVERY._replace(evaluate=1),
         evaluates=True,
-        evaluate_before_save=evaluate_before_save,
         save_last=False,
     )
     assert result == LoopResult(stops_at, {"accuracy": stops_at / 10}, stopped_early=True)

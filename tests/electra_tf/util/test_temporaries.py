@@ -1,0 +1,54 @@
+"""What killed programs leave is removed by the next one that writes the same file."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from electra_tf.util.files import whole_folder, write_atomically
+from electra_tf.util.temporaries import temporary_path
+
+KILLED = """
+import os, signal, sys
+from electra_tf.util import files
+files.flush_folder = files.flush_tree = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+files.os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[1] == "file":
+    files.write_atomically(sys.argv[2], "half")
+with files.whole_folder(sys.argv[2]) as temporary:
+    os.mkdir(temporary)
+    open(os.path.join(temporary, "weights"), "w").close()
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_leftovers_of_a_killed_program_are_removed(kind, tmp_path):
+    path = tmp_path / "target"
+    subprocess.run([sys.executable, "-c", KILLED, kind, str(path)], check=False)
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith("target.")
+    assert left.endswith(".tmp")
+    if kind == "file":
+        write_atomically(path, "whole")
+    else:
+        with whole_folder(path) as temporary:
+            os.mkdir(temporary)
+    assert os.listdir(tmp_path) == ["target"]
+
+
+def test_those_of_running_programs_other_machines_and_other_files_stay(tmp_path):
+    path = tmp_path / "target"
+    ours = temporary_path(path)
+    assert os.path.dirname(ours) == str(tmp_path)
+    machine = ours.rpartition("-")[0].rpartition(".")[2]
+    names = {
+        f"target.{machine}-{os.getppid()}.tmp",
+        f"target.{'0' * len(machine)}-4194305.tmp",  # above every process id
+        f"other.{machine}-4194305.tmp",
+        "target.tmp",
+    }
+    for name in (*names, f"target.{machine}-4194305.tmp"):
+        (tmp_path / name).touch()
+    write_atomically(path, "text")
+    assert {*os.listdir(tmp_path)} == {*names, "target"}

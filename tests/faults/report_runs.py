@@ -1,0 +1,75 @@
+"""The parts of RELIABILITY.md about lost workers and long runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf.util.console import markdown_table
+
+_WORKERS = """\
+## Lost workers
+
+One of two or three workers on this machine, drawn at random, is struck after a checkpoint
+that is drawn at random: *kill* is SIGKILL, *stop* SIGSTOP for good, *delay* SIGSTOP for
+some seconds; with *other settings*, it is started with another learning rate. The survivors
+of a kill or a stop end with status 43 after the seconds of the table; all are then started
+again, and the weights and logs are compared with those of unhindered workers, up to 1e-6. A
+delayed worker's run ends as if nothing had happened. With other settings, all end with
+status 1 and nothing is written. Broken networks have not been tried.
+"""
+_LONG = """\
+## Long runs
+
+{steps:,} steps of a model of one layer by the program's own loop
+(`tests/faults/long_run.py`), with evaluations and checkpoints. Slopes are of the last four
+fifths, with their 95 % intervals.
+"""
+_UNITS = {
+    "memory_mb": "memory, MB",
+    "files": "open files",
+    "threads": "threads",
+    "step_cpu_ms": "CPU time of a step, ms",
+}
+
+
+def promises(figures: Mapping[str, Any]) -> list[str]:
+    """Returns rows of the table of promises."""
+    rows = []
+    if "workers" in figures:
+        trials = figures["workers"]["trials"]
+        rows.append(
+            "| When a worker is lost, the others end with status 43, and a restart goes on "
+            "exactly; other settings are refused before the first step. | "
+            f"`tests/faults/workers.py` | {len(trials)} faults |"
+        )
+    if "long_run" in figures:
+        rows.append(
+            "| Open files and threads do not grow with the steps; memory as the table says. | "
+            f"`tests/faults/long_run.py` | {figures['long_run']['steps']:,} steps |"
+        )
+    return rows
+
+
+def sections(figures: Mapping[str, Any]) -> list[str]:
+    """Returns the sections with their tables."""
+    parts = []
+    if "workers" in figures:
+        rows = [
+            [each["fault"], str(each["workers"]), str(each["worker"]), f"{each['seconds']:.1f}"]
+            for each in figures["workers"]["trials"]
+        ]
+        columns = ["fault", "workers", "struck", "seconds until all ended"]
+        parts.append(f"{_WORKERS}\n{markdown_table(columns, rows, text_columns=1)}")
+    if "long_run" in figures:
+        rows = [
+            [
+                _UNITS[name],
+                f"{each['first']:,.1f}",
+                f"{each['last']:,.1f}",
+                f"{each['per_million_steps']:,.1f} ± {each['half_interval']:,.1f}",
+            ]
+            for name, each in figures["long_run"]["measures"].items()
+        ]
+        columns = ["", "first", "last", "change in a million steps"]
+        text = _LONG.format(**figures["long_run"])
+        parts.append(f"{text}\n{markdown_table(columns, rows, text_columns=1)}")
+    return parts
