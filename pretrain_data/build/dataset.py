@@ -64,8 +64,9 @@ def build_pretraining_data(
         WorkerError: a process failed for another reason.
     """
     driver = driver or (ClusterRun() if config.runner else LocalRun())
-    _check_settings(config)
+    # First: what the driver does not take needs no packages.
     driver.check(config)
+    _check_settings(config)
     vocab_flag, output_flag = "--vocab-file", "--output-dir"
     if config.is_openwebtext:
         vocab_flag = output_flag = "--data-dir"

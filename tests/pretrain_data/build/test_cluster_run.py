@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import pathlib
+import sys
 from collections import Counter
 
 import pytest
@@ -168,7 +169,9 @@ def test_the_program_runs_several_processes_of_beam(corpus, tmp_path, demo_vocab
         ({"runner": None, "pipeline_options": ("--x",)}, "--pipeline_options needs --runner"),
     ],
 )
-def test_what_beam_does_not_do_is_refused(build, settings, message):
+def test_what_beam_does_not_do_is_refused(build, settings, message, monkeypatch):
+    # As in an environment with Beam alone.
+    monkeypatch.setitem(sys.modules, "datasketch", None)
     with pytest.raises(UserError, match=message):
         build("none", **{"runner": "FlinkRunner", **settings})
 
