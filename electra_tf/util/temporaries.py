@@ -39,7 +39,7 @@ def _is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
-        pass
+        return True  # of another user; or no number of a process, so of no file of ours
     return True
 
 
