@@ -30,7 +30,8 @@ def staged(
     for name in ("init_checkpoint", "results_pkl"):
         if (value := getattr(config, name)) and is_remote(value):
             raise UserError(f"--{name} must be on this machine, not {value}: copy it first")
-    with staged_folder(folder, "--model_dir, --data_dir", print_fn) as local:
+    flags = "--model_dir, --data_dir"
+    with staged_folder(folder, flags, print_fn, trains=config.do_train) as local:
         paths = {
             name: local + value.removeprefix(folder)
             for name in ("model_dir", "results_txt", "results_json")

@@ -6,6 +6,7 @@ then the file that names it. A run that starts again continues from the remote f
 """
 
 import contextlib
+import filecmp
 import hashlib
 import os
 import pathlib
@@ -14,10 +15,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 
+import filelock
+
 from electra_tf.training.checkpoint_files import INDEX, MANIFEST, STATE_FILE
 from electra_tf.training.checkpoint_writing import UNFINISHED
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.paths import RemotePath, is_remote
 
 SECONDS_BETWEEN_COPIES = 30.0
@@ -29,7 +32,7 @@ _SECONDS_BETWEEN_ATTEMPTS = 10.0
 
 @contextlib.contextmanager
 def staged_folder(
-    folder: str, flag: str, print_fn: Callable[[str], None] = print
+    folder: str, flag: str, print_fn: Callable[[str], None] = print, *, trains: bool = True
 ) -> Iterator[str]:
     """Yields a local folder with the content of a remote one, which gets what changes in it.
 
@@ -40,32 +43,88 @@ def staged_folder(
         folder: the folder.
         flag: flag to name in errors.
         print_fn: prints a message.
+        trains: whether no other program on this machine may write to the folder meanwhile.
 
     Raises:
-        UserError: the remote folder cannot be read or written.
+        UserError: the remote folder cannot be read or written, or another program on this
+            machine is training into it.
     """
     if not is_remote(folder):
         yield folder
         return
-    # The same each time: the lock of the run is beside it.
+    with _local_folder(folder, flag, trains) as local:
+        mirror = Mirror(RemotePath(folder), local)
+        left = _set_aside(local) if trains else None
+        try:
+            mirror.download()
+            mirror.check_writable()
+        except OSError as error:
+            raise UserError(f"{folder} ({flag}) cannot be used: {error.strerror}") from error
+        if left is not None and not _remove_copied(left, local):
+            print_fn(
+                f"A run that was killed had not copied all of its files to {folder}: "
+                f"they are kept in {left}."
+            )
+        print_fn(f"Writing to {local}, which is copied to {folder} while the program runs.")
+        ended = threading.Event()
+        thread = threading.Thread(target=_copy_until, args=(mirror, ended, flag), daemon=True)
+        thread.start()
+        try:
+            yield str(local)
+        finally:
+            ended.set()
+            thread.join()
+            _copy_the_rest(mirror, flag)
+
+
+@contextlib.contextmanager
+def _local_folder(folder: str, flag: str, trains: bool) -> Iterator[pathlib.Path]:
+    """Yields a path of this program alone, for a run the same each time."""
+    base = pathlib.Path(tempfile.gettempdir(), f"electra-staging-{os.getuid()}")
     name = hashlib.sha256(folder.encode()).hexdigest()[:16]
-    local = pathlib.Path(tempfile.gettempdir(), f"electra-staging-{os.getuid()}", name)
-    mirror = Mirror(RemotePath(folder), local)
+    lock = filelock.FileLock(base / f"{name}.staging.lock", timeout=0)
     try:
-        mirror.download()
-        mirror.check_writable()
-    except OSError as error:
-        raise UserError(f"{folder} ({flag}) cannot be used: {error.strerror}") from error
-    print_fn(f"Writing to {local}, which is copied to {folder} while the program runs.")
-    ended = threading.Event()
-    thread = threading.Thread(target=_copy_until, args=(mirror, ended, flag), daemon=True)
-    thread.start()
+        base.mkdir(parents=True, exist_ok=True)
+        if trains:
+            path = base / name
+            lock.acquire()
+        else:
+            path = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=base))
+    except filelock.Timeout:
+        raise UserError(
+            f"Another program on this machine is training into {folder} ({flag}): wait until "
+            "it ends, or choose another folder"
+        ) from None
+    except (OSError, NotImplementedError) as error:
+        raise UserError(f"{base} (TMPDIR) cannot be written: {reason_of(error)}") from error
     try:
-        yield str(local)
+        yield path
     finally:
-        ended.set()
-        thread.join()
-        _copy_the_rest(mirror, flag)
+        lock.release()
+
+
+def _set_aside(local: pathlib.Path) -> pathlib.Path | None:
+    """Renames a folder that a killed run has left; returns its new path, None without one."""
+    if not local.is_dir():
+        return None
+    number = 1
+    while (left := local.with_name(f"{local.name}.left-{number}")).exists():
+        number += 1
+    local.rename(left)
+    return left
+
+
+def _remove_copied(left: pathlib.Path, local: pathlib.Path) -> bool:
+    """Removes what a killed run has left if `local` has all of it; returns whether it has."""
+    for path in left.rglob("*"):
+        name = path.relative_to(left)
+        if path.is_dir() or _is_temporary(name):
+            continue
+        same = local / name
+        if not same.is_file() or not filecmp.cmp(path, same, shallow=False):
+            return False
+    shutil.rmtree(left, ignore_errors=True)
+    return True
 
 
 class Mirror:
@@ -84,9 +143,8 @@ class Mirror:
         self._copied: dict[str, tuple[int, int]] = {}
 
     def download(self) -> None:
-        """Replaces the local folder by the remote one; raises OSError."""
-        shutil.rmtree(self.local, ignore_errors=True)
-        self.local.mkdir(parents=True)
+        """Copies the remote folder to the local one, which is empty; raises OSError."""
+        self.local.mkdir(parents=True, exist_ok=True)
         if not self._remote.is_dir():
             return
         start = len(str(self._remote)) + 1
@@ -94,8 +152,10 @@ class Mirror:
             name = str(source)[start:]
             target = self.local / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            source.copy_to_local(target)
-            self._copied[name] = _version(target)
+            # A run may remove an old checkpoint meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                source.copy_to_local(target)
+                self._copied[name] = _version(target)
 
     def check_writable(self) -> None:
         """Writes and removes a file; raises OSError if that is refused."""
@@ -133,7 +193,7 @@ class Mirror:
         found = {}
         for path in self.local.rglob("*"):
             name = path.relative_to(self.local).as_posix()
-            if not any(part.endswith(_TEMPORARY) for part in pathlib.PurePath(name).parts):
+            if not _is_temporary(pathlib.PurePath(name)):
                 # The run may remove an old checkpoint meanwhile.
                 with contextlib.suppress(FileNotFoundError):
                     if path.is_file():
@@ -155,6 +215,10 @@ class Mirror:
         temporary = target.with_name(target.name + ".tmp")
         temporary.write_bytes(content)
         temporary.rename(target)
+
+
+def _is_temporary(name: pathlib.PurePath) -> bool:
+    return any(part.endswith(_TEMPORARY) for part in name.parts)
 
 
 def _version(path: pathlib.Path) -> tuple[int, int]:
@@ -194,7 +258,7 @@ def _copy_the_rest(mirror: Mirror, flag: str) -> None:
                 continue
             raise UserError(
                 f"{error.filename} ({flag}) cannot be written: {error.strerror}. What is "
-                f"missing there is in {mirror.local}; copy it before the next run"
+                f"missing there is in {mirror.local}"
             ) from error
         shutil.rmtree(mirror.local, ignore_errors=True)
         return

@@ -1,5 +1,7 @@
 """Tests of runs in remote folders: `ram://`, in this process."""
 
+import contextlib
+import os
 import pathlib
 import uuid
 from collections.abc import Callable
@@ -94,6 +96,49 @@ def test_files_are_copied_in_the_order_of_a_checkpoint(tmp_path, remote, monkeyp
     assert (tmp_path / "again/log.jsonl").read_text() == "longer log"
     again.upload()
     assert written[5:] == []
+
+
+def test_a_second_training_does_not_touch_the_files_of_the_first(remote):
+    with staged_folder(remote, "--model_dir", lambda line: None) as local:
+        pathlib.Path(local, "ckpt-2.index").write_text("not copied yet")
+        with (
+            pytest.raises(UserError, match=rf"is training into {remote} \(--model_dir\)"),
+            staged_folder(remote, "--model_dir"),
+        ):
+            pass
+        with staged_folder(remote, "--model_dir", lambda line: None, trains=False) as other:
+            assert other != local
+            pathlib.Path(other, "results.json").write_text("evaluated meanwhile")
+        assert names(remote) == ["results.json"]
+        assert os.listdir(local) == ["ckpt-2.index"]
+    assert names(remote) == ["ckpt-2.index", "results.json"]
+
+
+def test_what_a_killed_run_had_not_copied_is_kept(remote, monkeypatch):
+    printed = []
+
+    def kill(mirror, flag):
+        raise KeyboardInterrupt
+
+    def leave(content: str) -> None:
+        with (
+            monkeypatch.context() as patch,
+            contextlib.suppress(KeyboardInterrupt),
+            staged_folder(remote, "--model_dir", printed.append) as local,
+        ):
+            patch.setattr(staging, "_copy_the_rest", kill)
+            pathlib.Path(local, "log.jsonl").write_text(content)
+
+    leave("first")
+    as_path(f"{remote}/log.jsonl").write_bytes(b"first")
+    with staged_folder(remote, "--model_dir", printed.append):
+        assert not [line for line in printed if "had not copied" in line]
+    leave("second")
+    with staged_folder(remote, "--model_dir", printed.append) as local:
+        assert pathlib.Path(local, "log.jsonl").read_text() == "first"
+    (line,) = [line for line in printed if "had not copied" in line]
+    left = pathlib.Path(line.removesuffix(".").rpartition(" ")[2])
+    assert (left / "log.jsonl").read_text() == "second"
 
 
 def test_what_cannot_be_written_is_one_line(tmp_path, remote, monkeypatch):
