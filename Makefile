@@ -34,6 +34,10 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Of `make soak`: how long faults are tried, and the seed of the first round.
 SOAK_MINUTES ?= 20
 SOAK_SEED ?= 1
+# Of `make mutants`: arguments of tests/mutation/run.py.
+MUTANTS ?=
+# Of `make coverage`: the tests that are run.
+COVERED ?= tests
 # Of `make sbom`: the folder that it writes to.
 SBOM ?= build/sbom
 # Of `make study`: text, tasks in the authors' layout, and whatever else it takes.
@@ -41,7 +45,7 @@ CORPUS ?= ../shared/data/corpus/novels
 FINETUNING_DATA ?= ../shared/data/finetuning_data
 STUDY ?=
 
-.PHONY: demo test soak study docs lint lock audit sbom clean
+.PHONY: demo test soak mutants coverage study docs lint lock audit sbom clean
 
 # An environment of another Python than the one that is named is made anew.
 ifneq ($(wildcard $(READY)),)
@@ -104,6 +108,16 @@ test: $(READY)
 soak: $(READY)
 	$(BIN)/python -m tests.faults.soak --minutes $(SOAK_MINUTES) --seed $(SOAK_SEED) --output soak
 
+mutants: $(READY) $(TOOLS)/.ready
+	$(TOOLS)/bin/python -m tests.mutation.run --python $(BIN)/python $(MUTANTS)
+
+# In one process: branches, and lines that no test runs.
+coverage: $(READY)
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest $(COVERED)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --show-missing --skip-covered
+
 study: $(READY)
 	$(BIN)/python -m benchmarks.study --corpus_dir $(CORPUS) \
 	  --finetuning_data_dir $(FINETUNING_DATA) $(STUDY)
@@ -143,9 +157,10 @@ lock: $(TOOLS)/.ready
 	  --output-file requirements/docker-gpu.txt
 	$(COMPILE) requirements/tools.in --output-file requirements/tools.txt
 
-# Known vulnerabilities of the locked versions, from PyPI's index of advisories.
+# Known vulnerabilities of the locked versions, from PyPI's advisories. It fails, too, where
+# these cannot be read.
 audit: $(TOOLS)/.ready
-	$(TOOLS)/bin/pip-audit --require-hashes --disable-pip --progress-spinner off \
+	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off \
 	  $(addprefix --requirement requirements/,build.txt dev.txt docs.txt docker-gpu.txt)
 
 # A bill of materials (CycloneDX, JSON) of each lock that users install.

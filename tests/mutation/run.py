@@ -1,0 +1,232 @@
+"""Changes the product in many small ways; counts the changes that its tests notice.
+
+    make mutants MUTANTS='--minutes 30'
+    python -m tests.mutation.run --python .venv/bin/python --only masking --minutes 10
+    python -m tests.mutation.run --python .venv/bin/python --survivors
+
+Runs in the environment of the maintainers' tools, which has Cosmic Ray; the tests run in that
+of `--python`, on a copy of the checkout. `tests/mutation/README.md` has the figures.
+"""
+
+import argparse
+import contextlib
+import json
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cosmic_ray.commands import init
+from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.work_db import WorkDB, use_db
+from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
+
+from tests.mutation import client
+from tests.mutation.report import FIGURES, page, read_equivalents
+from tests.mutation.sampling import sample
+from tests.mutation.targets import TARGETS
+
+ROOT = pathlib.Path(__file__).parents[2]
+README = ROOT / "tests/mutation/README.md"
+# Unchanged tests must pass; a mutant may take so much longer before it counts as noticed.
+TIMEOUT_FACTOR, TIMEOUT_SECONDS = 3, 20
+PYTEST = ("-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--durations=0", "--no-header")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the program; writes figures and the page after each module."""
+    options = parser().parse_args(arguments)
+    recorded = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"modules": {}}
+    recorded.update(seed=options.seed)
+    chosen = [
+        (module, tests)
+        for group, modules in TARGETS.items()
+        for module, tests in modules.items()
+        if any(name in (group, module) for name in options.only) or not options.only
+    ]
+    if not chosen:
+        raise SystemExit(f"No group or module is called {' or '.join(options.only)}")
+    deadline = time.monotonic() + 60 * options.minutes
+    with Copy(options.python) as copy:
+        for index, (module, tests) in enumerate(chosen):
+            left = deadline - time.monotonic()
+            if left < 0:
+                print(f"The time is over; left out: {', '.join(m for m, _ in chosen[index:])}")
+                break
+            before = recorded["modules"].get(module)
+            if options.survivors and not (before and before["survivors"]):
+                continue
+            # Of the time that is left, each module gets the same share.
+            share = time.monotonic() + left / (len(chosen) - index)
+            recorded["modules"][module] = copy.try_module(
+                module,
+                tests,
+                seed=options.seed,
+                most=options.most,
+                deadline=share,
+                again=before if options.survivors else None,
+            )
+            FIGURES.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+            README.write_text(page(recorded, read_equivalents()), encoding="utf-8")
+    print(f"Figures: {FIGURES}")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the program's arguments."""
+    made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = made.add_argument
+    add("--python", default=sys.executable, help="Python of the environment of the tests")
+    add("--only", nargs="*", default=(), help="groups or modules; all by default")
+    add("--seed", type=int, default=1, help="of the sample of mutants")
+    add("--most", type=int, default=60, help="mutants of one module")
+    add("--minutes", type=float, default=30, help="time in all")
+    add("--survivors", action="store_true", help="try only the recorded survivors again")
+    return made
+
+
+class Copy(contextlib.ExitStack):
+    """A copy of the checkout whose modules are mutated, and a server of its tests.
+
+    Args:
+        python: Python of the environment of the tests.
+    """
+
+    def __init__(self, python: str) -> None:
+        super().__init__()
+        # Not made absolute by its links, which lead out of the environment.
+        self._python = str(pathlib.Path.cwd() / python)
+        self._folder = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory()))
+        self._root = self._folder / "checkout"
+        self._socket = str(self._folder / "socket")
+        copy_checkout(self._root)
+        self._start_server()
+
+    def _start_server(self) -> None:
+        command = [self._python, "-m", "tests.mutation.server", self._socket]
+        with open(self._folder / "server.log", "wb") as log:
+            server = subprocess.Popen(command, cwd=self._root, stdout=log, stderr=log)
+        self.callback(server.wait)
+        self.callback(server.kill)
+        while not pathlib.Path(self._socket).exists():
+            if server.poll() is not None:
+                raise RuntimeError((self._folder / "server.log").read_text())
+            time.sleep(0.1)
+
+    def try_module(
+        self,
+        module: str,
+        tests: Sequence[str],
+        *,
+        seed: int,
+        most: int,
+        deadline: float,
+        again: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        """Returns the figures of a module.
+
+        Args:
+            module: its file, relative to the root of the repository.
+            tests: files or folders of tests.
+            seed: of the sample.
+            most: mutants that are tried at most.
+            deadline: time of `time.monotonic` after which none is begun.
+            again: earlier figures, whose survivors alone are tried again; or None.
+        """
+        seconds = self._check_unchanged(module, tests)
+        start_client = [sys.executable, "-I", str(self._root / "tests/mutation/client.py")]
+        command = shlex.join([*start_client, self._socket, *self._arguments(tests)])
+        timeout = TIMEOUT_FACTOR * seconds + TIMEOUT_SECONDS
+        path = self._root / module
+        every = all_mutations(path, self._folder / "session.sqlite")
+        places = sample(path, every, seed)
+        figures = {"places": len(places), "tried": 0, "killed": 0, "timeouts": 0}
+        if again:
+            figures.update({name: again[name] for name in ("tried", "killed", "timeouts")})
+            waiting = {(s["operator"], s["occurrence"]) for s in again["survivors"]}
+            places = [p for p in every if (p.operator_name, p.occurrence) in waiting]
+        survivors = []
+        for mutation in places if again else places[:most]:
+            if time.monotonic() > deadline and not again:
+                break
+            result = mutate_and_test([mutation], command, timeout)
+            if result.worker_outcome != WorkerOutcome.NORMAL:
+                raise RuntimeError(f"{module}: {mutation}\n{result.output}")
+            figures["tried"] += not again
+            figures["timeouts"] += result.output == "timeout"
+            if result.test_outcome == TestOutcome.SURVIVED:
+                survivors.append(describe(mutation, result))
+            else:
+                figures["killed"] += 1
+            print(f"{module}: {figures} after {seconds:.0f} s", end="\r", flush=True)
+        survivors.sort(key=lambda survivor: (survivor["line"], survivor["operator"]))
+        print(f"{module}: {figures}, {len(survivors)} survivors, {seconds:.1f} s a run")
+        return {
+            **figures,
+            "seconds": round(seconds, 1),
+            "tests": [*tests],
+            "survivors": survivors,
+        }
+
+    def _check_unchanged(self, module: str, tests: Sequence[str]) -> float:
+        """Returns how many seconds the tests take; the second run has compiled modules."""
+        for _ in range(2):
+            start = time.monotonic()
+            status, output = client.run(self._socket, self._arguments(tests))
+            if status:
+                raise RuntimeError(f"The tests of {module} fail without a mutant:\n{output}")
+        return time.monotonic() - start
+
+    def _arguments(self, tests: Sequence[str]) -> list[str]:
+        files = [str(self._root / test) for test in tests]
+        return [*PYTEST, f"--rootdir={self._root}", *files]
+
+
+def copy_checkout(root: pathlib.Path) -> None:
+    """Copies the files that git has or does not ignore."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, root / name)
+
+
+def all_mutations(path: pathlib.Path, session: pathlib.Path) -> list[MutationSpec]:
+    """Returns every mutation of a module, with a session file that is made anew."""
+    session.unlink(missing_ok=True)
+    with use_db(session, WorkDB.Mode.create) as database:
+        init([path], database, {})
+        return [mutation for item in database.work_items for mutation in item.mutations]
+
+
+def describe(mutation: MutationSpec, result: WorkResult) -> dict[str, Any]:
+    """Returns a survivor: line, operator, and the lines before and after."""
+    removed, added = changed_lines(result.diff or "")
+    return {
+        "line": mutation.start_pos[0],
+        "operator": mutation.operator_name,
+        "occurrence": mutation.occurrence,
+        "was": removed,
+        "is": added,
+    }
+
+
+def changed_lines(diff: str) -> tuple[str, str]:
+    """Returns the lines that a diff removes and adds, without indentation."""
+    lines = list(_body(diff.splitlines()))
+    return tuple(
+        "\n".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+"
+    )
+
+
+def _body(lines: Sequence[str]) -> Iterator[str]:
+    yield from (line for line in lines if not line.startswith(("---", "+++")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The mutants of a module that are tried: one for each place and kind of change.
+
+Cosmic Ray replaces each operator by all others, most of which fail at once: they would only
+raise the share of mutants that tests notice.
+"""
+
+import ast
+import pathlib
+import random
+from collections.abc import Iterator, Sequence
+
+from cosmic_ray.work_item import MutationSpec
+
+Range = tuple[tuple[int, int], tuple[int, int]]
+
+
+def sample(
+    path: pathlib.Path, mutations: Sequence[MutationSpec], seed: int
+) -> list[MutationSpec]:
+    """Returns one mutation of each place and kind, in a random order.
+
+    Annotations are left out, which have no effect at run time but at an import.
+
+    Args:
+        path: the module.
+        mutations: all of its mutations.
+        seed: of the choice and of the order, which also depend on the module's name.
+    """
+    left_out = list(annotations(path.read_text(encoding="utf-8")))
+    places: dict[tuple, list[MutationSpec]] = {}
+    for mutation in mutations:
+        if not any(start <= mutation.start_pos < end for start, end in left_out):
+            places.setdefault((mutation.start_pos, kind(mutation)), []).append(mutation)
+    generator = random.Random(f"{seed} {path.name}")
+    chosen = [generator.choice(places[place]) for place in sorted(places)]
+    generator.shuffle(chosen)
+    return chosen
+
+
+def kind(mutation: MutationSpec) -> str:
+    """Returns what is changed: ReplaceBinaryOperator for "…/ReplaceBinaryOperator_Add_Sub"."""
+    return mutation.operator_name.rpartition("/")[2].partition("_")[0]
+
+
+def annotations(source: str) -> Iterator[Range]:
+    """Yields start and end of each annotation: line from 1, column of characters from 0."""
+    lines = source.splitlines()
+
+    def column(line: int, offset: int) -> int:
+        return len(lines[line - 1].encode()[:offset].decode())
+
+    for node in ast.walk(ast.parse(source)):
+        for field in ("annotation", "returns"):
+            found = getattr(node, field, None)
+            if isinstance(found, ast.expr):
+                yield (
+                    (found.lineno, column(found.lineno, found.col_offset)),
+                    (found.end_lineno, column(found.end_lineno, found.end_col_offset)),
+                )

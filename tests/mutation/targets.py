@@ -1,0 +1,82 @@
+"""The modules that are mutated, and the tests that must notice.
+
+Tests of one process only, those that are most likely to fail first.
+"""
+
+from collections.abc import Mapping
+
+_OBJECTIVES = "tests/electra_tf/objectives"
+_MASKING = ("tests/electra_tf/masking",)
+_CHECKPOINTS = "tests/electra_tf/training/test_checkpoint_files.py"
+
+TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "losses": {
+        "electra_tf/pretraining_model.py": (
+            "tests/electra_tf/test_pretraining_model.py",
+            _OBJECTIVES,
+        ),
+        **{
+            f"electra_tf/objectives/{name}.py": (_OBJECTIVES,)
+            for name in (
+                "adversarial",
+                "all_tokens_mlm",
+                "electra_15",
+                "electric",
+                "mlm",
+                "replace_mlm",
+                "sentence_contrastive",
+                "two_stage",
+            )
+        },
+        "finetune/tasks/text/class_loss.py": ("tests/finetune/tasks/text/test_class_loss.py",),
+    },
+    "masking": {
+        "electra_tf/pretrain_helpers.py": (
+            "tests/electra_tf/test_pretrain_helpers.py",
+            *_MASKING,
+        ),
+        **{
+            f"electra_tf/masking/{name}.py": _MASKING
+            for name in (
+                "base",
+                "learned",
+                "span",
+                "strategic",
+                "token",
+                "units",
+                "whole_word",
+                "word_list",
+            )
+        },
+    },
+    "schedules": {
+        "electra_tf/model/schedules.py": (
+            "tests/electra_tf/generators/test_replacements.py",
+            "tests/electra_tf/objectives/test_objectives.py",
+        ),
+        "electra_tf/training/learning_rate.py": (
+            "tests/electra_tf/training/test_optimizer.py",
+        ),
+    },
+    "checkpoints": {
+        f"electra_tf/training/{name}.py": tests
+        for name, tests in {
+            "checkpoint_files": (_CHECKPOINTS,),
+            "checkpoint_writing": (_CHECKPOINTS,),
+            "checkpoints": (_CHECKPOINTS, "tests/electra_tf/training/test_loop.py"),
+            "best_checkpoint": ("tests/electra_tf/training/test_best_checkpoint.py",),
+        }.items()
+    },
+    "scorers": {
+        "finetune/tasks/text/scorers.py": ("tests/finetune/tasks/text/test_scorers.py",),
+        "finetune/tasks/qa/squad_metrics.py": (
+            "tests/finetune/tasks/qa/test_squad_metrics.py",
+        ),
+        "finetune/tasks/tagging/spans.py": (
+            "tests/finetune/tasks/tagging/test_spans.py",
+            "tests/finetune/tasks/tagging/test_scorer.py",
+        ),
+        "electra_tf/model/metrics.py": ("tests/electra_tf/model/test_metrics.py",),
+        "electra_tf/model/token_scores.py": ("tests/electra_tf/model/test_token_scores.py",),
+    },
+}
