@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cosmic_ray.commands import init
@@ -29,6 +29,7 @@ from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkR
 from tests.mutation import client
 from tests.mutation.report import FIGURES, page, read_equivalents
 from tests.mutation.sampling import sample
+from tests.mutation.sources import changed_lines
 from tests.mutation.targets import TARGETS
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -214,18 +215,6 @@ def describe(mutation: MutationSpec, result: WorkResult) -> dict[str, Any]:
         "was": removed,
         "is": added,
     }
-
-
-def changed_lines(diff: str) -> tuple[str, str]:
-    """Returns the lines that a diff removes and adds, without indentation."""
-    lines = list(_body(diff.splitlines()))
-    return tuple(
-        "\n".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+"
-    )
-
-
-def _body(lines: Sequence[str]) -> Iterator[str]:
-    yield from (line for line in lines if not line.startswith(("---", "+++")))
 
 
 if __name__ == "__main__":

@@ -4,14 +4,13 @@ Cosmic Ray replaces each operator by all others, most of which fail at once: the
 raise the share of mutants that tests notice.
 """
 
-import ast
 import pathlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from cosmic_ray.work_item import MutationSpec
 
-Range = tuple[tuple[int, int], tuple[int, int]]
+from tests.mutation.sources import annotations
 
 
 def sample(
@@ -40,20 +39,3 @@ def sample(
 def kind(mutation: MutationSpec) -> str:
     """Returns what is changed: ReplaceBinaryOperator for "…/ReplaceBinaryOperator_Add_Sub"."""
     return mutation.operator_name.rpartition("/")[2].partition("_")[0]
-
-
-def annotations(source: str) -> Iterator[Range]:
-    """Yields start and end of each annotation: line from 1, column of characters from 0."""
-    lines = source.splitlines()
-
-    def column(line: int, offset: int) -> int:
-        return len(lines[line - 1].encode()[:offset].decode())
-
-    for node in ast.walk(ast.parse(source)):
-        for field in ("annotation", "returns"):
-            found = getattr(node, field, None)
-            if isinstance(found, ast.expr):
-                yield (
-                    (found.lineno, column(found.lineno, found.col_offset)),
-                    (found.end_lineno, column(found.end_lineno, found.end_col_offset)),
-                )
