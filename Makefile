@@ -148,8 +148,8 @@ AND_DEV := --constraint requirements/dev.txt
 
 lock: $(TOOLS)/.ready
 	$(COMPILE) requirements/build.in --output-file requirements/build.txt
-	$(COMPILE) pyproject.toml --extra dev --constraint requirements/build.txt \
-	  --output-file requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra dev --constraint requirements/constraints.in \
+	  --constraint requirements/build.txt --output-file requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra docs $(AND_DEV) --output-file requirements/docs.txt
 	$(COMPILE) pyproject.toml $(DOCKER_EXTRAS) $(AND_DEV) \
 	  --output-file requirements/docker.txt
