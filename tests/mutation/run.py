@@ -14,6 +14,7 @@ import json
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,12 +37,14 @@ ROOT = pathlib.Path(__file__).parents[2]
 README = ROOT / "tests/mutation/README.md"
 # Unchanged tests must pass; a mutant may take so much longer before it counts as noticed.
 TIMEOUT_FACTOR, TIMEOUT_SECONDS = 3, 20
-PYTEST = ("-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--durations=0", "--no-header")
+# Rewriting assertions, for better messages, takes as long as the tests.
+PYTEST = ("-x", "-p", "no:cacheprovider", "--assert=plain", "--durations=0", "--no-header")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the program; writes figures and the page after each module."""
     options = parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated"))  # ends the server, too
     recorded = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"modules": {}}
     recorded.update(seed=options.seed)
     chosen = [
@@ -183,8 +186,8 @@ class Copy(contextlib.ExitStack):
         return time.monotonic() - start
 
     def _arguments(self, tests: Sequence[str]) -> list[str]:
-        files = [str(self._root / test) for test in tests]
-        return [*PYTEST, f"--rootdir={self._root}", *files]
+        given = [str(self._root / t) if t.startswith("tests/") else t for t in tests]
+        return [*PYTEST, f"--rootdir={self._root}", *given]
 
 
 def copy_checkout(root: pathlib.Path) -> None:

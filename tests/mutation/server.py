@@ -25,13 +25,14 @@ PRELOADED = (
     "sklearn.metrics",
     "absl.testing.flagsaver",
     "pytest",
-    "_pytest.assertion.rewrite",
 )
 
 
 def main(path: str) -> None:
     """Serves one client at a time, until it is terminated."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    # Of the tests' plugins, none is needed here, and some take a second to import.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in PRELOADED:
         importlib.import_module(name)
     gc.collect()
@@ -73,6 +74,10 @@ def _run(connection: socket.socket, arguments: list[str]) -> None:
             os.dup2(connection.fileno(), descriptor)
         import pytest
 
+        from electra_tf.model import kernels
+
+        # XLA takes longer to compile a kernel than a tiny model takes to run.
+        kernels.is_fusing = lambda: False
         status = int(pytest.main(arguments))
         sys.stdout.flush()
     finally:
