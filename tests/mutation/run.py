@@ -158,6 +158,8 @@ class Copy(contextlib.ExitStack):
             if time.monotonic() > deadline and not again:
                 break
             result = mutate_and_test([mutation], command, timeout)
+            if result.output == "timeout":  # of a mutant, or of a busy machine
+                result = mutate_and_test([mutation], command, timeout)
             if result.worker_outcome != WorkerOutcome.NORMAL:
                 raise RuntimeError(f"{module}: {mutation}\n{result.output}")
             figures["tried"] += not again

@@ -45,11 +45,9 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         },
     },
     "schedules": {
-        "electra_tf/model/schedules.py": (
-            "tests/electra_tf/generators/test_replacements.py",
-            "tests/electra_tf/objectives/test_objectives.py",
-        ),
+        "electra_tf/model/schedules.py": ("tests/electra_tf/model/test_schedules.py",),
         "electra_tf/training/learning_rate.py": (
+            "tests/electra_tf/training/test_learning_rate.py",
             "tests/electra_tf/training/test_optimizer.py",
         ),
     },
