@@ -11,19 +11,24 @@ _MASKING = ("tests/electra_tf/masking",)
 _CHECKPOINTS = "tests/electra_tf/training/test_checkpoint_files.py"
 
 TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "losses": {
-        "electra_tf/pretraining_model.py": (
-            "tests/electra_tf/test_pretraining_model.py",
-            _OBJECTIVES,
+    "scorers": {
+        "finetune/tasks/text/scorers.py": ("tests/finetune/tasks/text/test_scorers.py",),
+        "finetune/tasks/qa/squad_metrics.py": (
+            "tests/finetune/tasks/qa/test_squad_metrics.py",
         ),
-        "electra_tf/objectives/adversarial.py": (_OBJECTIVES, "-k", "adversarial"),
-        "electra_tf/objectives/all_tokens_mlm.py": (_OBJECTIVES, "-k", "all_tokens"),
-        "electra_tf/objectives/electric.py": (_OBJECTIVES, "-k", "electric or noise"),
-        "electra_tf/objectives/mlm.py": (_OBJECTIVES, "-k", "mlm"),
-        "electra_tf/objectives/replace_mlm.py": (_OBJECTIVES, "-k", "replace_mlm"),
-        "electra_tf/objectives/sentence_contrastive.py": (_OBJECTIVES, "-k", "sentence"),
-        "electra_tf/objectives/two_stage.py": (_OBJECTIVES, "-k", "two_stage"),
-        "finetune/tasks/text/class_loss.py": ("tests/finetune/tasks/text/test_class_loss.py",),
+        "finetune/tasks/tagging/spans.py": (
+            "tests/finetune/tasks/tagging/test_spans.py",
+            "tests/finetune/tasks/tagging/test_scorer.py",
+        ),
+        "electra_tf/model/metrics.py": ("tests/electra_tf/model/test_metrics.py",),
+        "electra_tf/model/token_scores.py": ("tests/electra_tf/model/test_token_scores.py",),
+    },
+    "schedules": {
+        "electra_tf/model/schedules.py": ("tests/electra_tf/model/test_schedules.py",),
+        "electra_tf/training/learning_rate.py": (
+            "tests/electra_tf/training/test_learning_rate.py",
+            "tests/electra_tf/training/test_optimizer.py",
+        ),
     },
     "masking": {
         "electra_tf/pretrain_helpers.py": (
@@ -44,13 +49,6 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             )
         },
     },
-    "schedules": {
-        "electra_tf/model/schedules.py": ("tests/electra_tf/model/test_schedules.py",),
-        "electra_tf/training/learning_rate.py": (
-            "tests/electra_tf/training/test_learning_rate.py",
-            "tests/electra_tf/training/test_optimizer.py",
-        ),
-    },
     "checkpoints": {
         f"electra_tf/training/{name}.py": tests
         for name, tests in {
@@ -60,16 +58,15 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "best_checkpoint": ("tests/electra_tf/training/test_best_checkpoint.py",),
         }.items()
     },
-    "scorers": {
-        "finetune/tasks/text/scorers.py": ("tests/finetune/tasks/text/test_scorers.py",),
-        "finetune/tasks/qa/squad_metrics.py": (
-            "tests/finetune/tasks/qa/test_squad_metrics.py",
-        ),
-        "finetune/tasks/tagging/spans.py": (
-            "tests/finetune/tasks/tagging/test_spans.py",
-            "tests/finetune/tasks/tagging/test_scorer.py",
-        ),
-        "electra_tf/model/metrics.py": ("tests/electra_tf/model/test_metrics.py",),
-        "electra_tf/model/token_scores.py": ("tests/electra_tf/model/test_token_scores.py",),
+    "losses": {
+        "electra_tf/pretraining_model.py": ("tests/electra_tf/test_pretraining_model.py",),
+        "electra_tf/objectives/adversarial.py": (_OBJECTIVES, "-k", "adversarial"),
+        "electra_tf/objectives/all_tokens_mlm.py": (_OBJECTIVES, "-k", "all_tokens"),
+        "electra_tf/objectives/electric.py": (_OBJECTIVES, "-k", "electric or noise"),
+        "electra_tf/objectives/mlm.py": (_OBJECTIVES, "-k", "mlm"),
+        "electra_tf/objectives/replace_mlm.py": (_OBJECTIVES, "-k", "replace_mlm"),
+        "electra_tf/objectives/sentence_contrastive.py": (_OBJECTIVES, "-k", "sentence"),
+        "electra_tf/objectives/two_stage.py": (_OBJECTIVES, "-k", "two_stage"),
+        "finetune/tasks/text/class_loss.py": ("tests/finetune/tasks/text/test_class_loss.py",),
     },
 }
