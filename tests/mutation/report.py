@@ -22,9 +22,9 @@ _INTRODUCTION = """\
 tests of that module; a change that no test notices is a survivor.
 [Cosmic Ray](https://cosmic-ray.readthedocs.io) makes the changes. One is tried for each place
 and kind of change, chosen and ordered by a seed, up to a number for each module and as far as
-there is time; annotations are left out. The tests run in forks of a process that has imported
-TensorFlow (`tests/mutation/server.py`), and only those that `tests/mutation/targets.py` names
-for the module: others may notice a survivor.
+there is time; the next run goes on from there. Annotations are left out. The tests run in forks
+of a process that has imported TensorFlow (`tests/mutation/server.py`), and only those that
+`tests/mutation/targets.py` names for the module: others may notice a survivor.
 
 | command | |
 | --- | --- |
@@ -69,7 +69,7 @@ def page(figures: Mapping[str, Any], equivalents: Sequence[Mapping[str, str]]) -
         if in_group["tried"]:
             lines.append(_row(f"**{group}**", in_group))
     lines.append(_row("**all**", totals))
-    lines += ["", f"Seed {figures['seed']}.", "", *_tables(figures, equivalents)]
+    lines += ["", *_tables(figures, equivalents)]
     return "\n".join(lines) + "\n"
 
 

@@ -10,6 +10,7 @@ of `--python`, on a copy of the checkout. `tests/mutation/README.md` has the fig
 
 import argparse
 import contextlib
+import hashlib
 import json
 import pathlib
 import shlex
@@ -48,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated"))  # ends the server, too
     recorded = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"modules": {}}
-    recorded.update(seed=options.seed)
     chosen = [
         (module, tests)
         for group, modules in TARGETS.items()
@@ -69,14 +69,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             # Of the time that is left, each module gets the same share.
             share = time.monotonic() + left / (len(chosen) - index)
-            recorded["modules"][module] = copy.try_module(
+            found = copy.try_module(
                 module,
                 tests,
                 seed=options.seed,
                 most=options.most,
                 deadline=share,
-                again=before if options.survivors else None,
+                before=before,
+                survivors=options.survivors,
             )
+            if not found["tried"]:
+                continue
+            recorded["modules"][module] = found
             FIGURES.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
             README.write_text(page(recorded, read_equivalents()), encoding="utf-8")
     print(f"Figures: {FIGURES}")
@@ -131,9 +135,10 @@ class Copy(contextlib.ExitStack):
         seed: int,
         most: int,
         deadline: float,
-        again: dict[str, Any] | None,
+        before: dict[str, Any] | None,
+        survivors: bool,
     ) -> dict[str, Any]:
-        """Returns the figures of a module.
+        """Returns the figures of a module, which go on from earlier ones of the same source.
 
         Args:
             module: its file, relative to the root of the repository.
@@ -141,7 +146,8 @@ class Copy(contextlib.ExitStack):
             seed: of the sample.
             most: mutants that are tried at most.
             deadline: time of `time.monotonic` after which none is begun.
-            again: earlier figures, whose survivors alone are tried again; or None.
+            before: earlier figures; or None.
+            survivors: whether to try the earlier survivors again, and nothing else.
         """
         seconds = self._check_unchanged(module, tests)
         start_client = [sys.executable, "-I", str(self._root / "tests/mutation/client.py")]
@@ -150,24 +156,31 @@ class Copy(contextlib.ExitStack):
         path = self._root / module
         every = all_mutations(path, self._folder / "session.sqlite")
         places = sample(path, every, seed)
+        source = {"seed": seed, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         figures = {"places": len(places), "tried": 0, "killed": 0, "timeouts": 0}
-        if again:
-            figures.update({name: again[name] for name in ("tried", "killed", "timeouts")})
-            waiting = {(s["operator"], s["occurrence"]) for s in again["survivors"]}
-            places = [p for p in every if (p.operator_name, p.occurrence) in waiting]
-        survivors = []
-        for mutation in places if again else places[:most]:
-            if time.monotonic() > deadline and not again:
+        survived: list[dict[str, Any]] = []
+        if before and source.items() <= before.items():
+            figures.update({name: before[name] for name in ("tried", "killed", "timeouts")})
+            survived = before["survivors"]
+        elif survivors:
+            raise SystemExit(f"{module} has changed: try all of its mutants again")
+        waiting = places[figures["tried"] : most]
+        if survivors:
+            again = {(s["operator"], s["occurrence"]) for s in survived}
+            waiting = [p for p in every if (p.operator_name, p.occurrence) in again]
+            survived = []
+        for mutation in waiting:
+            if time.monotonic() > deadline and not survivors:
                 break
             result = mutate_and_test([mutation], command, timeout)
             if result.output == "timeout":  # of a mutant, or of a busy machine
                 result = mutate_and_test([mutation], command, timeout)
             if result.worker_outcome != WorkerOutcome.NORMAL:
                 raise RuntimeError(f"{module}: {mutation}\n{result.output}")
-            figures["tried"] += not again
+            figures["tried"] += not survivors
             figures["timeouts"] += result.output == "timeout"
             if result.test_outcome == TestOutcome.SURVIVED:
-                survivors.append(describe(mutation, result))
+                survived.append(describe(mutation, result))
             else:
                 figures["killed"] += 1
             print(f"{module}: {figures} after {seconds:.0f} s", end="\r", flush=True)
