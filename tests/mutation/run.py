@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -38,6 +39,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 README = ROOT / "tests/mutation/README.md"
 # Unchanged tests must pass; a mutant may take so much longer before it counts as noticed.
 TIMEOUT_FACTOR, TIMEOUT_SECONDS = 3, 20
+stopped = threading.Event()
 # Of a run that is not repeated to time it.
 ENOUGH_SECONDS = 15
 # Rewriting assertions, for better messages, takes as long as the tests.
@@ -47,7 +49,8 @@ PYTEST = ("-x", "-p", "no:cacheprovider", "--assert=plain", "--durations=0", "--
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the program; writes figures and the page after each module."""
     options = parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated"))  # ends the server, too
+    for number in (signal.SIGTERM, signal.SIGINT):  # the mutant that is tried is the last
+        signal.signal(number, lambda *_: stopped.set())
     recorded = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"modules": {}}
     chosen = [
         (module, tests)
@@ -61,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with Copy(options.python) as copy:
         for index, (module, tests) in enumerate(chosen):
             left = deadline - time.monotonic()
-            if left < 0:
+            if left < 0 or stopped.is_set():
                 print(f"The time is over; left out: {', '.join(m for m, _ in chosen[index:])}")
                 break
             before = recorded["modules"].get(module)
@@ -166,11 +169,10 @@ class Copy(contextlib.ExitStack):
             raise SystemExit(f"{module} has changed: try all of its mutants again")
         waiting = places[figures["tried"] : most]
         if survivors:
-            again = {(s["operator"], s["occurrence"]) for s in survived}
+            again = {identity(survivor): survivor for survivor in survived}
             waiting = [p for p in every if (p.operator_name, p.occurrence) in again]
-            survived = []
         for mutation in waiting:
-            if time.monotonic() > deadline and not survivors:
+            if stopped.is_set() or (time.monotonic() > deadline and not survivors):
                 break
             result = mutate_and_test([mutation], command, timeout)
             if result.output == "timeout":  # of a mutant, or of a busy machine
@@ -179,19 +181,17 @@ class Copy(contextlib.ExitStack):
                 raise RuntimeError(f"{module}: {mutation}\n{result.output}")
             figures["tried"] += not survivors
             figures["timeouts"] += result.output == "timeout"
+            found = describe(mutation, result)
+            survived = [other for other in survived if identity(other) != identity(found)]
             if result.test_outcome == TestOutcome.SURVIVED:
-                survived.append(describe(mutation, result))
+                survived.append(found)
             else:
                 figures["killed"] += 1
             print(f"{module}: {figures} after {seconds:.0f} s", end="\r", flush=True)
-        survivors.sort(key=lambda survivor: (survivor["line"], survivor["operator"]))
-        print(f"{module}: {figures}, {len(survivors)} survivors, {seconds:.1f} s a run")
-        return {
-            **figures,
-            "seconds": round(seconds, 1),
-            "tests": [*tests],
-            "survivors": survivors,
-        }
+        survived.sort(key=lambda survivor: (survivor["line"], survivor["operator"]))
+        print(f"{module}: {figures}, {len(survived)} survivors, {seconds:.1f} s a run")
+        run = {"seconds": round(seconds, 1), "tests": [*tests], **source}
+        return {**figures, **run, "survivors": survived}
 
     def _check_unchanged(self, module: str, tests: Sequence[str]) -> float:
         """Returns how many seconds the tests take, or a second run, with compiled modules."""
@@ -238,6 +238,11 @@ def describe(mutation: MutationSpec, result: WorkResult) -> dict[str, Any]:
         "was": removed,
         "is": added,
     }
+
+
+def identity(survivor: dict[str, Any]) -> tuple[str, int]:
+    """Returns what tells a mutant from the others of its module."""
+    return survivor["operator"], survivor["occurrence"]
 
 
 if __name__ == "__main__":
