@@ -38,8 +38,9 @@ def main(path: str) -> None:
     gc.collect()
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
+        listener.bind(f"{path}.new")
         listener.listen()
+        os.rename(f"{path}.new", path)  # whoever sees it can connect
         while True:
             connection, _ = listener.accept()
             with connection:
