@@ -92,6 +92,7 @@ def test_logits_beyond_the_histogram_are_in_its_outer_bins():
         assert np.repeat(np.arange(512), sums[label].astype(int)).tolist() == expected
 
 
+AUCS = ("disc_auc", "disc_auc_with_padding")
 MASKED = PretrainInputs(
     input_ids=tf.constant([[2, 9, 8, 3], [2, 7, 3, 0]]),
     input_mask=tf.constant([[1, 1, 1, 1], [1, 1, 1, 0]]),
@@ -179,3 +180,53 @@ def test_an_accumulator_adds_steps_and_starts_anew():
             np.testing.assert_array_equal(read[name], 11 * value.numpy())
     nothing = accumulator.read_and_reset()
     np.testing.assert_array_equal(nothing["b"], np.zeros([2, 2]))
+
+
+def test_areas_of_hand_made_histograms():
+    # By increasing score: 1 negative; 1 of each, a tie; 2 positives.
+    histograms = np.array([[0.0, 1, 2], [1, 1, 0]])
+    # Of 6 pairs, 2 * 2 + 1 in the right order and 1 tied.
+    assert metrics.finalize({"disc_auc": histograms})["disc_auc"] == pytest.approx(5.5 / 6)
+    worst = np.array([[3.0, 0], [0, 5]])
+    assert metrics.finalize({"disc_auc": worst})["disc_auc"] == 0
+    best = np.array([[0.0, 3], [5, 0]])
+    assert metrics.finalize({"disc_auc": best})["disc_auc"] == 1
+    one_bin = np.array([[3.0], [5.0]])
+    assert metrics.finalize({"disc_auc": one_bin})["disc_auc"] == 0.5
+
+
+@pytest.mark.parametrize("name", AUCS)
+@pytest.mark.parametrize("empty", [0, 1])
+def test_without_one_of_the_labels_there_is_no_area(name, empty):
+    histograms = np.ones([2, 3])
+    histograms[empty] = 0
+    assert math.isnan(metrics.finalize({name: histograms})[name])
+    # Only the lowest score, the last of the cumulative counts, has any.
+    histograms[1 - empty] = [1, 0, 0]
+    histograms[empty] = [1, 0, 0]
+    assert metrics.finalize({name: histograms})[name] == pytest.approx(0.5, abs=1e-5)
+
+
+def test_the_epsilon_belongs_to_the_authors_area_alone():
+    # One positive between two negatives: the rate rises from 0, or from half of its epsilon.
+    histograms = np.array([[0.0, 1e-6, 0, 0], [1, 0, 1, 0]])
+    plain, smooth = (metrics.finalize({name: histograms})[name] for name in AUCS)
+    assert plain == pytest.approx(0.5)
+    assert smooth == pytest.approx(0.5 * (1 + 0.5))
+
+
+@pytest.mark.parametrize(
+    ("of_199", "index"), [(0, 1), (0.9, 1), (1.1, 2), (197.9, 198), (198.1, 199), (199, 199)]
+)
+def test_probabilities_fall_between_the_authors_thresholds(of_199, index):
+    logit = np.clip(np.log(np.float64(of_199)) - np.log(199 - np.float64(of_199)), -200, 200)
+    one = tf.ones([1, 1], tf.int32)
+    sums = metrics.auc_sums(tf.constant([[logit]], tf.float32), one, one)[
+        "disc_auc_with_padding"
+    ].numpy()
+    assert sums.shape == (2, 201)
+    assert np.argwhere(sums).tolist() == [[0, index]]
+
+
+def test_an_accumulator_is_not_trained():
+    assert metrics.MetricAccumulator()._total.trainable is False
