@@ -10,6 +10,8 @@
 #
 # The GPU image needs NVIDIA's driver and container toolkit on the host; the CUDA libraries are
 # Python packages in the image. For several GPUs, add --ipc=host.
+#
+# Versions and hashes of all Python packages are locked in requirements/.
 ARG PYTHON_VERSION=3.12
 
 FROM python:${PYTHON_VERSION}-slim AS source
@@ -17,14 +19,15 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=igno
 ENV PYTHONUNBUFFERED=1
 WORKDIR /electra
 COPY . .
+RUN pip install --require-hashes -r requirements/build.txt
 
 FROM source AS gpu
-ARG EXTRAS=serving,scoring,demo,corpus
-RUN pip install --editable ".[gpu,${EXTRAS}]"
+RUN pip install --require-hashes --no-deps --no-build-isolation -r requirements/docker-gpu.txt \
+    && pip install --no-deps --no-build-isolation --editable .
 CMD ["python", "run_pretraining.py", "--helpshort"]
 
 # The last stage is built by default.
 FROM source AS cpu
-ARG EXTRAS=serving,scoring,demo,corpus
-RUN pip install --editable ".[${EXTRAS}]"
+RUN pip install --require-hashes --no-deps --no-build-isolation -r requirements/docker.txt \
+    && pip install --no-deps --no-build-isolation --editable .
 CMD ["python", "run_pretraining.py", "--helpshort"]

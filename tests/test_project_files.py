@@ -11,6 +11,7 @@ import electra_tf
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PYPROJECT = ROOT / "pyproject.toml"
 TOP = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 PAGES = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in TOP)]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -42,18 +43,20 @@ def test_links_lead_to_files(page):
     assert [link for link in own if not (page.parent / link).is_file()] == []
 
 
-def test_the_dockerfile_installs_known_extras():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lists = re.findall(r"^ARG EXTRAS=(.*)$", DOCKERFILE, re.MULTILINE)
-    extras = {name for names in lists for name in names.split(",")} | {"gpu"}
-    assert len(lists) == 2
-    assert extras <= project["optional-dependencies"].keys()
+def test_the_dockerfile_installs_locked_versions():
+    locks = re.findall(r"-r (\S+)", DOCKERFILE)
+    assert locks == [f"requirements/{name}.txt" for name in ("build", "docker-gpu", "docker")]
+    assert all((ROOT / lock).is_file() for lock in locks)
+    runs = re.findall(r"pip install (.*)", DOCKERFILE)
+    assert all("--require-hashes" in run or run.endswith("--editable .") for run in runs)
+    classifiers = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["classifiers"]
     version = re.search(r"^ARG PYTHON_VERSION=(.*)$", DOCKERFILE, re.MULTILINE)[1]
-    assert f"Programming Language :: Python :: {version}" in project["classifiers"]
+    assert f"Programming Language :: Python :: {version}" in classifiers
 
 
 def test_the_dockerfile_has_stages_for_cpus_and_gpus():
-    lines = [line for line in DOCKERFILE.splitlines() if line and not line.startswith("#")]
+    joined = DOCKERFILE.replace("\\\n", "")
+    lines = [line for line in joined.splitlines() if line and not line.startswith("#")]
     assert {line.split()[0] for line in lines} == INSTRUCTIONS
     stages = [line.split()[-1] for line in lines if line.startswith("FROM")]
     assert stages == ["source", "gpu", "cpu"]

@@ -8,6 +8,7 @@ import tensorflow as tf
 from sklearn.metrics import roc_auc_score
 
 from electra_tf.model.token_scores import (
+    MAX_TOKENS,
     TokenScores,
     WithinTokenAUC,
     score_keys,
@@ -83,6 +84,32 @@ def test_tokens_beyond_the_limit_are_left_out():
     shortened = random_scores(weights=(weights * first).reshape(SHAPE))
     assert auc_of(scores, max_tokens=500) == auc_of(shortened)
     assert auc_of(scores, max_tokens=500) != auc_of(scores)
+
+
+def test_the_limit_holds_100_batches_in_64_mb():
+    assert MAX_TOKENS >= 100 * 128 * 512
+    assert MAX_TOKENS * score_keys(random_scores()).dtype.size == 64 << 20
+
+
+def test_keys_sort_by_id_then_logit_then_label():
+    values = np.array([-3e38, -1.5, -1e-37, 1e-37, 1.5, 3e38], np.float32)
+    # With the nearest numbers to each, which differ in the lowest bit.
+    nearest = [np.nextafter(values, limit, dtype=np.float32) for limit in (-np.inf, np.inf)]
+    logits = np.sort(np.concatenate([values, np.float32([0.0]), *nearest]))
+    rows = [(i, x, label) for i in (0, 1, 30_521) for x in logits for label in (0, 1)]
+    ids, scores, labels = (np.array(column)[None] for column in zip(*rows, strict=True))
+    keys = score_keys(
+        TokenScores(
+            ids=tf.constant(ids, tf.int32),
+            originals=tf.constant(ids, tf.int32),
+            logits=tf.constant(scores, tf.float32),
+            labels=tf.constant(labels, tf.int32),
+            weights=tf.ones(ids.shape),
+            input_mask=tf.ones(ids.shape, tf.int32),
+        )
+    )
+    assert (np.diff(keys) > 0).all()
+    assert keys.numpy().min() >= 0
 
 
 def test_shown_sentences_are_the_first_rows():

@@ -26,6 +26,7 @@ def test_texts_without_words():
     assert f1("the", "a", empty_agree=True) == 1
     assert f1("the", "a", empty_agree=False) == 0  # the official number of SQuAD 1.1
     assert f1("the", "cat", empty_agree=True) == 0
+    assert f1("cat", "the", empty_agree=True) == 0
 
 
 def test_version_1_takes_the_best_answer_and_counts_missing_ones():
@@ -77,3 +78,20 @@ def test_version_2_of_one_kind_of_question_alone():
     assert not any(name.startswith("NoAns") for name in metrics)
     metrics = squad_v2_metrics({"c": []}, PREDICTIONS, NULL_ODDS, 0.0)
     assert (metrics["best_f1"], metrics["best_f1_thresh"]) == (100, 0.0)
+
+
+def test_versions_differ_in_texts_without_words():
+    gold, predictions = {"a": ["the"]}, {"a": "a"}
+    assert squad_v1_metrics(gold, predictions) == {"exact_match": 100, "f1": 0}
+    metrics = squad_v2_metrics(gold, predictions, {"a": -1.0}, 0.0)
+    assert (metrics["exact"], metrics["f1"]) == (100, 100)
+
+
+def test_the_best_threshold_pays_for_answers_to_unanswerable_questions():
+    gold, odds = {"a": ["dog"], "c": []}, {"a": 1.0, "c": -1.0}
+    metrics = squad_v2_metrics(gold, {"a": "dog", "c": "dog"}, odds, 0.0)
+    # From c right alone, over none, to a right alone: never more than the first.
+    assert (metrics["best_exact"], metrics["best_exact_thresh"]) == (50, 0.0)
+    # An empty answer to c costs nothing.
+    metrics = squad_v2_metrics(gold, {"a": "dog", "c": ""}, odds, 0.0)
+    assert (metrics["best_exact"], metrics["best_exact_thresh"]) == (100, 1.0)

@@ -29,6 +29,9 @@ def test_nothing_to_find():
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match="1 tags for 2 words"):
         span_metrics([["O", "O"]], [["O"]])
+    for score in (span_metrics, token_accuracy):
+        with pytest.raises(ValueError, match="shorter"):
+            score([["O"], ["O"]], [["O"]])
 
 
 def test_same_metrics_as_seqeval():

@@ -57,3 +57,19 @@ def test_gradients_are_finite_where_the_probability_rounds_to_one(gamma):
     assert losses.numpy().tolist() == [0, 400]
     gradient = tape.gradient(losses, logits).numpy()
     np.testing.assert_allclose(gradient, [[0, 0, 0], [-1, 1, 0]], atol=1e-6)
+
+
+def test_options_are_off_by_default_and_fixed():
+    loss = ClassLoss()
+    assert (loss.smoothing, loss.gamma) == (0, 0)
+    with pytest.raises(AttributeError):
+        loss.gamma = 1.0
+
+
+@pytest.mark.parametrize("num_rows", [1, 4])
+def test_smoothing_spreads_over_classes_and_not_over_rows(num_rows):
+    logits = tf.tile(tf.constant([[2.0, 0.0]]), [num_rows, 1])
+    losses = ClassLoss(smoothing=0.5).losses(logits, tf.zeros([num_rows], tf.int32))
+    log_p = [-np.log1p(np.exp(-2.0)), -np.log1p(np.exp(2.0))]
+    row = -(0.75 * log_p[0] + 0.25 * log_p[1])
+    np.testing.assert_allclose(losses, [row] * num_rows, rtol=1e-6)

@@ -82,3 +82,12 @@ def test_multilabel():
 def test_multilabel_without_any_label():
     metrics = multilabel_metrics(np.zeros((2, 3)), np.zeros((2, 3)))
     assert metrics == {"micro_f1": 0.0, "macro_f1": 0.0, "subset_accuracy": 100.0}
+
+
+def test_a_small_range_has_a_correlation():
+    metrics = regression_metrics([0.1, 0.3, 0.2], [0.01, 0.03, 0.02])
+    assert (metrics["pearson"], metrics["spearman"]) == (pytest.approx(100), pytest.approx(100))
+
+
+def test_f1_without_the_second_class_is_0():
+    assert classification_metrics([0, 0], [0, 0], 2, ["f1"]) == {"f1": 0.0}

@@ -1,0 +1,1 @@
+"""Mutation tests: changes of the product that its tests must notice."""

@@ -1,0 +1,62 @@
+"""The modules that are mutated, and the tests that must notice.
+
+Tests of one process only, those that are most likely to fail first: files, folders and options
+of pytest. Of the objectives' tests, a minute in all, each module has its own.
+"""
+
+from collections.abc import Mapping
+
+_OBJECTIVES = "tests/electra_tf/objectives"
+_MASKING = "tests/electra_tf/masking/test_masking.py"
+_CHECKPOINTS = "tests/electra_tf/training/test_checkpoint_files.py"
+
+TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "scorers": {
+        "finetune/tasks/text/scorers.py": ("tests/finetune/tasks/text/test_scorers.py",),
+        "finetune/tasks/qa/squad_metrics.py": (
+            "tests/finetune/tasks/qa/test_squad_metrics.py",
+        ),
+        "finetune/tasks/tagging/spans.py": (
+            "tests/finetune/tasks/tagging/test_spans.py",
+            "tests/finetune/tasks/tagging/test_scorer.py",
+        ),
+        "electra_tf/model/metrics.py": ("tests/electra_tf/model/test_metrics.py",),
+        "electra_tf/model/token_scores.py": ("tests/electra_tf/model/test_token_scores.py",),
+    },
+    "schedules": {
+        "electra_tf/model/schedules.py": ("tests/electra_tf/model/test_schedules.py",),
+        "electra_tf/training/learning_rate.py": (
+            "tests/electra_tf/training/test_learning_rate.py",
+        ),
+    },
+    "masking": {
+        "electra_tf/pretrain_helpers.py": ("tests/electra_tf/test_pretrain_helpers.py",),
+        "electra_tf/masking/base.py": (_MASKING, "-k", "strategic or whole or unknown"),
+        "electra_tf/masking/learned.py": ("tests/electra_tf/masking/test_learned.py",),
+        "electra_tf/masking/span.py": (_MASKING, "-k", "span"),
+        "electra_tf/masking/strategic.py": (_MASKING, "-k", "strategic"),
+        "electra_tf/masking/units.py": (_MASKING, "-k", "word or candidate"),
+        "electra_tf/masking/whole_word.py": (_MASKING, "-k", "word"),
+        "electra_tf/masking/word_list.py": ("tests/electra_tf/masking/test_word_list.py",),
+    },
+    "checkpoints": {
+        f"electra_tf/training/{name}.py": tests
+        for name, tests in {
+            "checkpoint_files": (_CHECKPOINTS,),
+            "checkpoint_writing": (_CHECKPOINTS,),
+            "checkpoints": (_CHECKPOINTS,),
+            "best_checkpoint": ("tests/electra_tf/training/test_best_checkpoint.py",),
+        }.items()
+    },
+    "losses": {
+        "electra_tf/pretraining_model.py": ("tests/electra_tf/test_pretraining_model.py",),
+        "electra_tf/objectives/adversarial.py": (_OBJECTIVES, "-k", "adversarial"),
+        "electra_tf/objectives/all_tokens_mlm.py": (_OBJECTIVES, "-k", "all_tokens"),
+        "electra_tf/objectives/electric.py": (_OBJECTIVES, "-k", "electric or noise"),
+        "electra_tf/objectives/mlm.py": (_OBJECTIVES, "-k", "mlm"),
+        "electra_tf/objectives/replace_mlm.py": (_OBJECTIVES, "-k", "replace_mlm"),
+        "electra_tf/objectives/sentence_contrastive.py": (_OBJECTIVES, "-k", "sentence"),
+        "electra_tf/objectives/two_stage.py": (_OBJECTIVES, "-k", "two_stage"),
+        "finetune/tasks/text/class_loss.py": ("tests/finetune/tasks/text/test_class_loss.py",),
+    },
+}
