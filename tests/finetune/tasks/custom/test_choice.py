@@ -164,7 +164,7 @@ GOOD = {"text": "a", "choices": ["b", "c"], "label": 1}
 )
 def test_bad_examples_are_refused(make_task, record, message):
     with pytest.raises(UserError, match=rf"train\.jsonl: .*{message}"):
-        load(make(make_task, lines(GOOD, {**GOOD, **record})))
+        load(make(make_task, lines(GOOD, {**GOOD, **record})), "train")
 
 
 def test_more_choices_than_in_train_are_refused(make_task):
