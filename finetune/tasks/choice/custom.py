@@ -47,8 +47,9 @@ class ChoiceSource(CustomSource):
     def names(self) -> tuple[str, ...]:
         """Names of the choices in their order, as many as an example has at most.
 
-        They are those of the description, or of the longest list in the train file; without
-        names there, 0, 1, ... or A, B, ..., like the label of its first example.
+        They are those of the description. Otherwise, they follow from the train file: 0, 1,
+        ... or A, B, ..., like the label of its first example without names; if all have names,
+        those of the longest list.
 
         Raises:
             UserError: the train file is needed, but it is missing or malformed.
@@ -57,11 +58,15 @@ class ChoiceSource(CustomSource):
             return self._spec.labels
         path = self._files.path(TRAIN)
         records = self._records(path, labeled=True)
-        longest = max((self._choices(record) for record in records), key=lambda c: len(c.texts))
+        choices = [self._choices(record) for record in records]
+        longest = max(choices, key=lambda each: len(each.texts))
         count = len(longest.texts)
-        if longest.names is not None:
+        nameless = [
+            record for record, each in zip(records, choices, strict=True) if each.names is None
+        ]
+        if not nameless:
             return longest.names
-        if records[0].label("label") not in _LETTERS:
+        if nameless[0].label("label") not in _LETTERS:
             return tuple(str(index) for index in range(count))
         if count > len(_LETTERS):
             raise UserError(
