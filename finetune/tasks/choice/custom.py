@@ -92,7 +92,7 @@ class ChoiceSource(CustomSource):
                 ChoiceExample(
                     eid=eid,
                     text=record.text("text"),
-                    question=record.text("question") if self.has_question else None,
+                    question=_question(record) if self.has_question else None,
                     choices=choices.texts,
                     label=self._label(record, choices) if labeled else 0,
                     names=choices.names,
@@ -161,6 +161,12 @@ class ChoiceSource(CustomSource):
         if self.has_question:
             roles.append("question")
         return self._files.records(path, roles, optional=("id",))
+
+
+def _question(record: RawExample) -> str:
+    """Returns the question of a record, which may be blank."""
+    value = record.values["question"]
+    return "" if isinstance(value, str) and not value.strip() else record.text("question")
 
 
 def _names_of(record: RawExample, value: dict[str, Any]) -> tuple[str, ...] | None:
