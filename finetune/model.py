@@ -16,9 +16,8 @@ from electra_tf.model.encoder import Encoder
 from electra_tf.model.randomness import Randomness
 from finetune.data.features import (
     INPUT_IDS,
-    INPUT_MASK,
-    SEGMENT_IDS,
     TASK_ID,
+    sequence_names,
 )
 
 TASK_SCOPE = "task_specific"
@@ -77,9 +76,11 @@ class TaskHead(keras.layers.Layer, abc.ABC):
 
     Attributes:
         positions: positions that the head reads in inference; None is all of them.
+        num_sequences: sequences of a row that the head reads, from the first.
     """
 
     positions: ClassVar[slice | None] = None
+    num_sequences: int = 1
 
     @abc.abstractmethod
     def call(
@@ -93,9 +94,11 @@ class TaskHead(keras.layers.Layer, abc.ABC):
         """Returns losses and outputs for all rows of a batch, including those of other tasks.
 
         Args:
-            sequence_output: [batch, seq, hidden] in the encoder's compute dtype.
-            features: `input_ids`, `input_mask`, `segment_ids` int32 [batch, seq] and the
-                features of the task, which are 0 for rows of other tasks.
+            sequence_output: [batch, seq, hidden] in the encoder's compute dtype; if the head
+                reads several sequences, [batch, num_sequences, seq, hidden].
+            features: `input_ids`, `input_mask`, `segment_ids` int32 [batch, seq], for each
+                sequence (`sequence_names`), and the features of the task, which are 0 for
+                rows of other tasks.
             dropout_key: uint32 [2]; None for inference.
             is_training: whether gold labels may be used.
         """
@@ -247,19 +250,37 @@ class FinetuningModel(keras.Model):
         keys = [None] * (len(task_names) + 1)
         if dropout_key is not None:
             keys = tf.unstack(model_randomness.split(dropout_key, len(keys)))
-        sequence_output = self.electra(
-            features[INPUT_IDS],
-            features[INPUT_MASK],
-            features[SEGMENT_IDS],
-            keys[-1],
-            positions=positions,
-        ).sequence_output
+        counts = [self.head(name).num_sequences for name in task_names]
+        outputs = self._encode(features, max(counts), keys[-1], positions)
         return {
             name: self.head(name)(
-                sequence_output, features, dropout_key=key, is_training=is_training
+                outputs[0] if count == 1 else tf.stack(outputs[:count], axis=1),
+                features,
+                dropout_key=key,
+                is_training=is_training,
             )
-            for name, key in zip(task_names, keys, strict=False)
+            for name, count, key in zip(task_names, counts, keys, strict=False)
         }
+
+    def _encode(
+        self,
+        features: Mapping[str, tf.Tensor],
+        num_sequences: int,
+        dropout_key: tf.Tensor | None,
+        positions: slice | None,
+    ) -> list[tf.Tensor]:
+        """Returns [batch, seq, hidden] for each sequence of the rows, encoded as one batch.
+
+        A row that lacks a sequence has padding only in its place.
+        """
+        inputs = [
+            [features[name] for name in sequence_names(index)] for index in range(num_sequences)
+        ]
+        if num_sequences == 1:
+            return [self.electra(*inputs[0], dropout_key, positions=positions).sequence_output]
+        merged = [tf.concat(parts, axis=0) for parts in zip(*inputs, strict=True)]
+        output = self.electra(*merged, dropout_key, positions=positions).sequence_output
+        return tf.split(output, num_sequences)
 
 
 def _num_rows(features: Mapping[str, tf.Tensor]) -> tf.Tensor:

@@ -71,7 +71,8 @@ def reference() -> str:
         "Of `run_finetuning.py`.",
         _table(_fields(FinetuningFields, excluded=distribution | custom | classification)),
         "## Classification",
-        "Of `run_finetuning.py`, for tasks of the kind `classification`.",
+        "Of `run_finetuning.py`, for tasks of the kind `classification`, and where it says so "
+        "`multiple_choice`.",
         _table(_fields(ClassificationFields)),
         "## Tasks of your own",
         "Of `run_finetuning.py`; see [Your own task](own_task.md).",

@@ -1,4 +1,4 @@
-"""Hyperparameters of classification tasks alone; see `TaskKind.hyperparameters`.
+"""Hyperparameters of classification and multiple choice; see `TaskKind.hyperparameters`.
 
 No TensorFlow is imported here.
 """
@@ -26,13 +26,13 @@ class ClassificationFields:
     )
     label_smoothing: float = hyperparameter(
         0.0,
-        "Classification: share of the target probability that is spread over all labels, in "
-        "training.",
+        "Classification and multiple choice: share of the target probability that is spread "
+        "over all labels, or over the choices of an example, in training.",
     )
     focal_gamma: float = hyperparameter(
         0.0,
-        "Classification: exponent of the focal loss, which weighs easy examples down in "
-        "training; 2 is usual, 0 is cross-entropy.",
+        "Classification and multiple choice: exponent of the focal loss, which weighs easy "
+        "examples down in training; 2 is usual, 0 is cross-entropy.",
     )
     long_text: str = hyperparameter(
         TRUNCATE,

@@ -25,7 +25,9 @@ class CustomTaskFields:
         None, "Custom task: files by split, such as train=a.tsv,dev=b.tsv."
     )
     own_task_columns: str | None = hyperparameter(
-        None, "Custom task: columns by name or index, such as text=review,label=1."
+        None,
+        "Custom task: columns by name or index, such as text=review,label=1; "
+        "choices=a+b+c for choices that have a column each.",
     )
     own_task_group_column: str | None = hyperparameter(
         None,
@@ -33,7 +35,9 @@ class CustomTaskFields:
         "examples keep groups whole.",
     )
     own_task_labels: str | None = hyperparameter(
-        None, "Custom task: labels, such as a,b; those of the train split if unset."
+        None,
+        "Custom task: labels, such as a,b, or of multiple choice the names of the choices in "
+        "their order; those of the train split if unset.",
     )
     own_task_label_separator: str | None = hyperparameter(
         None, "Custom multilabel task: separator of the labels of a cell; a comma if unset."

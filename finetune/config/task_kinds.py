@@ -27,6 +27,7 @@ class TaskKind:
         built_in: names of the authors' tasks.
         file_formats: supported formats of a custom task's files.
         required_columns, optional_columns: roles of columns.
+        list_columns: roles whose values are lists: in one column, or one column per value.
         column_synonyms: alternative names of roles.
         formats_without_columns: format assumed for an extension if no columns are given.
         spec_keys: keys of a description in addition to those of every kind.
@@ -45,6 +46,7 @@ class TaskKind:
     file_formats: tuple[str, ...] = TABLES
     required_columns: tuple[str, ...]
     optional_columns: tuple[str, ...] = ("id",)
+    list_columns: tuple[str, ...] = ()
     column_synonyms: Mapping[str, str] = dataclasses.field(default_factory=dict)
     formats_without_columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     spec_keys: tuple[str, ...] = ()
@@ -133,7 +135,26 @@ QA = TaskKind(
     metrics={None: ("f1", "exact_match")},
     defaults={"num_train_epochs": 2.0, "max_seq_length": 512},
 )
-KINDS: tuple[TaskKind, ...] = (CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, QA)
+MULTIPLE_CHOICE = TaskKind(
+    name="multiple_choice",
+    task="finetune.tasks.choice.task:ChoiceTask",
+    servable="finetune.tasks.choice.serving:ChoiceServable",
+    make_custom="finetune.tasks.choice.custom:make_choice_task",
+    required_columns=("text", "choices", "label"),
+    optional_columns=("question", "id"),
+    list_columns=("choices",),
+    spec_keys=("labels",),
+    metrics={None: ("accuracy",)},
+    hyperparameters=("label_smoothing", "focal_gamma"),
+)
+KINDS: tuple[TaskKind, ...] = (
+    CLASSIFICATION,
+    MULTILABEL,
+    REGRESSION,
+    TAGGING,
+    QA,
+    MULTIPLE_CHOICE,
+)
 
 
 def kinds_by_name() -> dict[str, TaskKind]:

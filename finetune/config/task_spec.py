@@ -8,6 +8,8 @@ from electra_tf.util.errors import UserError
 from finetune.config.task_kinds import SPAN, TaskKind
 
 DEV_FRACTION = 0.1
+# By name or by index; a tuple of them for a list with a value in each.
+Column = str | int | tuple[str | int, ...]
 
 _EXTENSIONS = {
     ".tsv": "tsv",
@@ -33,11 +35,13 @@ class TaskSpec:
             is evaluated after dev.
         format: format of all files; None is by extension (before `.gz`).
         header: whether the first line of a tsv or csv file has the column names.
-        columns: column of each role, by name or by index (negative from the end).
+        columns: column of each role, by name or by index (negative from the end); a tuple of
+            several columns for a role of `kind.list_columns`.
         group_column: column of train, by name or index, whose value groups examples: those
             of a group are on the same side of every fold and held-out dev. None is by
             paragraph for question answering, and by example otherwise.
-        labels: labels in the order of their ids; None is the sorted labels of train.
+        labels: labels in the order of their ids; None is the sorted labels of train. Of
+            multiple choice, names of the choices in their order.
         label_separator: separator of the labels of a cell, for multilabel tasks.
         min_label, max_label: regression labels that the head learns as 0 and 1; None is the
             range of train.
@@ -56,7 +60,7 @@ class TaskSpec:
     files: Mapping[str, str]
     format: str | None = None
     header: bool = True
-    columns: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
     group_column: str | int | None = None
     labels: tuple[str, ...] | None = None
     label_separator: str = ","
@@ -126,7 +130,7 @@ class TaskSpec:
             )
         return found
 
-    def column(self, role: str) -> str | int:
+    def column(self, role: str) -> Column:
         """Returns the column of a role; by default the column of that name."""
         if role in self.columns:
             return self.columns[role]

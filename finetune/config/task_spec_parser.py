@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
 from finetune.config.task_kinds import LEVELS, TABLES, TaskKind, kinds_by_name
-from finetune.config.task_spec import TaskSpec
+from finetune.config.task_spec import Column, TaskSpec
 
 OWN_TASK_PREFIX = "own_task_"
+# Separates the columns of a list in `--own_task_columns`.
+COLUMN_SEPARATOR = "+"
 _RESERVED_SPLIT = "predict"
 
 
@@ -44,7 +46,8 @@ def spec_from_flags(values: Mapping[str, Any], name: str) -> TaskSpec | None:
     """Returns the task described by the `--own_task_...` flags, or None if none is given.
 
     `--own_task_files` and `--own_task_columns` have the form `key=value,key=value`; a column
-    that is an integer is an index.
+    that is an integer is an index, and `key=column+column` has a column for each value of a
+    list.
 
     Args:
         values: hyperparameters by name; those starting with `own_task_` are used.
@@ -69,7 +72,13 @@ def spec_from_flags(values: Mapping[str, Any], name: str) -> TaskSpec | None:
         if key in given:
             given[key] = _parse_pairs(given[key], f"--{OWN_TASK_PREFIX}{key}", example)
     if "columns" in given:
-        given["columns"] = {role: _parse_column(c) for role, c in given["columns"].items()}
+        kind = kinds_by_name().get(given["kind"])
+        given["columns"] = {
+            role: _split_columns(text)
+            if kind is not None and role in kind.list_columns
+            else _parse_column(text)
+            for role, text in given["columns"].items()
+        }
     if "group_column" in given:
         given["group_column"] = _parse_column(given["group_column"])
     if isinstance(given.get("labels"), str):
@@ -125,7 +134,8 @@ def parse_spec(
     if values.get("dev_fraction") is not None and "dev" in values["files"]:
         raise UserError(f'{where} has both a dev file and "dev_fraction": remove one of them')
     columns = _parse_columns(where, kind, values.get("columns", {}))
-    by_index = bool(columns) and all(isinstance(c, int) for c in columns.values())
+    single = [c for column in columns.values() for c in _columns_of(column)]
+    by_index = bool(columns) and all(isinstance(c, int) for c in single)
     has_only_tables = set(kind.file_formats) <= set(TABLES)
     if values.get("header") is False and has_only_tables and not by_index:
         raise UserError(f'{where}: without a header "columns" must be indices (0, 1, ...)')
@@ -161,6 +171,10 @@ def _is_column(value: Any) -> bool:
     return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
+def _is_column_or_list(value: Any) -> bool:
+    return _is_column(value) or (isinstance(value, list) and all(map(_is_column, value)))
+
+
 _KEYS = {
     "name": _Key("letters, digits, - and _", _is_name),
     "kind": _Key(
@@ -178,7 +192,7 @@ _KEYS = {
     "header": _Key("true or false", lambda v: isinstance(v, bool)),
     "columns": _Key(
         "an object of column names or indices",
-        lambda v: isinstance(v, dict) and all(map(_is_column, v.values())),
+        lambda v: isinstance(v, dict) and all(map(_is_column_or_list, v.values())),
     ),
     "group_column": _Key("a column name or index", _is_column),
     "labels": _Key(
@@ -207,11 +221,11 @@ def _choice(
 
 
 def _parse_columns(
-    where: str, kind: TaskKind, given: Mapping[str, str | int]
-) -> dict[str, str | int]:
+    where: str, kind: TaskKind, given: Mapping[str, str | int | list[str | int]]
+) -> dict[str, Column]:
     """Returns the columns by role, with synonyms resolved."""
     spoken = (*kind.column_synonyms, *kind.required_columns, *kind.optional_columns)
-    columns: dict[str, str | int] = {}
+    columns: dict[str, Column] = {}
     for role, column in given.items():
         if role not in spoken:
             raise UserError(
@@ -223,6 +237,8 @@ def _parse_columns(
         if meant in columns:
             (word,) = [w for w, other in kind.column_synonyms.items() if other == meant]
             raise UserError(f'{where}: "columns" has both "{word}" and "{meant}"')
+        if isinstance(column, list):
+            column = _check_column_list(where, kind, role, column)
         columns[meant] = column
     missing = [role for role in kind.required_columns if role not in columns]
     if columns and missing:
@@ -231,6 +247,23 @@ def _parse_columns(
             f"{', '.join(kind.required_columns)}"
         )
     return columns
+
+
+def _check_column_list(
+    where: str, kind: TaskKind, role: str, given: list[str | int]
+) -> tuple[str | int, ...]:
+    if role not in kind.list_columns:
+        raise UserError(f'{where}: "columns" must name one column as {role!r}, not {given!r}')
+    if len(given) < 2 or len(set(given)) < len(given):
+        raise UserError(
+            f'{where}: "columns" must name one column of lists, or several different columns, '
+            f"as {role!r}, not {given!r}"
+        )
+    return tuple(given)
+
+
+def _columns_of(column: Column) -> tuple[str | int, ...]:
+    return column if isinstance(column, tuple) else (column,)
 
 
 def _parse_labels(where: str, given: Iterable[str | int]) -> tuple[str, ...]:
@@ -243,6 +276,11 @@ def _parse_labels(where: str, given: Iterable[str | int]) -> tuple[str, ...]:
 
 def _parse_column(text: str) -> str | int:
     return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else text
+
+
+def _split_columns(text: str) -> str | int | list[str | int]:
+    parts = [_parse_column(part.strip()) for part in text.split(COLUMN_SEPARATOR)]
+    return parts if len(parts) > 1 else parts[0]
 
 
 def _parse_pairs(text: str, flag: str, example: str) -> dict[str, str]:

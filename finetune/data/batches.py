@@ -16,11 +16,13 @@ import tensorflow as tf
 from electra_tf.training.distribution.shards import UNSHARDED, DataShard
 from electra_tf.training.distribution.strategies import distribute_batches
 from finetune.data.features import (
+    INPUT_IDS,
     INPUT_MASK,
     SHARED_SPECS,
     TASK_ID,
     FeatureSpec,
     Row,
+    is_input_ids,
     row_length,
 )
 
@@ -75,18 +77,22 @@ class FeatureTable:
         return len(self.row_lengths)
 
     def gather(self, rows: tf.Tensor, length: tf.Tensor | int) -> dict[str, tf.Tensor]:
-        """Returns the features of `rows` (int32 [batch]), padded to `length` (scalar)."""
+        """Returns the features of `rows` (int32 [batch]), padded to `length` (scalar).
+
+        Each `input_ids` comes with its `input_mask`.
+        """
         static_length = length if isinstance(length, int) else None
         batch = {}
         for name, spec in self.specs.items():
             values = tf.gather(self._columns[name], rows)
+            if is_input_ids(name):
+                mask = tf.sequence_mask(values.row_lengths(), length, tf.int32)
+                mask = tf.ensure_shape(mask, [rows.shape[0], static_length])
+                batch[name.replace(INPUT_IDS, INPUT_MASK)] = mask
             if spec.per_token:
                 values = values.to_tensor(shape=tf.stack([tf.shape(rows)[0], length]))
                 values = tf.ensure_shape(values, [rows.shape[0], static_length])
             batch[name] = values
-        lengths = tf.gather(tf.constant(self.row_lengths), rows)
-        batch[INPUT_MASK] = tf.sequence_mask(lengths, length, tf.int32)
-        batch[INPUT_MASK] = tf.ensure_shape(batch[INPUT_MASK], [rows.shape[0], static_length])
         return batch
 
 

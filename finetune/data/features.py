@@ -26,11 +26,30 @@ SEGMENT_IDS = "segment_ids"
 TASK_ID = "task_id"
 
 
+class SequenceNames(NamedTuple):
+    """Names of the encoder's inputs for one sequence of a row."""
+
+    input_ids: str
+    input_mask: str
+    segment_ids: str
+
+
+def sequence_names(index: int) -> SequenceNames:
+    """Returns the names of a row's sequence: `input_ids`, ... for 0, `input_ids/1`, ... for 1.
+
+    Rows of most tasks have a single sequence. A multiple-choice example has one per choice; the
+    features of its other sequences are shared by all such tasks of a run.
+    """
+    names = SequenceNames(INPUT_IDS, INPUT_MASK, SEGMENT_IDS)
+    # No name of a task has a slash.
+    return SequenceNames(*(f"{name}/{index}" for name in names)) if index else names
+
+
 class FeatureSpec(NamedTuple):
     """A feature of a task.
 
     Attributes:
-        name: the authors' name, such as `cola_label_ids`.
+        name: the authors' name, such as `cola_label_ids`; see `sequence_names`.
         dtype: "int32" or "float32".
         per_token: whether it is a vector with one entry per token, padded with zeros like
             `input_ids`; otherwise it is a number.
@@ -43,7 +62,7 @@ class FeatureSpec(NamedTuple):
     size: int | None = None
 
 
-# Features of every task. `input_mask` is derived from the length of `input_ids`.
+# Features of every task. An `input_mask` is derived from the length of its `input_ids`.
 SHARED_SPECS = (
     FeatureSpec(INPUT_IDS, per_token=True),
     FeatureSpec(SEGMENT_IDS, per_token=True),
@@ -51,9 +70,24 @@ SHARED_SPECS = (
 )
 
 
+def sequence_specs(num_sequences: int) -> tuple[FeatureSpec, ...]:
+    """Returns the features of a row's sequences after the first, which `SHARED_SPECS` has."""
+    names = [sequence_names(index) for index in range(1, num_sequences)]
+    return tuple(
+        FeatureSpec(name, per_token=True)
+        for sequence in names
+        for name in (sequence.input_ids, sequence.segment_ids)
+    )
+
+
 def row_length(row: Mapping[str, object]) -> int:
-    """Returns the number of tokens of a row."""
-    return len(row[INPUT_IDS])
+    """Returns the number of tokens of a row's longest sequence."""
+    return max(len(row[name]) for name in row if is_input_ids(name))
+
+
+def is_input_ids(name: str) -> bool:
+    """Whether a feature has the tokens of one of a row's sequences."""
+    return name == INPUT_IDS or name.startswith(f"{INPUT_IDS}/")
 
 
 @dataclasses.dataclass

@@ -87,6 +87,8 @@ class TaskFiles:
     ) -> list[RawExample]:
         """Reads the required columns of a file, and optional ones listed in "columns".
 
+        The value of a role with several columns is the list of theirs.
+
         Raises:
             UserError: as `read_records`.
         """
@@ -102,13 +104,25 @@ class TaskFiles:
             if file_format == CONLL:
                 raise UserError(f'{spec.source}: a conll file has no "group_column"')
             columns[GROUP] = spec.group_column
-        return read_records(
+        lists = {
+            role: {f"{role}[{index}]": name for index, name in enumerate(column)}
+            for role, column in columns.items()
+            if isinstance(column, tuple)
+        }
+        for role, parts in lists.items():
+            del columns[role]
+            columns |= parts
+        records = read_records(
             path,
             file_format=file_format,
             columns=columns,
             optional=optional,
             header=spec.header,
         )
+        for record in records:
+            for role, parts in lists.items():
+                record.values[role] = [record.values.pop(part) for part in parts]
+        return records
 
     def _is_train(self, path: str) -> bool:
         return path in self.spec.candidate_paths(TRAIN, self._raw_data_dir)

@@ -106,6 +106,7 @@ class InProcess:
             config, list(self.tasks.values()), context.create_context(config)
         )
         self._trainer.restore(model_dir)
+        self.model = self._trainer.model
 
     def predictions(self, name: str, examples: Sequence) -> list[dict]:
         """Returns the predictions of a task for examples."""

@@ -48,9 +48,9 @@ GOOD = {
     ),
     "columns": st.dictionaries(
         st.sampled_from(
-            ["text", "text_a", "text_b", "label", "words", "tags", "question", "id"]
+            ["text", "text_a", "text_b", "label", "words", "tags", "question", "choices", "id"]
         ),
-        st.integers(-3, 3) | texts,
+        st.integers(-3, 3) | texts | st.lists(st.integers(-3, 3) | texts, max_size=3),
         max_size=4,
     ),
     "labels": st.lists(texts | st.integers(0, 3), max_size=4),
@@ -86,7 +86,13 @@ def test_descriptions(given):
     300,
     values=st.dictionaries(
         st.sampled_from([f"own_task_{key}" for key in KEYS]),
-        texts | st.sampled_from(["train=a.tsv", "classification", "text=0,label=1", "a,b"]),
+        texts
+        | st.sampled_from(
+            [
+                *("train=a.tsv", "classification", "text=0,label=1", "a,b"),
+                *("multiple_choice", "text=0,label=1,choices=2+3", "text=a,choices=+"),
+            ]
+        ),
         max_size=5,
     ),
 )

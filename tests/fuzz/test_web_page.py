@@ -51,6 +51,7 @@ class FakeModel:
     """Answers with its text, so that what arrives can be compared."""
 
     input_names = ("text",)
+    list_names = ()
     tokenizer = None
 
     def answer(self, text):

@@ -30,6 +30,7 @@ _BATCHING = """max_batch_size { value: 32 }
 batch_timeout_micros { value: 1000 }
 """
 _WORD = "warm "
+_WARM_LIST = 4  # texts of a list
 
 
 class _ExportedModule(tf.Module):
@@ -123,7 +124,12 @@ def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
         tf.debugging.assert_less_equal(length, servable.max_seq_length, message=message)
         return servable.answer_tokens(inputs)
 
-    texts = {name: tf.TensorSpec([None], tf.string, name) for name in servable.text_names}
+    texts = {
+        name: tf.TensorSpec(
+            [None, None] if name in servable.list_names else [None], tf.string, name
+        )
+        for name in servable.text_names
+    }
     tokens = {
         name: tf.TensorSpec([None, None], tf.int32, name) for name in EncoderInputs._fields
     }
@@ -166,7 +172,12 @@ def _requests(servable: Servable) -> list[tuple[str, dict[str, tf.Tensor]]]:
     requests = []
     for batch_size in BATCH_SIZES:
         for length in (servable.max_seq_length // 4, servable.max_seq_length):
-            texts = {name: [_WORD * length] * batch_size for name in servable.text_names}
+            text = _WORD * length
+            texts = {
+                name: [[text] * _WARM_LIST if name in servable.list_names else text]
+                * batch_size
+                for name in servable.text_names
+            }
             requests.append((TEXT_SIGNATURE, texts))
             ids = tf.fill([batch_size, length], servable.vocabulary.unk_id)
             inputs = EncoderInputs(ids, tf.ones_like(ids), tf.zeros_like(ids))

@@ -34,8 +34,9 @@ class Servable(abc.ABC):
         linears: layers whose kernels are cast to the compute dtype once.
     """
 
-    # Names of the texts of a request.
+    # Names of the texts of a request, and of those with a list of texts per row.
     text_names: tuple[str, ...] = ("text",)
+    list_names: tuple[str, ...] = ()
 
     def __init__(
         self, tokenizer: Tokenizer, max_seq_length: int, linears: Iterable[keras.layers.Layer]
@@ -68,7 +69,8 @@ class Servable(abc.ABC):
         """Returns the outputs of the signature "serving_default".
 
         Args:
-            texts: string [batch] for each of `text_names`.
+            texts: string [batch] for each of `text_names`; [batch, n] if it is one of
+                `list_names`.
         """
 
     @property

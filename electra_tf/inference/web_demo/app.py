@@ -15,7 +15,7 @@ from electra_tf.util.errors import UserError
 # A character takes 6 bytes as a JSON escape, or 12 as a surrogate pair.
 _BYTES_PER_CHARACTER = 12
 _BYTES_AROUND = 1000
-_TEXTS_PER_REQUEST = 2
+_MIN_TEXTS_PER_REQUEST = 2
 # All resources are served by this application, and other sites may not frame it.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'",
@@ -46,8 +46,9 @@ def _create_app(
     config: DemoConfig, inspector: TokenInspector | None, tasks: Mapping[str, TaskModel]
 ) -> Flask:
     app = Flask(__name__)
+    texts = max([_MIN_TEXTS_PER_REQUEST, *(len(task.input_names) for task in tasks.values())])
     app.config["MAX_CONTENT_LENGTH"] = (
-        _TEXTS_PER_REQUEST * _BYTES_PER_CHARACTER * config.max_characters + _BYTES_AROUND
+        texts * _BYTES_PER_CHARACTER * config.max_characters + _BYTES_AROUND
     )
 
     @app.before_request
@@ -61,7 +62,16 @@ def _create_app(
 
     @app.get("/")
     def page() -> str:
-        inputs = {name: task.input_names for name, task in tasks.items()}
+        # Texts, then lists, which are given as lines.
+        inputs = {
+            name: {
+                text: is_list
+                for is_list in (False, True)
+                for text in task.input_names
+                if (text in task.list_names) == is_list
+            }
+            for name, task in tasks.items()
+        }
         return render_template(
             "page.html",
             has_tokens=inspector is not None,

@@ -22,7 +22,9 @@ _KINDS = {
     "tags": "tagging",
     "answer": "qa",
     "score": "regression",
+    "choice": "multiple_choice",
 }
+_MIN_CHOICES = 2
 
 
 class ExportedModel:
@@ -31,6 +33,7 @@ class ExportedModel:
     Attributes:
         directory: folder of the version.
         input_names, output_names: names of its texts, and of its outputs.
+        list_names: those of `input_names` that take a list of texts.
         tokenizer: its tokenizer; None if it was exported without a description.
 
     Args:
@@ -55,7 +58,9 @@ class ExportedModel:
         try:
             self._model = tf.saved_model.load(str(self.directory))
             self._signatures = dict(self._model.signatures)
-            self.input_names = tuple(self._specs("serving_default"))
+            specs = self._specs("serving_default")
+            self.input_names = tuple(specs)
+            self.list_names = tuple(n for n, spec in specs.items() if spec.shape.rank == 2)
             self.output_names = tuple(self._signatures["serving_default"].structured_outputs)
         except Exception as error:  # those of damaged files are of many classes
             raise UserError(
@@ -63,8 +68,8 @@ class ExportedModel:
                 f"{reason_of(error)}"
             ) from error
 
-    def answer(self, **texts: str) -> dict[str, np.ndarray]:
-        """Returns the outputs for one row of texts, without the batch axis."""
+    def answer(self, **texts: str | list[str]) -> dict[str, np.ndarray]:
+        """Returns the outputs for one row of texts, or lists, without the batch axis."""
         outputs = self._signatures["serving_default"](
             **{name: tf.constant([text]) for name, text in texts.items()}
         )
@@ -156,21 +161,38 @@ class TaskModel:
         tokenizer: see `ExportedModel`.
         kind: kind of the task, such as "classification".
         input_names: names of its input texts.
+        list_names: those of them with a text per line.
     """
 
     def __init__(self, model: ExportedModel, flag: str) -> None:
         self._model = model
         self.tokenizer = model.tokenizer
-        self.input_names = model.input_names
+        self.input_names, self.list_names = model.input_names, model.list_names
         kinds = [kind for output, kind in _KINDS.items() if output in model.output_names]
         if not kinds:
             raise UserError(f"{flag}: {model.directory} is not an export of a fine-tuned task")
         self.kind = kinds[0]
 
     def answer(self, **texts: str) -> dict[str, Any]:
-        """Returns "kind" and the outputs for one row of texts."""
-        answer = {name: _to_json(value) for name, value in self._model.answer(**texts).items()}
-        return {"kind": self.kind, **answer}
+        """Returns "kind", the outputs for one row of texts, and its lists.
+
+        Raises:
+            UserError: a list has fewer than two lines.
+        """
+        lists = {name: _lines(name, texts[name]) for name in self.list_names}
+        outputs = self._model.answer(**texts | lists)
+        answer = {name: _to_json(value) for name, value in outputs.items()}
+        return {"kind": self.kind, **answer, **lists}
+
+
+def _lines(name: str, text: str) -> list[str]:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) < _MIN_CHOICES:
+        raise UserError(
+            f"{name!r} must have at least {_MIN_CHOICES} lines, one for each of them, not "
+            f"{len(lines)}"
+        )
+    return lines
 
 
 def _tokenizer_of(directory: pathlib.Path) -> TokenizerDescription | None:

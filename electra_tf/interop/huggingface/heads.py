@@ -232,7 +232,10 @@ def to_huggingface_head(
     """
     if task.kind in HEADS:
         return HEADS[task.kind].to_huggingface(task, arrays, hidden_size)
-    note = f"{TASK_SCOPE}{task.name}: Hugging Face has no head for the kind {task.kind}"
+    note = (
+        f"{TASK_SCOPE}{task.name}: heads of the kind {task.kind} are not converted; only the "
+        "encoder is written"
+    )
     return HuggingFaceHead(ENCODER_CLASS, {}, {"finetuning_task": task.name}, (note,))
 
 

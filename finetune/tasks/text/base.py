@@ -59,8 +59,12 @@ class TextHead(TaskHead):
     def _dense_of_cls(
         self, sequence_output: tf.Tensor, dropout_key: tf.Tensor | None
     ) -> tf.Tensor:
-        """Returns float32 [batch, units]."""
-        x = tf.cast(sequence_output[:, 0], tf.float32)  # (batch, hidden)
+        """Returns float32 [batch, units] of the encoder's output [batch, seq, hidden]."""
+        return self._dense_of(sequence_output[:, 0], dropout_key)
+
+    def _dense_of(self, cls_output: tf.Tensor, dropout_key: tf.Tensor | None) -> tf.Tensor:
+        """Returns float32 [..., units] of the output at [CLS], [..., hidden]."""
+        x = tf.cast(cls_output, tf.float32)
         if dropout_key is not None:
             x = randomness.dropout(x, DROPOUT_RATE, dropout_key)
         return self.dense(x)

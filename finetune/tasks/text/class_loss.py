@@ -24,7 +24,11 @@ class ClassLoss:
     gamma: float = 0.0
 
     def losses(
-        self, logits: tf.Tensor, label_ids: tf.Tensor, weights: tf.Tensor | None = None
+        self,
+        logits: tf.Tensor,
+        label_ids: tf.Tensor,
+        weights: tf.Tensor | None = None,
+        is_class: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Returns the loss of each row, float32 [batch].
 
@@ -32,11 +36,17 @@ class ClassLoss:
             logits: float32 [batch, classes].
             label_ids: int32 [batch].
             weights: float32 [batch]; None weighs all rows alike.
+            is_class: bool [batch, classes]: the classes of each row, at least one. The logits
+                of others are the lowest float32. None means that rows have all classes.
         """
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label_ids, logits)
         if self.smoothing > 0:
             log_probabilities = tf.nn.log_softmax(logits)
-            uniform = -tf.reduce_mean(log_probabilities, axis=-1)
+            if is_class is None:
+                uniform = -tf.reduce_mean(log_probabilities, axis=-1)
+            else:
+                total = tf.reduce_sum(tf.where(is_class, log_probabilities, 0.0), axis=-1)
+                uniform = -total / tf.reduce_sum(tf.cast(is_class, tf.float32), axis=-1)
             losses = (1 - self.smoothing) * losses + self.smoothing * uniform
         if self.gamma > 0:
             losses *= tf.exp(self.gamma * _log_of_other_classes(logits, label_ids))

@@ -11,7 +11,7 @@ from finetune.data.batches import (
     plan_evaluation,
     plan_training_batches,
 )
-from finetune.data.features import FeatureSpec
+from finetune.data.features import FeatureSpec, sequence_specs
 
 BUCKETS = (4, 8, 16)
 
@@ -35,6 +35,28 @@ def make_rows(lengths: list[int]) -> list[dict]:
         }
         for i, n in enumerate(lengths)
     ]
+
+
+def test_rows_of_several_sequences_have_the_mask_of_each():
+    """A row that lacks one has a mask of zeros; the longest sequence decides on the bucket."""
+    rows = [
+        {
+            "input_ids": np.array([2, 3], np.int32),
+            "segment_ids": np.array([0, 0], np.int32),
+            "input_ids/1": np.array([2, 7, 8, 9, 3], np.int32),
+            "segment_ids/1": np.array([0, 0, 1, 1, 1], np.int32),
+        },
+        {"input_ids": np.array([2, 5, 3], np.int32), "segment_ids": np.zeros(3, np.int32)},
+    ]
+    table = FeatureTable([rows[:1], rows[1:]], [sequence_specs(2), ()])
+    assert table.row_lengths.tolist() == [5, 3]
+    plan = plan_evaluation(table.row_lengths, batch_size=2, buckets=BUCKETS)
+    assert plan.lengths.tolist() == [8]
+    batch = {name: value.numpy() for name, value in table.gather(np.arange(2), 8).items()}
+    assert batch["input_mask"].tolist() == [[1, 1, 0, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]]
+    assert batch["input_mask/1"].tolist() == [[1, 1, 1, 1, 1, 0, 0, 0], [0] * 8]
+    assert batch["input_ids/1"].tolist() == [[2, 7, 8, 9, 3, 0, 0, 0], [0] * 8]
+    assert batch["segment_ids/1"].tolist() == [[0, 0, 1, 1, 1, 0, 0, 0], [0] * 8]
 
 
 SPECS = (FeatureSpec("t_label_ids"), FeatureSpec("t_targets", "float32", size=2))

@@ -77,6 +77,29 @@ CUSTOM = [
         {},
     ),
     ("tagging", "train.tsv", "words\ttags\na b\tX Y\nc\tX\n", {"level": "token"}),
+    (
+        "multiple_choice",
+        "train.jsonl",
+        json_lines(
+            {"text": "a", "choices": ["b", "good"], "label": 1},
+            {"text": "b", "choices": {"text": ["a", "me", "b"], "label": ["x", "y", "z"]}}
+            | {"label": "y"},
+        ),
+        {},
+    ),
+    (
+        "multiple_choice",
+        "train.csv",
+        "q,x,c1,c2,c3,y\na,me,b,good,,A\nb,me,a,b,good,C\n",
+        {
+            "columns": {
+                "text": "q",
+                "question": "x",
+                "choices": ["c1", "c2", "c3"],
+                "label": "y",
+            }
+        },
+    ),
     ("qa", "train.json", SQUAD, {}),
     ("qa", "train.jsonl", MRQA, {}),
     (

@@ -63,6 +63,16 @@ function showScores(answer, result) {
   });
 }
 
+function showChoices(answer, result) {
+  answer.choices.forEach((choice, i) => {
+    const bar = element("div", i === answer.index ? "bar best" : "bar");
+    const meter = element("meter");
+    meter.value = answer.scores[i];
+    bar.append(element("span", "", choice), meter, element("span", "", percent(answer.scores[i])));
+    result.append(bar);
+  });
+}
+
 function showTags(answer, result) {
   for (let i = 0; i < answer.num_words; i++) {
     const word = element("span", "tag", answer.words[i]);
@@ -89,6 +99,7 @@ function showAnswer(answer, result, texts) {
 
 function showTask(answer, result, texts) {
   if (answer.labels) showScores(answer, result);
+  else if (answer.kind === "multiple_choice") showChoices(answer, result);
   else if (answer.kind === "tagging") showTags(answer, result);
   else if (answer.kind === "qa") showAnswer(answer, result, texts);
   else result.append(element("p", "score", answer.score.toFixed(3)));

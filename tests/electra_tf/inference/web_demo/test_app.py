@@ -1,10 +1,12 @@
 """The page over exported models, by the framework's test client."""
 
+import json
 import pathlib
+import re
 
 import pytest
 
-from electra_tf.inference.web_demo.app import create_app
+from electra_tf.inference.web_demo.app import _create_app, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.util.errors import UserError
 from tests.electra_tf.inference.web_demo.conftest import LABELS
@@ -65,6 +67,32 @@ def test_a_task_answers_with_its_labels(client):
     best = max(range(len(LABELS)), key=lambda i: answer["scores"][i])
     assert answer["label"] == LABELS[best]
     assert sum(answer["scores"]) == pytest.approx(1, abs=1e-5)
+
+
+class PickFirst:
+    """A task with a list of texts, which chooses the first."""
+
+    tokenizer = None
+    input_names = ("choices", "question", "text")
+    list_names = ("choices",)
+
+    def answer(self, choices: str, question: str, text: str) -> dict[str, str]:
+        return {"choice": choices.splitlines()[0]}
+
+
+def test_a_list_is_given_as_lines():
+    config = DemoConfig(tasks={"pick": pathlib.Path("pick")}, max_characters=1000)
+    client = _create_app(config, None, {"pick": PickFirst()}).test_client()
+    page = client.get("/").get_data(as_text=True)
+    assert re.findall(r'name="(\w+)"', page)[-3:] == ["question", "text", "choices"]
+    assert "choices, one per line" in page
+    # Escaped, three such texts are larger than a request with two could be.
+    texts = dict.fromkeys(PickFirst.input_names, "😀\n" * 500)
+    texts |= dict.fromkeys(("question", "text"), "😀" * 1000)
+    assert len(json.dumps(texts)) > 2 * 12 * 1000 + 1000
+    assert client.post("/api/tasks/pick", json=texts).get_json() == {
+        "choice": "\N{GRINNING FACE}"
+    }
 
 
 @pytest.mark.parametrize(

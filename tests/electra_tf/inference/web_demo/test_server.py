@@ -22,6 +22,7 @@ class EchoTask:
     """Answers with the length of its text."""
 
     input_names = ("text",)
+    list_names = ()
 
     def answer(self, text: str) -> dict[str, int]:
         return {"length": len(text)}

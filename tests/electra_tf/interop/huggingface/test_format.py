@@ -227,7 +227,10 @@ def test_heads_without_counterpart_are_reported(tmp_path):
         finetuned("qa", layers=plain).part("task_specific/mine/dense_1/"),
     )
     notes = HUGGINGFACE.write(finetuned("counting"), str(tmp_path / "other"))
-    assert notes[0] == "task_specific/mine: Hugging Face has no head for the kind counting"
+    assert notes[0] == (
+        "task_specific/mine: heads of the kind counting are not converted; only the encoder is "
+        "written"
+    )
     config = json.loads((tmp_path / "other/config.json").read_text())
     assert config["architectures"] == ["ElectraModel"]
 

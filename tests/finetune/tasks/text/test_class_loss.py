@@ -42,6 +42,24 @@ def test_the_formula(smoothing, gamma, weights):
     np.testing.assert_allclose(gradient, np.stack(numeric, axis=1), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize(("smoothing", "gamma"), [(0, 0), (0.2, 0), (0, 2), (0.1, 1.5)])
+def test_rows_may_have_fewer_classes(smoothing, gamma):
+    """The loss of a row is as if it had only its classes; the others get no gradient."""
+    is_class = np.array([[True, False, True], [True, True, False], [True, True, True]])
+    logits = tf.constant(np.where(is_class, LOGITS, np.finfo(np.float32).min), tf.float32)
+    loss = ClassLoss(smoothing, gamma)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        losses = loss.losses(logits, tf.constant(LABELS), is_class=tf.constant(is_class))
+    for row, (keep, label) in enumerate(zip(is_class, LABELS, strict=True)):
+        alone = tf.constant([LOGITS[row][keep]], tf.float32)
+        position = tf.constant([int(keep[:label].sum())])
+        np.testing.assert_allclose(losses[row], loss.losses(alone, position)[0], rtol=1e-5)
+    gradient = tape.gradient(losses, logits).numpy()
+    assert np.isfinite(gradient).all()
+    assert (gradient[~is_class] == 0).all()
+
+
 def test_without_options_it_is_the_cross_entropy_bit_for_bit():
     logits, labels = tf.constant(LOGITS, tf.float32), tf.constant(LABELS)
     plain = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
