@@ -71,8 +71,12 @@ class Network:
     def _namespace(self) -> int:
         """Returns a process in a network namespace of its own."""
         own = os.readlink("/proc/self/ns/net")
+        # Ends with this process, whose end of the pipe it reads.
         holder = subprocess.Popen(
-            ["unshare", "--net", "sleep", "infinity"], stderr=subprocess.PIPE, text=True
+            ["unshare", "--net", "cat"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         self._holders.append(holder)
         while os.readlink(f"/proc/{holder.pid}/ns/net") == own:
@@ -90,6 +94,7 @@ class PartitionTrials(Trials):
     """Trials in which the workers have networks of their own."""
 
     def __init__(self, folder: pathlib.Path, seed: int, count: int) -> None:
+        """Makes the networks; `network` must be closed."""
         super().__init__(folder, seed)
         self.network = Network(count)
 
