@@ -16,6 +16,7 @@ again, and the weights and logs are compared with those of unhindered workers, u
 delayed worker's run ends as if nothing had happened. With other settings, all end with
 status 1 and nothing is written.
 """
+_NO_PARTITION = "Broken networks have not been tried.\n"
 _PARTITION = """\
 ## Broken networks
 
@@ -67,7 +68,8 @@ def sections(figures: Mapping[str, Any]) -> list[str]:
     """Returns the sections with their tables."""
     parts = []
     if "workers" in figures:
-        parts.append(f"{_WORKERS}\n{_worker_table(figures['workers']['trials'])}")
+        text = _WORKERS if "partition" in figures else f"{_WORKERS}{_NO_PARTITION}"
+        parts.append(f"{text}\n{_worker_table(figures['workers']['trials'])}")
     if "partition" in figures:
         reason = figures["partition"].get("left_out")
         found = (

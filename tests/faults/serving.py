@@ -6,6 +6,7 @@ must be that of a single quiet request.
 """
 
 import argparse
+import array
 import collections
 import concurrent.futures
 import json
@@ -53,18 +54,18 @@ def load(send: Send, seconds: float, clients: int, seed: int, pid: int) -> dict[
         pid: process whose memory is watched.
     """
     end = time.monotonic() + seconds
-    outcomes: list[Outcome] = []
+    tally = _Tally()
     samples: list[tuple[int, float]] = []
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(_SAMPLE_SECONDS):
-            samples.append((len(outcomes), resident_mb(pid)))
+            samples.append((tally.requests.total(), resident_mb(pid)))
 
     def client(number: int) -> None:
         generator = random.Random(f"{seed} {number}")
         while time.monotonic() < end:
-            outcomes.append(send(generator))
+            tally.add(send(generator))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -75,7 +76,7 @@ def load(send: Send, seconds: float, clients: int, seed: int, pid: int) -> dict[
     finally:
         done.set()
         watcher.join()
-    return _figures(outcomes, samples, clients, seconds)
+    return _figures(tally, samples, clients, seconds)
 
 
 def resident_mb(pid: int) -> float:
@@ -165,7 +166,7 @@ def soak_page(folder: pathlib.Path, seconds: float, clients: int, seed: int) -> 
         before = _open(pid)
         figures = load(send, seconds, clients, seed, pid)
         deadline = time.monotonic() + 2 * REQUEST_SECONDS
-        while (after := _open(pid)) != before and time.monotonic() < deadline:
+        while (after := _open(pid))[0] > before[0] and time.monotonic() < deadline:
             time.sleep(0.1)
         if after[0] > before[0]:
             figures["violations"].append(f"open files: {before[0]} before, {after[0]} after")
@@ -190,23 +191,39 @@ def _open(pid: int) -> tuple[int, int]:
     return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
 
 
+class _Tally:
+    """Counts of requests; it must not grow like what it watches."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.requests: collections.Counter[str] = collections.Counter()
+        self.busy = 0
+        self.problems: list[str] = []
+        self.milliseconds = array.array("f")
+
+    def add(self, outcome: Outcome) -> None:
+        with self._lock:
+            self.requests[outcome.kind] += 1
+            self.busy += outcome.status == serving_requests.BUSY
+            if outcome.problem:
+                self.problems.append(outcome.problem)
+            if outcome.kind == "valid" and outcome.status == 200:
+                self.milliseconds.append(1e3 * outcome.seconds)
+
+
 def _figures(
-    outcomes: list[Outcome], samples: list[tuple[int, float]], clients: int, seconds: float
+    tally: _Tally, samples: list[tuple[int, float]], clients: int, seconds: float
 ) -> dict[str, Any]:
-    counts = collections.Counter(each.kind for each in outcomes)
-    busy = sum(each.status == serving_requests.BUSY for each in outcomes)
-    answered = [each for each in outcomes if each.kind == "valid" and each.status == 200]
-    problems = [each.problem for each in outcomes if each.problem]
     figures: dict[str, Any] = {
         "clients": clients,
         "seconds": round(seconds, 1),
-        "requests": dict(sorted(counts.items())),
-        "busy": busy,
-        "problems": len(problems),
-        "violations": problems[:_MAX_PROBLEMS],
+        "requests": dict(sorted(tally.requests.items())),
+        "busy": tally.busy,
+        "problems": len(tally.problems),
+        "violations": tally.problems[:_MAX_PROBLEMS],
     }
-    if answered:
-        p50, p99 = np.percentile([1e3 * each.seconds for each in answered], [50, 99])
+    if tally.milliseconds:
+        p50, p99 = np.percentile(tally.milliseconds, [50, 99])
         figures |= {"p50_ms": round(float(p50), 1), "p99_ms": round(float(p99), 1)}
     kept = samples[int(_WARM_UP * len(samples)) :]
     if len(kept) > 2:
