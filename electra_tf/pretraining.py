@@ -18,7 +18,11 @@ from electra_tf.config.resumption import (
 from electra_tf.config.updates import SKIP
 from electra_tf.interop.initialization import resume_authors_run
 from electra_tf.model_builder import create_training_state, load_checked_vocabulary, load_model
-from electra_tf.pretraining_phases import PretrainingPhases, evaluate_records
+from electra_tf.pretraining_phases import (
+    PretrainingPhases,
+    evaluate_batches,
+    held_out_batches,
+)
 from electra_tf.pretraining_setup import (
     data_statistics,
     describe_run,
@@ -207,7 +211,8 @@ def evaluate(
         print_fn(f"Evaluating {checkpoint} on {records.describe(config.max_seq_length)}.")
         with run.strategy.scope():
             evaluator = HeldOutEvaluator(model, run.strategy)
-        values = evaluate_records(config, evaluator, records, run.strategy).values
+        batches = held_out_batches(config, records, run.strategy)
+        values = evaluate_batches(config, evaluator, records, batches).values
         if run.workers.is_chief:
             written = write_results(
                 {"step": step, **values},

@@ -41,6 +41,7 @@ class PretrainingPhases:
     log: TrainLog | SilentLog
     print_fn: Callable[[str], None]
     evaluator: HeldOutEvaluator | None = None
+    _held_out: tf.distribute.DistributedDataset | None = None
 
     def segments(self) -> Iterator[Segment]:
         """Yields the remaining phases, the first one starting at the current step."""
@@ -65,7 +66,11 @@ class PretrainingPhases:
 
     def evaluate(self) -> Evaluation:
         """Returns the metrics of the held-out records."""
-        result = evaluate_records(self.config, self.evaluator, self.eval_records, self.strategy)
+        records = self.eval_records
+        if self._held_out is None:
+            # Once: building it takes longer than reading it, and TensorFlow keeps a part of it.
+            self._held_out = held_out_batches(self.config, records, self.strategy)
+        result = evaluate_batches(self.config, self.evaluator, records, self._held_out)
         sentences = []
         if result.sentences is not None:
             sentences = inspected_tokens(self.vocabulary, **result.sentences._asdict())
@@ -101,13 +106,10 @@ class PretrainingPhases:
         return distribute_batches(self.strategy, read, self.config.shard_by)
 
 
-def evaluate_records(
-    config: PretrainingConfig,
-    evaluator: HeldOutEvaluator,
-    records: PretrainingRecords,
-    strategy: tf.distribute.Strategy,
-) -> HeldOutResult:
-    """Evaluates up to `num_eval_steps` batches of held-out records."""
+def held_out_batches(
+    config: PretrainingConfig, records: PretrainingRecords, strategy: tf.distribute.Strategy
+) -> tf.distribute.DistributedDataset:
+    """Returns the batches of held-out records, from the first one each time they are read."""
 
     def read(shard: DataShard) -> tf.data.Dataset:
         return records.batches(
@@ -118,4 +120,15 @@ def evaluate_records(
         )
 
     with records.locating_damage(config.max_seq_length):
-        return evaluator.run(distribute_batches(strategy, read), config.num_eval_steps)
+        return distribute_batches(strategy, read)
+
+
+def evaluate_batches(
+    config: PretrainingConfig,
+    evaluator: HeldOutEvaluator,
+    records: PretrainingRecords,
+    batches: tf.distribute.DistributedDataset,
+) -> HeldOutResult:
+    """Evaluates up to `num_eval_steps` of the batches of held-out records."""
+    with records.locating_damage(config.max_seq_length):
+        return evaluator.run(batches, config.num_eval_steps)

@@ -5,6 +5,7 @@ fused by XLA there, whose compilation takes longer than a tiny run; tests of one
 with them.
 """
 
+import ctypes
 import multiprocessing
 import os
 import pathlib
@@ -27,7 +28,11 @@ class ForkedProgram:
     """
 
     def __init__(
-        self, program: str, arguments: Sequence[str], environment: Mapping[str, str]
+        self,
+        program: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        network: str | None = None,
     ) -> None:
         """Starts it.
 
@@ -36,11 +41,13 @@ class ForkedProgram:
             arguments: its flags.
             environment: all variables that it gets; those that Python or TensorFlow read when
                 they are imported have no effect.
+            network: path of the network namespace to run it in; None is that of the tests.
         """
         self._folder = tempfile.TemporaryDirectory()
         self._outputs = [pathlib.Path(self._folder.name, name) for name in ("out", "err")]
         self._process = _context.Process(
-            target=_run, args=(program, [*arguments], dict(environment), self._outputs)
+            target=_run,
+            args=(program, [*arguments], dict(environment), self._outputs, network),
         )
         self._process.start()
 
@@ -79,11 +86,16 @@ def _run(
     arguments: Sequence[str],
     environment: Mapping[str, str],
     outputs: Sequence[pathlib.Path],
+    network: str | None,
 ) -> None:
     for path, descriptor in zip(outputs, (1, 2), strict=True):
         opened = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(opened, descriptor)
         os.close(opened)
+    if network is not None:
+        with open(network) as namespace:
+            if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0):
+                raise OSError(ctypes.get_errno(), f"setns {network}")
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(ROOT)

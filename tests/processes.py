@@ -17,7 +17,11 @@ TIMEOUT = 1500
 
 
 def start(
-    program: str, settings: Mapping[str, Any], *flags: str, fresh: bool = False
+    program: str,
+    settings: Mapping[str, Any],
+    *flags: str,
+    fresh: bool = False,
+    network: str | None = None,
 ) -> Program:
     """Starts a program with hyperparameters as flags; its output is captured.
 
@@ -26,11 +30,12 @@ def start(
         settings: hyperparameters.
         *flags: further flags.
         fresh: start it as users do; otherwise as a fork, which takes seconds less.
+        network: network namespace of a fork; see `ForkedProgram`.
     """
     arguments = [*(f"--{name}={_spell(value)}" for name, value in settings.items()), *flags]
     environment = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
     if not fresh:
-        return ForkedProgram(program, arguments, environment)
+        return ForkedProgram(program, arguments, environment, network)
     return subprocess.Popen(
         [sys.executable, program, *arguments],
         cwd=ROOT,
@@ -48,6 +53,7 @@ def start_workers(
     changes: Mapping[int, Mapping[str, Any]] | None = None,
     *,
     fresh: bool = False,
+    networks: Mapping[str, str] | None = None,
 ) -> list[Program]:
     """Starts workers that find each other on this machine; see `start`.
 
@@ -57,13 +63,24 @@ def start_workers(
         count: number of workers.
         changes: other hyperparameters of some workers, by index.
         fresh: start them as users do, not as forks.
+        networks: network namespaces by address in them, one for each worker; without, all
+            are on the loopback interface.
     """
     changes = changes or {}
-    addresses = ",".join(f"127.0.0.1:{port}" for port in free_ports(count))
+    hosts = [*(networks or ())] or ["127.0.0.1"] * count
+    ports = free_ports(count)
+    addresses = ",".join(f"{host}:{port}" for host, port in zip(hosts, ports, strict=True))
     cluster = ("--strategy=multi_worker", "--device=cpu", f"--workers={addresses}")
     given = [{**settings, **changes.get(i, {})} for i in range(count)]
     return [
-        start(program, given[i], *cluster, f"--task_index={i}", fresh=fresh)
+        start(
+            program,
+            given[i],
+            *cluster,
+            f"--task_index={i}",
+            fresh=fresh,
+            network=(networks or {}).get(hosts[i]),
+        )
         for i in range(count)
     ]
 

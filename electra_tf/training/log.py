@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
+import numpy as np
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
@@ -216,9 +217,10 @@ class TrainLog:
         self._write({"step": step, "kind": kind, **record})
         finite = {f"{kind}/{name}": v for name, v in values.items() if math.isfinite(v)}
         log_to(self._trackers, step, finite)
-        with self._naming_errors(), self._writer.as_default(step=step):
+        # As arrays: TensorFlow keeps every Python number that it is given, for good.
+        with self._naming_errors(), self._writer.as_default(step=np.array(step)):
             for name, value in values.items():
-                tf.summary.scalar(f"{kind}/{name}", value)
+                tf.summary.scalar(f"{kind}/{name}", np.array(value))
             self._writer.flush()
 
     def _write_sentences(
@@ -231,7 +233,7 @@ class TrainLog:
         line = json.dumps({"step": step, "sentences": rows}, ensure_ascii=False)
         with open(self._sentences_path, "a", encoding="utf-8") as file:
             file.write(line + "\n")
-        with self._naming_errors(), self._writer.as_default(step=step):
+        with self._naming_errors(), self._writer.as_default(step=np.array(step)):
             texts = [render(row, color=False) for row in sentences]
             tf.summary.text("held-out sentences: token(original), suspected?", texts)
 

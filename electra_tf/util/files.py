@@ -2,11 +2,12 @@
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from electra_tf.util.errors import UserError, not_utf8
@@ -27,7 +28,8 @@ def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
 def write_in_order(contents: Mapping[str, str | bytes]) -> None:
     """Writes files as `write_atomically` does, and names them in their order.
 
-    All are on the disk before the first has its name: a full disk leaves the old ones.
+    All are on the disk before the first has its name: a full disk leaves the old ones. Of two
+    programs that write the same files at once, both files are those of the last one.
 
     Args:
         contents: text (UTF-8) or bytes by path.
@@ -40,13 +42,30 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
                 file.write(content.encode("utf-8") if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
-        for path, temporary in temporaries.items():
-            os.replace(temporary, path)
-            flush_folder(os.path.dirname(path) or ".")
+        folders = {os.path.dirname(path) or "." for path in contents}
+        with _naming_alone(folders if len(contents) > 1 else ()):
+            for path, temporary in temporaries.items():
+                os.replace(temporary, path)
+                flush_folder(os.path.dirname(path) or ".")
     except BaseException:
         for temporary in temporaries.values():
             pathlib.Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def _naming_alone(folders: Collection[str]) -> Iterator[None]:
+    """Keeps other programs from naming files in folders by `write_in_order` meanwhile.
+
+    File systems whose folders have no locks, such as NFS, do not keep them from it.
+    """
+    with contextlib.ExitStack() as stack:
+        for folder in sorted(folders):
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)  # releases the lock
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def make_folders(path: str | os.PathLike) -> None:

@@ -2,11 +2,12 @@
 
 import contextlib
 import multiprocessing
+import multiprocessing.connection
 import os
-import queue
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Connection
 from typing import Any
 
 from electra_tf.util.console import ProgressBar
@@ -54,7 +55,7 @@ def run_jobs(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
         The result of each job.
 
     Raises:
-        UserError: the input is invalid.
+        UserError: the input is invalid, or a process was killed.
         WorkerError: a process failed for another reason.
     """
     return (_run_here if len(jobs) == 1 else _run_apart)(work, jobs, progress)
@@ -71,17 +72,20 @@ def _run_apart(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
     """Runs each job in its own process; any failure ends them all."""
     # Spawned, because TensorFlow does not survive a fork.
     context = multiprocessing.get_context("spawn")
-    messages = context.Queue()
-    processes = [
-        context.Process(target=_work, args=(work, job, messages), daemon=True) for job in jobs
-    ]
+    processes: dict[Connection, multiprocessing.Process] = {}
     totals = [BuildCounts()] * len(jobs)
     results: list[Any] = [None] * len(jobs)
     try:
         with _without_sigint():
-            for process in processes:
+            for job in jobs:
+                # A pipe each: a queue shared by all is locked for good, or has half of a
+                # message, when a process is killed while it writes.
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_work, args=(work, job, theirs), daemon=True)
                 process.start()
-        for index, message in _receive(messages, processes, results):
+                theirs.close()
+                processes[ours] = process
+        for index, message in _receive(processes):
             if isinstance(message, Exception):
                 raise message
             if isinstance(message, BuildCounts):
@@ -94,7 +98,7 @@ def _run_apart(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
                 sum(t.examples for t in totals),
             )
     finally:
-        _end(processes)
+        _end([*processes.values()])
     return results
 
 
@@ -112,10 +116,9 @@ def _without_sigint() -> Iterator[None]:
 
 
 def _end(processes: list[multiprocessing.Process]) -> None:
-    started = [process for process in processes if process.pid is not None]
-    for process in started:
+    for process in processes:
         process.terminate()
-    for process in started:
+    for process in processes:
         process.join(_SECONDS_TO_END)
         if process.exitcode is None:
             process.kill()
@@ -123,41 +126,49 @@ def _end(processes: list[multiprocessing.Process]) -> None:
 
 
 def _receive(
-    messages: multiprocessing.Queue,
-    processes: list[multiprocessing.Process],
-    results: list[Any],
+    processes: Mapping[Connection, multiprocessing.Process],
 ) -> Iterator[tuple[int, Any]]:
-    """Yields messages of the processes until the caller has filled `results`."""
-    while None in results:
-        try:
-            message = messages.get(timeout=1.0)
-        except queue.Empty:
-            _check_alive(messages, processes, results)
-        else:
-            yield message
+    """Yields job indices and messages, until each process has sent its result.
+
+    Raises:
+        UserError: a process has ended without one.
+    """
+    waiting = dict(processes)
+    while waiting:
+        for connection in multiprocessing.connection.wait([*waiting]):
+            try:
+                index, message = connection.recv()
+            except (EOFError, OSError):
+                raise _lost(waiting[connection]) from None
+            yield index, message
+            if not isinstance(message, BuildCounts):
+                del waiting[connection]
 
 
-def _check_alive(
-    messages: multiprocessing.Queue,
-    processes: list[multiprocessing.Process],
-    results: list[Any],
-) -> None:
-    for process, result in zip(processes, results, strict=True):
-        if result is None and process.exitcode is not None and messages.empty():
-            raise WorkerError(
-                f"A build process exited with code {process.exitcode}; it may have run out of "
-                "memory. Reduce --num-processes."
-            )
+def _lost(process: multiprocessing.Process) -> UserError:
+    process.join(_SECONDS_TO_END)
+    status = process.exitcode
+    ended = f"has ended with status {status}"
+    if status is not None and status < 0:
+        ended = f"was killed by {signal.Signals(-status).name}"
+    return UserError(
+        f"A process of the build {ended}. If the system was out of memory, reduce "
+        "--num-processes."
+    )
 
 
-def _work(work: Work, job: Any, messages: multiprocessing.Queue) -> None:
+def _work(work: Work, job: Any, parent: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     try:
-        messages.put((job.index, work(job, lambda totals: messages.put((job.index, totals)))))
-    except (UserError, WorkerError) as error:
-        messages.put((job.index, error))
+        try:
+            result = work(job, lambda totals: parent.send((job.index, totals)))
+        except (UserError, WorkerError) as error:
+            result = error
+        parent.send((job.index, result))
+    except BrokenPipeError:  # the parent has been killed
+        os._exit(TERMINATED_STATUS)
 
 
 def _end_with_parent() -> None:

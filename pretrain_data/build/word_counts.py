@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from operator import methodcaller
 from typing import NamedTuple
@@ -20,7 +20,8 @@ from pretrain_data.corpus.partition import CorpusPart, divide
 # many distinct ones, or when this much text may be in them.
 _MAX_PARTS = 1_000_000
 _MAX_TEXT_BYTES = 256 << 20
-_PARTS_AT_ONCE = 1 << 16
+# Of one call of the tokenizer, which takes some hundred times the bytes of its text.
+_PARTS_AT_ONCE, _BYTES_AT_ONCE = 1 << 16, 2 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,16 +138,30 @@ class _WordCounter:
 
         from electra_tf.text.tokenizer import split_words
 
-        parts, counts = list(self._parts), list(self._parts.values())
-        self._parts.clear()
+        parts, self._parts = self._parts, Counter()
         self._text_bytes = 0
-        for start in range(0, len(parts), _PARTS_AT_ONCE):
-            texts = [text.encode() for text in parts[start : start + _PARTS_AT_ONCE]]
+        for texts, counts in _batches(parts.items()):
             rows = split_words(tf.constant(texts, tf.string), *self._settings)
             splits = rows.row_splits.numpy().tolist()
             words = [word.decode() for word in rows.values.numpy().tolist()]
-            for first, last, count in zip(
-                splits, splits[1:], counts[start : start + _PARTS_AT_ONCE], strict=False
-            ):
+            for first, last, count in zip(splits, splits[1:], counts, strict=False):
                 for word in words[first:last]:
                     self._words[word] += count
+
+
+def _batches(parts: Iterable[tuple[str, int]]) -> Iterator[tuple[list[bytes], list[int]]]:
+    """Yields texts and their counts, for a call of the tokenizer each."""
+    texts: list[bytes] = []
+    counts: list[int] = []
+    num_bytes = 0
+    for part, count in parts:
+        text = part.encode()
+        is_full = len(texts) == _PARTS_AT_ONCE or num_bytes + len(text) > _BYTES_AT_ONCE
+        if texts and is_full:
+            yield texts, counts
+            texts, counts, num_bytes = [], [], 0
+        texts.append(text)
+        counts.append(count)
+        num_bytes += len(text)
+    if texts:
+        yield texts, counts

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.util.console import markdown_table
-from tests.faults import report_kills, report_runs
+from tests.faults import report_builder, report_kills, report_runs, report_serving
 from tests.faults.corruption import (
     ANOTHER,
     DETECTED,
@@ -87,6 +87,8 @@ _LIMITS = """\
   records and models that were made with it refuse others.
 - The last lines of the log may be lost in a power cut, and features are made again.
 - A disk that reports data as flushed and loses it.
+- Training a vocabulary takes memory for every distinct word, and text without spaces has words
+  as long as its lines. A record of JSONL or Parquet is in memory as a whole.
 """
 
 
@@ -125,16 +127,27 @@ def report(figures: Mapping[str, Any]) -> str:
             **counts,
             damages=damages,
             kills="\n".join(
-                [report_kills.promise(figures["kills"]), *report_runs.promises(figures)]
+                [
+                    report_kills.promise(figures["kills"]),
+                    *(each.promise(figures[name]) for name, each in parts_of(figures)),
+                    *report_runs.promises(figures),
+                ]
             ),
         ),
         f"{_STORAGE}\n{_storage_table(storage)}",
         f"{_CORRUPTION}\n{_corruption_table(corruption)}",
         report_kills.section(figures["kills"]),
+        *(each.section(figures[name]) for name, each in parts_of(figures)),
         *report_runs.sections(figures),
         _LIMITS,
     ]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def parts_of(figures: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Returns the names and reports of the parts that not every soak has."""
+    parts = (("builder", report_builder), ("serving", report_serving))
+    return [(name, each) for name, each in parts if name in figures]
 
 
 def _storage_table(storage: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The parts of RELIABILITY.md about lost workers and long runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import markdown_table
@@ -14,7 +14,16 @@ some seconds; with *other settings*, it is started with another learning rate. T
 of a kill or a stop end with status 43 after the seconds of the table; all are then started
 again, and the weights and logs are compared with those of unhindered workers, up to 1e-6. A
 delayed worker's run ends as if nothing had happened. With other settings, all end with
-status 1 and nothing is written. Broken networks have not been tried.
+status 1 and nothing is written.
+"""
+_NO_PARTITION = "Broken networks have not been tried.\n"
+_PARTITION = """\
+## Broken networks
+
+Each worker has a network namespace of its own, and the port of one is taken out of the bridge
+between them, so that all it sends and gets is lost (`tests/faults/partition.py`). *Cut* for
+good, all workers end with status 43 after the seconds of the table, and a restart goes on
+exactly; cut for some seconds, the run ends as if nothing had happened.
 """
 _LONG = """\
 ## Long runs
@@ -41,6 +50,12 @@ def promises(figures: Mapping[str, Any]) -> list[str]:
             "exactly; other settings are refused before the first step. | "
             f"`tests/faults/workers.py` | {len(trials)} faults |"
         )
+    if figures.get("partition", {}).get("trials"):
+        rows.append(
+            "| When the network breaks, all workers end with status 43, and a restart goes on "
+            "exactly. | `tests/faults/partition.py` | "
+            f"{len(figures['partition']['trials'])} cuts |"
+        )
     if "long_run" in figures:
         rows.append(
             "| Open files and threads do not grow with the steps; memory as the table says. | "
@@ -53,12 +68,14 @@ def sections(figures: Mapping[str, Any]) -> list[str]:
     """Returns the sections with their tables."""
     parts = []
     if "workers" in figures:
-        rows = [
-            [each["fault"], str(each["workers"]), str(each["worker"]), f"{each['seconds']:.1f}"]
-            for each in figures["workers"]["trials"]
-        ]
-        columns = ["fault", "workers", "struck", "seconds until all ended"]
-        parts.append(f"{_WORKERS}\n{markdown_table(columns, rows, text_columns=1)}")
+        text = _WORKERS if "partition" in figures else f"{_WORKERS}{_NO_PARTITION}"
+        parts.append(f"{text}\n{_worker_table(figures['workers']['trials'])}")
+    if "partition" in figures:
+        reason = figures["partition"].get("left_out")
+        found = (
+            f"Not tried: {reason}." if reason else _worker_table(figures["partition"]["trials"])
+        )
+        parts.append(f"{_PARTITION}\n{found}")
     if "long_run" in figures:
         rows = [
             [
@@ -73,3 +90,12 @@ def sections(figures: Mapping[str, Any]) -> list[str]:
         text = _LONG.format(**figures["long_run"])
         parts.append(f"{text}\n{markdown_table(columns, rows, text_columns=1)}")
     return parts
+
+
+def _worker_table(trials: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        [each["fault"], str(each["workers"]), str(each["worker"]), f"{each['seconds']:.1f}"]
+        for each in trials
+    ]
+    columns = ["fault", "workers", "struck", "seconds until all ended"]
+    return markdown_table(columns, rows, text_columns=1)

@@ -3,7 +3,7 @@
 `python -m tests.faults.soak --minutes 20 --output soak` writes `soak/figures.json`, from which
 `tests.faults.report` makes RELIABILITY.md. A first round tries a few faults everywhere, a
 second one all of them, and those after it other random ones. `--part kills` tries one part, and
-keeps the figures of the others.
+keeps the figures of the others; with `--add --seed 2`, its earlier figures are kept, too.
 """
 
 import argparse
@@ -11,8 +11,10 @@ import collections
 import functools
 import importlib.metadata
 import json
+import os
 import pathlib
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from typing import Any
 
 from tests.conftest import ROOT
 from tests.faults.corruption import VIOLATIONS, read_trials
+from tests.faults.report_builder import add_builder
 from tests.faults.report_kills import add_kills
 from tests.faults.shim import compile_shim, compiler, environment
 
@@ -29,14 +32,34 @@ from tests.faults.shim import compile_shim, compiler, environment
 _FIRST, _ALL = (40, 2, 1040), (None, 4, 1600)
 _SUMS = ("images", "different_images", "images_read", "errors_tried", "cpu_seconds")
 FIGURES = "figures.json"
-PARTS = ("corruption", "storage", "kills", "workers", "long_run")
-# Of the time of a round, the part of kills; and kills a round.
-_SHARE_OF_KILLS, _KILLS = 0.4, 120
+PARTS = (
+    "corruption",
+    "storage",
+    "kills",
+    "builder",
+    "serving",
+    "workers",
+    "partition",
+    "long_run",
+)
+# Of all time, the shares of some parts, and the longest load of servers.
+_SHARE_OF_KILLS, _SHARE_OF_BUILDER, _SHARE_OF_SERVING = 0.3, 0.15, 0.25
+_SERVING_MINUTES = 10.0
+_KILLS = 120
 _LONG_STEPS = 50_000
+# Steps that a minute of a soak has for the long run.
+_STEPS_A_MINUTE = 1_000
+# A gigabyte takes minutes: only of soaks that have them.
+_LINE_MB_A_MINUTE, _MAX_LINE_MB = 10, 1_000
 
 
 def soak(
-    minutes: float, seed: int, output: pathlib.Path, only: Sequence[str] = PARTS
+    minutes: float,
+    seed: int,
+    output: pathlib.Path,
+    only: Sequence[str] = PARTS,
+    *,
+    adds: bool = False,
 ) -> dict[str, Any]:
     """Runs trials until the time is over, and writes the figures after each part.
 
@@ -45,6 +68,7 @@ def soak(
         seed: of the first round; each round has the next one.
         output: folder of the figures.
         only: parts to try; the figures of the others are kept.
+        adds: keep their own figures, too, and add to those that are counts.
     """
     start = time.monotonic()
     end = start + 60 * minutes
@@ -58,9 +82,9 @@ def soak(
         "corruption": {},
         "violations": [],
     }
-    if {*only} != {*PARTS} and (output / FIGURES).exists():
+    if (adds or {*only} != {*PARTS}) and (output / FIGURES).exists():
         figures |= json.loads((output / FIGURES).read_text())
-    for part in only:
+    for part in () if adds else only:
         figures.pop(part, None)
     figures |= {part: figures.get(part, {}) for part in ("storage", "corruption")}
     round_ = 0
@@ -79,7 +103,13 @@ def soak(
         if compiler() is not None and "kills" in only:
             share = _SHARE_OF_KILLS if len(only) > 1 else 1.0
             parts.append(functools.partial(_kills, figures, round_seed, share * minutes, end))
-        for name, flags in _once(round_seed).items():
+        if "builder" in only:
+            share = _SHARE_OF_BUILDER if len(only) > 1 else 1.0
+            line_mb = min(_MAX_LINE_MB, _LINE_MB_A_MINUTE * minutes) if round_ == 0 else 0
+            parts.append(
+                functools.partial(_builder, figures, round_seed, share * minutes, line_mb, end)
+            )
+        for name, flags in _once(round_seed, minutes, len(only) > 1).items():
             if round_ == 0 and name in only:
                 parts.append(functools.partial(_module, figures, name, flags, end))
         for part in parts:
@@ -123,9 +153,16 @@ def _storage(
     figures["violations"] += found["violations"]
 
 
-def _once(seed: int) -> dict[str, list[str]]:
+def _once(seed: int, minutes: float, is_part: bool) -> dict[str, list[str]]:
     """Returns the parts that are modules of their own, with their flags; tried once."""
-    return {"workers": [f"--seed={seed}"], "long_run": [f"--steps={_LONG_STEPS}"]}
+    serving = min(_SERVING_MINUTES, (_SHARE_OF_SERVING if is_part else 1.0) * minutes)
+    steps = min(_LONG_STEPS, int(_STEPS_A_MINUTE * minutes) if is_part else _LONG_STEPS)
+    return {
+        "serving": [f"--seed={seed}", f"--minutes={serving}"],
+        "workers": [f"--seed={seed}"],
+        "partition": [f"--seed={seed}"],
+        "long_run": [f"--steps={steps}"],
+    }
 
 
 def _module(figures: dict[str, Any], name: str, flags: list[str], end: float) -> None:
@@ -151,6 +188,19 @@ def _kills(figures: dict[str, Any], seed: int, minutes: float, end: float) -> No
             add_kills(figures, json.loads((path / FIGURES).read_text()))
 
 
+def _builder(
+    figures: dict[str, Any], seed: int, minutes: float, line_mb: float, end: float
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / FIGURES
+        command = [sys.executable, "-m", "tests.faults.builder", str(path), f"--seed={seed}"]
+        command += ["--rounds=100", f"--minutes={minutes}"]
+        command += [f"--line_mb={line_mb}", "--line=words"] if line_mb else []
+        _run(command, end, None)
+        if path.exists():
+            add_builder(figures, json.loads(path.read_text()))
+
+
 def _corruption(figures: dict[str, Any], seed: int, count: int, end: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "trials.jsonl"
@@ -172,16 +222,24 @@ def _corruption(figures: dict[str, Any], seed: int, count: int, end: float) -> N
 
 def _run(command: list[str], end: float, variables: dict[str, str] | None) -> bool:
     """Runs a command until the time is over; returns whether it ended before."""
-    try:
-        left = max(1.0, end - time.monotonic())
-        done = subprocess.run(
-            command, cwd=ROOT, env=variables, timeout=left, capture_output=True, text=True
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    if done.returncode > 1:
-        raise RuntimeError(done.stderr[-3000:])
-    return done.returncode >= 0
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            _, errors = process.communicate(timeout=max(1.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            # With the programs that it has started.
+            os.killpg(process.pid, signal.SIGKILL)
+            return False
+    if process.returncode > 1:
+        raise RuntimeError(errors[-3000:])
+    return process.returncode >= 0
 
 
 def main() -> None:
@@ -191,9 +249,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("soak"))
     parser.add_argument("--part", action="append", choices=PARTS)
+    parser.add_argument("--add", action="store_true", help="add to the figures that there are")
     options = parser.parse_args()
     parts = options.part or PARTS
-    figures = soak(options.minutes, options.seed, options.output, parts)
+    figures = soak(options.minutes, options.seed, options.output, parts, adds=options.add)
     print("\n".join(figures["violations"]) or "No promise was broken.")
     sys.exit(bool(figures["violations"]))
 

@@ -28,6 +28,8 @@ LIMIT_SECONDS = 300.0
 _STEPS = 30
 _NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 FAULTS = ("kill", "stop", "delay", "other settings")
+# After which the other workers end, here and in tests/faults/partition.py.
+LOSING = ("kill", "stop", "cut")
 
 
 class Trials:
@@ -62,52 +64,47 @@ class Trials:
             problems += ["something was written"] if (place / "model").exists() else []
             self._note(fault, count, victim, 0.0, problems)
             return
-        workers = start_workers(PROGRAM, settings, count)
+        workers = self.start(settings, count)
         saved = 2 * generator.randint(1, 3)
         wait_until((place / f"model/ckpt-{saved}.index").exists, workers)
         start = time.monotonic()
-        problems = self._strike(fault, workers, victim, generator)
+        problems = self.strike(fault, workers, victim, generator)
         seconds = time.monotonic() - start
         if not problems:
-            if fault != "delay":
+            if fault in LOSING:
                 problems += self._restart(settings, count)
             expected = self._unhindered(count)
             problems += self._server.call(compare, expected, place, _TOLERANCE)
         self._note(fault, count, victim, seconds, problems)
 
-    def _strike(
+    def start(self, settings: dict[str, Any], count: int) -> list[Program]:
+        """Starts all workers."""
+        return start_workers(PROGRAM, settings, count)
+
+    def strike(
         self,
         fault: str,
         workers: list[Program],
         victim: int,
         generator: random.Random,
     ) -> list[str]:
+        """Strikes a worker, waits for the others, and says what they did wrong."""
         workers[victim].send_signal(signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
         if fault == "delay":
             time.sleep(generator.uniform(2, 5))
             workers[victim].send_signal(signal.SIGCONT)
         waiting = workers if fault == "delay" else [w for w in workers if w != workers[victim]]
-        end = time.monotonic() + LIMIT_SECONDS
-        while any(w.poll() is None for w in waiting) and time.monotonic() < end:
-            time.sleep(0.1)
-        statuses = [worker.poll() for worker in waiting]
-        for worker in workers:
-            worker.kill()
-        outputs = [worker.communicate()[1][-300:] for worker in workers]
-        wanted = 0 if fault == "delay" else LOST_STATUS
-        if statuses == [wanted] * len(waiting):
-            return []
-        return [f"statuses of the survivors {statuses}, expected {wanted}: {outputs}"]
+        return wait_for(waiting, workers, LOST_STATUS if fault in LOSING else 0)
 
     def _restart(self, settings: dict[str, Any], count: int) -> list[str]:
-        ends = finish(start_workers(PROGRAM, settings, count))
+        ends = finish(self.start(settings, count))
         failed = [end for end in ends if end[0]]
         return [f"restarted: status {end[0]}: {end[2][-300:]}" for end in failed]
 
     def _unhindered(self, count: int) -> pathlib.Path:
         place = self._folder / f"unhindered {count}"
         if not place.exists():
-            ends = finish(start_workers(PROGRAM, self.settings(place, count), count))
+            ends = finish(self.start(self.settings(place, count), count))
             assert not any(end[0] for end in ends), ends
         return place
 
@@ -119,6 +116,20 @@ class Trials:
         where = f"{fault} of worker {victim} of {count}, seed {self._seed}"
         self.figures["violations"] += [f"{where}: {problem}" for problem in problems]
         print(f"{where}: {seconds:.1f} s, {problems or 'as promised'}", flush=True)
+
+
+def wait_for(waiting: list[Program], workers: list[Program], status: int) -> list[str]:
+    """Waits for some of the workers and ends all; says if some had another exit status."""
+    end = time.monotonic() + LIMIT_SECONDS
+    while any(w.poll() is None for w in waiting) and time.monotonic() < end:
+        time.sleep(0.1)
+    statuses = [worker.poll() for worker in waiting]
+    for worker in workers:
+        worker.kill()
+    outputs = [worker.communicate()[1][-300:] for worker in workers]
+    if statuses == [status] * len(waiting):
+        return []
+    return [f"statuses of the survivors {statuses}, expected {status}: {outputs}"]
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """HTTP server of the web demo: bounds the time and the number of requests."""
 
 import contextlib
+import io
 import socket
 import threading
 from typing import Any
@@ -57,6 +58,12 @@ class _Handler(WSGIRequestHandler):
 
     timeout: float
 
+    def setup(self) -> None:
+        """Prepares to read the request."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Input(self.connection))
+
     def handle(self) -> None:
         deadline = threading.Timer(self.timeout, self._stop_reading)
         deadline.daemon = True
@@ -69,3 +76,27 @@ class _Handler(WSGIRequestHandler):
     def _stop_reading(self) -> None:
         with contextlib.suppress(OSError):  # closed by the client
             self.connection.shutdown(socket.SHUT_RD)
+
+
+class _Input(io.RawIOBase):
+    """What a client sends; behind a timeout, there is no more.
+
+    Werkzeug reads on after its answer. A socket's own file raises an error then, which leaves
+    an open file and a traceback in the log.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._is_over = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        if self._is_over:
+            return 0
+        try:
+            return self._connection.recv_into(buffer)
+        except TimeoutError:
+            self._is_over = True
+            raise

@@ -76,3 +76,30 @@ def test_sentences_are_logged_and_those_of_repeated_steps_dropped(tmp_path):
     start(tmp_path, first_step=10).close()
     assert [record["step"] for record in read_sentences(tmp_path)] == [10]
     assert read_sentences(tmp_path / "tensorboard") == []
+
+
+def test_tensorboard_is_given_no_python_numbers(tmp_path, monkeypatch):
+    """TensorFlow keeps each of them, some 780 bytes, as long as the program runs."""
+    given = []
+    scalar = tf.summary.scalar
+
+    def note(name, data):
+        given.append(data)
+        scalar(name, data)
+
+    monkeypatch.setattr(tf.summary, "scalar", note)
+    log = TrainLog(
+        str(tmp_path), first_step=0, num_train_steps=9, batch_size=1, stream=io.StringIO()
+    )
+    log.training(3, {"loss": 0.1, "skipped_updates": 2})
+    log.close()
+    assert len(given) == 5
+    assert not any(isinstance(each, float | int) for each in given)
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    written = {
+        value.tag: (event.step, float(tf.make_ndarray(value.tensor)))
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+    assert written["train/loss"] == (3, pytest.approx(0.1))
+    assert written["train/skipped_updates"] == (3, 2.0)

@@ -1,15 +1,23 @@
 """Files appear whole or not at all, and their lines end at newlines."""
 
+import contextlib
 import errno
 import json
 import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
 from electra_tf.inference.scoring.nbest import read_nbest_lists
 from electra_tf.util.errors import reason_of
-from electra_tf.util.files import read_lines, whole_folder, write_atomically
+from electra_tf.util.files import (
+    read_lines,
+    whole_folder,
+    write_atomically,
+    write_in_order,
+)
 
 
 def names(folder: pathlib.Path) -> list[str]:
@@ -37,6 +45,29 @@ def write_two(folder: pathlib.Path, *, fails: bool = False) -> None:
         write_atomically(f"{temporary}/deep/two", "2")
         if fails:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_two_programs_do_not_mix_their_files(tmp_path, monkeypatch):
+    """One wrote both of its files between the two of the other."""
+    paths = [str(tmp_path / name) for name in ("first", "second")]
+    program = (
+        f"from electra_tf.util.files import write_in_order as write; write({{{paths[0]!r}: "
+    )
+    program += f"'theirs', {paths[1]!r}: 'theirs'}})"
+    others = []
+    replace = os.replace
+
+    def replace_slowly(source, target):
+        replace(source, target)
+        if not others:
+            others.append(subprocess.Popen([sys.executable, "-c", program]))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                others[0].wait(timeout=2)
+
+    monkeypatch.setattr(os, "replace", replace_slowly)
+    write_in_order(dict.fromkeys(paths, "ours"))
+    assert others[0].wait(timeout=60) == 0
+    assert len({pathlib.Path(path).read_text() for path in paths}) == 1
 
 
 def test_a_folder_is_whole(tmp_path):

@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -474,25 +473,6 @@ def test_a_full_disk_is_one_line(build, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"\(--output-dir\) cannot be written: .*Input/output"):
         build(overwrite=True)
     assert contents(tmp_path / "records") == before
-
-
-def test_a_long_line_takes_bounded_memory(tmp_path, demo_vocab_file):
-    """Eight megabytes in one line; the line alone took 15 times its size."""
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    sentence = "the sea and the people of the town. "
-    (corpus / "a.txt").write_text(sentence * (8_000_000 // len(sentence)))
-    config = dataset.CorpusBuildConfig(corpus, demo_vocab_file, tmp_path / "records")
-    tracemalloc.start()
-    try:
-        manifest = dataset.build_pretraining_data(config, lambda message: None)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert manifest.num_lines == 1
-    assert manifest.num_tokens_written == manifest.num_tokens_read > 1_500_000
-    assert manifest.num_examples > 12_000
-    assert peak < 60_000_000
 
 
 def test_help_and_flag_errors_answer_without_tensorflow(tmp_path, monkeypatch):

@@ -10,8 +10,10 @@ import sys
 from collections import Counter
 
 import pytest
+import tensorflow as tf
 from absl import flags as absl_flags
 
+from electra_tf.text import tokenizer
 from electra_tf.text.description import load_tokenizer_description
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import (
@@ -236,6 +238,23 @@ def test_counts_do_not_depend_on_processes_and_blocks(text_dir, monkeypatch):
     monkeypatch.setattr(word_counts, "_MAX_PARTS", 20)
     monkeypatch.setattr(word_counts, "_PARTS_AT_ONCE", 7)
     assert count_words(found, True, True) == whole
+
+
+def test_long_words_are_split_a_few_at_a_time(tmp_path, monkeypatch):
+    """Thirty megabytes without a space took more than two gigabytes."""
+    sizes = []
+    split_words = tokenizer.split_words
+
+    def measured(texts, *settings):
+        sizes.append(int(tf.reduce_sum(tf.strings.length(texts))))
+        return split_words(texts, *settings)
+
+    monkeypatch.setattr(tokenizer, "split_words", measured)
+    (tmp_path / "a.txt").write_text("".join(f"{i:x}" for i in range(1_000_000)) + "\n")
+    words = count_words(find_corpus(tmp_path), True, True)
+    assert sum(sizes) == sum(map(len, words)) > 4_800_000
+    assert max(sizes) <= 2 << 20
+    assert len(sizes) >= 3
 
 
 def test_pieces_are_learned_from_counts_of_any_characters():

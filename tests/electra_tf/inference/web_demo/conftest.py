@@ -1,35 +1,16 @@
-"""Exports for the page: a tiny pre-trained model and a fine-tuned one."""
+"""The page of the tests."""
 
 import pytest
 
-from electra_tf.inference.export.config import ExportConfig
-from electra_tf.inference.export.pretrained import PRETRAINED
-from electra_tf.inference.export.run import export
 from electra_tf.inference.web_demo.config import DemoConfig
-from finetune.export import FINETUNED
-from tests.finetune.conftest import write_model
-from tests.finetune.exported_models import write_finetuned
-
-LABELS = ["a", "<b>b</b>"]
+from tests.electra_tf.inference.web_demo.exports import write_exports
 
 
 @pytest.fixture(scope="session")
 def demo_config(tmp_path_factory, tiny_data) -> DemoConfig:
-    """A page over all of them, for texts of 100 characters at most."""
+    """A page over a pre-trained model and a task, for texts of 100 characters at most."""
     folder = tmp_path_factory.mktemp("web_demo")
-    write_model(folder / "m", tiny_data)
-    (folder / "finetuned").mkdir()
-    task = {"kind": "classification", "has_pairs": False, "labels": LABELS}
-    models = {
-        "discriminator": str(folder / "m"),
-        "generator": str(folder / "m"),
-        "topic": write_finetuned(folder / "finetuned", {"topic": task}),
-    }
-    for name, model_dir in models.items():
-        config = ExportConfig(
-            model_dir=model_dir, export_dir=folder / name, component=name, top_k=3
-        )
-        export(config, (PRETRAINED, FINETUNED), lambda line: None)
+    write_exports(folder, tiny_data)
     return DemoConfig(
         discriminator=folder / "discriminator",
         generator=folder / "generator",

@@ -9,7 +9,7 @@ import pytest
 from electra_tf.inference.web_demo.app import _create_app, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.util.errors import UserError
-from tests.electra_tf.inference.web_demo.conftest import LABELS
+from tests.electra_tf.inference.web_demo.exports import LABELS
 
 
 @pytest.fixture(scope="module")

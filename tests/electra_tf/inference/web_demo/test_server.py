@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import gc
+import os
 import pathlib
 import socket
 import threading
@@ -120,6 +122,28 @@ def test_a_sender_that_drips_has_no_more_time():
                 time.sleep(0.2)
         connection.settimeout(5)
         assert "408" in answer(connection).split("\r\n")[0]
+
+
+def test_a_timeout_leaves_no_open_file_and_no_traceback(monkeypatch, caplog):
+    """Of the two clocks, that of the socket strikes first."""
+    monkeypatch.setattr(server_module._Handler, "_stop_reading", lambda self: None)
+    config = dataclasses.replace(CONFIG, request_seconds=0.3)
+    gc.disable()
+    try:
+        with serving(config) as port:
+            for number in range(4):
+                if number == 1:
+                    before = len(os.listdir("/proc/self/fd"))
+                with connect(port) as connection:
+                    connection.sendall(request('{"text": "', length=60))
+                    assert "408" in answer(connection).split("\r\n")[0]
+            deadline = time.monotonic() + 5
+            while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        gc.enable()
+    assert "Traceback" not in caplog.text
 
 
 def test_large_requests_are_refused_before_they_are_read():
