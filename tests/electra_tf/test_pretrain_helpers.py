@@ -127,3 +127,24 @@ def test_no_gradient_flows_through_samples():
         )
         total = tf.reduce_sum(tf.cast(samples, tf.float32))
     assert tape.gradient(total, logits) is None
+
+
+def test_a_temperature_is_the_same_as_a_number_or_a_tensor():
+    logits = tf.random.stateless_normal([4, 50, 30], [1, 2])
+    key = tf.constant([3, 4], tf.uint32)
+    for number in (0.5, 1.0, 3.0):
+        first, second = (
+            pretrain_helpers.sample_from_softmax(logits, key, temperature=temperature)
+            for temperature in (number, tf.constant(number))
+        )
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_batch_starts_at_the_first_example_by_default():
+    logits, key = tf.zeros([4, 50, 30]), tf.constant([3, 4], tf.uint32)
+    drawn = [
+        pretrain_helpers.sample_from_softmax(logits, key, **given).numpy().tolist()
+        for given in ({}, {"first_example": 0}, {"first_example": 1})
+    ]
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != drawn[2]

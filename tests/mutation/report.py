@@ -69,6 +69,10 @@ def page(figures: Mapping[str, Any], equivalents: Sequence[Mapping[str, str]]) -
         if in_group["tried"]:
             lines.append(_row(f"**{group}**", in_group))
     lines.append(_row("**all**", totals))
+    every = [module for modules in TARGETS.values() for module in modules]
+    left_out = [f"`{module}`" for module in every if module not in figures["modules"]]
+    if left_out:
+        lines += ["", f"Not tried yet: {', '.join(left_out)}."]
     lines += ["", *_tables(figures, equivalents)]
     return "\n".join(lines) + "\n"
 
