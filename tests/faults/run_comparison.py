@@ -18,7 +18,7 @@ _IGNORED = re.compile(
 # Of what has times or places in it.
 _CHECKSUMS = ("sha256", SEAL)
 _TIME = re.compile(r"\d+(\.\d+)? ?s\b|\d+:\d\d(:\d\d)?")
-_PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
+_PORT = re.compile(r"(?<=\.\d:)\d+")
 _INDEX = ".index"
 
 

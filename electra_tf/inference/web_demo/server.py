@@ -79,10 +79,10 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Input(io.RawIOBase):
-    """What a client sends; behind a timeout, there is no more.
+    """What a client sends; there is no more behind a timeout, or when it has closed.
 
-    Werkzeug reads on after its answer. A socket's own file raises an error then, which leaves
-    an open file and a traceback in the log.
+    Werkzeug reads on after its answer. Errors of a socket's own file leave an open file then,
+    until the garbage is collected, and some a traceback in the log.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -97,6 +97,6 @@ class _Input(io.RawIOBase):
             return 0
         try:
             return self._connection.recv_into(buffer)
-        except TimeoutError:
+        except (TimeoutError, ConnectionError):
             self._is_over = True
-            raise
+            return 0
