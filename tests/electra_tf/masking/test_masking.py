@@ -135,6 +135,36 @@ def test_spans_stay_in_their_segment_and_cover_what_is_wanted():
         assert not {0, 8, 12, 13, 14} & set(positions)
 
 
+def test_spans_start_at_every_word_and_end_with_their_segment():
+    endless = SpanMaskingHparams(p=0.001, max_words=10_000)
+    chosen = masked_sets(SpanMasking(endless, FACTS), 3000)
+    assert {positions[0] for positions in chosen} == {min(word) for word in WORDS}
+    after_the_segment = [positions[1] for positions in chosen if positions[0] == 7]
+    # Where the second span starts: one word of six is the first of the other segment.
+    assert 0.1 < np.mean(np.array(after_the_segment) == 9) < 0.25
+
+
+def test_words_that_no_span_covers_come_last():
+    """Of forty words, those where none of the spans of one word starts."""
+    single = SpanMasking(SpanMaskingHparams(p=0.999, max_words=1), FACTS)
+    ids = [2, *range(5, 15), *range(5, 15), *range(5, 15), *range(5, 15), 3]
+    inputs = batch(6, ids)
+
+    def chosen(rows: slice) -> np.ndarray:
+        return mask(
+            PretrainInputs(*(x[rows] for x in inputs[:3])),
+            SPECIAL,
+            randomness.make_key(1, 0, "masking"),
+            mask_prob=0.2,
+            max_predictions_per_seq=8,
+            strategy=single,
+            first_example=rows.start,
+        ).masked_lm_positions.numpy()
+
+    one_by_one = np.concatenate([chosen(slice(i, i + 1)) for i in range(6)])
+    np.testing.assert_array_equal(one_by_one, chosen(slice(0, 6)))
+
+
 def test_span_lengths_average_to_the_papers_3_8():
     q, longest = 0.8, 10
     uniform = randomness.uniform(
@@ -194,4 +224,7 @@ def test_unknown_hyperparameters_are_refused(make_config):
         create_masking(config, FACTS)
     config = make_config(masking="span", masking_hparams={"p": "high"})
     with pytest.raises(UserError, match=r"p in --masking_hparams must be of type float"):
+        create_masking(config, FACTS)
+    config = make_config(masking="span", masking_hparams={"p": 1.0})
+    with pytest.raises(UserError, match=r"p in --masking_hparams must be .*0\.999"):
         create_masking(config, FACTS)

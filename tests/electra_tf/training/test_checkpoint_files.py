@@ -239,6 +239,12 @@ def test_files_are_not_read_twice(folder, monkeypatch):
     assert problem_of(str(folder / "ckpt-6")) is None
 
 
+def test_checkpoints_of_other_names_are_none_of_a_run(folder):
+    for path in folder.glob("ckpt-6*"):
+        path.rename(path.with_name(path.name.replace("ckpt-6", "other-9")))
+    assert newest_whole(str(folder)) == str(folder / "ckpt-4")
+
+
 class KilledError(Exception):
     """Stands for a kill."""
 
