@@ -3,6 +3,8 @@
 No TensorFlow is imported here.
 """
 
+import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,9 @@ from electra_tf.training.diagnoses import (
     unigram_generator,
     unknown_tokens,
 )
+
+# Of each kind that a watch keeps.
+_MOST_RECORDS = 1000
 
 
 def facts_of(
@@ -79,6 +84,8 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diag
 class HealthWatch:
     """Diagnoses a run while it trains, and reports each diagnosis once.
 
+    Of long runs, older records are kept ever more sparsely: memory and time are bounded.
+
     Args:
         facts: what is known about the run.
         records: records of the log before the current start.
@@ -86,17 +93,34 @@ class HealthWatch:
 
     def __init__(self, facts: RunFacts, records: Sequence[Mapping[str, Any]] = ()) -> None:
         self._facts = facts
-        self._records = [dict(record) for record in records]
-        self._reported: set[str] = set()
+        self._by_kind: dict[str, list[dict[str, Any]]] = {}
+        for record in records:
+            self._keep(record)
+        # The steps since when, of what the last record was diagnosed with.
+        self._since: dict[str, int] = {}
 
     def add(self, record: Mapping[str, Any]) -> list[str]:
         """Takes a record of the log; returns lines about what is newly wrong."""
-        self._records.append(dict(record))
-        found = diagnose(self._records, self._facts)
-        new = [each for each in found if each.name not in self._reported]
-        self._reported = {each.name for each in found}
+        self._keep(record)
+        found = self._diagnose()
+        new = [each for each in found if each.name not in self._since]
+        self._since = {each.name: each.since for each in found}
         return [f"Health: {each.line()}" for each in new]
 
     def summary(self) -> list[str]:
         """Returns a line for everything that is wrong at the end."""
-        return [f"Health:      {each.line()}" for each in diagnose(self._records, self._facts)]
+        return [f"Health:      {each.line()}" for each in self._diagnose()]
+
+    def _keep(self, record: Mapping[str, Any]) -> None:
+        kept = self._by_kind.setdefault(record.get("kind", ""), [])
+        kept.append(dict(record))
+        if len(kept) > _MOST_RECORDS:
+            del kept[1 : len(kept) // 2 : 2]
+
+    def _diagnose(self) -> list[Diagnosis]:
+        found = diagnose([*itertools.chain(*self._by_kind.values())], self._facts)
+        # The record of that step may not be kept any more.
+        first = {each.name: self._since.get(each.name, each.since) for each in found}
+        return [
+            dataclasses.replace(each, since=min(each.since, first[each.name])) for each in found
+        ]

@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from electra_tf.training import health
 from electra_tf.training.diagnoses import RunFacts, entropy
 from electra_tf.training.health import HealthWatch, diagnose, facts_of
 from electra_tf.util.files import read_lines
@@ -145,3 +146,20 @@ def test_a_watch_reports_a_diagnosis_once_and_sums_up_at_the_end():
     # A resumed run knows the records before it.
     resumed = HealthWatch(FACTS, log(masked_lm_accuracy=0.05)[:-1])
     assert len(resumed.add({"step": 2000, "kind": "train", "masked_lm_accuracy": 0.05})) == 1
+
+
+def test_a_watch_of_a_long_run_keeps_few_records(monkeypatch):
+    monkeypatch.setattr(health, "_MOST_RECORDS", 50)
+    facts = RunFacts(num_train_steps=200_000, num_warmup_steps=200, unigram_accuracy=0.07)
+    (healthy,) = [r for r in HEALTHY if r["kind"] == "train" and r["step"] == 1000]
+    watch = HealthWatch(facts)
+    said = {}
+    for step in range(100, 200_001, 100):
+        accuracy = 0.05 if step >= 100_000 else 0.2
+        lines = watch.add({**healthy, "step": step, "masked_lm_accuracy": accuracy})
+        said.update({step: lines} if lines else {})
+    ((step, (line,)),) = said.items()
+    assert step == 100_200  # the third record that says so
+    assert "since step 100,000: " in line
+    assert "since step 100,000: " in watch.summary()[0]
+    assert sum(map(len, watch._by_kind.values())) <= 50
