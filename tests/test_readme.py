@@ -158,6 +158,7 @@ def test_the_readmes_commands_work(workplace, monkeypatch, capfd):
 def test_the_readmes_files_exist():
     links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
     named = re.findall(r"`((?:\w+/)+[\w.]*)`", README)
-    missing = [path for path in links + named if not (ROOT / path).exists()]
+    paths = [path.partition("#")[0] for path in links + named]
+    missing = [path for path in paths if not (ROOT / path).exists()]
     elsewhere = ("DATA_DIR", "my_data")
     assert [path for path in missing if not path.startswith(elsewhere)] == []
