@@ -1,7 +1,8 @@
 """Tasks whose examples are read by a source: files of GLUE, CoNLL or a user."""
 
 import abc
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.util.errors import UserError
@@ -52,6 +53,18 @@ class SourceTask(Task, abc.ABC):
     ) -> None:
         super().__init__(config, name, tokenizer)
         self.source = source
+
+    @classmethod
+    def restore(
+        cls,
+        config: FinetuningConfig,
+        name: str,
+        tokenizer: CachedTokenizer,
+        description: Mapping[str, Any],
+    ) -> Self:
+        """See `Task.restore`; the description has the arguments of the class but the source."""
+        settings = {k: v for k, v in description.items() if k != "kind"}
+        return cls(config, name, tokenizer, NoSource(), **settings)
 
     @property
     def dev_splits(self) -> tuple[str, ...]:

@@ -114,10 +114,10 @@ def _difference(expected: Any, actual: Any, tolerance: float) -> str | None:
         return None if worst <= tolerance else f"differs by {worst:.3g}"
     if isinstance(expected, bytes) or not tolerance:
         return None if expected == actual else f"{actual!r:.300} instead of {expected!r:.300}"
-    return _number_difference(expected, actual, tolerance)
+    return number_difference(expected, actual, tolerance)
 
 
-def _number_difference(expected: Any, actual: Any, tolerance: float) -> str | None:
+def number_difference(expected: Any, actual: Any, tolerance: float) -> str | None:
     """Compares JSON values, numbers up to the tolerance times the largest of 1 and theirs."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         if expected.keys() != actual.keys():
@@ -132,5 +132,5 @@ def _number_difference(expected: Any, actual: Any, tolerance: float) -> str | No
         return None if abs(expected - actual) <= allowed else f"{actual} instead of {expected}"
     else:
         return None if expected == actual else f"{actual!r:.200} instead of {expected!r:.200}"
-    found = [_number_difference(*pair, tolerance) for pair in pairs]
+    found = [number_difference(*pair, tolerance) for pair in pairs]
     return next((each for each in found if each), None)

@@ -2,12 +2,13 @@
 
 import contextlib
 import json
-import math
 import random
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from tests.faults.run_comparison import number_difference
 
 MAX_CHARACTERS = 100
 # Answers depend on the batch that they are computed in by no more than rounding.
@@ -156,20 +157,7 @@ def abandoned(
 
 def difference(expected: Any, actual: Any) -> str | None:
     """Says how an answer differs from the expected one, by more than rounding."""
-    if isinstance(expected, float) and isinstance(actual, float):
-        same = math.isclose(expected, actual, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-        return None if same else f"{actual} instead of {expected}"
-    if isinstance(expected, dict) and isinstance(actual, dict):
-        if expected.keys() != actual.keys():
-            return f"{sorted(actual)} instead of {sorted(expected)}"
-        pairs = [(expected[name], actual[name]) for name in expected]
-    elif isinstance(expected, list) and isinstance(actual, list):
-        if len(expected) != len(actual):
-            return f"{len(actual)} instead of {len(expected)} values"
-        pairs = [*zip(expected, actual, strict=True)]
-    else:
-        return None if expected == actual else f"{actual!r:.100} instead of {expected!r:.100}"
-    return next((found for pair in pairs if (found := difference(*pair))), None)
+    return number_difference(expected, actual, TOLERANCE)
 
 
 def _connect(port: int) -> socket.socket:

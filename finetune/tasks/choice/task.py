@@ -23,7 +23,7 @@ from finetune.model import HeadOutput
 from finetune.results.worst_errors import PredictionError
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.choice.examples import ChoiceExample, choice_rows
-from finetune.tasks.sources import ExampleSource, NoSource, SourceTask
+from finetune.tasks.sources import ExampleSource, SourceTask
 from finetune.tasks.text import scorers
 from finetune.tasks.text.base import TextHead, checked_labels, mean_loss, predicted_values
 from finetune.tasks.text.class_loss import CROSS_ENTROPY, ClassLoss
@@ -110,18 +110,6 @@ class ChoiceTask(SourceTask):
         super().__init__(config, name, tokenizer, source)
         self.labels = checked_labels(name, labels, _MIN_CHOICES)
         self.has_question = has_question
-
-    @classmethod
-    def restore(
-        cls,
-        config: FinetuningConfig,
-        name: str,
-        tokenizer: CachedTokenizer,
-        description: Mapping[str, Any],
-    ) -> "ChoiceTask":
-        """Returns the task of a fine-tuned model for prediction."""
-        settings = {key: value for key, value in description.items() if key != "kind"}
-        return cls(config, name, tokenizer, NoSource(), **settings)
 
     @classmethod
     def saved_head(

@@ -20,7 +20,7 @@ from finetune.config.task_kinds import LEVELS, SPAN, TAGGING, TOKEN
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.results.worst_errors import PredictionError
 from finetune.tasks.base import Outputs, Scores, SplitData
-from finetune.tasks.sources import ExampleSource, NoSource, SourceTask
+from finetune.tasks.sources import ExampleSource, SourceTask
 from finetune.tasks.tagging.examples import (
     ConllSource,
     TaggingExample,
@@ -79,18 +79,6 @@ class TaggingTask(SourceTask):
         self.level = level
         self.labels = tuple(labels)
         self._ids = {label: i for i, label in enumerate(self.labels)}
-
-    @classmethod
-    def restore(
-        cls,
-        config: FinetuningConfig,
-        name: str,
-        tokenizer: CachedTokenizer,
-        description: Mapping[str, Any],
-    ) -> "TaggingTask":
-        """Returns the task of a fine-tuned model for prediction."""
-        settings = {k: v for k, v in description.items() if k != "kind"}
-        return cls(config, name, tokenizer, NoSource(), **settings)
 
     @classmethod
     def saved_head(
