@@ -1,17 +1,27 @@
 """Predictions of a fine-tuning model: the outputs of its heads, row by row."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from electra_tf.model.compilation import compile_ahead
 from electra_tf.model.kernels import CastKernels
 from electra_tf.training.distribution.context import runs_on_one_cpu
-from finetune.data.batches import FeatureTable, iterate_batches, plan_evaluation
+from finetune.data.batches import BatchPlan, FeatureTable, iterate_batches, plan_evaluation
+from finetune.data.features import Row
 from finetune.model import FinetuningModel
 from finetune.tasks.base import Outputs, SplitData, Task
+
+
+class _Batches(NamedTuple):
+    """Batches of rows, and an iterator that starts again with the first after the last."""
+
+    rows: Sequence[Row]
+    batch_size: int
+    plan: BatchPlan
+    iterator: Iterator
 
 
 class Predictor:
@@ -37,6 +47,9 @@ class Predictor:
         self._buckets = buckets
         self._jit_compile = jit_compile
         self._functions: dict[str, Callable] = {}
+        # By task and split: predictions are repeated with other weights, making batches takes
+        # longer than reading them, and TensorFlow keeps a part of every dataset.
+        self._batches: dict[tuple[str, str], _Batches] = {}
 
     def predict(self, task: Task, data: SplitData, batch_size: int) -> list[Outputs]:
         """Returns the outputs of the task's head for every row, in order, on every worker.
@@ -46,16 +59,13 @@ class Predictor:
             data: rows of features.
             batch_size: rows per batch over all replicas, rounded up to a multiple of them.
         """
-        replicas = self._strategy.num_replicas_in_sync
-        table = FeatureTable([data.rows], [task.feature_specs])
-        plan = plan_evaluation(
-            table.row_lengths,
-            batch_size=-(-batch_size // replicas) * replicas,
-            buckets=self._buckets,
-        )
-        outputs: list[Outputs] = [{}] * len(table)
+        # Put back when all are read: an iterator that an error stops is not at its start.
+        batches = self._batches.pop((task.name, data.split), None)
+        if batches is None or batches.rows is not data.rows or batches.batch_size != batch_size:
+            batches = self._make_batches(task, data.rows, batch_size)
+        plan, iterator = batches.plan, batches.iterator
+        outputs: list[Outputs] = [{}] * len(data.rows)
         self._cast_kernels.refresh()
-        iterator = iterate_batches(self._strategy, table, plan)
         if task.name not in self._functions:
             self._functions[task.name] = self._compile(task.name)
         function = self._functions[task.name]
@@ -65,7 +75,19 @@ class Predictor:
             arrays = {name: value.numpy() for name, value in function(iterator).items()}
             for i, row in enumerate(rows[:count]):
                 outputs[row] = {name: array[i] for name, array in arrays.items()}
+        self._batches[task.name, data.split] = batches
         return outputs
+
+    def _make_batches(self, task: Task, rows: Sequence[Row], batch_size: int) -> _Batches:
+        replicas = self._strategy.num_replicas_in_sync
+        table = FeatureTable([rows], [task.feature_specs])
+        plan = plan_evaluation(
+            table.row_lengths,
+            batch_size=-(-batch_size // replicas) * replicas,
+            buckets=self._buckets,
+        )
+        iterator = iterate_batches(self._strategy, table, plan)
+        return _Batches(rows, batch_size, plan, iterator)
 
     @functools.cached_property
     def _cast_kernels(self) -> CastKernels:

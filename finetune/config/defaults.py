@@ -19,6 +19,8 @@ _TASK_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "rte": {"num_train_epochs": 10.0},
     "sts": {"num_train_epochs": 10.0},
     "chunk": {"max_seq_length": 256},
+    # The authors know question answering by "squad" or "qa" in the name of the task.
+    "naturalqs": {"num_train_epochs": 3.0, "max_seq_length": 128},
 }
 # Each length bucket is at most about 1.5 times the previous one.
 LENGTH_BUCKETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)

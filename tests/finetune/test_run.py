@@ -1,5 +1,6 @@
 """Whole runs through their real entry function, on data that the tests write."""
 
+import dataclasses
 import json
 import pathlib
 import pickle
@@ -20,7 +21,7 @@ from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
 from finetune import run as finetune_run
-from finetune.data.batches import FeatureTable
+from finetune.data.batches import FeatureTable, iterate_batches
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
@@ -130,6 +131,30 @@ def test_bucketing_gives_the_predictions_of_fixed_padding(make_finetuning_config
         outputs.append(trainer.predict(tasks[0], data.get(tasks[0], "dev")))
     for bucketed, fixed in zip(*outputs, strict=True):
         np.testing.assert_allclose(bucketed["logits"], fixed["logits"], atol=2e-6)
+
+
+def test_the_batches_of_a_split_are_made_once(make_finetuning_config, monkeypatch):
+    """TensorFlow never frees a part of each dataset, and a run has many evaluations."""
+    trainer, (task,), data = build(make_finetuning_config())
+    trainer.start(1)
+    dev, train = (data.get(task, split) for split in ("dev", "train"))
+    made = []
+
+    def count(*arguments):
+        made.append(arguments)
+        return iterate_batches(*arguments)
+
+    monkeypatch.setattr("finetune.predictor.iterate_batches", count)
+    first = trainer.predict(task, dev, 4)
+    other = trainer.predict(task, train, 4)
+    for _ in range(2):
+        for split, expected in ((dev, first), (train, other)):
+            for ours, theirs in zip(trainer.predict(task, split, 4), expected, strict=True):
+                np.testing.assert_array_equal(ours["logits"], theirs["logits"])
+    assert len(made) == 2
+    trainer.predict(task, dev, 8)
+    trainer.predict(task, dataclasses.replace(dev, rows=dev.rows[:3]), 8)
+    assert len(made) == 4
 
 
 def test_a_batch_trains_alike_whatever_it_is_padded_to(make_finetuning_config):

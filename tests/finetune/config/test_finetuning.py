@@ -27,7 +27,7 @@ def describe_model(tmp_path, **hyperparameters) -> None:
         ("sts", 10.0, 128),
         ("squad", 2.0, 512),
         ("newsqa", 2.0, 512),
-        ("naturalqs", 2.0, 512),
+        ("naturalqs", 3.0, 128),
         ("chunk", 3.0, 256),
     ],
 )
