@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -20,6 +20,7 @@ from electra_tf.training.trackers import check_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
+from finetune.data.repeated import describe_repeated
 from finetune.initialization import find_checkpoint
 from finetune.predictions import predict_file
 from finetune.results.provenance import Provenance, files_digest
@@ -34,6 +35,7 @@ from finetune.trial_session import TrialSession
 from finetune.trials import TrialRun, fold_runs, trial_runs, write_folds
 
 PrintFn = Callable[[str], None]
+_LABELS_SHOWN = 10
 
 
 def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult]:
@@ -77,6 +79,8 @@ def _run(
             for split in task.dev_splits:
                 data.get(task, split)
     _check_predictable(config, tasks, data)
+    if context.workers.is_chief:
+        _tell_repeated(config, tasks, data, train_data, runs, print_fn)
     context.workers.require_equal(
         {"data": dict(sorted(data.fingerprints.items())), "vocabulary": vocabulary.sha256}
     )
@@ -110,6 +114,39 @@ def _run(
             _restore_best(trainer, done, results)
         print_fn(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
     return results
+
+
+def _tell_repeated(
+    config: FinetuningConfig,
+    tasks: Sequence[Task],
+    data: TaskData,
+    train_data: Mapping[str, SplitData],
+    runs: Iterable[TrialRun],
+    print_fn: PrintFn,
+) -> None:
+    """Prints which examples are both trained on and scored, if any."""
+    if config.num_folds:
+        for run in runs:
+            if run.number == 1:
+                (train,) = run.train_data.values()
+                name = f"{tasks[0].name} fold {run.fold}"
+                describe_repeated(name, run.held_out.rows, train.rows, print_fn)
+    elif config.do_eval:
+        for task in tasks:
+            if task.name in train_data:
+                train = train_data[task.name]
+                for split in task.dev_splits:
+                    rows = data.get(task, split).rows
+                    describe_repeated(f"{task.name} {split}", rows, train.rows, print_fn)
+
+
+def _with_labels(task: Task) -> str:
+    """Returns the name of a task and its first labels."""
+    labels = getattr(task, "labels", ())
+    if not labels:
+        return task.name
+    more = ", …" if len(labels) > _LABELS_SHOWN else ""
+    return f"{task.name} ({len(labels)} labels: {', '.join(labels[:_LABELS_SHOWN])}{more})"
 
 
 def _same_sources(before: Provenance | None, now: Provenance) -> Provenance:
@@ -218,6 +255,6 @@ def describe_run(
         ),
     ):
         print_fn(line)
-    print_fn(f"Tasks:   {', '.join(task.name for task in tasks)}")
+    print_fn(f"Tasks:   {'; '.join(_with_labels(task) for task in tasks)}")
     lengths = ", ".join(map(str, trainer.buckets))
     print_fn(f"Batches: padded to {lengths} tokens")

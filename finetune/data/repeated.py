@@ -1,0 +1,42 @@
+"""Held-out rows that a model has seen in training."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from electra_tf.util.console import warn_once
+from finetune.data.features import Row, is_input_ids
+
+# Short texts and questions of real data occur twice; so many, only by mistake.
+_WARNED_SHARE = 0.05
+
+
+def count_repeated(rows: Sequence[Row], train_rows: Sequence[Row]) -> int:
+    """Returns how many rows have the tokens of a training row, whatever their labels."""
+    seen = {_digest(row) for row in train_rows}
+    return sum(_digest(row) in seen for row in rows)
+
+
+def describe_repeated(
+    name: str,
+    rows: Sequence[Row],
+    train_rows: Sequence[Row],
+    print_fn: Callable[[str], None],
+) -> None:
+    """Prints how many held-out rows are in train, too, if any; warns of many."""
+    count = count_repeated(rows, train_rows)
+    if not count:
+        return
+    line = f"{name}: {count:,} of {len(rows):,} rows have the text of one of train"
+    print_fn(line)
+    if count > _WARNED_SHARE * len(rows):
+        warn_once(f"{line}; their scores say little about other texts")
+
+
+def _digest(row: Row) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(filter(is_input_ids, row)):
+        ids = np.asarray(row[name], np.int32)
+        digest.update(len(ids).to_bytes(4, "little") + ids.tobytes())
+    return digest.digest()
