@@ -7,8 +7,8 @@ import pytest
 
 from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
-from pretrain_data.build.processes import run_jobs
-from tests.pretrain_data.build.dying_work import Job, work
+from pretrain_data.parallel.processes import run_jobs
+from tests.pretrain_data.parallel.dying_work import Job, work
 
 
 def test_a_killed_process_ends_the_build_at_once_while_others_report():

@@ -196,7 +196,7 @@ class BuildUnits:
     def _start(self) -> CorpusBuilder:
         if self._builder is None:
             self._builder = CorpusBuilder(self._config, self._vocabulary)
-            from pretrain_data.build.example_writer import ExampleSerializer
+            from pretrain_data.examples.example_writer import ExampleSerializer
 
             self._serializer = ExampleSerializer(
                 self._config.max_seq_length, self._vocabulary.size
@@ -219,7 +219,7 @@ class WriteShard:
         """
         import tensorflow as tf
 
-        from pretrain_data.build.example_writer import WRITE_ERRORS, shard_name
+        from pretrain_data.examples.example_writer import WRITE_ERRORS, shard_name
         from pretrain_data.records.files import file_sha256
 
         number, keyed = element

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterator
 
 from electra_tf.text.framing import NUM_SPECIAL, Framed, frame, frame_documents
-from pretrain_data.build.example_builder import ONE_SEGMENT_PROBABILITY, ExampleBuilder
+from pretrain_data.examples.example_builder import ONE_SEGMENT_PROBABILITY, ExampleBuilder
 
 # Another document is not worth its [SEP] in less room.
 _MIN_TOKENS = 4

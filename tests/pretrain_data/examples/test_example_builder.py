@@ -5,10 +5,10 @@ from array import array
 
 import pytest
 
-from pretrain_data.build.example_builder import ExampleBuilder
-from pretrain_data.build.example_writer import ExampleSerializer
-from pretrain_data.build.packing_builder import PackingExampleBuilder
-from pretrain_data.build.text_boundaries import TextBoundaries
+from pretrain_data.examples.example_builder import ExampleBuilder
+from pretrain_data.examples.example_writer import ExampleSerializer
+from pretrain_data.examples.packing_builder import PackingExampleBuilder
+from pretrain_data.examples.text_boundaries import TextBoundaries
 
 CLS, SEP = 2, 3
 

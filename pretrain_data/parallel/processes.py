@@ -12,7 +12,7 @@ from typing import Any
 
 from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
-from pretrain_data.build.counts import BuildCounts, WorkerError
+from pretrain_data.parallel.counts import BuildCounts, WorkerError
 
 # Does a job, reporting its progress, and returns the result.
 Work = Callable[[Any, Callable[[BuildCounts], None]], Any]

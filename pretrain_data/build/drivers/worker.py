@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from electra_tf.util.tensorflow_import import no_garbage_collection
 from pretrain_data.build.corpus_builder import CorpusBuilder
-from pretrain_data.build.counts import BuildCounts
 from pretrain_data.build.jobs import BuildJob, BuildResult, merge_results
+from pretrain_data.parallel.counts import BuildCounts
 
 if TYPE_CHECKING:
-    from pretrain_data.build.example_writer import ExampleWriter
+    from pretrain_data.examples.example_writer import ExampleWriter
 
 
 def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult:
@@ -48,7 +48,7 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
 def _make_writer(
     job: BuildJob, directory: pathlib.Path, shard_indices: list[int], num_shards: int
 ) -> "ExampleWriter":
-    from pretrain_data.build.example_writer import ExampleWriter
+    from pretrain_data.examples.example_writer import ExampleWriter
 
     return ExampleWriter(
         directory, shard_indices, num_shards, job.config.max_seq_length, job.vocabulary.size

@@ -19,12 +19,12 @@ from electra_tf.text.vocabulary import (
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_in_order
-from pretrain_data.build.report import print_what_is_left_out
-from pretrain_data.build.vocabulary_report import measure, print_report
-from pretrain_data.build.word_counts import count_words
-from pretrain_data.build.word_pieces import learn_pieces, sentencepiece
+from pretrain_data.corpus.corpus_report import print_what_is_left_out
 from pretrain_data.corpus.formats import FormatOptions
 from pretrain_data.corpus.inputs import Corpus, find_inputs, find_text
+from pretrain_data.vocabulary.vocabulary_report import measure, print_report
+from pretrain_data.vocabulary.word_counts import count_words
+from pretrain_data.vocabulary.word_pieces import learn_pieces, sentencepiece
 
 OUTPUT_FLAG = "--output-file"
 REPORT_FLAG = "--report"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pretrain_data.build.counts import BuildCounts
+from pretrain_data.parallel.counts import BuildCounts
 
 # Longer than a test waits.
 _SECONDS = 60.0

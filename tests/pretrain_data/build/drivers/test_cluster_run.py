@@ -12,11 +12,12 @@ import tensorflow as tf
 from electra_tf.text import tokenizer
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import as_path
-from pretrain_data.build import cluster_work, corpus_builder
-from pretrain_data.build.cluster_run import ClusterRun
+from pretrain_data.build import corpus_builder
 from pretrain_data.build.config import CorpusBuildConfig
-from pretrain_data.build.counts import WorkerError
 from pretrain_data.build.dataset import build_pretraining_data
+from pretrain_data.build.drivers import cluster_work
+from pretrain_data.build.drivers.cluster_run import ClusterRun
+from pretrain_data.parallel.counts import WorkerError
 from pretrain_data.records.manifest import Manifest, load_manifest
 from tests.pretrain_data.build.test_dataset import read_shards, run_program
 from tests.pretrain_data.conftest import corpus_text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from electra_tf.text.framing import Framed, frame
 from electra_tf.text.vocabulary import Vocabulary
-from pretrain_data.build.example_builder import (
+from pretrain_data.examples.example_builder import (
     MIN_SEQ_LENGTH,
     ONE_SEGMENT_PROBABILITY,
     SHORT_TARGET_PROBABILITY,
@@ -24,7 +24,7 @@ class TrimmingExampleBuilder:
 
     Attributes:
         num_documents, dropped_tokens, num_packed: see
-            `pretrain_data.build.example_builder.Builder`.
+            `pretrain_data.examples.example_builder.Builder`.
     """
 
     def __init__(self, vocabulary: Vocabulary, max_length: int, rng: random.Random):

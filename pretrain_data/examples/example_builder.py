@@ -7,7 +7,7 @@ from typing import Protocol
 
 from electra_tf.text.framing import Framed, frame
 from electra_tf.text.vocabulary import Vocabulary
-from pretrain_data.build.text_boundaries import TextBoundaries
+from pretrain_data.examples.text_boundaries import TextBoundaries
 
 # Short target lengths are drawn by randint(5, max_length).
 MIN_SEQ_LENGTH = 5

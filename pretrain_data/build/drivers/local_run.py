@@ -5,9 +5,9 @@ import dataclasses
 from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
+from pretrain_data.build.drivers.plan import BuildPlan
+from pretrain_data.build.drivers.worker import run_job
 from pretrain_data.build.jobs import BuildJob, BuildResult
-from pretrain_data.build.plan import BuildPlan
-from pretrain_data.build.processes import run_jobs
 from pretrain_data.build.selection import (
     DocumentHashes,
     ScanJob,
@@ -16,7 +16,7 @@ from pretrain_data.build.selection import (
     unit_fates,
 )
 from pretrain_data.build.units import divide_units
-from pretrain_data.build.worker import run_job
+from pretrain_data.parallel.processes import run_jobs
 
 
 class LocalRun:

@@ -14,7 +14,8 @@ from typing import Any
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.tensorflow_import import import_tensorflow
-from pretrain_data.build.cluster_work import (
+from pretrain_data.build.config import CorpusBuildConfig
+from pretrain_data.build.drivers.cluster_work import (
     DIGESTS,
     RESULTS,
     BuildUnits,
@@ -24,10 +25,9 @@ from pretrain_data.build.cluster_work import (
     later_of_equal,
     write_units,
 )
-from pretrain_data.build.config import CorpusBuildConfig
-from pretrain_data.build.counts import WorkerError
+from pretrain_data.build.drivers.plan import BuildPlan
 from pretrain_data.build.jobs import BuildResult, merge_results
-from pretrain_data.build.plan import BuildPlan
+from pretrain_data.parallel.counts import WorkerError
 
 RUNNER_FLAG = "--runner"
 RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
@@ -192,7 +192,7 @@ def _options(plan: BuildPlan) -> Any:
 @contextlib.contextmanager
 def _modules_for_workers() -> Iterator[None]:
     """Lets worker processes on this machine import our modules, from whatever folder."""
-    root = str(pathlib.Path(__file__).resolve().parents[2])
+    root = str(pathlib.Path(__file__).resolve().parents[3])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([root, *([before] if before else [])])
     logger = logging.getLogger("apache_beam")

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
-from tests.pretrain_data.build.plain_examples import plain_examples
+from pretrain_data.examples.trimming_builder import TrimmingExampleBuilder
+from tests.pretrain_data.examples.plain_examples import plain_examples
 
 
 @pytest.mark.parametrize("max_seq_length", [5, 7, 16, 64])

@@ -24,15 +24,15 @@ from electra_tf.text.vocabulary import (
 )
 from electra_tf.util.errors import UserError
 from flags import command_line, corpus
-from pretrain_data.build import word_counts
 from pretrain_data.build.dataset import build_pretraining_data
-from pretrain_data.build.vocabulary_builder import build_vocabulary
-from pretrain_data.build.vocabulary_report import measure
-from pretrain_data.build.word_counts import CountJob, count_words, count_words_of
-from pretrain_data.build.word_pieces import choose_characters, learn_pieces
 from pretrain_data.corpus import blocks
 from pretrain_data.corpus.inputs import find_corpus, find_inputs
 from pretrain_data.corpus.partition import divide
+from pretrain_data.vocabulary import word_counts
+from pretrain_data.vocabulary.vocabulary_builder import build_vocabulary
+from pretrain_data.vocabulary.vocabulary_report import measure
+from pretrain_data.vocabulary.word_counts import CountJob, count_words, count_words_of
+from pretrain_data.vocabulary.word_pieces import choose_characters, learn_pieces
 
 NO_MESSAGES = {"print_fn": lambda message: None}
 # Ninety stems with five endings each, so that pieces pay.
