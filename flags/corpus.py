@@ -15,8 +15,8 @@ from pretrain_data.build.drivers.cluster_run import RUNNERS
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.corpus.formats import FORMATS
 from pretrain_data.corpus.inputs import INPUT_FLAG
+from pretrain_data.corpus.readers.text_files import FLAG
 from pretrain_data.corpus.sentences import SENTENCES_CHOICES
-from pretrain_data.corpus.text_files import FLAG
 from pretrain_data.examples.example_builder import MIN_SEQ_LENGTH
 
 # The authors' negations, as absl spells them.

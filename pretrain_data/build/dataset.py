@@ -27,10 +27,10 @@ from pretrain_data.build.output_dir import (
 from pretrain_data.build.report import print_result
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.build.units import find_units
-from pretrain_data.corpus.archives import find_archives
 from pretrain_data.corpus.corpus_report import print_what_is_left_out
 from pretrain_data.corpus.inputs import find_text
 from pretrain_data.corpus.partition import CorpusPart
+from pretrain_data.corpus.readers.archives import find_archives
 from pretrain_data.corpus.sentences import check_sentences
 from pretrain_data.examples.example_builder import MIN_SEQ_LENGTH
 from pretrain_data.parallel.processes import exiting_on_sigterm

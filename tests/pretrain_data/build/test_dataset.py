@@ -493,7 +493,7 @@ def test_help_and_flag_errors_answer_without_tensorflow(tmp_path, monkeypatch):
 
 
 def test_openwebtext_program(tmp_path, demo_vocab_file):
-    from tests.pretrain_data.corpus.test_archives import write_archive
+    from tests.pretrain_data.corpus.readers.test_archives import write_archive
 
     (tmp_path / "openwebtext").mkdir()
     (tmp_path / "vocab.txt").write_bytes(demo_vocab_file.read_bytes())

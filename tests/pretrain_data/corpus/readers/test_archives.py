@@ -9,7 +9,7 @@ import pytest
 
 from electra_tf.util.errors import UserError
 from pretrain_data.build.dataset import CorpusBuildConfig, build_pretraining_data
-from pretrain_data.corpus.archives import ArchivePart, find_archives
+from pretrain_data.corpus.readers.archives import ArchivePart, find_archives
 
 
 def write_archive(path, members) -> ArchivePart:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from electra_tf.util.paths import AnyPath, is_remote, open_binary
-from pretrain_data.corpus.row_groups import RowGroups, check_column, damaged, pyarrow
+from pretrain_data.corpus.readers.row_groups import RowGroups, check_column, damaged, pyarrow
 from pretrain_data.corpus.unreadable import naming_file
 
 _ROWS_AT_ONCE = 256

@@ -9,9 +9,9 @@ from typing import BinaryIO, Self
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.paths import open_binary
 from pretrain_data.corpus.blocks import Block
-from pretrain_data.corpus.byte_range import ByteRange
-from pretrain_data.corpus.compression import compression_of, uncompressed
 from pretrain_data.corpus.documents import read_records
+from pretrain_data.corpus.readers.byte_range import ByteRange
+from pretrain_data.corpus.readers.compression import compression_of, uncompressed
 from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
 
 FIELD_FLAG = "--text_field"

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from electra_tf.util.errors import UserError
 from pretrain_data.corpus.blocks import Block, read_blocks
-from pretrain_data.corpus.compression import COMPRESSION_RATIO
+from pretrain_data.corpus.readers.compression import COMPRESSION_RATIO
 from pretrain_data.corpus.unreadable import UnreadableError
 
 ARCHIVE_SUFFIX = ".xz"

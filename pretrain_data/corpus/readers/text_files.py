@@ -7,8 +7,8 @@ from typing import BinaryIO, Self
 
 from electra_tf.util.paths import open_binary
 from pretrain_data.corpus.blocks import MAX_LINE_BYTES, Block, read_blocks
-from pretrain_data.corpus.byte_range import ByteRange
-from pretrain_data.corpus.compression import compression_of, uncompressed
+from pretrain_data.corpus.readers.byte_range import ByteRange
+from pretrain_data.corpus.readers.compression import compression_of, uncompressed
 from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
 
 FLAG = "--corpus-dir"

@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 from typing import Self
 
-from pretrain_data.corpus.compression import COMPRESSION_RATIO, compression_of
+from pretrain_data.corpus.readers.compression import COMPRESSION_RATIO, compression_of
 
 
 @dataclasses.dataclass(frozen=True)

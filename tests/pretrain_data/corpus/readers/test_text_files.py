@@ -10,10 +10,10 @@ import pytest
 
 from electra_tf.util.errors import UserError
 from pretrain_data.corpus import blocks as blocks_module
-from pretrain_data.corpus import text_files
 from pretrain_data.corpus.inputs import find_corpus
 from pretrain_data.corpus.partition import divide, shuffled
-from pretrain_data.corpus.text_files import TextPart
+from pretrain_data.corpus.readers import text_files
+from pretrain_data.corpus.readers.text_files import TextPart
 from pretrain_data.corpus.unreadable import UnreadableError
 
 
