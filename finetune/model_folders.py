@@ -16,7 +16,7 @@ from electra_tf.config.recorded_settings import Change, changed_settings
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.formats import INIT_FLAG
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
-from electra_tf.training.authors_files import (
+from electra_tf.training.checkpoints.authors_files import (
     has_only_authors_checkpoint,
     has_own_checkpoint,
 )

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoints import lock_model_dir
+from electra_tf.training.checkpoints.checkpoint_directory import lock_model_dir
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
     DistributionContext,
     describe_devices,
     open_context,
 )
-from electra_tf.training.trackers import check_trackers
+from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.model_checkpoint import containing_folder
-from electra_tf.training.authors_files import has_only_authors_checkpoint
+from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import count_steps
 from finetune.model_folders import (

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from electra_tf.training.log import LOG_FILE
+from electra_tf.training.monitoring.log import LOG_FILE
 from electra_tf.util.files import read_lines, write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport

@@ -14,7 +14,7 @@ from electra_tf.inference.export.config import select_fields
 from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution import context
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport

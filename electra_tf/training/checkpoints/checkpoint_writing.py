@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from electra_tf.training.checkpoint_files import (
+from electra_tf.training.checkpoints.checkpoint_files import (
     CHECKPOINT_NAME,
     INDEX,
     MANIFEST,

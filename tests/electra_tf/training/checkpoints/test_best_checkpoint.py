@@ -8,7 +8,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from electra_tf.training.best_checkpoint import BestCheckpoint
+from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.distribution.workers import Workers
 from finetune import run as finetuning
 from finetune.results.summary import TrialResult
@@ -93,7 +93,9 @@ def test_a_kill_between_weights_and_record(tmp_path, monkeypatch, keeps_weights)
     def kill(*_) -> None:
         raise Killed
 
-    monkeypatch.setattr("electra_tf.training.best_checkpoint.write_atomically", kill)
+    monkeypatch.setattr(
+        "electra_tf.training.checkpoints.best_checkpoint.write_atomically", kill
+    )
     with pytest.raises(Killed):
         run.evaluate(10, 0.6)
     monkeypatch.undo()

@@ -5,9 +5,9 @@ import pathlib
 
 import pytest
 
-from electra_tf.training import health
-from electra_tf.training.diagnoses import RunFacts, entropy
-from electra_tf.training.health import HealthWatch, diagnose, facts_of
+from electra_tf.training.monitoring import health
+from electra_tf.training.monitoring.diagnoses import RunFacts, entropy
+from electra_tf.training.monitoring.health import HealthWatch, diagnose, facts_of
 from electra_tf.util.files import read_lines
 
 # Logged by `make demo`: every record of the pre-training.

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.training import staging
-from electra_tf.training.staging import Mirror, staged_folder
+from electra_tf.training.checkpoints import staging
+from electra_tf.training.checkpoints.staging import Mirror, staged_folder
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, as_path
 from finetune.config.finetuning import FinetuningConfig

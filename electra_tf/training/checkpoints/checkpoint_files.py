@@ -1,8 +1,8 @@
 """The files of checkpoints: which of them are whole, and which is the newest.
 
 A checkpoint PREFIX has `PREFIX.index`, `PREFIX.data-…` and a manifest with their sizes and
-SHA-256 (see `electra_tf.training.checkpoint_writing`). Those of older versions and of other
-programs have no manifest: every tensor is read and compared with the checksums in the index.
+SHA-256 (see `checkpoint_writing.py`). Those of older versions and of other programs have no
+manifest: every tensor is read and compared with the checksums in the index.
 TensorFlow's `checkpoint` file names the one that was written last, but the files decide.
 
 TensorFlow is imported for checkpoints without a manifest only.

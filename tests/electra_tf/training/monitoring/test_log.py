@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.text.inspected_tokens import InspectedToken
-from electra_tf.training.log import TrainLog, Utilization
-from electra_tf.training.run_info import read_sentences
+from electra_tf.training.monitoring.log import TrainLog, Utilization
+from electra_tf.training.monitoring.run_info import read_sentences
 
 
 def read(log: TrainLog) -> list[dict]:

@@ -6,7 +6,7 @@ The authors go on from a released checkpoint by putting its files into DATA_DIR/
 import os
 import re
 
-from electra_tf.training.checkpoint_files import checkpoint_names, checkpoint_steps
+from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names, checkpoint_steps
 from electra_tf.util.errors import UserError
 
 _OURS = re.compile(r"ckpt-\d+")

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 
 import filelock
 
-from electra_tf.training.checkpoint_files import INDEX, MANIFEST, STATE_FILE
-from electra_tf.training.checkpoint_writing import UNFINISHED
+from electra_tf.training.checkpoints.checkpoint_files import INDEX, MANIFEST, STATE_FILE
+from electra_tf.training.checkpoints.checkpoint_writing import UNFINISHED
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.paths import RemotePath, is_remote

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from electra_tf.training.log import TrainLog
-from electra_tf.training.step_bar import StepBar
+from electra_tf.training.monitoring.log import TrainLog
+from electra_tf.training.monitoring.step_bar import StepBar
 
 
 class Terminal(io.StringIO):
@@ -15,7 +15,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr("electra_tf.training.step_bar.SECONDS_BETWEEN_REDRAWS", 0.0)
+    monkeypatch.setattr("electra_tf.training.monitoring.step_bar.SECONDS_BETWEEN_REDRAWS", 0.0)
 
 
 def test_the_bar_counts_the_steps_of_the_whole_run_and_goes_at_the_end():

@@ -8,8 +8,13 @@ import types
 import pytest
 import tensorflow as tf
 
-from electra_tf.training.log import TrainLog
-from electra_tf.training.trackers import IDS_FILE, check_trackers, log_to, open_trackers
+from electra_tf.training.monitoring.log import TrainLog
+from electra_tf.training.monitoring.trackers import (
+    IDS_FILE,
+    check_trackers,
+    log_to,
+    open_trackers,
+)
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 

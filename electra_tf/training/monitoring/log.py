@@ -16,11 +16,16 @@ from tensorboard.plugins.hparams import api as hparams
 
 from electra_tf.config.recorded_settings import Change
 from electra_tf.text.inspected_tokens import InspectedToken, render
-from electra_tf.training.diagnoses import RunFacts
-from electra_tf.training.health import HealthWatch
-from electra_tf.training.run_info import LOG_FILE, SENTENCES_FILE, read_log
-from electra_tf.training.step_bar import StepBar
-from electra_tf.training.trackers import Tracker, close_trackers, log_to, plain_settings
+from electra_tf.training.monitoring.diagnoses import RunFacts
+from electra_tf.training.monitoring.health import HealthWatch
+from electra_tf.training.monitoring.run_info import LOG_FILE, SENTENCES_FILE, read_log
+from electra_tf.training.monitoring.step_bar import StepBar
+from electra_tf.training.monitoring.trackers import (
+    Tracker,
+    close_trackers,
+    log_to,
+    plain_settings,
+)
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, read_lines, write_atomically

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.training.diagnoses import (
+from electra_tf.training.monitoring.diagnoses import (
     Diagnosis,
     RunFacts,
     always_original,

@@ -9,9 +9,17 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from electra_tf.training import checkpoint_files, checkpoint_writing, checkpoints
-from electra_tf.training.checkpoint_files import newest_whole, problem_of, require_whole
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints import (
+    checkpoint_directory,
+    checkpoint_files,
+    checkpoint_writing,
+)
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_files import (
+    newest_whole,
+    problem_of,
+    require_whole,
+)
 from electra_tf.util.errors import UserError
 
 STEPS = (2, 4, 6)
@@ -161,7 +169,7 @@ def test_a_killed_save_leaves_the_one_before(folder, renamed, monkeypatch, capsy
     run = Run(folder)
     monkeypatch.setattr(os, "replace", rename)
     monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
-    monkeypatch.setattr("electra_tf.training.checkpoint_writing.remove_checkpoint", print)
+    monkeypatch.setattr(checkpoint_writing, "remove_checkpoint", print)
     with pytest.raises(Killed):
         run.save(8)
     assert not (folder / "ckpt-8.index").exists()
@@ -263,7 +271,7 @@ def test_a_resumed_run_completes_a_killed_save(tmp_path, monkeypatch, killed_in)
         keep_newest(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "keep_newest", keep_until_killed)
+        patch.setattr(checkpoint_directory, "keep_newest", keep_until_killed)
         with pytest.raises(KilledError):
             run.save(6)
     monkeypatch.undo()

@@ -9,9 +9,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from electra_tf.training.checkpoint_files import checkpoint_path, checkpoint_steps, problem_of
-from electra_tf.training.checkpoint_writing import remove_checkpoint
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_files import (
+    checkpoint_path,
+    checkpoint_steps,
+    problem_of,
+)
+from electra_tf.training.checkpoints.checkpoint_writing import remove_checkpoint
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.console import warn_once
 from electra_tf.util.files import write_atomically

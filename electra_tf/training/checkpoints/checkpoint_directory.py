@@ -23,13 +23,13 @@ from electra_tf.text.description import (
     hash_vocabulary,
     write_tokenizer_description,
 )
-from electra_tf.training.checkpoint_files import (
+from electra_tf.training.checkpoints.checkpoint_files import (
     checkpoint_path,
     newest_whole,
     require_whole,
     step_of,
 )
-from electra_tf.training.checkpoint_writing import keep_newest, whole_checkpoint
+from electra_tf.training.checkpoints.checkpoint_writing import keep_newest, whole_checkpoint
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, write_atomically
