@@ -37,10 +37,8 @@ from electra_tf.training.checkpoints.authors_files import (
     has_only_authors_checkpoint,
     has_own_checkpoint,
 )
-from electra_tf.training.checkpoints.checkpoint_directory import (
-    CheckpointDirectory,
-    lock_model_dir,
-)
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.evaluation import HeldOutEvaluator, write_results

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoints.checkpoint_directory import lock_model_dir
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
     DistributionContext,

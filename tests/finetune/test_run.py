@@ -13,7 +13,7 @@ from electra_tf.model.kernels import without_fusion
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoints.checkpoint_directory import lock_model_dir
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.step import TrainingSteps

@@ -1,11 +1,8 @@
-"""Checkpoints of a run, with its configuration and vocabulary; locking of model folders."""
+"""The checkpoints of a run, with its configuration and vocabulary."""
 
-import contextlib
-import errno
-import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -32,13 +29,12 @@ from electra_tf.training.checkpoints.checkpoint_files import (
 from electra_tf.training.checkpoints.checkpoint_writing import keep_newest, whole_checkpoint
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError, reason_of
-from electra_tf.util.files import make_folders, write_atomically
+from electra_tf.util.files import write_atomically
 from electra_tf.util.paths import as_path, is_remote
 from electra_tf.util.seals import sealed
 
 VOCAB_FILE = "vocab.txt"
 _MAX_DIFFERENCES_SHOWN = 20
-LOCK_SUFFIX = ".lock"
 
 
 class CheckpointDirectory:
@@ -240,54 +236,3 @@ def describe_differences(
 
 def _shapes(variables: Sequence[keras.Variable]) -> dict[str, list[int]]:
     return {variable.path: list(variable.shape) for variable in variables}
-
-
-@contextlib.contextmanager
-def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
-    """Locks a model folder against other training programs, by a file next to it.
-
-    The operating system releases the lock when the program ends, in whatever way; the file
-    remains. Remote folders (`gs://…`) are not locked.
-
-    Args:
-        folder: folder of the model; need not exist.
-        flags: flags that select the folder, for the message.
-        workers: workers of the run; the chief holds the lock.
-
-    Raises:
-        UserError: another program holds the lock, `folder` is a file, the lock cannot be
-            written, or its file system has no locks.
-    """
-    if "://" in folder or not workers.is_chief:
-        yield
-        return
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise UserError(f"{folder} ({flags}) is a file. Choose another folder")
-    path = folder.rstrip("/") + LOCK_SUFFIX
-    try:
-        make_folders(os.path.dirname(path))
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise UserError(
-            f"{folder} ({flags}) cannot be written: {reason_of(error)}. Choose another folder"
-        ) from error
-    try:
-        _lock(descriptor, path, folder, flags)
-        yield
-    finally:
-        os.close(descriptor)  # releases the lock
-
-
-def _lock(descriptor: int, path: str, folder: str, flags: str) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            raise UserError(
-                f"Another program is training into {folder} (it has locked {path}): wait until "
-                f"it ends, or choose another folder with {flags}"
-            ) from None
-        raise UserError(
-            f"{path} cannot be locked against other programs: {error.strerror}. Mount its file "
-            f"system with locks, or choose a folder on another one with {flags}"
-        ) from error

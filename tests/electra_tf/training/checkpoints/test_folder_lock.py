@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from electra_tf.training.checkpoints.checkpoint_directory import lock_model_dir
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.util.errors import UserError
 
 CHIEF, OTHER = types.SimpleNamespace(is_chief=True), types.SimpleNamespace(is_chief=False)
