@@ -30,8 +30,8 @@ from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import Trainer
-from finetune.trial_session import TrialSession
-from finetune.trials import TrialRun, fold_runs, trial_runs, write_folds
+from finetune.trials.trial_runs import TrialRun, fold_runs, trial_runs, write_folds
+from finetune.trials.trial_session import TrialSession
 
 PrintFn = Callable[[str], None]
 

@@ -24,7 +24,7 @@ from finetune.data.batches import FeatureTable
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
-from finetune.trials import fold_runs
+from finetune.trials.trial_runs import fold_runs
 from tests.finetune.conftest import write_model
 
 

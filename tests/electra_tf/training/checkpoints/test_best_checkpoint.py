@@ -12,7 +12,7 @@ from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.distribution.workers import Workers
 from finetune import run as finetuning
 from finetune.results.summary import TrialResult
-from finetune.trials import TrialRun
+from finetune.trials.trial_runs import TrialRun
 
 WORKERS = Workers(tf.distribute.get_strategy())
 

@@ -26,7 +26,7 @@ from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import Task
-from finetune.trials import TrialRun
+from finetune.trials.trial_runs import TrialRun
 
 # Key of `config.json`: digest of the examples of a fold.
 FOLD_EXAMPLES = "fold_examples"

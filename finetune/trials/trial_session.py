@@ -11,15 +11,6 @@ from electra_tf.interop.model_checkpoint import containing_folder
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import count_steps
-from finetune.model_folders import (
-    PRETRAINED,
-    check_fold,
-    check_labels,
-    check_pretrained,
-    clear_folder,
-    run_hyperparameters,
-    saved_labels,
-)
 from finetune.predictions import write_test_outputs
 from finetune.results.calibration import Calibration, calibrate, fit_temperature
 from finetune.results.confusion import plot_confusion
@@ -31,7 +22,16 @@ from finetune.results.worst_errors import ERRORS_SUFFIX, write_errors
 from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 from finetune.trainer import DivergedError, Trainer
-from finetune.trials import TrialRun
+from finetune.trials.model_folders import (
+    PRETRAINED,
+    check_fold,
+    check_labels,
+    check_pretrained,
+    clear_folder,
+    run_hyperparameters,
+    saved_labels,
+)
+from finetune.trials.trial_runs import TrialRun
 
 PrintFn = Callable[[str], None]
 
