@@ -14,8 +14,8 @@ from electra_tf.masking.base import TokenStatistics, strategy_class, token_stati
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
-from electra_tf.training.authors_files import refuse_authors_checkpoint
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.training.optimizer import make_optimizer
 from electra_tf.util.errors import UserError

@@ -33,19 +33,23 @@ from electra_tf.pretraining_setup import (
     utilization_of,
 )
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.training.authors_files import has_only_authors_checkpoint, has_own_checkpoint
-from electra_tf.training.checkpoints import CheckpointDirectory, lock_model_dir
+from electra_tf.training.checkpoints.authors_files import (
+    has_only_authors_checkpoint,
+    has_own_checkpoint,
+)
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.evaluation import HeldOutEvaluator, write_results
-from electra_tf.training.health import facts_of
-from electra_tf.training.log import SilentLog, TrainLog, format_metrics
 from electra_tf.training.loop import Intervals, run_loop, training_values
+from electra_tf.training.monitoring.health import facts_of
+from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metrics
+from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
+from electra_tf.training.monitoring.run_info import read_run_info, write_run_info
+from electra_tf.training.monitoring.trackers import check_trackers, open_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.records import PretrainingRecords
-from electra_tf.training.run_info import DATA as DATA_STATISTICS
-from electra_tf.training.run_info import read_run_info, write_run_info
-from electra_tf.training.trackers import check_trackers, open_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 

@@ -16,8 +16,8 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches
 from electra_tf.training.evaluation import HeldOutEvaluator, HeldOutResult
-from electra_tf.training.log import SilentLog, TrainLog
 from electra_tf.training.loop import Evaluation, Segment
+from electra_tf.training.monitoring.log import SilentLog, TrainLog
 from electra_tf.training.optimizer import reset_moments
 from electra_tf.training.records import PretrainingRecords
 from electra_tf.training.step import TrainingSteps

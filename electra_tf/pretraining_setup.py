@@ -20,10 +20,10 @@ from electra_tf.masking.word_list import word_list_sha256
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.training.authors_files import authors_checkpoint, has_own_checkpoint
+from electra_tf.training.checkpoints.authors_files import authors_checkpoint, has_own_checkpoint
 from electra_tf.training.distribution.context import DistributionContext, describe_devices
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.training.log import Utilization
+from electra_tf.training.monitoring.log import Utilization
 from electra_tf.training.records import PretrainingRecords
 from electra_tf.util.errors import UserError
 

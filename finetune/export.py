@@ -18,7 +18,7 @@ from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 from finetune.config.classification_fields import WINDOWS

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoints import lock_model_dir
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
     DistributionContext,
     describe_devices,
     open_context,
 )
-from electra_tf.training.trackers import check_trackers
+from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
@@ -31,8 +31,8 @@ from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import Trainer
-from finetune.trial_session import TrialSession
-from finetune.trials import TrialRun, fold_runs, trial_runs, write_folds
+from finetune.trials.trial_runs import TrialRun, fold_runs, trial_runs, write_folds
+from finetune.trials.trial_session import TrialSession
 
 PrintFn = Callable[[str], None]
 _LABELS_SHOWN = 10

@@ -11,11 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.updates import SKIP
-from electra_tf.training.best_checkpoint import BestCheckpoint
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
-from electra_tf.training.health import facts_of
-from electra_tf.training.log import SilentLog, TrainLog
 from electra_tf.training.loop import (
     Evaluation,
     Intervals,
@@ -23,11 +21,13 @@ from electra_tf.training.loop import (
     run_loop,
     training_values,
 )
+from electra_tf.training.monitoring.health import facts_of
+from electra_tf.training.monitoring.log import SilentLog, TrainLog
+from electra_tf.training.monitoring.run_info import write_run_info
+from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.optimizer import reset_optimizer
-from electra_tf.training.run_info import write_run_info
 from electra_tf.training.step import TrainingSteps
-from electra_tf.training.trackers import open_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.compiled_steps import compile_steps

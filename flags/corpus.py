@@ -10,14 +10,14 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import local_path
 from electra_tf.util.paths import given_path
 from flags.recipe_files import find_recipe
-from pretrain_data.build.cluster_run import RUNNERS
 from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
-from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
+from pretrain_data.build.drivers.cluster_run import RUNNERS
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.corpus.formats import FORMATS
 from pretrain_data.corpus.inputs import INPUT_FLAG
+from pretrain_data.corpus.readers.text_files import FLAG
 from pretrain_data.corpus.sentences import SENTENCES_CHOICES
-from pretrain_data.corpus.text_files import FLAG
+from pretrain_data.examples.example_builder import MIN_SEQ_LENGTH
 
 # The authors' negations, as absl spells them.
 ALIASES: Mapping[str, str] = {

@@ -57,7 +57,7 @@ def build_vocabulary() -> None:
     """
     config = vocabulary.vocabulary_build_config()
     import_tensorflow()
-    from pretrain_data.build import vocabulary_builder
+    from pretrain_data.vocabulary import vocabulary_builder
 
     vocabulary_builder.build_vocabulary(config, command_line.print_line)
 

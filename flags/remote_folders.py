@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.training.staging import staged_folder
+from electra_tf.training.checkpoints.staging import staged_folder
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import is_remote
 

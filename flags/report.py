@@ -11,7 +11,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.report.page import write_report
 from electra_tf.report.reference import find_references
 from electra_tf.report.runs import ReportRun, has_log, read_training_run
-from electra_tf.training.run_info import LOG_FILE
+from electra_tf.training.monitoring.run_info import LOG_FILE
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.report_runs import read_finetuning_run, results_files

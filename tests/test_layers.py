@@ -33,8 +33,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("electra_tf.interop",),
     ("electra_tf.pretraining_setup", "electra_tf.pretraining_phases"),
     ("electra_tf.pretraining", "electra_tf.inference"),
-    ("pretrain_data.corpus", "pretrain_data.records"),
-    ("pretrain_data.build", "pretrain_data.inspect"),
+    (
+        "pretrain_data.corpus",
+        "pretrain_data.examples",
+        "pretrain_data.parallel",
+        "pretrain_data.records",
+    ),
+    ("pretrain_data.vocabulary", "pretrain_data.build", "pretrain_data.inspect"),
     ("finetune.config",),
     ("finetune.data", "finetune.results"),
     ("finetune.model",),
@@ -47,9 +52,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("finetune.initialization", "finetune.compiled_steps"),
     ("finetune.trainer",),
-    ("finetune.trials", "finetune.predictions"),
-    ("finetune.model_folders",),
-    ("finetune.trial_session",),
+    ("finetune.predictions",),
+    ("finetune.trials",),
     ("finetune.run",),
     ("finetune.search",),
     ("flags",),
@@ -64,10 +68,10 @@ DATA_PATH_MAY_IMPORT = (
 # worker processes of the builders load it for themselves.
 MAY_IMPORT_LATE = (
     "flags.programs",
-    "pretrain_data.build.cluster_work",
+    "pretrain_data.build.drivers.cluster_work",
     "pretrain_data.build.corpus_builder",
-    "pretrain_data.build.word_counts",
-    "pretrain_data.build.worker",
+    "pretrain_data.vocabulary.word_counts",
+    "pretrain_data.build.drivers.worker",
 )
 
 

@@ -10,8 +10,8 @@ from electra_tf.interop.model_checkpoint import ModelCheckpoint, ModelFamily
 from electra_tf.interop.variable_names import check_arrays, encoder_variables
 from electra_tf.model.encoder import Encoder
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoint_files import checkpoint_names
-from electra_tf.training.checkpoint_writing import remove_checkpoint
+from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
+from electra_tf.training.checkpoints.checkpoint_writing import remove_checkpoint
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import whole_folder
 

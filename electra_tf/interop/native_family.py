@@ -27,8 +27,8 @@ from electra_tf.interop.variable_names import (
     assign_arrays,
     variable_arrays,
 )
-from electra_tf.training.checkpoint_files import newest_whole, require_whole
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_files import newest_whole, require_whole
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 

@@ -37,8 +37,12 @@ from electra_tf.interop.model_checkpoint import (
     vocabulary_setting,
     with_hyperparameters,
 )
-from electra_tf.training.checkpoint_files import newest_whole, read_shapes, read_tensors
-from electra_tf.training.checkpoint_writing import record_newest, whole_checkpoint
+from electra_tf.training.checkpoints.checkpoint_files import (
+    newest_whole,
+    read_shapes,
+    read_tensors,
+)
+from electra_tf.training.checkpoints.checkpoint_writing import record_newest, whole_checkpoint
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_json, to_json, write_atomically
 from electra_tf.util.tensorflow_import import import_tensorflow

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.report.runs import Confusion, ReportRun
-from electra_tf.training.diagnoses import GRADIENT_NORM, UPDATE_RATIO
+from electra_tf.training.monitoring.diagnoses import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.util.extras import import_extra
 
 EXTRA = "report"

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.training.health import diagnose, facts_of
-from electra_tf.training.run_info import (
+from electra_tf.training.monitoring.health import diagnose, facts_of
+from electra_tf.training.monitoring.run_info import (
     DATA,
     ENVIRONMENT,
     LOG_FILE,

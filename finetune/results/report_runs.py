@@ -14,7 +14,7 @@ from electra_tf.report.runs import (
     health_of,
     settings_of,
 )
-from electra_tf.training.run_info import LOG_FILE, read_log
+from electra_tf.training.monitoring.run_info import LOG_FILE, read_log
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 from finetune.results.result_files import JSON_SUFFIX, MODEL_DIR, format_metric, read_results

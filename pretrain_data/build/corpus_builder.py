@@ -11,17 +11,17 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
 from pretrain_data.build.config import CorpusBuildConfig
-from pretrain_data.build.counts import BuildCounts, WorkerError
-from pretrain_data.build.example_builder import Builder, ExampleBuilder
 from pretrain_data.build.jobs import BuildResult
-from pretrain_data.build.packing_builder import PackingExampleBuilder
 from pretrain_data.build.selection import HELD_OUT, SelectingBuilder, UnitFates
-from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.build.units import Unit
 from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.documents import document_spans, is_blank
 from pretrain_data.corpus.sentences import SentenceSplitter
 from pretrain_data.corpus.unreadable import UnreadableError
+from pretrain_data.examples.example_builder import Builder, ExampleBuilder
+from pretrain_data.examples.packing_builder import PackingExampleBuilder
+from pretrain_data.examples.trimming_builder import TrimmingExampleBuilder
+from pretrain_data.parallel.counts import BuildCounts, WorkerError
 
 
 class BuiltBlock(NamedTuple):

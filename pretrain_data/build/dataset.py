@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from electra_tf.text.description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.errors import UserError
-from pretrain_data.build.cluster_run import ClusterRun
 from pretrain_data.build.config import CorpusBuildConfig
-from pretrain_data.build.example_builder import MIN_SEQ_LENGTH
-from pretrain_data.build.local_run import LocalRun
+from pretrain_data.build.drivers.cluster_run import ClusterRun
+from pretrain_data.build.drivers.local_run import LocalRun
+from pretrain_data.build.drivers.plan import BuildPlan, Driver
 from pretrain_data.build.manifests import held_out_manifest, manifest_of_results
 from pretrain_data.build.near_duplicates import check_near_duplicates
 from pretrain_data.build.output_dir import (
@@ -24,15 +24,16 @@ from pretrain_data.build.output_dir import (
     lock_output_dir,
     publish,
 )
-from pretrain_data.build.plan import BuildPlan, Driver
-from pretrain_data.build.processes import exiting_on_sigterm
-from pretrain_data.build.report import print_result, print_what_is_left_out
+from pretrain_data.build.report import print_result
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.build.units import find_units
-from pretrain_data.corpus.archives import find_archives
+from pretrain_data.corpus.corpus_report import print_what_is_left_out
 from pretrain_data.corpus.inputs import find_text
 from pretrain_data.corpus.partition import CorpusPart
+from pretrain_data.corpus.readers.archives import find_archives
 from pretrain_data.corpus.sentences import check_sentences
+from pretrain_data.examples.example_builder import MIN_SEQ_LENGTH
+from pretrain_data.parallel.processes import exiting_on_sigterm
 from pretrain_data.records import manifest as records_manifest
 
 MAX_SEQ_LENGTH = 65536

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from electra_tf.text.vocabulary import Vocabulary
 from pretrain_data.build.config import CorpusBuildConfig
-from pretrain_data.build.counts import BuildCounts
 from pretrain_data.build.selection import UnitFates
 from pretrain_data.build.units import Unit
+from pretrain_data.parallel.counts import BuildCounts
 
 
 @dataclasses.dataclass(frozen=True)

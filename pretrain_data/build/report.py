@@ -3,43 +3,16 @@
 import json
 import pathlib
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from electra_tf.util.console import format_seconds
 from pretrain_data.build.output_dir import SHARD_PREFIX
 from pretrain_data.build.selection import CAUSES, DUPLICATE, NEAR_DUPLICATE
-from pretrain_data.corpus.formats import FORMATS
-from pretrain_data.corpus.inputs import TEXT_SUFFIXES, Corpus
+from pretrain_data.corpus.corpus_report import print_nulls
 from pretrain_data.records import manifest as records_manifest
 
 # Maximum length of the models that the position embeddings have by default.
 _DEFAULT_POSITIONS = 512
-
-
-def print_what_is_left_out(
-    corpus: Corpus, corpus_dir: pathlib.Path | None, print_fn: Callable[[str], None]
-) -> None:
-    """Prints which files of the corpus are in no known format, or empty."""
-    if corpus.ignored:
-        suffixes = FORMATS if corpus_dir is None else TEXT_SUFFIXES
-        *others, last = suffixes
-        print_fn(
-            f"Ignored {len(corpus.ignored)} files not named {', '.join(others)} or {last}: "
-            + _examples(corpus.ignored, corpus_dir)
-        )
-    if corpus.empty:
-        print_fn(f"{len(corpus.empty)} empty files: {_examples(corpus.empty, corpus_dir)}")
-
-
-def _examples(paths: Sequence[pathlib.Path], corpus_dir: pathlib.Path | None) -> str:
-    names = [str(path.relative_to(corpus_dir) if corpus_dir else path) for path in paths[:3]]
-    return ", ".join([*names, *(["…"] if len(paths) > 3 else [])])
-
-
-def print_nulls(null_texts: Mapping[str, int], print_fn: Callable[[str], None]) -> None:
-    """Prints how many records of each file have no text."""
-    for path, count in null_texts.items():
-        print_fn(f"{path}: {count:,} records have null as their text, and are left out.")
 
 
 def print_result(

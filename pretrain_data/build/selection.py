@@ -16,12 +16,12 @@ import numpy as np
 from electra_tf.text.framing import Framed
 from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
-from pretrain_data.build.counts import BuildCounts, WorkerError
-from pretrain_data.build.example_builder import Builder
 from pretrain_data.build.near_duplicates import DocumentSigner, find_near_duplicates
 from pretrain_data.build.units import Unit
 from pretrain_data.corpus.documents import document_spans, is_blank
 from pretrain_data.corpus.unreadable import UnreadableError
+from pretrain_data.examples.example_builder import Builder
+from pretrain_data.parallel.counts import BuildCounts, WorkerError
 
 TRAINED_ON, HELD_OUT, DUPLICATE, NEAR_DUPLICATE = range(4)
 DEDUPLICATE_CHOICES = ("none", "exact", "near")

@@ -1,16 +1,16 @@
-"""The corpus formats, by suffix. A new format is one file like `json_lines.py` and one line."""
+"""Corpus formats, by suffix. A new one is a file like `readers/json_lines.py` and one line."""
 
 import dataclasses
 import pathlib
 from collections.abc import Callable
 
 from electra_tf.util.errors import nearest_name_hint
-from pretrain_data.corpus.arrow_files import arrow_part
-from pretrain_data.corpus.compression import check_compression
-from pretrain_data.corpus.json_lines import json_lines_part
-from pretrain_data.corpus.parquet_files import parquet_part
 from pretrain_data.corpus.partition import CorpusPart
-from pretrain_data.corpus.text_files import TextPart
+from pretrain_data.corpus.readers.arrow_files import arrow_part
+from pretrain_data.corpus.readers.compression import check_compression
+from pretrain_data.corpus.readers.json_lines import json_lines_part
+from pretrain_data.corpus.readers.parquet_files import parquet_part
+from pretrain_data.corpus.readers.text_files import TextPart
 
 
 @dataclasses.dataclass(frozen=True)

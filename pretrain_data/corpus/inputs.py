@@ -8,12 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import AnyPath, given_path, is_remote
-from pretrain_data.corpus.arrow_files import (
-    SPLITS_FILE,
-    SUFFIX,
-    check_one_split,
-    is_of_saved_dataset,
-)
 from pretrain_data.corpus.file_search import exists, files_below, matching_paths, size_of
 from pretrain_data.corpus.formats import (
     FORMATS,
@@ -23,7 +17,13 @@ from pretrain_data.corpus.formats import (
     unknown_format,
 )
 from pretrain_data.corpus.partition import CorpusPart
-from pretrain_data.corpus.text_files import FLAG
+from pretrain_data.corpus.readers.arrow_files import (
+    SPLITS_FILE,
+    SUFFIX,
+    check_one_split,
+    is_of_saved_dataset,
+)
+from pretrain_data.corpus.readers.text_files import FLAG
 from pretrain_data.corpus.unreadable import (
     FILE,
     UnreadableError,

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.token_scores import WITHIN_TOKEN_AUC
-from electra_tf.training.run_info import read_sentences
+from electra_tf.training.monitoring.run_info import read_sentences
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 from tests import pretraining_runs, processes

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model_builder import model_class
-from electra_tf.training.checkpoints import lock_model_dir
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs

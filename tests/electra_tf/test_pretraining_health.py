@@ -6,7 +6,13 @@ import shutil
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.training.run_info import DATA, ENVIRONMENT, LOG_FILE, read_log, read_run_info
+from electra_tf.training.monitoring.run_info import (
+    DATA,
+    ENVIRONMENT,
+    LOG_FILE,
+    read_log,
+    read_run_info,
+)
 from tests import pretraining_runs
 from tests.conftest import SEQ_LENGTH, make_record
 

@@ -4,8 +4,8 @@ import pathlib
 
 import tensorflow as tf
 
-from electra_tf.training.best_checkpoint import BestCheckpoint
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.workers import Workers
 from tests.faults.writer import NEW, NONE, OLD, Writer
 

@@ -24,7 +24,7 @@ _INDEX = ".index"
 
 def newest_step(folder: pathlib.Path) -> int:
     """Returns the sum of the newest steps of all models, which must never become less."""
-    from electra_tf.training.checkpoint_files import (
+    from electra_tf.training.checkpoints.checkpoint_files import (
         UNFINISHED,
         checkpoint_steps,
         newest_whole,

@@ -4,7 +4,7 @@ import pathlib
 
 from electra_tf.text.description import load_tokenizer_description
 from electra_tf.text.vocabulary import VocabularyBuildConfig, load_vocabulary
-from pretrain_data.build.vocabulary_builder import build_vocabulary
+from pretrain_data.vocabulary.vocabulary_builder import build_vocabulary
 
 _SIZES = {1: 40, 2: 50}
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from electra_tf.inference.export.run import new_version
 from electra_tf.inference.export.saved_model import save_signatures
-from electra_tf.training.log import TrainLog
-from electra_tf.training.run_info import read_log
+from electra_tf.training.monitoring.log import TrainLog
+from electra_tf.training.monitoring.run_info import read_log
 from electra_tf.util.files import whole_folder
 from finetune.data.feature_cache import CacheEntry, FeatureCache
 from finetune.data.features import SHARED_SPECS

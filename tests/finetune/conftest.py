@@ -69,7 +69,7 @@ def write_model(model_dir: pathlib.Path, tiny_data: pathlib.Path, **changes) -> 
     from electra_tf.config.pretraining import PretrainingConfig
     from electra_tf.model.batch_types import SpecialTokenIds
     from electra_tf.model_builder import build_model
-    from electra_tf.training.checkpoints import CheckpointDirectory
+    from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 
     weights_seed = changes.pop("weights_seed", 1)
     settings = tiny_settings(tiny_data, model_dir.parent)

@@ -14,16 +14,16 @@ from electra_tf.inference.export.config import select_fields
 from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution import context
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport
 from finetune.model import FinetuningModel
-from finetune.model_folders import run_hyperparameters
 from finetune.tasks.base import SplitData, Task
 from finetune.tasks.registry import restore_tasks
 from finetune.trainer import Trainer
-from finetune.trials import TrialRun
+from finetune.trials.model_folders import run_hyperparameters
+from finetune.trials.trial_runs import TrialRun
 from tests.conftest import SPECIAL_TOKENS
 
 WORDS = (

@@ -7,7 +7,7 @@ import tensorflow as tf
 from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import build_model
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.initialization import find_checkpoint, initial_digest, load_pretrained

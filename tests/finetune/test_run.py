@@ -14,7 +14,7 @@ from electra_tf.model.kernels import without_fusion
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoints import lock_model_dir
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.step import TrainingSteps
@@ -25,7 +25,7 @@ from finetune.data.batches import FeatureTable, iterate_batches
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
-from finetune.trials import fold_runs
+from finetune.trials.trial_runs import fold_runs
 from tests.finetune.conftest import write_model
 
 

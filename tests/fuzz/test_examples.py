@@ -17,9 +17,9 @@ from electra_tf.masking.whole_word import WholeWordMasking
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
 from electra_tf.pretrain_helpers import mask
-from pretrain_data.build.example_builder import ExampleBuilder
-from pretrain_data.build.packing_builder import PackingExampleBuilder
-from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
+from pretrain_data.examples.example_builder import ExampleBuilder
+from pretrain_data.examples.packing_builder import PackingExampleBuilder
+from pretrain_data.examples.trimming_builder import TrimmingExampleBuilder
 from tests.fuzz.inputs import outcome, tries
 
 CLS, SEP, MASK = 2, 3, 4

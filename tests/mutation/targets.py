@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 _OBJECTIVES = "tests/electra_tf/objectives"
 _MASKING = "tests/electra_tf/masking/test_masking.py"
-_CHECKPOINTS = "tests/electra_tf/training/test_checkpoint_files.py"
+_CHECKPOINTS = "tests/electra_tf/training/checkpoints/test_checkpoint_files.py"
 
 TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "scorers": {
@@ -44,12 +44,14 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "electra_tf/masking/word_list.py": ("tests/electra_tf/masking/test_word_list.py",),
     },
     "checkpoints": {
-        f"electra_tf/training/{name}.py": tests
+        f"electra_tf/training/checkpoints/{name}.py": tests
         for name, tests in {
             "checkpoint_files": (_CHECKPOINTS,),
             "checkpoint_writing": (_CHECKPOINTS,),
-            "checkpoints": (_CHECKPOINTS,),
-            "best_checkpoint": ("tests/electra_tf/training/test_best_checkpoint.py",),
+            "checkpoint_directory": (_CHECKPOINTS,),
+            "best_checkpoint": (
+                "tests/electra_tf/training/checkpoints/test_best_checkpoint.py",
+            ),
         }.items()
     },
     "losses": {

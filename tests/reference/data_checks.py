@@ -15,9 +15,9 @@ from electra_tf.text.framing import Framed
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from pretrain_data.build.corpus_builder import build_examples
-from pretrain_data.build.example_writer import ExampleSerializer
-from pretrain_data.build.trimming_builder import TrimmingExampleBuilder
-from pretrain_data.corpus.text_files import TextPart
+from pretrain_data.corpus.readers.text_files import TextPart
+from pretrain_data.examples.example_writer import ExampleSerializer
+from pretrain_data.examples.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.records.format import FEATURES, parse_records
 from tests.reference.result import CheckResult
 

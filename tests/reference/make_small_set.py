@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from tests.electra_tf.text.plain_tokenizer import plain_tokenize
-from tests.pretrain_data.build.plain_examples import plain_examples
+from tests.pretrain_data.examples.plain_examples import plain_examples
 
 ROOT = pathlib.Path(__file__).parents[2]
 VOCAB_FILE = ROOT / "recipes/vocab/bert_uncased_vocab.txt"

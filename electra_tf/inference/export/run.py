@@ -13,8 +13,8 @@ from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.inference.export.config import EXTRAS, FORMATS, ExportConfig
 from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.text.description import SETTINGS, tokenizer_settings
-from electra_tf.training.authors_files import refuse_authors_checkpoint
-from electra_tf.training.checkpoints import VOCAB_FILE
+from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
+from electra_tf.training.checkpoints.checkpoint_directory import VOCAB_FILE
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import flush_folder, flush_tree, make_folders

@@ -13,7 +13,7 @@ from electra_tf.inference.export.servable import (
     ServedOutputs,
 )
 from electra_tf.text.text_inputs import EncoderInputs
-from electra_tf.training.checkpoint_files import sha256
+from electra_tf.training.checkpoints.checkpoint_files import sha256
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 from electra_tf.util.seals import sealed, without_seal

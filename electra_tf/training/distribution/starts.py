@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator
 
-from electra_tf.training.checkpoint_files import checkpoint_steps
+from electra_tf.training.checkpoints.checkpoint_files import checkpoint_steps
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, write_atomically
 

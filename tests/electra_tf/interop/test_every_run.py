@@ -18,7 +18,7 @@ from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
 from electra_tf.model_builder import build_model, create_optimizer, load_model
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.training.checkpoints import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from tests.electra_tf.interop.models import format_of
 from tests.electra_tf.test_checkpoint_layout import TINY, TWO_STAGE
 

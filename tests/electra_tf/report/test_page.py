@@ -15,11 +15,11 @@ from electra_tf.report.layers import layer_figures
 from electra_tf.report.page import report_page, write_report
 from electra_tf.report.reference import find_references
 from electra_tf.report.runs import Confusion, ReportRun, read_training_run
-from electra_tf.training.run_info import LOG_FILE, write_run_info
+from electra_tf.training.monitoring.run_info import LOG_FILE, write_run_info
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_lines
 
-QUICKSTART = pathlib.Path(__file__).parents[1] / "training" / "quickstart_log.jsonl"
+QUICKSTART = pathlib.Path(__file__).parents[1] / "training/monitoring/quickstart_log.jsonl"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 

@@ -30,15 +30,15 @@ from electra_tf.util.seals import without_seal
 from flags import command_line, pretraining
 from flags.records import training_records
 from pretrain_data.build import dataset
-from pretrain_data.build.counts import WorkerError
 from pretrain_data.build.output_dir import INNER_LOCK_FILE, lock_output_dir
 from pretrain_data.corpus.inputs import find_corpus
+from pretrain_data.parallel.counts import WorkerError
 from pretrain_data.records.files import check_records
 from pretrain_data.records.manifest import load_manifest, write_manifest
 from tests.conftest import ROOT
 from tests.electra_tf.text.plain_tokenizer import plain_tokenize
-from tests.pretrain_data.build.plain_examples import plain_examples
 from tests.pretrain_data.conftest import corpus_text
+from tests.pretrain_data.examples.plain_examples import plain_examples
 
 
 def read_shards(directory: pathlib.Path) -> list[bytes]:
@@ -253,7 +253,7 @@ def test_older_data_survive_every_failure(build, corpus_dir, tmp_path, monkeypat
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pretrain_data.build.local_run.run_job", interrupt)
+    monkeypatch.setattr("pretrain_data.build.drivers.local_run.run_job", interrupt)
     with pytest.raises(KeyboardInterrupt):
         build(overwrite=True)
     assert contents(output_dir) == before
@@ -493,7 +493,7 @@ def test_help_and_flag_errors_answer_without_tensorflow(tmp_path, monkeypatch):
 
 
 def test_openwebtext_program(tmp_path, demo_vocab_file):
-    from tests.pretrain_data.corpus.test_archives import write_archive
+    from tests.pretrain_data.corpus.readers.test_archives import write_archive
 
     (tmp_path / "openwebtext").mkdir()
     (tmp_path / "vocab.txt").write_bytes(demo_vocab_file.read_bytes())

@@ -10,7 +10,6 @@ import pytest
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 from flags.records import held_out_records
-from pretrain_data.build import processes
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.selection import (
     DUPLICATE,
@@ -24,6 +23,7 @@ from pretrain_data.build.selection import (
 from pretrain_data.build.units import Unit
 from pretrain_data.corpus.inputs import find_inputs
 from pretrain_data.corpus.partition import divide
+from pretrain_data.parallel import processes
 from pretrain_data.records.manifest import load_manifest
 
 

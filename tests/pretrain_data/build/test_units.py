@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 
 from electra_tf.text import tokenizer
-from pretrain_data.build import processes
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.units import divide_units, find_units
-from pretrain_data.corpus import text_files
 from pretrain_data.corpus.inputs import find_inputs
+from pretrain_data.corpus.readers import text_files
+from pretrain_data.parallel import processes
 from tests.pretrain_data.build.test_dataset import read_shards
 from tests.pretrain_data.conftest import corpus_text
 

@@ -1,0 +1,238 @@
+"""The checkpoints of a run, with its configuration and vocabulary."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from electra_tf.config.saved_config import (
+    CONFIG_FILE,
+    CONFIG_VERSION,
+    VERSION,
+    load_saved_config,
+)
+from electra_tf.text.description import (
+    SETTINGS,
+    TokenizerDescription,
+    hash_vocabulary,
+    write_tokenizer_description,
+)
+from electra_tf.training.checkpoints.checkpoint_files import (
+    checkpoint_path,
+    newest_whole,
+    require_whole,
+    step_of,
+)
+from electra_tf.training.checkpoints.checkpoint_writing import keep_newest, whole_checkpoint
+from electra_tf.training.distribution.workers import Workers
+from electra_tf.util.errors import UserError, reason_of
+from electra_tf.util.files import write_atomically
+from electra_tf.util.paths import as_path, is_remote
+from electra_tf.util.seals import sealed
+
+VOCAB_FILE = "vocab.txt"
+_MAX_DIFFERENCES_SHOWN = 20
+
+
+class CheckpointDirectory:
+    """Saves and restores the checkpoints of a run.
+
+    A checkpoint contains the model, the optimizer and the step. The position in the data and
+    all random streams are functions of the step (see `pretrain_data.records.reader` and
+    `electra_tf.model.randomness`).
+
+    With `partial`, the model may be a part of the saved one; the rest is ignored.
+
+    All workers call the same methods, but only the chief writes; they must share the folder.
+
+    Raises:
+        UserError: `directory` is a URL.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        model: keras.Model,
+        step: tf.Variable,
+        optimizer: keras.optimizers.Optimizer | None = None,
+        keep_checkpoint_max: int = 5,
+        workers: Workers | None = None,
+        *,
+        partial: bool = False,
+    ) -> None:
+        if "://" in directory:
+            raise UserError(
+                f"{directory} is not a folder of a file system, as checkpoints need: mount the "
+                "bucket, and pass the path of the mounted folder"
+            )
+        self.directory = directory
+        self._partial = partial
+        self._workers = workers
+        self._is_chief = workers is None or workers.is_chief
+        self._model = model
+        self._step = step
+        tracked = {"model": model, "step": step}
+        if optimizer is not None:
+            tracked["optimizer"] = optimizer
+        self._checkpoint = tf.train.Checkpoint(**tracked)
+        self._keep_checkpoint_max = keep_checkpoint_max
+        self._with_optimizer = optimizer is not None
+        self._latest: str | None = None
+
+    @property
+    def latest(self) -> str | None:
+        """Path prefix of the checkpoint that was last restored or saved, or None."""
+        return self._latest
+
+    def restore_latest(self) -> bool:
+        """Restores the newest whole checkpoint; returns False if there is none.
+
+        Raises:
+            UserError: there are checkpoints, but none is whole; or the newest is of another
+                model, and the message lists the differing variables.
+        """
+        newest = newest_whole(self.directory)
+        self._check_shared(newest)
+        if newest is None:
+            return False
+        self._restore(newest)
+        return True
+
+    def resume(self) -> bool:
+        """Restores as `restore_latest`, and completes a save that was killed at its end.
+
+        Then the checkpoint has its name, but older ones may be left, and TensorFlow's
+        `checkpoint` file may name one of them.
+        """
+        if not self.restore_latest():
+            return False
+        if self._is_chief:
+            step = int(self._step.numpy())
+            try:
+                keep_newest(self.directory, step, self._keep_checkpoint_max)
+            except OSError as error:
+                raise UserError(
+                    f"{self.directory} cannot be written: {reason_of(error)}"
+                ) from error
+        return True
+
+    def restore(self, prefix: str) -> None:
+        """Restores the checkpoint with the path `prefix`, which must be whole."""
+        require_whole(prefix)
+        self._restore(prefix)
+
+    def _restore(self, prefix: str) -> None:
+        self._check_variables(prefix)
+        try:
+            status = self._checkpoint.restore(prefix)
+            if not self._with_optimizer:
+                status.expect_partial()
+            status.assert_existing_objects_matched()
+        except (AssertionError, ValueError, tf.errors.OpError) as error:
+            raise UserError(
+                f"The checkpoint {prefix} cannot be restored: {str(error)[:500]}"
+            ) from error
+        self._latest = prefix
+
+    def save(self) -> None:
+        """Writes a checkpoint of the current step, and waits for it on all workers.
+
+        Raises:
+            UserError: the disk is full or the folder read-only; the earlier checkpoints are
+                as before.
+        """
+        step = int(self._step.numpy())
+        prefix = checkpoint_path(self.directory, step)
+        if self._is_chief:
+            try:
+                with whole_checkpoint(prefix) as temporary:
+                    self._checkpoint.save_counter.assign_add(1)
+                    self._checkpoint.write(temporary)
+                keep_newest(self.directory, step, self._keep_checkpoint_max)
+            except (OSError, tf.errors.OpError) as error:
+                kept = f"; the last one is {self._latest}" if self._latest else ""
+                raise UserError(
+                    f"The checkpoint {prefix} cannot be written: {reason_of(error)}{kept}"
+                ) from error
+        if self._workers is not None:
+            self._workers.barrier()
+        self._latest = prefix
+
+    def write_description(
+        self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
+    ) -> None:
+        """Writes `config.json`, `vocab.txt` and its tokenizer's description atomically."""
+        if not self._is_chief:
+            return
+        tokenizer = TokenizerDescription(
+            vocab_sha256=hash_vocabulary(vocab_file) or "",
+            **{name: bool(hyperparameters.get(name, True)) for name in SETTINGS},
+        )
+        description = {
+            VERSION: CONFIG_VERSION,
+            "hyperparameters": dict(hyperparameters),
+            "variables": _shapes(self._model.variables),
+            "tokenizer": tokenizer.to_dict(),
+        }
+        write_atomically(
+            os.path.join(self.directory, CONFIG_FILE),
+            json.dumps(sealed(description), indent=2, sort_keys=True) + "\n",
+        )
+        target = os.path.join(self.directory, VOCAB_FILE)
+        if is_remote(vocab_file) or os.path.abspath(vocab_file) != os.path.abspath(target):
+            write_atomically(target, as_path(vocab_file).read_bytes())
+        write_tokenizer_description(target, tokenizer)
+
+    def _check_shared(self, latest: str | None) -> None:
+        if self._workers is None:
+            return
+        self._workers.require_same(
+            -1 if latest is None else step_of(latest),
+            f"The workers see different checkpoints in {self.directory}: it must be a shared "
+            "folder, and --model_dir the same for all workers",
+        )
+
+    def _check_variables(self, prefix: str) -> None:
+        description = load_saved_config(self.directory)
+        if description is None:
+            return  # restoring will report it
+        wanted = _shapes(self._model.variables)
+        saved = description.variables
+        if self._partial:
+            saved = {name: shape for name, shape in saved.items() if name in wanted}
+        differences = describe_differences(saved, wanted)
+        if differences:
+            shown = differences[:_MAX_DIFFERENCES_SHOWN]
+            if len(differences) > len(shown):
+                shown.append(f"… and {len(differences) - len(shown)} more")
+            raise UserError(
+                f"The checkpoint {prefix} is of a different model than the configured one. "
+                "Use another --model_name, or the flags of the first run (see "
+                f"{os.path.join(self.directory, CONFIG_FILE)}). Differing variables:\n  "
+                + "\n  ".join(shown)
+            )
+
+
+def describe_differences(
+    saved: Mapping[str, Sequence[int]], wanted: Mapping[str, Sequence[int]]
+) -> list[str]:
+    """Returns one line per variable whose name or shape differs between two models."""
+    lines = []
+    for name in sorted({*saved, *wanted}):
+        if name not in wanted:
+            lines.append(f"{name}: {list(saved[name])} only in the checkpoint")
+        elif name not in saved:
+            lines.append(f"{name}: {list(wanted[name])} only in the model")
+        elif list(saved[name]) != list(wanted[name]):
+            lines.append(
+                f"{name}: {list(saved[name])} in the checkpoint, "
+                f"{list(wanted[name])} in the model"
+            )
+    return lines
+
+
+def _shapes(variables: Sequence[keras.Variable]) -> dict[str, list[int]]:
+    return {variable.path: list(variable.shape) for variable in variables}

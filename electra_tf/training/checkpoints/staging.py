@@ -1,0 +1,264 @@
+"""Trains into a folder of this machine that is copied to a remote file system.
+
+Remote file systems (`gs://…`) have neither locks nor atomic renames of folders. So a run writes
+to a local folder, and what it has finished is copied: the data of a checkpoint, then its index,
+then the file that names it. A run that starts again continues from the remote folder.
+"""
+
+import contextlib
+import filecmp
+import hashlib
+import os
+import pathlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+
+import filelock
+
+from electra_tf.training.checkpoints.checkpoint_files import INDEX, MANIFEST, STATE_FILE
+from electra_tf.training.checkpoints.checkpoint_writing import UNFINISHED
+from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError, reason_of
+from electra_tf.util.paths import RemotePath, is_remote
+
+SECONDS_BETWEEN_COPIES = 30.0
+_PROBE = "write_test.tmp"
+_TEMPORARY = (".tmp", UNFINISHED, ".lock")
+_FINAL_ATTEMPTS = 3
+_SECONDS_BETWEEN_ATTEMPTS = 10.0
+
+
+@contextlib.contextmanager
+def staged_folder(
+    folder: str, flag: str, print_fn: Callable[[str], None] = print, *, trains: bool = True
+) -> Iterator[str]:
+    """Yields a local folder with the content of a remote one, which gets what changes in it.
+
+    A folder of this machine is yielded itself. The local one is in the system's folder for
+    temporary files (TMPDIR), and removed once all of it has been copied.
+
+    Args:
+        folder: the folder.
+        flag: flag to name in errors.
+        print_fn: prints a message.
+        trains: whether no other program on this machine may write to the folder meanwhile.
+
+    Raises:
+        UserError: the remote folder cannot be read or written, or another program on this
+            machine is training into it.
+    """
+    if not is_remote(folder):
+        yield folder
+        return
+    with _local_folder(folder, flag, trains) as local:
+        mirror = Mirror(RemotePath(folder), local)
+        left = _set_aside(local) if trains else None
+        try:
+            mirror.download()
+            mirror.check_writable()
+        except OSError as error:
+            raise UserError(f"{folder} ({flag}) cannot be used: {error.strerror}") from error
+        if left is not None and not _remove_copied(left, local):
+            print_fn(
+                f"A run that was killed had not copied all of its files to {folder}: "
+                f"they are kept in {left}."
+            )
+        print_fn(f"Writing to {local}, which is copied to {folder} while the program runs.")
+        ended = threading.Event()
+        thread = threading.Thread(target=_copy_until, args=(mirror, ended, flag), daemon=True)
+        thread.start()
+        try:
+            yield str(local)
+        finally:
+            ended.set()
+            thread.join()
+            _copy_the_rest(mirror, flag)
+
+
+@contextlib.contextmanager
+def _local_folder(folder: str, flag: str, trains: bool) -> Iterator[pathlib.Path]:
+    """Yields a path of this program alone, for a run the same each time."""
+    base = pathlib.Path(tempfile.gettempdir(), f"electra-staging-{os.getuid()}")
+    name = hashlib.sha256(folder.encode()).hexdigest()[:16]
+    lock = filelock.FileLock(base / f"{name}.staging.lock", timeout=0)
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        if trains:
+            path = base / name
+            lock.acquire()
+        else:
+            path = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=base))
+    except filelock.Timeout:
+        raise UserError(
+            f"Another program on this machine is training into {folder} ({flag}): wait until "
+            "it ends, or choose another folder"
+        ) from None
+    except (OSError, NotImplementedError) as error:
+        raise UserError(f"{base} (TMPDIR) cannot be written: {reason_of(error)}") from error
+    try:
+        yield path
+    finally:
+        lock.release()
+
+
+def _set_aside(local: pathlib.Path) -> pathlib.Path | None:
+    """Renames a folder that a killed run has left; returns its new path, None without one."""
+    if not local.is_dir():
+        return None
+    number = 1
+    while (left := local.with_name(f"{local.name}.left-{number}")).exists():
+        number += 1
+    local.rename(left)
+    return left
+
+
+def _remove_copied(left: pathlib.Path, local: pathlib.Path) -> bool:
+    """Removes what a killed run has left if `local` has all of it; returns whether it has."""
+    for path in left.rglob("*"):
+        name = path.relative_to(left)
+        if path.is_dir() or _is_temporary(name):
+            continue
+        same = local / name
+        if not same.is_file() or not filecmp.cmp(path, same, shallow=False):
+            return False
+    shutil.rmtree(left, ignore_errors=True)
+    return True
+
+
+class Mirror:
+    """Copies a local folder to a remote one."""
+
+    def __init__(self, remote: RemotePath, local: pathlib.Path):
+        """Initializes the mirror; nothing is copied yet.
+
+        Args:
+            remote: need not exist.
+            local: need not exist.
+        """
+        self._remote = remote
+        self.local = local
+        # Size and time of change of each copied file, by relative path.
+        self._copied: dict[str, tuple[int, int]] = {}
+
+    def download(self) -> None:
+        """Copies the remote folder to the local one, which is empty; raises OSError."""
+        self.local.mkdir(parents=True, exist_ok=True)
+        if not self._remote.is_dir():
+            return
+        start = len(str(self._remote)) + 1
+        for source in self._remote.walk():
+            name = str(source)[start:]
+            target = self.local / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # A run may remove an old checkpoint meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                source.copy_to_local(target)
+                self._copied[name] = _version(target)
+
+    def check_writable(self) -> None:
+        """Writes and removes a file; raises OSError if that is refused."""
+        self._remote.mkdir()
+        probe = self._remote / _PROBE
+        probe.write_bytes(b"")
+        probe.unlink()
+
+    def upload(self) -> None:
+        """Copies what has changed, checkpoints last, and removes what is no longer there.
+
+        Raises:
+            OSError: a file cannot be written. Checkpoints that were copied before are whole.
+        """
+        # Read before the files are listed: what it names is among them.
+        states = {
+            name: (version, self.local.joinpath(name).read_bytes())
+            for name, version in self._versions().items()
+            if os.path.basename(name) == STATE_FILE
+        }
+        versions = self._versions()
+        for name in sorted(versions, key=_order):
+            if name not in states and self._copied.get(name) != versions[name]:
+                self._copy(name)
+                self._copied[name] = versions[name]
+        for name, (version, content) in states.items():
+            if self._copied.get(name) != version:
+                self._replace(name, content)
+                self._copied[name] = version
+        for name in sorted(set(self._copied) - set(versions), key=_order, reverse=True):
+            (self._remote / name).unlink(missing_ok=True)
+            del self._copied[name]
+
+    def _versions(self) -> dict[str, tuple[int, int]]:
+        found = {}
+        for path in self.local.rglob("*"):
+            name = path.relative_to(self.local).as_posix()
+            if not _is_temporary(pathlib.PurePath(name)):
+                # The run may remove an old checkpoint meanwhile.
+                with contextlib.suppress(FileNotFoundError):
+                    if path.is_file():
+                        found[name] = _version(path)
+        return found
+
+    def _copy(self, name: str) -> None:
+        target = self._remote / name
+        target.parent.mkdir()
+        with contextlib.suppress(FileNotFoundError):
+            if _is_of_checkpoint(name):
+                # Not read before the index is there.
+                target.copy_from_local(self.local / name)
+            else:
+                self._replace(name, (self.local / name).read_bytes())
+
+    def _replace(self, name: str, content: bytes) -> None:
+        target = self._remote / name
+        temporary = target.with_name(target.name + ".tmp")
+        temporary.write_bytes(content)
+        temporary.rename(target)
+
+
+def _is_temporary(name: pathlib.PurePath) -> bool:
+    return any(part.endswith(_TEMPORARY) for part in name.parts)
+
+
+def _version(path: pathlib.Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _is_of_checkpoint(name: str) -> bool:
+    return name.endswith((INDEX, MANIFEST)) or ".data-" in os.path.basename(name)
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Sorts files by when they are copied: those that name others come behind them."""
+    rank = 0
+    if _is_of_checkpoint(name):
+        rank = 2 if name.endswith(INDEX) else 1
+    return rank, name
+
+
+def _copy_until(mirror: Mirror, ended: threading.Event, flag: str) -> None:
+    while not ended.wait(SECONDS_BETWEEN_COPIES):
+        try:
+            mirror.upload()
+        except OSError as error:
+            warn_once(
+                f"{error.filename} ({flag}) cannot be written: {error.strerror}; retrying"
+            )
+
+
+def _copy_the_rest(mirror: Mirror, flag: str) -> None:
+    for attempt in range(_FINAL_ATTEMPTS):
+        try:
+            mirror.upload()
+        except OSError as error:
+            if attempt + 1 < _FINAL_ATTEMPTS:
+                threading.Event().wait(_SECONDS_BETWEEN_ATTEMPTS)
+                continue
+            raise UserError(
+                f"{error.filename} ({flag}) cannot be written: {error.strerror}. What is "
+                f"missing there is in {mirror.local}"
+            ) from error
+        shutil.rmtree(mirror.local, ignore_errors=True)
+        return

@@ -1,0 +1,126 @@
+"""Watches a run for what makes it worthless although it converges, from its logged metrics.
+
+No TensorFlow is imported here.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.training.monitoring.diagnoses import (
+    Diagnosis,
+    RunFacts,
+    always_original,
+    auc_at_chance,
+    detection_by_frequency,
+    exploding_gradient,
+    few_replaced_tokens,
+    large_updates,
+    small_updates,
+    unigram_generator,
+    unknown_tokens,
+)
+
+# Of each kind that a watch keeps.
+_MOST_RECORDS = 1000
+
+
+def facts_of(
+    hyperparameters: Mapping[str, Any],
+    *,
+    unigram_accuracy: float | None = None,
+    unknown_share: float | None = None,
+    num_train_steps: int | None = None,
+) -> RunFacts:
+    """Returns the facts of a run, given its hyperparameters.
+
+    Args:
+        hyperparameters: of `PretrainingConfig` or `FinetuningConfig`, or its `config.json`.
+        unigram_accuracy, unknown_share: see `RunFacts`; None if unknown.
+        num_train_steps: of fine-tuning, whose hyperparameters are epochs.
+    """
+    steps = num_train_steps or int(hyperparameters.get("num_train_steps") or 0)
+    if "task_names" in hyperparameters:
+        share = hyperparameters.get("warmup_proportion") or 0.0
+        return RunFacts(
+            num_train_steps=steps,
+            num_warmup_steps=int(share * steps),
+            warmup_flag="--warmup_proportion",
+        )
+    return RunFacts(
+        num_train_steps=steps,
+        num_warmup_steps=int(hyperparameters.get("num_warmup_steps") or 0),
+        mask_prob=hyperparameters.get("mask_prob"),
+        generator_learns=hyperparameters.get("generator_type") not in ("uniform", "unigram"),
+        unigram_accuracy=unigram_accuracy,
+        unknown_share=unknown_share,
+    )
+
+
+def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diagnosis]:
+    """Returns what is wrong with a run, given the records of its log so far."""
+    training = [record for record in records if record.get("kind") == "train"]
+    training = [r for r in training if r["step"] > facts.num_warmup_steps]
+    found = [
+        diagnosis(training, facts)
+        for diagnosis in (
+            unknown_tokens,
+            few_replaced_tokens,
+            unigram_generator,
+            always_original,
+        )
+    ]
+    if found[-1] is None:
+        found.append(auc_at_chance(training, facts))
+    evaluations = [record for record in records if record.get("kind") == "eval"]
+    found.append(detection_by_frequency(evaluations, facts))
+    found += [
+        each(training, facts) for each in (exploding_gradient, large_updates, small_updates)
+    ]
+    return [each for each in found if each is not None]
+
+
+class HealthWatch:
+    """Diagnoses a run while it trains, and reports each diagnosis once.
+
+    Of long runs, older records are kept ever more sparsely: memory and time are bounded.
+
+    Args:
+        facts: what is known about the run.
+        records: records of the log before the current start.
+    """
+
+    def __init__(self, facts: RunFacts, records: Sequence[Mapping[str, Any]] = ()) -> None:
+        self._facts = facts
+        self._by_kind: dict[str, list[dict[str, Any]]] = {}
+        for record in records:
+            self._keep(record)
+        # The steps since when, of what the last record was diagnosed with.
+        self._since: dict[str, int] = {}
+
+    def add(self, record: Mapping[str, Any]) -> list[str]:
+        """Takes a record of the log; returns lines about what is newly wrong."""
+        self._keep(record)
+        found = self._diagnose()
+        new = [each for each in found if each.name not in self._since]
+        self._since = {each.name: each.since for each in found}
+        return [f"Health: {each.line()}" for each in new]
+
+    def summary(self) -> list[str]:
+        """Returns a line for everything that is wrong at the end."""
+        return [f"Health:      {each.line()}" for each in self._diagnose()]
+
+    def _keep(self, record: Mapping[str, Any]) -> None:
+        kept = self._by_kind.setdefault(record.get("kind", ""), [])
+        kept.append(dict(record))
+        if len(kept) > _MOST_RECORDS:
+            del kept[1 : len(kept) // 2 : 2]
+
+    def _diagnose(self) -> list[Diagnosis]:
+        found = diagnose([*itertools.chain(*self._by_kind.values())], self._facts)
+        # The record of that step may not be kept any more.
+        first = {each.name: self._since.get(each.name, each.since) for each in found}
+        return [
+            dataclasses.replace(each, since=min(each.since, first[each.name])) for each in found
+        ]

@@ -1,0 +1,311 @@
+"""Training log: console lines, TensorBoard scalars and a JSON-lines file."""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+import tensorflow as tf
+from tensorboard.plugins.hparams import api as hparams
+
+from electra_tf.config.recorded_settings import Change
+from electra_tf.text.inspected_tokens import InspectedToken, render
+from electra_tf.training.monitoring.diagnoses import RunFacts
+from electra_tf.training.monitoring.health import HealthWatch
+from electra_tf.training.monitoring.run_info import LOG_FILE, SENTENCES_FILE, read_log
+from electra_tf.training.monitoring.step_bar import StepBar
+from electra_tf.training.monitoring.trackers import (
+    Tracker,
+    close_trackers,
+    log_to,
+    plain_settings,
+)
+from electra_tf.util.console import format_seconds
+from electra_tf.util.errors import UserError, reason_of
+from electra_tf.util.files import make_folders, read_lines, write_atomically
+
+TENSORBOARD_DIR = "tensorboard"
+
+# Console columns: name in the log, label, format.
+_CONSOLE_COLUMNS = (
+    ("mfu", "MFU", ".1%"),
+    ("loss", "loss", ".3f"),
+    ("gen_loss", "gen", ".3f"),
+    ("disc_loss", "disc", ".4f"),
+    ("replace_loss", "replace", ".3f"),
+    ("policy_loss", "policy", ".3f"),
+    ("reward", "reward", ".3f"),
+    ("span_boundary_loss", "sbo", ".3f"),
+    ("sentence_accuracy", "sent acc", ".3f"),
+    ("masked_lm_accuracy", "mlm acc", ".3f"),
+    ("full_size_masked_lm_accuracy", "full acc", ".3f"),
+    ("sampled_masked_lm_accuracy", "sampled acc", ".3f"),
+    ("disc_auc", "auc", ".3f"),
+    ("disc_auc_within_token", "auc within token", ".3f"),
+    ("disc_accuracy", "acc", ".3f"),
+    ("disc_precision", "prec", ".3f"),
+    ("disc_recall", "rec", ".3f"),
+    ("replaced_share", "replaced", ".3f"),
+    ("learning_rate", "lr", ".2e"),
+    ("gradient_norm", "|g|", ".2f"),
+    ("skipped_updates", "skipped", ".0f"),
+)
+
+
+def format_metrics(values: Mapping[str, float]) -> str:
+    """Formats metrics as console columns, `label value` each."""
+    return "  ".join(
+        f"{label} {values[name]:{spec}}"
+        for name, label, spec in _CONSOLE_COLUMNS
+        if name in values
+    )
+
+
+class Utilization(NamedTuple):
+    """What the model FLOPs utilization (MFU) is computed from.
+
+    Attributes:
+        peak_flops: peak FLOPs a second of all devices together.
+        flops_per_step: model FLOPs of a step over the global batch, by sequence length.
+    """
+
+    peak_flops: float
+    flops_per_step: Mapping[int, float]
+
+
+class TrainLog:
+    """Writes every record to the console, the JSON-lines file and TensorBoard.
+
+    Args:
+        model_dir: folder of the run.
+        first_step: global step at the start. Later records of an interrupted run are dropped
+            from the file, because these steps are repeated.
+        num_train_steps, batch_size: used for rates and remaining time.
+        seq_length: sequence length, in tokens; None if it varies.
+        utilization: of devices whose peak is known; None logs no MFU.
+        facts: what the diagnoses of the run need to know; None makes no diagnoses.
+        settings: hyperparameters, shown by TensorBoard's HParams.
+        trackers: trackers of experiments, which get every record; closed at the end.
+        stream: the console.
+    """
+
+    def __init__(
+        self,
+        model_dir: str,
+        *,
+        first_step: int,
+        num_train_steps: int,
+        batch_size: int,
+        seq_length: int | None = None,
+        utilization: Utilization | None = None,
+        facts: RunFacts | None = None,
+        settings: Mapping[str, Any] | None = None,
+        trackers: Sequence[Tracker] = (),
+        stream: TextIO | None = None,
+    ) -> None:
+        self.path = os.path.join(model_dir, LOG_FILE)
+        self.tensorboard_dir = os.path.join(model_dir, TENSORBOARD_DIR)
+        make_folders(model_dir)
+        self._num_train_steps = num_train_steps
+        self._batch_size = batch_size
+        self._seq_length = seq_length
+        self._utilization = utilization
+        self._bar = StepBar(num_train_steps, first_step, stream or sys.stdout)
+        self._sentences_path = os.path.join(model_dir, SENTENCES_FILE)
+        for path in (self.path, self._sentences_path):
+            _drop_records_after(path, first_step)
+        self._health = None
+        if facts is not None:
+            earlier = read_log(self.path) if os.path.exists(self.path) else []
+            self._health = HealthWatch(facts, earlier)
+        self._trackers = list(trackers)
+        self._file = pathlib.Path(self.path).open("a", encoding="utf-8")  # noqa: SIM115
+        with self._naming_errors():
+            self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
+            if settings:
+                with self._writer.as_default(step=first_step):
+                    hparams.hparams(plain_settings(settings), trial_id="run")
+        self._last_step, self._last_time = first_step, time.monotonic()
+
+    def set_length(self, seq_length: int) -> None:
+        """Sets the sequence length of the following steps."""
+        self._seq_length = seq_length
+
+    def training(self, step: int, values: Mapping[str, float]) -> None:
+        """Logs the metrics of the steps since the last record."""
+        now = time.monotonic()
+        rate = (step - self._last_step) / max(now - self._last_time, 1e-9)
+        left = (self._num_train_steps - step) / rate if rate else math.inf
+        rates = {
+            "steps_per_second": rate,
+            "sequences_per_second": rate * self._batch_size,
+            "seconds_left": left,
+        }
+        if self._seq_length is not None:
+            rates["tokens_per_second"] = rates["sequences_per_second"] * self._seq_length
+        flops = self._utilization and self._utilization.flops_per_step.get(self._seq_length)
+        if flops:
+            rates["mfu"] = rate * flops / self._utilization.peak_flops
+        self._record(step, "train", {**values, **rates})
+        width = len(str(self._num_train_steps))
+        self._bar.print(
+            f"step {step:{width}}/{self._num_train_steps}  "
+            f"{rates['sequences_per_second']:.1f} seq/s  {format_seconds(left)} left  "
+            f"{format_metrics({**rates, **values})}"
+        )
+        self._last_step, self._last_time = step, now
+        self._diagnose({"step": step, "kind": "train", **values})
+
+    def health(self) -> list[str]:
+        """Returns a line for everything that is wrong with the run."""
+        return [] if self._health is None else self._health.summary()
+
+    def evaluation(
+        self,
+        step: int,
+        values: Mapping[str, float],
+        shown: str | None = None,
+        sentences: Sequence[Sequence[InspectedToken]] = (),
+    ) -> None:
+        """Logs the metrics of an evaluation, and held-out sentences with replacements.
+
+        `shown` replaces the usual console columns.
+        """
+        self._record(step, "eval", values)
+        if sentences:
+            self._write_sentences(step, sentences)
+        self._bar.print(f"eval at step {step}  {shown or format_metrics(values)}")
+        self._diagnose({"step": step, "kind": "eval", **values})
+
+    def settings(self, step: int, changes: Sequence[Change]) -> None:
+        """Logs what a resumed run changed of its training, if anything, in the file alone."""
+        if changes:
+            changed = {
+                each.name: {"recorded": each.recorded, "given": each.given} for each in changes
+            }
+            self._write({"step": step, "kind": "settings", "changed": changed})
+
+    def progress(self, step: int) -> None:
+        """Shows the global step on a terminal."""
+        self._bar.show(step)
+
+    def clear_progress(self) -> None:
+        """Removes what `progress` shows, so that others can print."""
+        self._bar.clear()
+
+    def restart_clock(self) -> None:
+        """Excludes the time since the last record (saving, evaluating) from the rates."""
+        self._last_time = time.monotonic()
+
+    def close(self) -> None:
+        """Flushes and closes the files."""
+        self._bar.close()
+        self._file.close()
+        with self._naming_errors():
+            self._writer.close()
+        close_trackers(self._trackers)
+
+    def _diagnose(self, record: Mapping[str, Any]) -> None:
+        if self._health is not None:
+            for line in self._health.add(record):
+                self._bar.print(line)
+
+    def _record(self, step: int, kind: str, values: Mapping[str, float]) -> None:
+        # JSON has no NaN, so an empty mean is null.
+        record = {name: v if math.isfinite(v) else None for name, v in values.items()}
+        self._write({"step": step, "kind": kind, **record})
+        finite = {f"{kind}/{name}": v for name, v in values.items() if math.isfinite(v)}
+        log_to(self._trackers, step, finite)
+        # As arrays: TensorFlow keeps every Python number that it is given, for good.
+        with self._naming_errors(), self._writer.as_default(step=np.array(step)):
+            for name, value in values.items():
+                tf.summary.scalar(f"{kind}/{name}", np.array(value))
+            self._writer.flush()
+
+    def _write_sentences(
+        self, step: int, sentences: Sequence[Sequence[InspectedToken]]
+    ) -> None:
+        rows = [
+            [(token, original, round(probability, 3)) for token, original, probability in row]
+            for row in sentences
+        ]
+        line = json.dumps({"step": step, "sentences": rows}, ensure_ascii=False)
+        with open(self._sentences_path, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        with self._naming_errors(), self._writer.as_default(step=np.array(step)):
+            texts = [render(row, color=False) for row in sentences]
+            tf.summary.text("held-out sentences: token(original), suspected?", texts)
+
+    @contextlib.contextmanager
+    def _naming_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except tf.errors.OpError as error:
+            raise UserError(
+                f"{self.tensorboard_dir} cannot be written: {reason_of(error)}"
+            ) from error
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+
+
+class SilentLog:
+    """A `TrainLog` for workers other than the chief, which logs nothing."""
+
+    def set_length(self, seq_length: int) -> None:
+        """Does nothing."""
+
+    def training(self, step: int, values: Mapping[str, float]) -> None:
+        """Does nothing."""
+
+    def evaluation(
+        self,
+        step: int,
+        values: Mapping[str, float],
+        shown: str | None = None,
+        sentences: Sequence[Sequence[InspectedToken]] = (),
+    ) -> None:
+        """Does nothing."""
+
+    def settings(self, step: int, changes: Sequence[Change]) -> None:
+        """Does nothing."""
+
+    def health(self) -> list[str]:
+        """Returns nothing."""
+        return []
+
+    def progress(self, step: int) -> None:
+        """Does nothing."""
+
+    def clear_progress(self) -> None:
+        """Does nothing."""
+
+    def restart_clock(self) -> None:
+        """Does nothing."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def _drop_records_after(file: str, step: int) -> None:
+    path = pathlib.Path(file)
+    if not path.exists():
+        return
+    lines = [f"{line}\n" for line in read_lines(path)]
+    kept = [line for line in lines if _is_record_until(line, step)]
+    if len(kept) < len(lines):
+        write_atomically(path, "".join(kept))
+
+
+def _is_record_until(line: str, step: int) -> bool:
+    try:
+        return json.loads(line)["step"] <= step
+    except (ValueError, KeyError, TypeError):
+        return False  # truncated when the run was killed

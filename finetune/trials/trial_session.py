@@ -1,0 +1,250 @@
+"""One trial of a fine-tuning run, from initialization to its scores."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from electra_tf.config.distribution import warn_of_repeated_examples
+from electra_tf.config.saved_config import load_saved_config
+from electra_tf.interop.model_checkpoint import containing_folder
+from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
+from finetune.config.finetuning import FinetuningConfig
+from finetune.data.batches import count_steps
+from finetune.predictions import write_test_outputs
+from finetune.results.calibration import Calibration, calibrate, fit_temperature
+from finetune.results.confusion import plot_confusion
+from finetune.results.provenance import Provenance, scored_settings_digest
+from finetune.results.reliability_diagram import plot_reliability
+from finetune.results.report_runs import CONFUSION_SUFFIX, write_confusion
+from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
+from finetune.results.worst_errors import ERRORS_SUFFIX, write_errors
+from finetune.task_data import TaskData
+from finetune.tasks.base import Outputs, Scores, SplitData, Task
+from finetune.trainer import DivergedError, Trainer
+from finetune.trials.model_folders import (
+    PRETRAINED,
+    check_fold,
+    check_labels,
+    check_pretrained,
+    clear_folder,
+    run_hyperparameters,
+    saved_labels,
+)
+from finetune.trials.trial_runs import TrialRun
+
+PrintFn = Callable[[str], None]
+
+
+class TrialSession:
+    """One trial, from initialization to its scores."""
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        trainer: Trainer,
+        tasks: Sequence[Task],
+        data: TaskData,
+        trial: TrialRun,
+        task_files: str,
+        print_fn: PrintFn,
+    ) -> None:
+        self._config = config
+        self._trainer = trainer
+        self._tasks = tasks
+        self._data = data
+        self._trial = trial
+        self._task_files = task_files
+        self._print = print_fn
+
+    def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
+        config, trial = self._config, self._trial
+        result = TrialResult(
+            trial=trial.number, seed=trial.seed, fold=trial.fold, examples=trial.counts()
+        )
+        if config.do_train:
+            try:
+                result = self._train(train_data, result)
+            except DivergedError as error:
+                self._print(f"{trial.title} diverged: {error}")
+                return dataclasses.replace(result, status=DIVERGED, reason=str(error))
+        elif path := self._finetuned_elsewhere():
+            check_labels(path, self._trainer.load_finetuned(path), self._tasks)
+        else:
+            check_pretrained(trial.model_dir, self._trainer.initial_digest)
+            check_labels(trial.model_dir, saved_labels(trial.model_dir), self._tasks)
+            check_fold(trial)
+            self._trainer.restore(trial.model_dir)
+        if config.do_eval:
+            result = self._evaluate(result)
+        if config.write_test_outputs and trial.number <= config.n_writes_test:
+            for path in write_test_outputs(
+                config, self._trainer, self._tasks, self._data, trial.number
+            ):
+                self._print(f"Test outputs: {path}")
+        return result
+
+    def _finetuned_elsewhere(self) -> str | None:
+        """Returns the model to evaluate that is not this project's own model of the trial."""
+        own = self._trial.model_dir
+        authors = own if has_only_authors_checkpoint(own) else None
+        return self._config.evaluated_checkpoint or authors
+
+    def _train(self, train_data: Mapping[str, SplitData], result: TrialResult) -> TrialResult:
+        config, trial = self._config, self._trial
+        self._trainer.start(trial.seed)
+        pretrained = self._trainer.pretrained_digest
+        hyperparameters = run_hyperparameters(
+            config, trial, self._tasks, self._data, pretrained
+        )
+        hyperparameters = clear_folder(
+            trial,
+            hyperparameters,
+            overwrite=config.overwrite,
+            workers=self._trainer.workers,
+            print_fn=self._print,
+        )
+        num_rows = sum(len(part.rows) for part in train_data.values())
+        num_examples = trial.num_examples or num_rows
+        batch_size, epochs = config.train_batch_size, config.num_train_epochs
+        if self._trainer.is_chief:
+            warn_of_repeated_examples(batch_size, num_examples)
+        evaluates = config.do_eval or config.keep_best
+        trained = self._trainer.train(
+            train_data,
+            num_train_steps=max(1, count_steps(num_examples, batch_size, epochs)),
+            seed=trial.seed,
+            model_dir=trial.model_dir,
+            evaluate=self._selecting_value if evaluates else None,
+            eval_steps=config.eval_steps or count_steps(num_examples, batch_size, 1),
+            hyperparameters=hyperparameters,
+        )
+        return dataclasses.replace(
+            result,
+            steps=trained.steps,
+            best_step=trained.best_step,
+            chosen_on=self._chosen_on() if config.keep_best else [],
+            seconds=trained.seconds,
+        )
+
+    def provenance(self) -> Provenance:
+        """Returns hashes of what the scores of the trial depend on."""
+        config = self._config
+        model = self._trial.model_dir
+        if not config.do_train:
+            model = containing_folder(self._finetuned_elsewhere() or model)
+        description = load_saved_config(model)
+        recorded = {PRETRAINED: self._trainer.pretrained_digest} if config.do_train else {}
+        if description is not None:
+            recorded = description.hyperparameters
+        return Provenance(
+            recorded.get(PRETRAINED),
+            self._task_files,
+            scored_settings_digest(dataclasses.asdict(config), recorded),
+        )
+
+    def _splits(self, task: Task) -> list[SplitData]:
+        if self._trial.held_out is not None:
+            return [self._trial.held_out]
+        return [self._data.get(task, split) for split in task.dev_splits]
+
+    def _selecting_split(self, task: Task) -> SplitData:
+        """Returns the data that chooses the weights; without `keep_best`, it is only logged."""
+        return self._trial.selection or self._splits(task)[0]
+
+    def _chosen_on(self) -> list[str]:
+        return [f"{task.name}/{self._selecting_split(task).split}" for task in self._tasks]
+
+    def _selecting_value(self) -> tuple[float, dict[str, float]]:
+        """Returns the mean of the main metrics of all tasks, and all metrics."""
+        values: dict[str, float] = {}
+        mains = []
+        for task in self._tasks:
+            scores = self._trainer.evaluate(task, self._selecting_split(task))
+            mains.append(scores.main_value if math.isfinite(scores.main_value) else -math.inf)
+            values |= {f"{task.name}_{name}": v for name, v in scores.metrics.items()}
+        return sum(mains) / len(mains), values
+
+    def _evaluate(self, result: TrialResult) -> TrialResult:
+        metrics, main, problems = {}, {}, []
+        for task in self._tasks:
+            for i, split in enumerate(self._splits(task)):
+                outputs = self._trainer.predict(task, split)
+                scores = task.score(split, outputs)
+                key = f"{task.name}/{split.split}"
+                if i == 0:
+                    temperature = self._temperature(task, split, outputs)
+                calibration = self._calibrate(task, split, outputs, temperature)
+                scores.metrics.update(calibration.metrics if calibration else {})
+                metrics[key], main[key] = dict(scores.metrics), scores.main
+                self._print(f"{key}: {_format_scores(scores)}")
+                problem = task.degenerate(split, outputs) if i == 0 else None
+                if problem:
+                    problems.append(f"{task.name}: {problem}")
+                if not self._trainer.is_chief:
+                    continue
+                self._plot_confusion(task, split, scores)
+                write_errors(
+                    f"{self._stem(task, split)}{ERRORS_SUFFIX}", task.errors(split, outputs)
+                )
+                self._plot_reliability(task, split, calibration)
+                task.write_dev_answers(
+                    self._config.results_dir, split, outputs, self._trial.file_label
+                )
+        return dataclasses.replace(
+            result,
+            status=DEGENERATE if problems else OK,
+            reason="; ".join(problems) or None,
+            metrics=metrics,
+            main=main,
+        )
+
+    def _temperature(self, task: Task, split: SplitData, outputs: Sequence[Outputs]) -> float:
+        """Returns the temperature fitted on dev, or on the part of a fold that chooses weights.
+
+        NaN for tasks without class probabilities.
+        """
+        selecting = self._selecting_split(task)
+        if task.class_logits(split, outputs) is None:
+            return math.nan
+        if selecting is not split:
+            outputs = self._trainer.predict(task, selecting)
+        return fit_temperature(*task.class_logits(selecting, outputs))
+
+    def _calibrate(
+        self, task: Task, split: SplitData, outputs: Sequence[Outputs], temperature: float
+    ) -> Calibration | None:
+        predicted = task.class_logits(split, outputs)
+        if predicted is None:
+            return None
+        return calibrate(*predicted, temperature, self._selecting_split(task).split)
+
+    def _plot_reliability(
+        self, task: Task, split: SplitData, calibration: Calibration | None
+    ) -> None:
+        if calibration is None:
+            return
+        stem = self._stem(task, split)
+        calibration.write(f"{stem}_calibration.json")
+        title = f"{task.name} {split.split}, {self._trial.title.lower()}"
+        plot_reliability(f"{stem}_reliability.png", calibration, title)
+
+    def _plot_confusion(self, task: Task, split: SplitData, scores: Scores) -> None:
+        if scores.confusion is None:
+            return
+        stem = self._stem(task, split)
+        write_confusion(f"{stem}{CONFUSION_SUFFIX}", scores.labels, scores.confusion)
+        plot_confusion(
+            f"{stem}_confusion.png",
+            scores.confusion,
+            scores.labels,
+            f"{task.name} {split.split}, {self._trial.title.lower()}",
+        )
+
+    def _stem(self, task: Task, split: SplitData) -> str:
+        name = f"{task.name}_{split.split}_{self._trial.file_label}"
+        return os.path.join(self._config.results_dir, name)
+
+
+def _format_scores(scores: Scores) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in scores.metrics.items())

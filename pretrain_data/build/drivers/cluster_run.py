@@ -1,0 +1,219 @@
+"""Builds the units of a corpus as an Apache Beam pipeline."""
+
+import contextlib
+import functools
+import logging
+import os
+import pathlib
+import pickle
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from electra_tf.util.errors import UserError
+from electra_tf.util.extras import import_extra
+from electra_tf.util.tensorflow_import import import_tensorflow
+from pretrain_data.build.config import CorpusBuildConfig
+from pretrain_data.build.drivers.cluster_work import (
+    DIGESTS,
+    RESULTS,
+    BuildUnits,
+    HashDocuments,
+    ShardKey,
+    WriteShard,
+    later_of_equal,
+    write_units,
+)
+from pretrain_data.build.drivers.plan import BuildPlan
+from pretrain_data.build.jobs import BuildResult, merge_results
+from pretrain_data.parallel.counts import WorkerError
+
+RUNNER_FLAG = "--runner"
+RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
+_DIRECT = RUNNERS[0]
+_UNITS_FILE, _RESULT_FILE = "units", "result"
+# The last line of the traceback of a worker, with what Beam adds to it.
+_USER_ERROR = re.compile(
+    r"^(?:\w+\.)*(?:UserError|UnreadableError): (.*?)(?: \[while running [^\]]*\])?\s*$", re.M
+)
+
+
+class ClusterRun:
+    """Builds with `CorpusBuildConfig.runner`; see `plan.Driver`."""
+
+    def __init__(self, runner: Any = None):
+        """Initializes the driver.
+
+        Args:
+            runner: a runner of Beam, instead of that of the configuration.
+        """
+        self._runner = runner
+
+    def check(self, config: CorpusBuildConfig) -> None:
+        """Raises UserError for settings of a single machine, or without Beam."""
+        if config.runner not in RUNNERS:
+            raise UserError(
+                f"{RUNNER_FLAG} must be one of {', '.join(RUNNERS)}, not {config.runner}."
+            )
+        refused = f"{RUNNER_FLAG}={config.runner} does not take"
+        if config.is_openwebtext:
+            raise UserError(f"{refused} the archives of OpenWebText.")
+        if config.deduplicate == "near":
+            raise UserError(
+                f"{refused} --deduplicate=near, whose index is in the memory of one process: "
+                "pass --deduplicate=exact, or build without --runner."
+            )
+        if config.num_processes > 1 and config.runner != _DIRECT:
+            raise UserError(
+                f"{refused} --num-processes: --pipeline_options has the cluster's workers."
+            )
+        import_extra("apache_beam", "beam", RUNNER_FLAG)
+
+    def run(self, plan: BuildPlan) -> tuple[list[BuildResult], float]:
+        """See `plan.Driver.run`; the seconds include the start of the workers."""
+        import_tensorflow()
+        start = time.monotonic()
+        plan.print_fn(
+            f"Building with {plan.config.runner}: {len(plan.units)} units, {plan.num_shards} "
+            "shards."
+        )
+        try:
+            with _modules_for_workers():
+                self._run_pipeline(plan)
+        except Exception as error:
+            found = _USER_ERROR.search(f"{type(error).__name__}: {error}")
+            if found:
+                raise UserError(found[1]) from error
+            lines = str(error).strip().splitlines() or [repr(error)]
+            raise WorkerError(f"The pipeline failed: {lines[-1]}") from error
+        result: BuildResult = pickle.loads((plan.temporary_dir / _RESULT_FILE).read_bytes())
+        _check(result)
+        return [result], time.monotonic() - start
+
+    def _run_pipeline(self, plan: BuildPlan) -> None:
+        beam = import_extra("apache_beam", "beam", RUNNER_FLAG)
+        shards = shard_keys(plan)
+        units_file = str(plan.temporary_dir / _UNITS_FILE)
+        places = write_units(units_file, plan.units)
+        num_held_out = len(shards) - plan.num_shards
+        build = BuildUnits(
+            plan.config, plan.vocabulary, units_file, plan.num_shards, num_held_out
+        )
+        merge = functools.partial(functools.reduce, merge_results)
+        with beam.Pipeline(runner=self._make_runner(plan.config), options=_options(plan)) as p:
+            units = p | "Units" >> beam.Create(places) | "Spread" >> beam.Reshuffle()
+            if plan.config.deduplicate == "exact":
+                hash_documents = HashDocuments(plan.config, units_file)
+                hashed = units | "Hash" >> beam.FlatMap(hash_documents).with_outputs(
+                    DIGESTS, main="hashes"
+                )
+                duplicates = (
+                    hashed[DIGESTS]
+                    | "Equal" >> beam.GroupByKey()
+                    | "Later" >> beam.FlatMap(later_of_equal)
+                )
+                grouped = {"place": units, "hashes": hashed.hashes, "duplicates": duplicates}
+                units = grouped | "Join" >> beam.CoGroupByKey()
+            built = units | "Build" >> beam.FlatMap(build).with_outputs(RESULTS, main="records")
+            # Shards without records are written, too.
+            every = p | "Shards" >> beam.Create([(i, None) for i in range(len(shards))])
+            written = (
+                (built.records, every)
+                | "All" >> beam.Flatten()
+                | "Shuffle" >> beam.GroupByKey()
+                | "Write" >> beam.Map(WriteShard(shards))
+            )
+            _ = (
+                (built[RESULTS], written)
+                | "Results" >> beam.Flatten()
+                | "Merge" >> beam.CombineGlobally(_Merge(merge))
+                | "Result" >> beam.Map(_WriteResult(str(plan.temporary_dir / _RESULT_FILE)))
+            )
+
+    def _make_runner(self, config: CorpusBuildConfig) -> Any:
+        if self._runner is not None or config.runner != _DIRECT:
+            return self._runner or config.runner
+        # By name, Beam would look for one of several implementations on the network.
+        module = "apache_beam.runners.portability.fn_api_runner.fn_runner"
+        return import_extra(module, "beam", RUNNER_FLAG).FnApiRunner()
+
+
+def shard_keys(plan: BuildPlan) -> list[ShardKey]:
+    """Returns the shards: those to train on, then those of what is held out."""
+    keys = [
+        ShardKey(str(plan.temporary_dir), i, plan.num_shards, held_out=False)
+        for i in range(plan.num_shards)
+    ]
+    if plan.held_out_dir is not None:
+        count = max(1, round(plan.num_shards * plan.config.eval_fraction))
+        keys += [
+            ShardKey(str(plan.held_out_dir), i, count, held_out=True) for i in range(count)
+        ]
+    return keys
+
+
+class _Merge:
+    """Merges results: a function for `beam.CombineGlobally`."""
+
+    def __init__(self, merge: Any):
+        self._merge = merge
+
+    def __call__(self, results: Iterable[BuildResult]) -> BuildResult:
+        return self._merge(results, BuildResult())
+
+
+class _WriteResult:
+    """Writes the result of all units to a file."""
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def __call__(self, result: BuildResult) -> None:
+        import tensorflow as tf
+
+        temporary = f"{self._path}.{os.getpid()}.tmp"
+        with tf.io.gfile.GFile(temporary, "wb") as file:
+            file.write(pickle.dumps(result))
+        tf.io.gfile.rename(temporary, self._path, overwrite=True)
+
+
+def _options(plan: BuildPlan) -> Any:
+    options = [f"--runner={plan.config.runner}"]
+    num_processes = plan.config.num_processes
+    if plan.config.runner == _DIRECT and num_processes > 1:
+        options += [f"--direct_num_workers={num_processes}"]
+        options += ["--direct_running_mode=multi_processing"]
+        options += ["--default_sdk_harness_log_level=WARNING"]
+    module = import_extra("apache_beam.options.pipeline_options", "beam", RUNNER_FLAG)
+    return module.PipelineOptions([*options, *plan.config.pipeline_options])
+
+
+@contextlib.contextmanager
+def _modules_for_workers() -> Iterator[None]:
+    """Lets worker processes on this machine import our modules, from whatever folder."""
+    root = str(pathlib.Path(__file__).resolve().parents[3])
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, *([before] if before else [])])
+    logger = logging.getLogger("apache_beam")
+    level = logger.level
+    # The error is printed, in one line.
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+def _check(result: BuildResult) -> None:
+    """Raises WorkerError unless the shards have the examples that were built."""
+    for each in (result, result.held_out):
+        if each is not None and sum(each.shards.values()) != each.totals.examples:
+            raise WorkerError(
+                f"{each.totals.examples:,} examples were built, but the shards have "
+                f"{sum(each.shards.values()):,} records."
+            )

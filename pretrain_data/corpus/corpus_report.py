@@ -1,0 +1,33 @@
+"""What a program prints of its corpus: files and records that it leaves out."""
+
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+
+from pretrain_data.corpus.formats import FORMATS
+from pretrain_data.corpus.inputs import TEXT_SUFFIXES, Corpus
+
+
+def print_what_is_left_out(
+    corpus: Corpus, corpus_dir: pathlib.Path | None, print_fn: Callable[[str], None]
+) -> None:
+    """Prints which files of the corpus are in no known format, or empty."""
+    if corpus.ignored:
+        suffixes = FORMATS if corpus_dir is None else TEXT_SUFFIXES
+        *others, last = suffixes
+        print_fn(
+            f"Ignored {len(corpus.ignored)} files not named {', '.join(others)} or {last}: "
+            + _examples(corpus.ignored, corpus_dir)
+        )
+    if corpus.empty:
+        print_fn(f"{len(corpus.empty)} empty files: {_examples(corpus.empty, corpus_dir)}")
+
+
+def _examples(paths: Sequence[pathlib.Path], corpus_dir: pathlib.Path | None) -> str:
+    names = [str(path.relative_to(corpus_dir) if corpus_dir else path) for path in paths[:3]]
+    return ", ".join([*names, *(["…"] if len(paths) > 3 else [])])
+
+
+def print_nulls(null_texts: Mapping[str, int], print_fn: Callable[[str], None]) -> None:
+    """Prints how many records of each file have no text."""
+    for path, count in null_texts.items():
+        print_fn(f"{path}: {count:,} records have null as their text, and are left out.")

@@ -1,0 +1,134 @@
+"""Reads the `.xz` tar archives of OpenWebText without extracting them to disk."""
+
+import dataclasses
+import lzma
+import os
+import pathlib
+import tarfile
+from collections.abc import Iterator
+from typing import ClassVar
+
+from electra_tf.util.errors import UserError
+from pretrain_data.corpus.blocks import Block, read_blocks
+from pretrain_data.corpus.readers.compression import COMPRESSION_RATIO
+from pretrain_data.corpus.unreadable import UnreadableError
+
+ARCHIVE_SUFFIX = ".xz"
+FLAG = "--data-dir"
+
+
+class _Member(tarfile.TarInfo):
+    """A member whose damaged header is an error: `tarfile` takes it for the end."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        position = archive.offset
+        try:
+            member = super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:
+            raise  # the marker of the end
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"no member and no end at byte {position:,}") from error
+        if member.size < 0:
+            raise tarfile.ReadError(f"the member {member.name!r} has a negative size")
+        return member
+
+
+@dataclasses.dataclass(frozen=True)
+class ArchivePart:
+    """A compressed tar archive of text files."""
+
+    path: pathlib.Path
+    num_disk_bytes: int
+    is_divisible: ClassVar[bool] = False
+
+    @property
+    def weight(self) -> int:
+        """Expected bytes of text."""
+        return self.num_disk_bytes * COMPRESSION_RATIO
+
+    def read(self) -> Iterator[Block]:
+        """Yields the text of the members, in archive order.
+
+        Raises:
+            UnreadableError: the archive is damaged or cannot be read.
+            UserError: it contains a link, a device, or a path outside the target directory.
+        """
+        position = 0
+        try:
+            with (
+                open(self.path, "rb") as raw,
+                lzma.open(raw) as uncompressed,
+                tarfile.open(fileobj=uncompressed, mode="r|", tarinfo=_Member) as archive,
+            ):
+                for member in archive:
+                    self._check(member)
+                    if not member.isreg():
+                        continue
+                    name = f"{self.path}:{member.name}"
+                    for block in read_blocks(archive.extractfile(member), name, raw):
+                        # Includes the bytes between members.
+                        num_disk_bytes, position = raw.tell() - position, raw.tell()
+                        yield dataclasses.replace(block, num_disk_bytes=num_disk_bytes)
+        except (EOFError, lzma.LZMAError, tarfile.TarError) as error:
+            reason = f"is not a complete .xz tar archive: {error}"
+            raise UnreadableError("Archive", self.path, FLAG, reason) from error
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror or error}"
+            raise UnreadableError("Archive", self.path, FLAG, reason) from error
+
+    def _check(self, member: tarfile.TarInfo) -> None:
+        problem = None
+        path = pathlib.PurePosixPath(member.name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or ":" in (path.parts or ("",))[0]:
+            problem = "would be extracted outside the target directory"
+        elif member.issym() or member.islnk():
+            problem = f"is a link to {member.linkname!r}"
+        elif not (member.isreg() or member.isdir()):
+            problem = "is neither a file nor a directory"
+        if problem:
+            raise UserError(
+                f"Archive {self.path} (--data-dir): member {member.name!r} {problem}. "
+                "Such members are rejected; remove the archive from the directory or repack "
+                "it without the member."
+            )
+
+
+def find_archives(
+    directory: str | pathlib.Path, flag: str = FLAG, *, skip_unreadable: bool = False
+) -> tuple[list[ArchivePart], dict[str, str]]:
+    """Finds the `.xz` archives directly in `directory`.
+
+    Returns:
+        The archives, sorted by name, and those that cannot be read with the reason; there are
+        none without `skip_unreadable`.
+
+    Raises:
+        UserError: the directory does not exist or contains no archive.
+        UnreadableError: the directory or an archive cannot be read.
+    """
+    directory = pathlib.Path(directory)
+    if not directory.is_dir():
+        raise UserError(
+            f"{directory} does not exist; {flag} must be the directory that contains "
+            f"{directory.name}/ with the {ARCHIVE_SUFFIX} archives."
+        )
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+        raise UnreadableError("Folder", directory, flag, reason) from error
+    paths = [directory / name for name in names if name.endswith(ARCHIVE_SUFFIX)]
+    if not paths:
+        raise UserError(f"{directory} ({flag}) contains no {ARCHIVE_SUFFIX} archives.")
+    parts: list[ArchivePart] = []
+    unreadable: dict[str, str] = {}
+    for path in paths:
+        try:
+            parts.append(ArchivePart(path, path.stat().st_size))
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+            if not skip_unreadable:
+                raise UnreadableError("Archive", path, flag, reason) from error
+            unreadable[str(path)] = reason
+    return parts, unreadable

@@ -1,0 +1,177 @@
+"""Runs build jobs, in this process or in one process each."""
+
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+from electra_tf.util.console import ProgressBar
+from electra_tf.util.errors import UserError
+from pretrain_data.parallel.counts import BuildCounts, WorkerError
+
+# Does a job, reporting its progress, and returns the result.
+Work = Callable[[Any, Callable[[BuildCounts], None]], Any]
+
+TERMINATED_STATUS = 128 + signal.SIGTERM
+# A process in a system call to a hanging disk does not end.
+_SECONDS_TO_END = 5.0
+
+
+@contextlib.contextmanager
+def exiting_on_sigterm() -> Iterator[None]:
+    """Turns SIGTERM into SystemExit, so that processes are ended and temporary files removed.
+
+    Has no effect outside of the main thread, which alone can handle signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise SystemExit(TERMINATED_STATUS)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def run_jobs(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
+    """Runs all jobs: a single one in this process, several in one process each.
+
+    Args:
+        work: a function of a module; `run_job` or `scan_documents`.
+        jobs: have an `index`, from 0.
+        progress: shows the progress of all.
+
+    Returns:
+        The result of each job.
+
+    Raises:
+        UserError: the input is invalid, or a process was killed.
+        WorkerError: a process failed for another reason.
+    """
+    return (_run_here if len(jobs) == 1 else _run_apart)(work, jobs, progress)
+
+
+def _run_here(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
+    def report(totals: BuildCounts) -> None:
+        progress.update(totals.disk_bytes, totals.text_bytes, totals.examples)
+
+    return [work(jobs[0], report)]
+
+
+def _run_apart(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
+    """Runs each job in its own process; any failure ends them all."""
+    # Spawned, because TensorFlow does not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    processes: dict[Connection, multiprocessing.Process] = {}
+    totals = [BuildCounts()] * len(jobs)
+    results: list[Any] = [None] * len(jobs)
+    try:
+        with _without_sigint():
+            for job in jobs:
+                # A pipe each: a queue shared by all is locked for good, or has half of a
+                # message, when a process is killed while it writes.
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_work, args=(work, job, theirs), daemon=True)
+                process.start()
+                theirs.close()
+                processes[ours] = process
+        for index, message in _receive(processes):
+            if isinstance(message, Exception):
+                raise message
+            if isinstance(message, BuildCounts):
+                totals[index] = message
+            else:
+                results[index] = message
+            progress.update(
+                sum(t.disk_bytes for t in totals),
+                sum(t.text_bytes for t in totals),
+                sum(t.examples for t in totals),
+            )
+    finally:
+        _end([*processes.values()])
+    return results
+
+
+@contextlib.contextmanager
+def _without_sigint() -> Iterator[None]:
+    """Lets new processes ignore Ctrl-C, which reaches all; the parent ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(processes: list[multiprocessing.Process]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(_SECONDS_TO_END)
+        if process.exitcode is None:
+            process.kill()
+            process.join(_SECONDS_TO_END)
+
+
+def _receive(
+    processes: Mapping[Connection, multiprocessing.Process],
+) -> Iterator[tuple[int, Any]]:
+    """Yields job indices and messages, until each process has sent its result.
+
+    Raises:
+        UserError: a process has ended without one.
+    """
+    waiting = dict(processes)
+    while waiting:
+        for connection in multiprocessing.connection.wait([*waiting]):
+            try:
+                index, message = connection.recv()
+            except (EOFError, OSError):
+                raise _lost(waiting[connection]) from None
+            yield index, message
+            if not isinstance(message, BuildCounts):
+                del waiting[connection]
+
+
+def _lost(process: multiprocessing.Process) -> UserError:
+    process.join(_SECONDS_TO_END)
+    status = process.exitcode
+    ended = f"has ended with status {status}"
+    if status is not None and status < 0:
+        ended = f"was killed by {signal.Signals(-status).name}"
+    return UserError(
+        f"A process of the build {ended}. If the system was out of memory, reduce "
+        "--num-processes."
+    )
+
+
+def _work(work: Work, job: Any, parent: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    try:
+        try:
+            result = work(job, lambda totals: parent.send((job.index, totals)))
+        except (UserError, WorkerError) as error:
+            result = error
+        parent.send((job.index, result))
+    except BrokenPipeError:  # the parent has been killed
+        os._exit(TERMINATED_STATUS)
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent has been killed and could not end it."""
+    multiprocessing.parent_process().join()
+    os._exit(TERMINATED_STATUS)

@@ -1,0 +1,207 @@
+"""Trains a WordPiece vocabulary on text, whose words the project's tokenizer splits."""
+
+import hashlib
+import shlex
+import time
+from collections.abc import Callable, Mapping
+
+from electra_tf.text.description import (
+    TokenizerDescription,
+    description_file,
+    load_tokenizer_description,
+)
+from electra_tf.text.vocabulary import (
+    MIN_VOCAB_SIZE,
+    Vocabulary,
+    VocabularyBuildConfig,
+    load_vocabulary,
+)
+from electra_tf.util.console import format_seconds
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import to_json, write_in_order
+from pretrain_data.corpus.corpus_report import print_what_is_left_out
+from pretrain_data.corpus.formats import FormatOptions
+from pretrain_data.corpus.inputs import Corpus, find_inputs, find_text
+from pretrain_data.vocabulary.vocabulary_report import measure, print_report
+from pretrain_data.vocabulary.word_counts import count_words
+from pretrain_data.vocabulary.word_pieces import learn_pieces, sentencepiece
+
+OUTPUT_FLAG = "--output-file"
+REPORT_FLAG = "--report"
+# A Korean share of words from which stripping accents is worth a warning.
+_WARNED_KOREAN_SHARE = 0.01
+_FIRST_JAMO, _LAST_JAMO = "\u1100", "\u11ff"
+
+
+def build_vocabulary(
+    config: VocabularyBuildConfig, print_fn: Callable[[str], None] = print
+) -> Vocabulary:
+    """Trains a vocabulary and writes it to `config.output_file`.
+
+    The same text and settings give the same file.
+
+    Args:
+        config: settings of the training.
+        print_fn: prints a message.
+
+    Returns:
+        The vocabulary.
+
+    Raises:
+        UserError: a setting, the corpus or the output file is invalid. Nothing was replaced.
+    """
+    start = time.monotonic()
+    if config.vocab_size < MIN_VOCAB_SIZE:
+        raise UserError(
+            f"--vocab-size must be at least {MIN_VOCAB_SIZE}, not {config.vocab_size}."
+        )
+    _check_output_file(config)
+    sentencepiece()
+    corpus = find_text(
+        config.corpus_dir,
+        config.inputs,
+        text_field=config.text_field,
+        text_column=config.text_column,
+    )
+    if config.inputs:
+        print_what_is_left_out(corpus, None, print_fn)
+    held_out = _find_held_out(config, corpus)
+    second = None
+    if config.compare_with is not None:
+        second = load_vocabulary(config.compare_with, "--compare_with")
+        load_tokenizer_description(config.compare_with)
+    word_counts = count_words(
+        corpus, config.do_lower_case, config.strip_accents, print_fn, config.num_processes
+    )
+    if not word_counts:
+        raise UserError(f"The corpus in {config.corpus_name} contains no words.")
+    print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
+    _warn_of_jamo(config, word_counts, print_fn)
+    pieces = learn_pieces(
+        word_counts, config.vocab_size, print_fn, character_coverage=config.character_coverage
+    )
+    content = ("\n".join(pieces) + "\n").encode()
+    description = TokenizerDescription(
+        vocab_sha256=hashlib.sha256(content).hexdigest(),
+        do_lower_case=config.do_lower_case,
+        strip_accents=config.strip_accents,
+    )
+    try:
+        # A vocabulary without its description could be used with other settings.
+        write_in_order(
+            {
+                str(description_file(config.output_file)): to_json(description.to_dict()),
+                str(config.output_file): content,
+            }
+        )
+    except OSError as error:
+        raise UserError(
+            f"Vocabulary file {config.output_file} ({OUTPUT_FLAG}) cannot be written: "
+            f"{error.strerror}."
+        ) from error
+    vocabulary = load_vocabulary(config.output_file, OUTPUT_FLAG)
+    _print_result(config, vocabulary, word_counts, time.monotonic() - start, print_fn)
+    if held_out is not None:
+        _report(config, [vocabulary, *([second] if second else [])], held_out, print_fn)
+    return vocabulary
+
+
+def _find_held_out(config: VocabularyBuildConfig, corpus: Corpus) -> Corpus | None:
+    """Returns the text to report on; raises UserError if it is trained on."""
+    if not config.report:
+        return None
+    options = FormatOptions(REPORT_FLAG, config.text_field, config.text_column)
+    held_out = find_inputs(config.report, options)
+    trained_on = {part.path.resolve() for part in corpus.parts}
+    for part in held_out.parts:
+        if part.path.resolve() in trained_on:
+            raise UserError(
+                f"{part.path} ({REPORT_FLAG}) is part of the text to train on: pass files that "
+                "are not."
+            )
+    return held_out
+
+
+def _report(
+    config: VocabularyBuildConfig,
+    vocabularies: list[Vocabulary],
+    held_out: Corpus,
+    print_fn: Callable[[str], None],
+) -> None:
+    """Prints how the vocabularies, each with its own settings, cover the held-out text."""
+    counts: dict[tuple[bool, bool], Mapping[str, int]] = {}
+    coverages = []
+    for vocabulary in vocabularies:
+        description = load_tokenizer_description(vocabulary.path) or config
+        settings = (description.do_lower_case, description.strip_accents)
+        if settings not in counts:
+            counts[settings] = count_words(
+                held_out, *settings, num_processes=config.num_processes
+            )
+        if not counts[settings]:
+            raise UserError(f"{', '.join(config.report)} ({REPORT_FLAG}) contains no words.")
+        coverages.append(measure(vocabulary, counts[settings]))
+    print_report(coverages, print_fn)
+
+
+def _warn_of_jamo(
+    config: VocabularyBuildConfig,
+    word_counts: Mapping[str, int],
+    print_fn: Callable[[str], None],
+) -> None:
+    if not (config.do_lower_case and config.strip_accents):
+        return
+    num_korean = sum(
+        count
+        for word, count in word_counts.items()
+        if any(_FIRST_JAMO <= character <= _LAST_JAMO for character in word)
+    )
+    share = num_korean / sum(word_counts.values())
+    if share >= _WARNED_KOREAN_SHARE:
+        print_fn(
+            f"Warning: {share:.0%} of the words are Korean, and stripping accents takes their "
+            "syllables apart: pass --no-strip-accents."
+        )
+
+
+def _check_output_file(config: VocabularyBuildConfig) -> None:
+    where = f"Vocabulary file {config.output_file} ({OUTPUT_FLAG})"
+    if config.output_file.is_dir():
+        raise UserError(f"{where} is a directory; pass the path of a file.")
+    if config.output_file.exists() and not config.overwrite:
+        raise UserError(
+            f"{where} exists. Pass another path, or --overwrite to replace it. Records and "
+            "models built with it depend on it."
+        )
+
+
+def _corpus_flags(config: VocabularyBuildConfig) -> str:
+    """Returns the flags that read the same corpus."""
+    if config.corpus_dir is not None:
+        return f"--corpus-dir {shlex.quote(str(config.corpus_dir))}"
+    flags = f"--input {shlex.quote(','.join(config.inputs))}"
+    for name in ("text_field", "text_column"):
+        if (value := getattr(config, name)) != "text":
+            flags += f" --{name} {shlex.quote(value)}"
+    return flags
+
+
+def _print_result(
+    config: VocabularyBuildConfig,
+    vocabulary: Vocabulary,
+    word_counts: Mapping[str, int],
+    seconds: float,
+    print_fn: Callable[[str], None],
+) -> None:
+    coverage = measure(vocabulary, word_counts)
+    print_fn(
+        f"{vocabulary.size:,} entries in {format_seconds(seconds)}: "
+        f"{coverage.num_pieces / coverage.num_words:.2f} pieces per word, "
+        f"{coverage.num_unknown / coverage.num_words:.3%} of the words unknown.\n"
+        f"Vocabulary: {config.output_file}\n"
+        f"Tokenizer:  {description_file(config.output_file)}\n"
+        "Next:       python build_pretraining_dataset.py "
+        f"{_corpus_flags(config)} "
+        f"--vocab-file {shlex.quote(str(config.output_file))} "
+        f"--output-dir {shlex.quote(str(config.output_file.parent / 'pretrain_tfrecords'))}"
+    )

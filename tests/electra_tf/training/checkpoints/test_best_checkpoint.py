@@ -1,0 +1,149 @@
+"""The best evaluation of a run and its weights, across restarts."""
+
+import json
+import math
+import os
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
+from electra_tf.training.distribution.workers import Workers
+from finetune import run as finetuning
+from finetune.results.summary import TrialResult
+from finetune.trials.trial_runs import TrialRun
+
+WORKERS = Workers(tf.distribute.get_strategy())
+
+
+class Run:
+    """A run whose only weight is the step at which it was saved."""
+
+    def __init__(self, folder: pathlib.Path, step: int = 0, keeps_weights: bool = True) -> None:
+        self.model = tf.Module()
+        self.model.weight = tf.Variable(-1.0)
+        self.step = tf.Variable(step, dtype=tf.int64, trainable=False)
+        self.best = BestCheckpoint(
+            str(folder), self.model, self.step, WORKERS, keeps_weights=keeps_weights
+        )
+
+    def evaluate(self, step: int, value: float) -> bool:
+        self.step.assign(step)
+        self.model.weight.assign(step)
+        return self.best.update(value)
+
+    def restored(self) -> float:
+        self.best.restore()
+        return float(self.model.weight)
+
+
+@pytest.mark.parametrize("first", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_never_the_best(tmp_path, first):
+    run = Run(tmp_path)
+    assert not run.evaluate(5, first)
+    assert run.best.step is None
+    assert run.best.evaluations_since_best == 1
+    assert run.evaluate(10, 0.1)
+    assert not run.evaluate(15, math.nan)
+    assert (run.best.step, run.best.evaluations_since_best) == (10, 1)
+    again = Run(tmp_path, 15)
+    assert (again.best.step, again.best.value) == (10, 0.1)
+    assert again.evaluate(20, 0.2)
+    assert again.restored() == 20
+
+
+def test_a_resumed_run_remembers_the_best_and_its_file(tmp_path):
+    """Killed after evaluations that its checkpoint, of step 10, does not know."""
+    run = Run(tmp_path)
+    for step, value in ((5, 0.5), (10, 0.3), (15, 0.4)):
+        run.evaluate(step, value)
+    again = Run(tmp_path, 10)
+    assert (again.best.step, again.best.value) == (5, 0.5)
+    assert again.best.evaluations_since_best == 1
+    assert not again.evaluate(15, 0.4)
+    assert again.best.evaluations_since_best == 2
+    assert again.restored() == 5
+
+
+def test_the_best_after_the_step_resumed_from_stays(tmp_path):
+    run = Run(tmp_path)
+    for step, value in ((5, 0.5), (10, 0.3), (15, 0.9)):
+        run.evaluate(step, value)
+    again = Run(tmp_path, 10)
+    assert not again.evaluate(12, 0.6)
+    assert again.best.evaluations_since_best == 0
+    assert not again.evaluate(15, 0.9)
+    assert (again.best.step, again.best.evaluations_since_best) == (15, 0)
+    assert again.restored() == 15
+    # An older one that is better replaces the file of the later step.
+    earlier = Run(tmp_path, 10)
+    assert earlier.evaluate(12, 0.95)
+    assert Run(tmp_path, 20).restored() == 12
+
+
+@pytest.mark.parametrize("keeps_weights", [True, False])
+def test_a_kill_between_weights_and_record(tmp_path, monkeypatch, keeps_weights):
+    run = Run(tmp_path, keeps_weights=keeps_weights)
+    run.evaluate(5, 0.5)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_) -> None:
+        raise Killed
+
+    monkeypatch.setattr(
+        "electra_tf.training.checkpoints.best_checkpoint.write_atomically", kill
+    )
+    with pytest.raises(Killed):
+        run.evaluate(10, 0.6)
+    monkeypatch.undo()
+    again = Run(tmp_path, 5, keeps_weights=keeps_weights)
+    assert (again.best.step, again.best.value) == (5, 0.5)
+    if keeps_weights:
+        assert again.restored() == 5
+
+
+def test_lost_weights_are_forgotten_with_a_warning(tmp_path, capsys):
+    Run(tmp_path).evaluate(5, 0.5)
+    os.truncate(tmp_path / "ckpt-5.index", 10)
+    run = Run(tmp_path, 5)
+    assert run.best.step is None
+    assert f"{tmp_path}/ckpt-5, are not whole" in capsys.readouterr().err
+    assert run.evaluate(10, 0.1)
+    assert run.restored() == 10
+
+
+def test_records_of_older_versions_are_read(tmp_path):
+    run = Run(tmp_path)
+    run.evaluate(5, 0.5)
+    old = {"step": 5, "value": 0.5, "evaluations_since_best": 1, "last_step": 10}
+    (tmp_path / "best.json").write_text(json.dumps(old))
+    again = Run(tmp_path, 10)
+    assert (again.best.step, again.best.evaluations_since_best) == (5, 1)
+    (tmp_path / "best.json").write_text(json.dumps(old | {"value": math.nan}))
+    assert Run(tmp_path, 10).evaluate(15, 0.1)
+
+
+def test_predictions_are_not_those_of_a_trial_without_a_score(tmp_path):
+    restored = []
+
+    class Trainer:
+        def restore(self, model_dir: str) -> None:
+            restored.append(os.path.basename(model_dir))
+
+    runs, results = [], []
+    for number, score in enumerate((math.nan, 0.2, 0.1), start=1):
+        (tmp_path / str(number)).mkdir()
+        runs.append(TrialRun(number, number, str(tmp_path / str(number))))
+        results.append(
+            TrialResult(
+                trial=number,
+                seed=number,
+                metrics={"cola/dev": {"mcc": score}},
+                main={"cola/dev": "mcc"},
+            )
+        )
+    finetuning._restore_best(Trainer(), runs, results)
+    assert restored == ["2"]

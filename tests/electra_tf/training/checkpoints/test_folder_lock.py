@@ -1,0 +1,96 @@
+"""The lock that keeps a second program from training into a folder."""
+
+import errno
+import fcntl
+import multiprocessing
+import os
+import types
+
+import pytest
+
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
+from electra_tf.util.errors import UserError
+
+CHIEF, OTHER = types.SimpleNamespace(is_chief=True), types.SimpleNamespace(is_chief=False)
+
+
+def _hold_until_killed(folder: str, pipe) -> None:
+    with lock_model_dir(folder, "--model_dir", CHIEF):
+        pipe.send("held")
+        pipe.recv()
+
+
+def test_a_second_program_is_refused_until_the_first_has_ended(tmp_path):
+    folder = str(tmp_path / "models" / "one")
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    program = context.Process(target=_hold_until_killed, args=(folder, theirs))
+    program.start()
+    try:
+        assert ours.recv() == "held"
+        message = rf"Another program is training into {folder} .* with --model_dir"
+        with (
+            pytest.raises(UserError, match=message),
+            lock_model_dir(folder, "--model_dir", CHIEF),
+        ):
+            pass
+        with lock_model_dir(folder, "--model_dir", OTHER):  # a worker of the same run
+            pass
+        with lock_model_dir(f"{folder}_2", "--model_dir", CHIEF):
+            pass
+    finally:
+        program.kill()
+        program.join()
+    with lock_model_dir(folder, "--model_dir", CHIEF):
+        pass
+
+
+def test_a_lock_is_given_back_after_an_error(tmp_path):
+    folder = str(tmp_path / "one")
+    for _ in range(2):
+        with pytest.raises(KeyError), lock_model_dir(folder, "--model_dir", CHIEF):
+            raise KeyError
+
+
+def test_remote_folders_are_not_locked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with lock_model_dir("gs://bucket/one", "--model_dir", CHIEF):
+        assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_one_error(tmp_path, monkeypatch, number):
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    message = rf"one\.lock cannot be locked .*{os.strerror(number)}.* with --model_dir"
+    with (
+        pytest.raises(UserError, match=message),
+        lock_model_dir(str(tmp_path / "one"), "--model_dir", CHIEF),
+    ):
+        pass
+
+
+def test_a_read_only_folder_is_one_error(tmp_path, monkeypatch):
+    def refuse(path: str, *_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with (
+        pytest.raises(UserError, match=r"one \(--model_dir\) cannot be written: .*Read-only"),
+        lock_model_dir(str(tmp_path / "one"), "--model_dir", CHIEF),
+    ):
+        pass
+
+
+def test_a_file_is_no_model_folder(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    message = "file .--model_dir. is a file. Choose another folder"
+    with (
+        pytest.raises(UserError, match=message),
+        lock_model_dir(str(path), "--model_dir", CHIEF),
+    ):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]

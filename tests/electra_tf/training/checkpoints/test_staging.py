@@ -1,0 +1,188 @@
+"""Tests of runs in remote folders: `ram://`, in this process."""
+
+import contextlib
+import os
+import pathlib
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.training.checkpoints import staging
+from electra_tf.training.checkpoints.staging import Mirror, staged_folder
+from electra_tf.util.errors import UserError
+from electra_tf.util.paths import RemotePath, as_path
+from finetune.config.finetuning import FinetuningConfig
+from flags.remote_folders import staged
+from tests.pretraining_runs import evaluate, train
+
+
+@pytest.fixture
+def remote(tmp_path, monkeypatch) -> str:
+    """A remote folder that does not exist yet."""
+    monkeypatch.setattr(staging.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(staging, "_SECONDS_BETWEEN_ATTEMPTS", 0.0)
+    return f"ram://staging/{uuid.uuid4().hex}"
+
+
+def names(folder: str) -> list[str]:
+    return sorted(str(path).removeprefix(f"{folder}/") for path in as_path(folder).walk())
+
+
+def test_a_run_in_a_remote_folder_resumes_from_it(tiny_data, remote, tmp_path, monkeypatch):
+    for path in tiny_data.rglob("*"):
+        if path.is_file():
+            target = as_path(f"{remote}/{path.relative_to(tiny_data)}")
+            target.parent.mkdir()
+            target.copy_from_local(path)
+    shape = {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 1}
+    shape |= {"intermediate_size": 8, "max_position_embeddings": 16}
+    settings = {"data_dir": remote, "model_name": "run", "model_hparam_overrides": shape}
+    settings |= {"max_seq_length": 16, "train_batch_size": 4, "vocab_size": 40, "seed": 5}
+    settings |= {"save_checkpoints_steps": 2, "keep_checkpoint_max": 1, "report": False}
+    settings |= {"allow_changed_settings": ("num_train_steps",), "embedding_size": 8}
+    printed = []
+
+    def run(function, **changes):
+        config = PretrainingConfig.create(**settings | changes)
+        with staged(config, printed.append) as local:
+            assert local.model_dir.startswith(str(tmp_path))
+            return function(local, printed.append)
+
+    run(train, num_train_steps=2)
+    files = names(f"{remote}/models/run")
+    assert {"checkpoint", "config.json", "ckpt-2.index"} <= set(files)
+    assert not [name for name in files if name.endswith((".tmp", ".lock"))]
+    run(train, num_train_steps=4)
+    files = names(f"{remote}/models/run")
+    assert "ckpt-4.index" in files
+    assert not [name for name in files if name.startswith("ckpt-2.")]
+    assert b"ckpt-4" in as_path(f"{remote}/models/run/checkpoint").read_bytes()
+    assert any("ckpt-2" in line for line in printed)
+    run(evaluate, num_train_steps=4, do_train=False, do_eval=True)
+    assert "results/unsup_results.json" in names(f"{remote}/models/run")
+    # What is copied is removed here.
+    assert [path for path in tmp_path.glob("tmp/*/*") if path.is_dir()] == []
+
+
+def test_files_are_copied_in_the_order_of_a_checkpoint(tmp_path, remote, monkeypatch):
+    local = tmp_path / "local"
+    mirror = Mirror(RemotePath(remote), local)
+    mirror.download()
+    for name in ("checkpoint", "ckpt-1.index", "ckpt-1.data-00000-of-00001", "log.jsonl"):
+        (local / name).write_text(name)
+    (local / "ckpt-2.unfinished").mkdir()
+    (local / "ckpt-2.unfinished/ckpt-2.index").write_text("half")
+    written = []
+    for method in ("write_bytes", "copy_from_local"):
+        original = getattr(RemotePath, method)
+
+        def note(self, source, original=original):
+            written.append(self.name.removesuffix(".tmp"))
+            original(self, source)
+
+        monkeypatch.setattr(RemotePath, method, note)
+    mirror.upload()
+    assert written == ["log.jsonl", "ckpt-1.data-00000-of-00001", "ckpt-1.index", "checkpoint"]
+    (local / "log.jsonl").write_text("longer log")
+    mirror.upload()
+    assert written[4:] == ["log.jsonl"]
+    (local / "ckpt-1.index").unlink()
+    mirror.upload()
+    assert names(remote) == ["checkpoint", "ckpt-1.data-00000-of-00001", "log.jsonl"]
+    again = Mirror(RemotePath(remote), tmp_path / "again")
+    again.download()
+    assert (tmp_path / "again/log.jsonl").read_text() == "longer log"
+    again.upload()
+    assert written[5:] == []
+
+
+def test_a_second_training_does_not_touch_the_files_of_the_first(remote):
+    with staged_folder(remote, "--model_dir", lambda line: None) as local:
+        pathlib.Path(local, "ckpt-2.index").write_text("not copied yet")
+        with (
+            pytest.raises(UserError, match=rf"is training into {remote} \(--model_dir\)"),
+            staged_folder(remote, "--model_dir"),
+        ):
+            pass
+        with staged_folder(remote, "--model_dir", lambda line: None, trains=False) as other:
+            assert other != local
+            pathlib.Path(other, "results.json").write_text("evaluated meanwhile")
+        assert names(remote) == ["results.json"]
+        assert os.listdir(local) == ["ckpt-2.index"]
+    assert names(remote) == ["ckpt-2.index", "results.json"]
+
+
+def test_what_a_killed_run_had_not_copied_is_kept(remote, monkeypatch):
+    printed = []
+
+    def kill(mirror, flag):
+        raise KeyboardInterrupt
+
+    def leave(content: str) -> None:
+        with (
+            monkeypatch.context() as patch,
+            contextlib.suppress(KeyboardInterrupt),
+            staged_folder(remote, "--model_dir", printed.append) as local,
+        ):
+            patch.setattr(staging, "_copy_the_rest", kill)
+            pathlib.Path(local, "log.jsonl").write_text(content)
+
+    leave("first")
+    as_path(f"{remote}/log.jsonl").write_bytes(b"first")
+    with staged_folder(remote, "--model_dir", printed.append):
+        assert not [line for line in printed if "had not copied" in line]
+    leave("second")
+    with staged_folder(remote, "--model_dir", printed.append) as local:
+        assert pathlib.Path(local, "log.jsonl").read_text() == "first"
+    (line,) = [line for line in printed if "had not copied" in line]
+    left = pathlib.Path(line.removesuffix(".").rpartition(" ")[2])
+    assert (left / "log.jsonl").read_text() == "second"
+
+
+def test_what_cannot_be_written_is_one_line(tmp_path, remote, monkeypatch):
+    def refuse(self, *_):
+        raise PermissionError(13, "no permission: 403", str(self))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RemotePath, "write_bytes", refuse)
+        with (
+            pytest.raises(UserError, match=r"--model_dir\) cannot be used: no permission: 403"),
+            staged_folder(remote, "--model_dir"),
+        ):
+            pass
+    with pytest.raises(UserError, match=r"no permission: 403\. What is missing there is in"):
+        _write_until_refused(remote, monkeypatch, refuse)
+    assert list(tmp_path.glob("tmp/*/*/a"))
+    with (
+        pytest.raises(UserError, match="TensorFlow has no file system nope://"),
+        staged_folder("nope://x", "--model_dir"),
+    ):
+        pass
+
+
+def _write_until_refused(
+    remote: str, monkeypatch: pytest.MonkeyPatch, refuse: Callable[..., None]
+) -> None:
+    with staged_folder(remote, "--model_dir", lambda line: None) as local:
+        pathlib.Path(local, "a").write_text("a")
+        monkeypatch.setattr(RemotePath, "write_bytes", refuse)
+
+
+def test_what_is_not_done_remotely_is_refused(tmp_path):
+    settings = {"data_dir": "gs://bucket/data", "model_name": "run", "vocab_size": 40}
+    workers = {"strategy": "multi_worker", "workers": ("a:1", "b:1"), "task_index": 0}
+    config = PretrainingConfig.create(**settings, **workers)
+    with (
+        pytest.raises(UserError, match=r"--strategy=multi_worker needs a --model_dir"),
+        staged(config),
+    ):
+        pass
+    config = PretrainingConfig.create(**settings, init_checkpoint="gs://bucket/model")
+    with pytest.raises(UserError, match="--init_checkpoint must be on this"), staged(config):
+        pass
+    fine = {"model_name": "run", "task_names": ("cola",)}
+    for name in ("data_dir", "model_dir", "raw_data_dir"):
+        with pytest.raises(UserError, match=f"--{name}=gs://b must be on this machine"):
+            FinetuningConfig.create(**{"data_dir": str(tmp_path), **fine, name: "gs://b"})

@@ -1,0 +1,105 @@
+"""The training log: rates and what is derived from them."""
+
+import io
+import json
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.text.inspected_tokens import InspectedToken
+from electra_tf.training.monitoring.log import TrainLog, Utilization
+from electra_tf.training.monitoring.run_info import read_sentences
+
+
+def read(log: TrainLog) -> list[dict]:
+    return [json.loads(line) for line in pathlib.Path(log.path).read_text().splitlines()]
+
+
+def test_the_mfu_follows_the_sequence_length(tmp_path):
+    console = io.StringIO()
+    log = TrainLog(
+        str(tmp_path),
+        first_step=0,
+        num_train_steps=100,
+        batch_size=8,
+        seq_length=16,
+        utilization=Utilization(1e9, {16: 1e6, 32: 2.5e6}),
+        stream=console,
+    )
+    log.training(10, {"loss": 1.0})
+    log.set_length(32)
+    log.training(20, {"loss": 1.0})
+    log.set_length(64)  # unknown
+    log.training(30, {"loss": 1.0})
+    log.close()
+    first, second, third = read(log)
+    assert first["mfu"] == pytest.approx(first["steps_per_second"] * 1e6 / 1e9)
+    assert second["mfu"] == pytest.approx(second["steps_per_second"] * 2.5e6 / 1e9)
+    assert "mfu" not in third
+    assert console.getvalue().count("MFU") == 2
+
+
+SENTENCES = [[InspectedToken("the", "the", 0.1), InspectedToken("dog", "cat", 0.87654)]]
+
+
+def start(folder: pathlib.Path, first_step: int = 0) -> TrainLog:
+    return TrainLog(
+        str(folder),
+        first_step=first_step,
+        num_train_steps=100,
+        batch_size=8,
+        stream=io.StringIO(),
+    )
+
+
+def test_sentences_are_logged_and_those_of_repeated_steps_dropped(tmp_path):
+    log = start(tmp_path)
+    for step in (10, 20):
+        log.evaluation(step, {"loss": 1.0}, sentences=SENTENCES)
+    log.evaluation(30, {"loss": 1.0})
+    log.close()
+    first, second = read_sentences(tmp_path)
+    assert first == {
+        "step": 10,
+        "sentences": [[["the", "the", 0.1], ["dog", "cat", 0.877]]],
+    }
+    assert second["step"] == 20
+    (events,) = (tmp_path / "tensorboard").glob("events*")
+    texts = [
+        value.tensor.string_val[0].decode()
+        for event in tf.compat.v1.train.summary_iterator(str(events))
+        for value in event.summary.value
+        if value.tag.startswith("held-out sentences")
+    ]
+    assert texts == ["the dog?(cat)"] * 2
+    start(tmp_path, first_step=10).close()
+    assert [record["step"] for record in read_sentences(tmp_path)] == [10]
+    assert read_sentences(tmp_path / "tensorboard") == []
+
+
+def test_tensorboard_is_given_no_python_numbers(tmp_path, monkeypatch):
+    """TensorFlow keeps each of them, some 780 bytes, as long as the program runs."""
+    given = []
+    scalar = tf.summary.scalar
+
+    def note(name, data):
+        given.append(data)
+        scalar(name, data)
+
+    monkeypatch.setattr(tf.summary, "scalar", note)
+    log = TrainLog(
+        str(tmp_path), first_step=0, num_train_steps=9, batch_size=1, stream=io.StringIO()
+    )
+    log.training(3, {"loss": 0.1, "skipped_updates": 2})
+    log.close()
+    assert len(given) == 5
+    assert not any(isinstance(each, float | int) for each in given)
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    written = {
+        value.tag: (event.step, float(tf.make_ndarray(value.tensor)))
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+    assert written["train/loss"] == (3, pytest.approx(0.1))
+    assert written["train/skipped_updates"] == (3, 2.0)

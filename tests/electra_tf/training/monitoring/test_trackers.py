@@ -1,0 +1,161 @@
+"""Trackers: the packages themselves where they are installed, else stand-ins."""
+
+import json
+import pathlib
+import sys
+import types
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.training.monitoring.log import TrainLog
+from electra_tf.training.monitoring.trackers import (
+    IDS_FILE,
+    check_trackers,
+    log_to,
+    open_trackers,
+)
+from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
+
+SETTINGS = {"learning_rate": 1e-3, "hidden": {"size": 4}, "unset": None, "seed": 1}
+
+
+def start_log(folder: pathlib.Path, trackers: list, first_step: int = 0) -> TrainLog:
+    return TrainLog(
+        str(folder),
+        first_step=first_step,
+        num_train_steps=20,
+        batch_size=1,
+        settings=SETTINGS,
+        trackers=trackers,
+        stream=sys.stderr,
+    )
+
+
+def test_nothing_is_written_without_a_tracker(tmp_path):
+    check_trackers(None, None)
+    assert open_trackers(None, None, model_dir=str(tmp_path), settings=SETTINGS) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_missing_package_names_the_flag_and_the_extra(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UserError, match=rf"--{name} needs {name}.*electra-tf\[{name}\]"):
+        check_trackers(**{"wandb": None, "mlflow": None, name: "project"})
+
+
+def test_a_failing_tracker_is_warned_of_once(capsys):
+    def fail(step: int, values: dict) -> None:
+        raise ConnectionError("no server")
+
+    warn_once.cache_clear()
+    tracker = types.SimpleNamespace(name="mlflow", log=fail)
+    for step in (1, 2):
+        log_to([tracker], step, {"loss": 1.0})
+    expected = "warning: --mlflow: some values are not logged: no server\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_tracker_that_cannot_start_is_one_line(name, tmp_path, monkeypatch):
+    def fail(**given):
+        raise ConnectionError("no server")
+
+    package = types.SimpleNamespace(init=fail, MlflowClient=fail)
+    monkeypatch.setitem(sys.modules, name, package)
+    projects = {"wandb": None, "mlflow": None, name: "project"}
+    with pytest.raises(UserError, match=f"^--{name} cannot start a run: no server$"):
+        open_trackers(**projects, model_dir=str(tmp_path), settings=SETTINGS)
+
+
+def test_a_tracker_that_cannot_end_is_warned_of_and_the_others_end(tmp_path, capsys):
+    def fail() -> None:
+        raise ConnectionError("no server")
+
+    warn_once.cache_clear()
+    ended = []
+    trackers = [
+        types.SimpleNamespace(name="wandb", close=fail),
+        types.SimpleNamespace(name="mlflow", close=lambda: ended.append("mlflow")),
+    ]
+    start_log(tmp_path, trackers).close()
+    assert ended == ["mlflow"]
+    assert "warning: --wandb: the run was not ended: no server\n" in capsys.readouterr().err
+
+
+def test_wandb_goes_on_with_its_run(tmp_path, monkeypatch):
+    """With a stand-in for the package, which needs no server."""
+    runs: list[types.SimpleNamespace] = []
+
+    def init(**given):
+        run = types.SimpleNamespace(given=given, id=given["id"] or "new", logged=[])
+        run.log = lambda values, step: run.logged.append((step, values))
+        run.finish = lambda: run.logged.append("finished")
+        runs.append(run)
+        return run
+
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=init))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for first_step in (0, 10):
+        trackers = open_trackers("p", None, model_dir=str(folder), settings=SETTINGS)
+        log = start_log(folder, trackers, first_step)
+        log.training(first_step + 10, {"loss": 2.0, "disc_auc": float("nan")})
+        log.close()
+    first, second = runs
+    assert (first.given["project"], first.given["name"]) == ("p", "model")
+    assert first.given["config"] == SETTINGS
+    assert [run.given["id"] for run in runs] == [None, "new"]
+    ((step, values), end) = second.logged
+    assert (step, end) == (20, "finished")
+    assert values["train/loss"] == 2.0
+    assert "train/steps_per_second" in values
+    assert "train/disc_auc" not in values
+
+
+def test_wandb_itself_offline(tmp_path, monkeypatch):
+    pytest.importorskip("wandb", reason="needs the extra wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    (tracker,) = open_trackers("p", None, model_dir=str(tmp_path), settings=SETTINGS)
+    tracker.log(10, {"train/loss": 2.0})
+    tracker.close()
+    ids = json.loads((tmp_path / IDS_FILE).read_text())
+    assert list((tmp_path / "wandb").glob(f"offline-run-*-{ids['wandb']}/*.wandb"))
+
+
+def test_mlflow_itself_with_files(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="needs the extra mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for first_step in (0, 10):
+        settings = {**SETTINGS, "seed": first_step}
+        trackers = open_trackers(None, "e", model_dir=str(folder), settings=settings)
+        log = start_log(folder, trackers, first_step)
+        log.evaluation(first_step + 10, {"loss": 2.0 - first_step / 10})
+        log.close()
+    client = mlflow.MlflowClient()
+    experiment = client.get_experiment_by_name("e").experiment_id
+    (run,) = client.search_runs([experiment])
+    assert run.info.run_name == "model"
+    assert run.info.status == "FINISHED"
+    assert run.data.params == {"learning_rate": "0.001", "hidden": '{"size": 4}', "seed": "0"}
+    history = client.get_metric_history(run.info.run_id, "eval/loss")
+    assert [(each.step, each.value) for each in history] == [(10, 2.0), (20, 1.0)]
+
+
+def test_tensorboard_gets_the_settings(tmp_path):
+    start_log(tmp_path, []).close()
+    (events,) = (tmp_path / "tensorboard").glob("events*")
+    plugins = [
+        value.metadata.plugin_data
+        for event in tf.compat.v1.train.summary_iterator(str(events))
+        for value in event.summary.value
+    ]
+    (hparams,) = [each for each in plugins if each.plugin_name == "hparams"]
+    for text in (b"learning_rate", b"hidden", b'{"size": 4}'):
+        assert text in hparams.content
