@@ -82,7 +82,7 @@ def workplace(tmp_path_factory) -> pathlib.Path:
     cola = folder / "my_data" / "finetuning_data" / "cola"
     cola.mkdir(parents=True)
     for split in ("train", "dev"):
-        rows = (f"src\t{i % 2}\t\tThe sentence number {i}." for i in range(40))
+        rows = (f"src\t{i % 2}\t\tThe {split} sentence number {i}." for i in range(40))
         (cola / f"{split}.tsv").write_text("\n".join(rows) + "\n")
     return folder
 

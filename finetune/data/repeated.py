@@ -24,14 +24,15 @@ def describe_repeated(
     train_rows: Sequence[Row],
     print_fn: Callable[[str], None],
 ) -> None:
-    """Prints how many held-out rows are in train, too, if any; warns of many."""
+    """Prints, or if they are many warns, that held-out rows are in train, too."""
     count = count_repeated(rows, train_rows)
     if not count:
         return
     line = f"{name}: {count:,} of {len(rows):,} rows have the text of one of train"
-    print_fn(line)
     if count > _WARNED_SHARE * len(rows):
         warn_once(f"{line}; their scores say little about other texts")
+    else:
+        print_fn(line)
 
 
 def _digest(row: Row) -> bytes:

@@ -73,6 +73,29 @@ def test_labels_of_train_are_sorted_numbers_first(make_source):
     assert given.labels.names == ("b", "a", "2", "10")
 
 
+def test_labels_that_look_like_one_are_warned_of(make_source, capsys):
+    rows = [f"text\t{label}" for label in ("Spam", "spam", "no  spam", "no spam", "ham")]
+    files = {"train.tsv": tsv(*rows)}
+    assert len(make_source(files).labels.names) == 5
+    assert "'Spam', 'spam'; 'no  spam', 'no spam'" in capsys.readouterr().err
+    # Labels that are listed are meant.
+    names = ["Spam", "spam", "no  spam", "no spam", "ham"]
+    assert len(make_source(files, labels=names).labels.names) == 5
+    assert capsys.readouterr().err == ""
+
+
+def test_a_column_of_ids_for_labels_is_warned_of(make_source, capsys):
+    few = [f"text\t{i}" for i in range(20)]
+    assert len(make_source({"train.tsv": tsv(*few)}).labels.names) == 20
+    assert capsys.readouterr().err == ""
+    many = [f"text\t{i}" for i in range(30)]
+    assert len(make_source({"train.tsv": tsv(*many)}).labels.names) == 30
+    assert "30 different labels in 30" in capsys.readouterr().err
+    # Each of them twice.
+    assert len(make_source({"train.tsv": tsv(*many, *many)}).labels.names) == 30
+    assert capsys.readouterr().err == ""
+
+
 def test_splits_by_name(make_source):
     files = {f"{name}.tsv": TRAIN for name in ("train", "test_b", "shop", "dev", "test")}
     source = make_source(files)
