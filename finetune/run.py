@@ -20,7 +20,7 @@ from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.data.repeated import describe_repeated
+from finetune.data.suspicious import describe_repeated, warn_of_unknown_rows
 from finetune.initialization import find_checkpoint
 from finetune.predictions import predict_file
 from finetune.results.provenance import Provenance, files_digest
@@ -80,7 +80,7 @@ def _run(
                 data.get(task, split)
     _check_predictable(config, tasks, data)
     if context.workers.is_chief:
-        _tell_repeated(config, tasks, data, train_data, runs, print_fn)
+        _tell_what_is_suspicious(config, tasks, data, train_data, runs, print_fn)
     context.workers.require_equal(
         {"data": dict(sorted(data.fingerprints.items())), "vocabulary": vocabulary.sha256}
     )
@@ -116,7 +116,7 @@ def _run(
     return results
 
 
-def _tell_repeated(
+def _tell_what_is_suspicious(
     config: FinetuningConfig,
     tasks: Sequence[Task],
     data: TaskData,
@@ -124,20 +124,25 @@ def _tell_repeated(
     runs: Iterable[TrialRun],
     print_fn: PrintFn,
 ) -> None:
-    """Prints which examples are both trained on and scored, if any."""
+    """Tells of texts that the vocabulary does not fit, and that are trained on and scored."""
+    for task in tasks:
+        trained = train_data.get(task.name)
+        parts = {TRAIN: trained} if trained else {}
+        if config.num_folds:
+            parts[TRAIN] = data.get(task, TRAIN)
+        elif config.do_eval:
+            parts |= {split: data.get(task, split) for split in task.dev_splits}
+        for split, part in parts.items():
+            warn_of_unknown_rows(f"{task.name} {split}", part.rows, task.tokenizer.vocabulary)
+            if trained and split != TRAIN:
+                name = f"{task.name} {split}"
+                describe_repeated(name, part.rows, trained.rows, print_fn)
     if config.num_folds:
         for run in runs:
             if run.number == 1:
                 (train,) = run.train_data.values()
                 name = f"{tasks[0].name} fold {run.fold}"
                 describe_repeated(name, run.held_out.rows, train.rows, print_fn)
-    elif config.do_eval:
-        for task in tasks:
-            if task.name in train_data:
-                train = train_data[task.name]
-                for split in task.dev_splits:
-                    rows = data.get(task, split).rows
-                    describe_repeated(f"{task.name} {split}", rows, train.rows, print_fn)
 
 
 def _with_labels(task: Task) -> str:

@@ -12,12 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_atomically
 from electra_tf.util.paths import AnyPath, as_path
 
 DESCRIPTION_SUFFIX = ".tokenizer.json"
 SETTINGS = ("do_lower_case", "strip_accents")
+# Vocabularies of lowercased text have none; KoELECTRA's, which is cased, has 1.2 % of them.
+_MOST_CAPITALS = 0.005
+# Text in the language of its vocabulary has far fewer.
+MOST_UNKNOWN = 0.05
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,6 +165,8 @@ def tokenizer_settings(
     described = described or load_tokenizer_description(vocab_file)
     values = {name: True if given.get(name) is None else given[name] for name in SETTINGS}
     if described is None:
+        if given.get("do_lower_case") is None:
+            _warn_of_capitals(vocab_file, flags["do_lower_case"])
         return values
     for name in SETTINGS:
         expected = getattr(described, name)
@@ -173,3 +180,38 @@ def tokenizer_settings(
             )
         values[name] = expected
     return values
+
+
+def warn_of_unknown_tokens(
+    where: str, num_unknown: int, num_tokens: int, vocab_file: str | os.PathLike
+) -> None:
+    """Warns if a vocabulary does not fit a text.
+
+    Args:
+        where: which text.
+        num_unknown: number of its tokens that are [UNK].
+        num_tokens: number of all its tokens.
+        vocab_file: the vocabulary.
+    """
+    if num_unknown > MOST_UNKNOWN * num_tokens:
+        warn_once(
+            f"{num_unknown / num_tokens:.1%} of the tokens of {where} are unknown ([UNK]): "
+            f"does {vocab_file} fit the language of the text, and whether it is lowercased?"
+        )
+
+
+def _warn_of_capitals(vocab_file: str | os.PathLike, flag: str) -> None:
+    """Warns if text is lowercased by default, though the vocabulary looks cased."""
+    try:
+        lines = as_path(vocab_file).read_bytes().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return  # whoever loads it says so
+    entries = [line.strip() for line in lines]
+    entries = [each for each in entries if each and not (each[0] == "[" and each[-1] == "]")]
+    capitals = [each for each in entries if each != each.lower()]
+    if len(capitals) > _MOST_CAPITALS * len(entries):
+        warn_once(
+            f"{len(capitals):,} of the {len(entries):,} entries of {vocab_file} have capitals, "
+            f"such as {capitals[-1]!r}, but text is lowercased: pass {flag}=false if the "
+            f"vocabulary is of cased text, or {flag}=true"
+        )

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from electra_tf.text.framing import Framed
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
@@ -54,6 +56,7 @@ class CorpusBuilder:
 
         _use_one_thread_and_no_gpu()
         self._config = config
+        self._unk_id = vocabulary.unk_id
         self._tokenizer = CorpusTokenizer(
             Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
         )
@@ -158,11 +161,12 @@ class CorpusBuilder:
         return BuiltBlock(examples, held_out, self._totals)
 
     def _written(self, examples: Sequence[Framed]) -> BuildCounts:
-        num_positions = sum(len(example.input_ids) for example in examples)
+        ids = np.frombuffer(b"".join(example.input_ids for example in examples), np.intc)
         return BuildCounts(
             examples=len(examples),
-            tokens_written=num_positions - sum(example.num_special for example in examples),
-            padding=len(examples) * self._config.max_seq_length - num_positions,
+            tokens_written=len(ids) - sum(example.num_special for example in examples),
+            padding=len(examples) * self._config.max_seq_length - len(ids),
+            unknown=int(np.count_nonzero(ids == self._unk_id)),
         )
 
     def _without_held_out(

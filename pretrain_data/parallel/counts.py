@@ -14,6 +14,7 @@ class BuildCounts(NamedTuple):
     tokens_read: int = 0
     tokens_written: int = 0
     padding: int = 0
+    unknown: int = 0
 
     def plus(self, other: Self) -> Self:
         """Returns the sums."""

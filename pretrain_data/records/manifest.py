@@ -44,6 +44,7 @@ class Manifest:
             manifests that do not say so.
         num_tokens_read, num_tokens_written: number of tokens of the corpus and of the records,
             without [CLS] and [SEP]; None if unknown.
+        num_unknown: number of [UNK] in the records; None if it was not counted.
         dropped_tokens: number of tokens in no record, by cause.
         unreadable: why files and folders were skipped (--skip_unreadable), by path.
         eval_fraction: share of the documents in the records of `HELD_OUT_DIR`.
@@ -94,6 +95,7 @@ class Manifest:
     pack: bool = False
     num_packed: int = 0
     num_padding: int | None = None
+    num_unknown: int | None = None
     sentences: str = "lines"
     sentence_language: str | None = None
     num_units: int | None = None

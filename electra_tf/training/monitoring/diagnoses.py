@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from electra_tf.text.description import MOST_UNKNOWN
+
 # A diagnosis is what this many records of training in a row say.
 _RECORDS = 3
 # Shares of the run before which the generator, the discriminator's recall and its AUC are
@@ -24,7 +26,6 @@ _LOWEST_AUC = 0.55
 _HIGH_AUC, _LOWEST_WITHIN_TOKEN, _EVALUATIONS = 0.65, 0.52, 2
 # Of the masking rate.
 _LOWEST_REPLACED = 0.1
-_HIGHEST_UNKNOWN = 0.05
 # Gradient norm over the median of the earlier records, of which there must be some.
 _EXPLOSION, _EARLIER_RECORDS = 10.0, 5
 # Norms of updates over those of weights; about 0.001 is usual.
@@ -87,7 +88,7 @@ def entropy(share: float) -> float:
 
 def unknown_tokens(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
     """Many tokens of the records are unknown."""
-    if facts.unknown_share is None or facts.unknown_share <= _HIGHEST_UNKNOWN:
+    if facts.unknown_share is None or facts.unknown_share <= MOST_UNKNOWN:
         return None
     return Diagnosis(
         "unknown tokens",

@@ -11,6 +11,7 @@ from electra_tf.text.description import (
     hash_vocabulary,
     load_tokenizer_description,
     tokenizer_settings,
+    warn_of_unknown_tokens,
     write_tokenizer_description,
 )
 from electra_tf.util.errors import UserError
@@ -53,6 +54,27 @@ def test_settings_are_read_and_contradictions_refused(vocab_file):
         "do_lower_case": False,
         "strip_accents": False,
     }
+
+
+def test_a_cased_vocabulary_is_not_lowercased_silently(vocab_file, capsys):
+    with vocab_file.open("a") as file:
+        file.write("W1\n[unused_Entry]\n")
+    tokenizer_settings({}, vocab_file)
+    assert "1 of the 36 entries" in (error := capsys.readouterr().err)
+    assert "such as 'W1', but text is lowercased: pass --do_lower_case=false" in error
+    for given in (True, False):
+        tokenizer_settings({"do_lower_case": given}, vocab_file)
+    describe(vocab_file)
+    tokenizer_settings({}, vocab_file)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("num_unknown", "warns"), [(0, False), (5, False), (6, True)])
+def test_many_unknown_tokens_are_warned_of(num_unknown, warns, capsys):
+    warn_of_unknown_tokens(f"text {num_unknown}", num_unknown, 100, "vocab.txt")
+    error = capsys.readouterr().err
+    assert ("6.0% of the tokens of text 6 are unknown" in error) == warns
+    assert ("vocab.txt" in error) == warns
 
 
 def test_damaged_and_foreign_descriptions_are_refused(vocab_file):

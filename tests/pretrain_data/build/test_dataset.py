@@ -135,6 +135,23 @@ def test_tokens_are_counted_and_none_is_lost_unless_told(
     assert f"{lost['beyond the first segment']:,} beyond the first segment" in messages[-1]
 
 
+def test_unknown_tokens_are_counted_and_many_warned_of(build, corpus_dir, tmp_path, capsys):
+    messages = []
+    few = build(print_fn=messages.append)
+    assert capsys.readouterr().err == ""
+    (corpus_dir / "korean.txt").write_text("한국어 문장입니다 the sea\n" * 200)
+    many = build(overwrite=True, eval_fraction=0.3, print_fn=messages.append)
+    held_out = load_manifest(tmp_path / "records" / "held_out")
+    assert many.num_unknown + held_out.num_unknown == few.num_unknown + 2 * 200
+    ids = []
+    for record in read_shards(tmp_path / "records"):
+        features = tf.train.Example.FromString(record).features.feature
+        ids += features["input_ids"].int64_list.value
+    assert ids.count(1) == many.num_unknown
+    assert "of the tokens are unknown ([UNK]); " in messages[-1]
+    assert "of the tokens of the records are unknown" in capsys.readouterr().err
+
+
 def test_manifests_of_older_programs_are_read(build, tmp_path):
     build()
     path = tmp_path / "records/pretrain_data.json"

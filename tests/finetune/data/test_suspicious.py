@@ -1,9 +1,13 @@
-"""Examples that are trained on and scored."""
+"""Examples that are trained on and scored, and texts that the vocabulary does not fit."""
 
 import numpy as np
 import pytest
 
-from finetune.data.repeated import count_repeated, describe_repeated
+from finetune.data.suspicious import (
+    count_repeated,
+    describe_repeated,
+    warn_of_unknown_rows,
+)
 
 
 def row(*ids: int, **more) -> dict:
@@ -32,3 +36,12 @@ def test_few_are_printed_and_many_warned_of(count, printed, warned, capsys):
     assert error.count("warning: cola dev") == warned
     for text in [*lines, *([error] if warned else [])]:
         assert f"{count} of 100 rows have the text of one of train" in text
+
+
+def test_unknown_tokens_of_all_sequences_are_counted(vocabulary, capsys):
+    unknown, known = vocabulary.unk_id, vocabulary.cls_id
+    warn_of_unknown_rows("task train", [row(*[known] * 20), row()], vocabulary)
+    assert capsys.readouterr().err == ""
+    choices = row(*[known] * 8, **{"input_ids/1": np.array([unknown, unknown])})
+    warn_of_unknown_rows("task dev", [choices], vocabulary)
+    assert "20.0% of the tokens of task dev are unknown" in capsys.readouterr().err

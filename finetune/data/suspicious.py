@@ -1,10 +1,12 @@
-"""Held-out rows that a model has seen in training."""
+"""What is suspicious about the rows of a task is said: no error, but scores that mislead."""
 
 import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from electra_tf.text.description import warn_of_unknown_tokens
+from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.console import warn_once
 from finetune.data.features import Row, is_input_ids
 
@@ -33,6 +35,14 @@ def describe_repeated(
         warn_once(f"{line}; their scores say little about other texts")
     else:
         print_fn(line)
+
+
+def warn_of_unknown_rows(name: str, rows: Sequence[Row], vocabulary: Vocabulary) -> None:
+    """Warns if the vocabulary does not fit the texts of a split."""
+    ids = [row[each] for row in rows for each in filter(is_input_ids, row)]
+    ids = np.concatenate([np.zeros(0, np.int32), *ids])
+    num_unknown = int(np.count_nonzero(ids == vocabulary.unk_id))
+    warn_of_unknown_tokens(name, num_unknown, len(ids), vocabulary.path)
 
 
 def _digest(row: Row) -> bytes:
