@@ -89,24 +89,35 @@ def make_finetuning_config(finetuning_data, tmp_path) -> Callable[..., Finetunin
     """Returns a function that makes the configuration of a small run on cola."""
 
     def make(**overrides) -> FinetuningConfig:
-        settings = {
-            "data_dir": str(finetuning_data),
-            "model_name": "m",
-            "task_names": ("cola",),
-            "model_dir": str(tmp_path / "model"),
-            "results_dir": str(tmp_path / "results"),
-            "preprocessed_data_dir": str(tmp_path / "features"),
-            "max_seq_length": 16,
-            "length_buckets": (8, 16),
-            "train_batch_size": 8,
-            "eval_batch_size": 8,
-            "predict_batch_size": 4,
-            "learning_rate": 5e-3,
-            "layerwise_lr_decay": 1.0,
-            "num_train_epochs": 2,
-            "log_steps": 4,
-            "iterations_per_loop": 4,
-        }
-        return FinetuningConfig.create(**{**settings, **overrides})
+        return FinetuningConfig.create(
+            **{**small_settings(finetuning_data, tmp_path), **overrides}
+        )
 
     return make
+
+
+def small_settings(data_dir: pathlib.Path, folder: pathlib.Path) -> dict:
+    """Returns the hyperparameters of a small run on cola.
+
+    Args:
+        data_dir: what `finetuning_data` is.
+        folder: for models, results and features.
+    """
+    return {
+        "data_dir": str(data_dir),
+        "model_name": "m",
+        "task_names": ("cola",),
+        "model_dir": str(folder / "model"),
+        "results_dir": str(folder / "results"),
+        "preprocessed_data_dir": str(folder / "features"),
+        "max_seq_length": 16,
+        "length_buckets": (8, 16),
+        "train_batch_size": 8,
+        "eval_batch_size": 8,
+        "predict_batch_size": 4,
+        "learning_rate": 5e-3,
+        "layerwise_lr_decay": 1.0,
+        "num_train_epochs": 2,
+        "log_steps": 4,
+        "iterations_per_loop": 4,
+    }

@@ -21,12 +21,13 @@ from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
 from finetune import run as finetune_run
+from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
 from finetune.trials.trial_runs import fold_runs
-from tests.finetune.conftest import write_model
+from tests.finetune.conftest import small_settings, write_model
 
 
 def quiet(message: str) -> None:
@@ -49,6 +50,22 @@ def assert_same_weights(first: str, second: str) -> None:
         assert np.array_equal(ours[name], theirs[name]), name
 
 
+@pytest.fixture(scope="module")
+def two_trials(finetuning_data, tmp_path_factory) -> pathlib.Path:
+    """The folder of a finished run of two trials: models, results and features."""
+    folder = tmp_path_factory.mktemp("two_trials")
+    settings = small_settings(finetuning_data, folder)
+    finetune_run.run(FinetuningConfig.create(**settings, num_trials=2), quiet)
+    return folder
+
+
+@pytest.fixture
+def finished(two_trials, tmp_path) -> pathlib.Path:
+    """A copy of that folder, where `make_finetuning_config` has its own."""
+    shutil.copytree(two_trials, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
 def test_trials_learn_and_leave_results(make_finetuning_config):
     config = make_finetuning_config(num_trials=2, num_train_epochs=12)
     results = finetune_run.run(config, quiet)
@@ -64,17 +81,14 @@ def test_trials_learn_and_leave_results(make_finetuning_config):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_later_trial_equals_a_run_of_its_own(make_finetuning_config, tmp_path):
+def test_a_later_trial_equals_a_run_of_its_own(make_finetuning_config, finished):
     """Trials share compiled graphs and variables, and nothing else."""
-    finetune_run.run(make_finetuning_config(num_trials=2), quiet)
-    alone = make_finetuning_config(seed=43, model_dir=str(tmp_path / "alone"))
+    alone = make_finetuning_config(seed=43, model_dir=str(finished / "alone"))
     finetune_run.run(alone, quiet)
-    assert_same_weights(str(tmp_path / "model_2"), str(tmp_path / "alone_1"))
+    assert_same_weights(str(finished / "model_2"), str(finished / "alone_1"))
 
 
-def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, tmp_path, monkeypatch):
-    finetune_run.run(make_finetuning_config(), quiet)
-
+def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, finished, monkeypatch):
     class StopError(Exception):
         """Stands for a kill."""
 
@@ -85,7 +99,7 @@ def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, tmp_path, mo
             raise StopError
         original(self, iterator, num_steps, lengths)
 
-    other = make_finetuning_config(model_dir=str(tmp_path / "other"), save_checkpoints_steps=6)
+    other = make_finetuning_config(model_dir=str(finished / "other"), save_checkpoints_steps=6)
     with monkeypatch.context() as patch:
         patch.setattr(TrainingSteps, "run", run)
         with pytest.raises(StopError):
@@ -93,7 +107,7 @@ def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, tmp_path, mo
     said = []
     finetune_run.run(other, said.append)
     assert any("Resuming from" in line and "step 12" in line for line in said)
-    assert_same_weights(str(tmp_path / "model_1"), str(tmp_path / "other_1"))
+    assert_same_weights(str(finished / "model_1"), str(finished / "other_1"))
 
 
 def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypatch):
@@ -120,9 +134,7 @@ def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypa
         np.testing.assert_allclose(weights[1][name], value, atol=1e-5, err_msg=name)
 
 
-def test_bucketing_gives_the_predictions_of_fixed_padding(make_finetuning_config):
-    config = make_finetuning_config()
-    finetune_run.run(config, quiet)
+def test_bucketing_gives_the_predictions_of_fixed_padding(make_finetuning_config, finished):
     outputs = []
     for bucket_by_length in (True, False):
         one = make_finetuning_config(bucket_by_length=bucket_by_length)
@@ -239,12 +251,11 @@ def test_a_changed_setting_file_or_checkpoint_is_computed_anew(
 
 
 def test_a_model_without_a_recorded_checkpoint_is_reused_and_said(
-    make_finetuning_config, tmp_path
+    make_finetuning_config, finished
 ):
     """As older versions wrote them."""
-    config = make_finetuning_config(num_train_epochs=1)
-    finetune_run.run(config, quiet)
-    path = tmp_path / "model_1" / "config.json"
+    config = make_finetuning_config()
+    path = finished / "model_1" / "config.json"
     content = without_seal(json.loads(path.read_text()), path)
     del content["hyperparameters"]["pretrained_encoder"]
     path.write_text(json.dumps(content))
@@ -413,21 +424,27 @@ def test_test_splits_and_files_are_predicted(make_finetuning_config, finetuning_
     assert [line.split("\t")[column] for line in (first, second)] == ["1", "0"]
 
 
-def test_evaluates_a_trained_model_alone(make_finetuning_config):
-    (trained,) = finetune_run.run(make_finetuning_config(), quiet)
+def recorded_metrics(folder: pathlib.Path) -> dict:
+    """Returns the metrics of the first trial of a finished run."""
+    content = json.loads((folder / "results" / "cola_results.json").read_text())
+    return content["trials"][0]["metrics"]
+
+
+def test_evaluates_a_trained_model_alone(make_finetuning_config, finished):
+    trained = recorded_metrics(finished)
     (evaluated,) = finetune_run.run(make_finetuning_config(do_train=False), quiet)
-    assert evaluated.metrics == trained.metrics
+    assert evaluated.metrics == trained
 
 
-def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, tmp_path):
-    config = make_finetuning_config(num_train_epochs=1)
-    (trained,) = finetune_run.run(config, quiet)
-    other = {"do_train": False, "model_dir": str(tmp_path / "untrained")}
-    for given in (f"{config.model_dir}_1", f"{config.model_dir}_1/ckpt-8"):
+def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished):
+    config = make_finetuning_config()
+    trained = recorded_metrics(finished)
+    other = {"do_train": False, "model_dir": str(finished / "untrained")}
+    for given in (f"{config.model_dir}_1", f"{config.model_dir}_1/ckpt-16"):
         evaluation = make_finetuning_config(**other, init_checkpoint=given)
         (evaluated,) = finetune_run.run(evaluation, quiet)
-        assert evaluated.metrics == trained.metrics
-    copy = tmp_path / "pretrained"
+        assert evaluated.metrics == trained
+    copy = finished / "pretrained"
     shutil.copytree(config.pretrained_model_dir, copy)
     with pytest.raises(UserError, match=r"--init_checkpoint=.*no fine-tuned model"):
         finetune_run.run(make_finetuning_config(**other, init_checkpoint=str(copy)), quiet)
