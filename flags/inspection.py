@@ -15,7 +15,9 @@ from electra_tf.interop.formats import pretraining_config
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
+from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
+from flags.remote_paths import Role
 
 # What the record of a run says about its data and its masking.
 _RECORDED = (
@@ -33,6 +35,9 @@ _RECORDED = (
 )
 _UNNAMED = "records"
 STANDARD_OUTPUT = "-"
+
+# What may be remote.
+REMOTE = {**pretraining.REMOTE, "model_dir": Role.DESCRIPTION}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,4 +192,6 @@ def _default_records(data_dir: str | None) -> str | None:
 def _data_dir(patterns: str) -> str:
     """Returns the folder above that of the first record file, where data directories are."""
     first = patterns.split(",")[0].strip()
+    if is_remote(first):
+        return str(RemotePath(first).parent.parent)
     return os.path.dirname(os.path.dirname(os.path.abspath(first)))

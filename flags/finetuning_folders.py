@@ -1,0 +1,173 @@
+"""Fine-tuning with a remote --data-dir: copies what a run reads, and back what it writes."""
+
+import contextlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from absl import flags
+
+from electra_tf.training.checkpoint_files import checkpoint_of
+from electra_tf.training.staging import staged_folder
+from electra_tf.util.errors import UserError
+from electra_tf.util.paths import RemotePath, is_remote
+from finetune.config import defaults
+from flags import finetuning, remote_copies
+from flags.remote_paths import naming_remote_paths
+
+_DATA, _RAW = "--data_dir", "--raw_data_dir"
+
+
+@contextlib.contextmanager
+def staged(
+    print_fn: Callable[[str], None] = print, flag_values: flags.FlagValues = flags.FLAGS
+) -> Iterator[None]:
+    """Replaces remote folders of the flags by local ones while the body runs.
+
+    Of DATA_DIR, the vocabulary, the files of the tasks and the pre-trained model are copied.
+    The folder of the model gets what changes in finetuning_models, results and
+    test_predictions.
+
+    Raises:
+        UserError: a folder cannot be read or written, or several workers would write to it.
+    """
+    given = finetuning.explicit_settings(flag_values)
+    names = ("data_dir", "raw_data_dir", "init_checkpoint")
+    remote = {name: given[name] for name in names if is_remote(given.get(name))}
+    is_complete = given.get("data_dir") and given.get("model_name")
+    if not remote or not is_complete:  # otherwise the configuration says what is missing
+        yield
+        return
+    if given.get("strategy") == "multi_worker":
+        name, value = next(iter(remote.items()))
+        raise UserError(
+            f"--strategy=multi_worker needs a --{name} that all workers mount, not {value}"
+        )
+    with (
+        tempfile.TemporaryDirectory(prefix="electra-remote-") as folder,
+        contextlib.ExitStack() as stack,
+    ):
+        folders = _Folders(given, pathlib.Path(folder), print_fn)
+        if "data_dir" in remote:
+            stack.enter_context(folders.data_dir())
+        if "raw_data_dir" in remote:
+            folders.raw_data_dir()
+        folders.init_checkpoint()
+        for name, value in folders.local.items():
+            flag_values[name].value = value
+        with naming_remote_paths(folders.names):
+            yield
+
+
+class _Folders:
+    """The copies of a run's folders.
+
+    Attributes:
+        local: the values of flags that replace the given ones.
+        names: remote paths by their local ones.
+    """
+
+    def __init__(
+        self, given: Mapping[str, Any], folder: pathlib.Path, print_fn: Callable[[str], None]
+    ) -> None:
+        self._given = given
+        self._tasks = tuple(given.get("task_names", ("chunk",)))
+        self._folder = folder
+        self._print = print_fn
+        self._data = given["data_dir"].rstrip("/")
+        self._model = f"{self._data}/models/{given['model_name']}"
+        self.local: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def data_dir(self) -> Iterator[None]:
+        """Copies what is read of DATA_DIR, and back what is written while the body runs."""
+        data, remote = self._folder / "data", RemotePath(self._data)
+        self.local["data_dir"] = str(data)
+        self.names[str(data)] = self._data
+        if not self._given.get("preprocessed_data_dir"):
+            # Features are made again, rather than copied.
+            self.local["preprocessed_data_dir"] = str(self._folder / "features")
+        data.mkdir()
+        with _reading(_DATA, self._data):
+            if (remote / "vocab.txt").exists():
+                remote_copies.copy_vocabulary(remote / "vocab.txt", data / "vocab.txt")
+            if not self._given.get("raw_data_dir"):
+                self._copy_tasks(remote / "finetuning_data", data / "finetuning_data")
+            is_used = _used_files(RemotePath(self._model), self._label)
+        trains = self._given.get("do_train", True)
+        staging = staged_folder(
+            self._model, _DATA, self._print, trains=trains, part=self._label, is_used=is_used
+        )
+        with staging as local:
+            model = data / "models" / self._given["model_name"]
+            model.parent.mkdir(parents=True)
+            model.symlink_to(local, target_is_directory=True)
+            self.names[local] = self._model
+            yield
+
+    def raw_data_dir(self) -> None:
+        """Copies the folders of the tasks."""
+        value, local = self._given["raw_data_dir"], self._folder / "raw"
+        with _reading(_RAW, value):
+            self._copy_tasks(RemotePath(value), local)
+        self.local["raw_data_dir"] = str(local)
+        self.names[str(local)] = value
+
+    def init_checkpoint(self) -> None:
+        """Copies the model that is given, unless it is of this machine or that of the run."""
+        value = self._given.get("init_checkpoint")
+        if not value or value == defaults.RANDOM_INIT:
+            return
+        name = value
+        if not is_remote(value):
+            is_here = os.path.exists(value) or os.path.exists(value + ".index")
+            if is_here or not is_remote(self._data):
+                return
+            value = f"{self._data}/models/{value}"  # a name in DATA_DIR/models
+            if not RemotePath(value).is_dir():
+                return
+        if value.rstrip("/") == self._model and "data_dir" in self.local:
+            data = self.local["data_dir"]
+            self.local["init_checkpoint"] = f"{data}/models/{self._given['model_name']}"
+            return
+        source = RemotePath(value)
+        with _reading("--init_checkpoint", name):
+            local = remote_copies.copy_model(source, self._folder / "init" / source.name)
+        self.local["init_checkpoint"] = str(local)
+        self.names[str(local)] = value
+
+    @property
+    def _label(self) -> str:
+        """The first part of the names of the run's models."""
+        return os.path.basename(defaults.paths(self._given, self._tasks)["model_dir"])
+
+    def _copy_tasks(self, source: RemotePath, target: pathlib.Path) -> None:
+        for task in self._tasks:
+            if (source / task).is_dir():
+                remote_copies.copy_tree(source / task, target / task)
+
+
+def _used_files(model: RemotePath, label: str) -> Callable[[str], bool]:
+    """Returns whether a file of the model's folder is used, by its relative path."""
+    names = [path.name for path in model.iterdir()] if model.is_dir() else []
+    older = remote_copies.older_checkpoints(names)
+
+    def is_used(name: str) -> bool:
+        if "/" in name:
+            return name.startswith((f"finetuning_models/{label}", "results/"))
+        if name.startswith("events.out."):
+            return False
+        return checkpoint_of(name) not in older
+
+    return is_used
+
+
+@contextlib.contextmanager
+def _reading(flag: str, value: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{flag}={value} cannot be read: {error.strerror}") from error
