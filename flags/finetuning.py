@@ -23,10 +23,9 @@ SEARCH = "hparam_search"
 # What may be remote; `flags.finetuning_folders` copies folders.
 REMOTE = {
     "data_dir": Role.ITSELF,
-    "raw_data_dir": Role.ITSELF,
     "init_checkpoint": Role.ITSELF,
     "vocab_file": Role.VOCABULARY,
-    "task_spec": Role.FILE,
+    "task_spec": Role.ITSELF,
     "predict_file": Role.FILE,
     "predict_output": Role.OUTPUT_FILE,
 }

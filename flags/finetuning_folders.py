@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,8 +17,6 @@ from electra_tf.util.paths import RemotePath, is_remote
 from finetune.config import defaults
 from flags import finetuning, remote_copies
 from flags.remote_paths import naming_remote_paths
-
-_DATA, _RAW = "--data_dir", "--raw_data_dir"
 
 
 @contextlib.contextmanager
@@ -34,27 +33,26 @@ def staged(
         UserError: a folder cannot be read or written, or several workers would write to it.
     """
     given = finetuning.explicit_settings(flag_values)
-    names = ("data_dir", "raw_data_dir", "init_checkpoint")
-    remote = {name: given[name] for name in names if is_remote(given.get(name))}
+    names = ("data_dir", "task_spec", "init_checkpoint")
+    remote = {name: given[name] for name in names if _is_remote(given.get(name))}
     is_complete = given.get("data_dir") and given.get("model_name")
     if not remote or not is_complete:  # otherwise the configuration says what is missing
         yield
         return
+    name, value = next(iter(remote.items()))
     if given.get("strategy") == "multi_worker":
-        name, value = next(iter(remote.items()))
         raise UserError(
             f"--strategy=multi_worker needs a --{name} that all workers mount, not {value}"
         )
-    with (
-        tempfile.TemporaryDirectory(prefix="electra-remote-") as folder,
-        contextlib.ExitStack() as stack,
-    ):
-        folders = _Folders(given, pathlib.Path(folder), print_fn)
+    if name == "task_spec":
+        raise UserError(
+            f"--task_spec={value} must be on this machine, as --data_dir is: copy it"
+        )
+    with contextlib.ExitStack() as stack:
+        folders = _Folders(given, print_fn)
         if "data_dir" in remote:
             stack.enter_context(folders.data_dir())
-        if "raw_data_dir" in remote:
-            folders.raw_data_dir()
-        folders.init_checkpoint()
+        stack.enter_context(folders.init_checkpoint())
         for name, value in folders.local.items():
             flag_values[name].value = value
         with naming_remote_paths(folders.names):
@@ -69,12 +67,9 @@ class _Folders:
         names: remote paths by their local ones.
     """
 
-    def __init__(
-        self, given: Mapping[str, Any], folder: pathlib.Path, print_fn: Callable[[str], None]
-    ) -> None:
+    def __init__(self, given: Mapping[str, Any], print_fn: Callable[[str], None]) -> None:
         self._given = given
         self._tasks = tuple(given.get("task_names", ("chunk",)))
-        self._folder = folder
         self._print = print_fn
         self._data = given["data_dir"].rstrip("/")
         self._model = f"{self._data}/models/{given['model_name']}"
@@ -84,70 +79,86 @@ class _Folders:
     @contextlib.contextmanager
     def data_dir(self) -> Iterator[None]:
         """Copies what is read of DATA_DIR, and back what is written while the body runs."""
-        data, remote = self._folder / "data", RemotePath(self._data)
-        self.local["data_dir"] = str(data)
-        self.names[str(data)] = self._data
-        if not self._given.get("preprocessed_data_dir"):
-            # Features are made again, rather than copied.
-            self.local["preprocessed_data_dir"] = str(self._folder / "features")
-        data.mkdir()
-        with _reading(_DATA, self._data):
-            if (remote / "vocab.txt").exists():
-                remote_copies.copy_vocabulary(remote / "vocab.txt", data / "vocab.txt")
-            if not self._given.get("raw_data_dir"):
-                self._copy_tasks(remote / "finetuning_data", data / "finetuning_data")
+        with _reading("--data_dir", self._data):
             is_used = _used_files(RemotePath(self._model), self._label)
         trains = self._given.get("do_train", True)
-        staging = staged_folder(
-            self._model, _DATA, self._print, trains=trains, part=self._label, is_used=is_used
-        )
-        with staging as local:
-            model = data / "models" / self._given["model_name"]
-            model.parent.mkdir(parents=True)
-            model.symlink_to(local, target_is_directory=True)
-            self.names[local] = self._model
-            yield
+        with staged_folder(
+            self._model,
+            "--data_dir",
+            self._print,
+            trains=trains,
+            part=self._label,
+            is_used=is_used,
+        ) as model:
+            # Of a run that is resumed the same: models record the paths of their data.
+            data = pathlib.Path(f"{model}.data")
+            shutil.rmtree(data, ignore_errors=True)
+            try:
+                self._copy_data(data)
+                named = data / "models" / self._given["model_name"]
+                named.parent.mkdir(parents=True)
+                named.symlink_to(model, target_is_directory=True)
+                self.names |= {str(data): self._data, model: self._model}
+                yield
+            finally:
+                shutil.rmtree(data, ignore_errors=True)
 
-    def raw_data_dir(self) -> None:
-        """Copies the folders of the tasks."""
-        value, local = self._given["raw_data_dir"], self._folder / "raw"
-        with _reading(_RAW, value):
-            self._copy_tasks(RemotePath(value), local)
-        self.local["raw_data_dir"] = str(local)
-        self.names[str(local)] = value
+    def _copy_data(self, data: pathlib.Path) -> None:
+        remote, given = RemotePath(self._data), self._given
+        data.mkdir()
+        self.local["data_dir"] = str(data)
+        if not given.get("preprocessed_data_dir"):
+            # Features are made again, rather than copied.
+            self.local["preprocessed_data_dir"] = str(data / "features")
+        with _reading("--data_dir", self._data):
+            if (remote / "vocab.txt").exists():
+                remote_copies.copy_vocabulary(remote / "vocab.txt", data / "vocab.txt")
+            if not given.get("raw_data_dir"):
+                for task in self._tasks:
+                    source = remote / "finetuning_data" / task
+                    if source.is_dir():
+                        remote_copies.copy_tree(source, data / "finetuning_data" / task)
+        spec = given.get("task_spec")
+        if _is_remote(spec):
+            source = RemotePath(spec)
+            with _reading("--task_spec", spec):
+                local = remote_copies.copy_file(source, data / "task_spec" / source.name)
+            self.local["task_spec"] = str(local)
 
-    def init_checkpoint(self) -> None:
+    @contextlib.contextmanager
+    def init_checkpoint(self) -> Iterator[None]:
         """Copies the model that is given, unless it is of this machine or that of the run."""
-        value = self._given.get("init_checkpoint")
-        if not value or value == defaults.RANDOM_INIT:
-            return
-        name = value
-        if not is_remote(value):
+        name = value = self._given.get("init_checkpoint")
+        if value and not is_remote(value):
             is_here = os.path.exists(value) or os.path.exists(value + ".index")
-            if is_here or not is_remote(self._data):
-                return
-            value = f"{self._data}/models/{value}"  # a name in DATA_DIR/models
-            if not RemotePath(value).is_dir():
-                return
+            value = None if is_here else f"{self._data}/models/{value}"
+            if not is_remote(value) or not RemotePath(value).is_dir():
+                value = None  # no name in a remote DATA_DIR/models
+        if not value:
+            yield
+            return
         if value.rstrip("/") == self._model and "data_dir" in self.local:
             data = self.local["data_dir"]
             self.local["init_checkpoint"] = f"{data}/models/{self._given['model_name']}"
+            yield
             return
         source = RemotePath(value)
-        with _reading("--init_checkpoint", name):
-            local = remote_copies.copy_model(source, self._folder / "init" / source.name)
-        self.local["init_checkpoint"] = str(local)
-        self.names[str(local)] = value
+        with tempfile.TemporaryDirectory(prefix="electra-remote-") as folder:
+            with _reading("--init_checkpoint", name):
+                local = remote_copies.copy_model(source, pathlib.Path(folder, source.name))
+            self.local["init_checkpoint"] = str(local)
+            self.names[str(local)] = value
+            yield
 
     @property
     def _label(self) -> str:
         """The first part of the names of the run's models."""
         return os.path.basename(defaults.paths(self._given, self._tasks)["model_dir"])
 
-    def _copy_tasks(self, source: RemotePath, target: pathlib.Path) -> None:
-        for task in self._tasks:
-            if (source / task).is_dir():
-                remote_copies.copy_tree(source / task, target / task)
+
+def _is_remote(value: str | None) -> bool:
+    """Whether a value is a remote path, and not JSON that contains one."""
+    return is_remote(value) and not value.lstrip().startswith(("{", "["))
 
 
 def _used_files(model: RemotePath, label: str) -> Callable[[str], bool]:

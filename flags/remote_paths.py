@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from absl import flags
 
@@ -120,20 +120,40 @@ def local_runs(paths: Sequence[str]) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def naming_remote_paths(names: Mapping[str, str]) -> Iterator[None]:
-    """Names remote paths instead of their copies in errors.
+    """Names remote paths instead of their copies in what is printed, and in errors.
 
     Args:
-        names: remote paths by their local ones, which may change while the body runs.
+        names: remote paths by their local ones.
     """
     try:
-        yield
+        with contextlib.redirect_stdout(_Renaming(sys.stdout, names)):
+            yield
     except UserError as error:
-        message = str(error)
-        for local, remote in names.items():
-            message = message.replace(local, remote)
+        message = _renamed(str(error), names)
         if message == str(error):
             raise
         raise UserError(message) from error
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    for local, remote in names.items():
+        text = text.replace(local, remote)
+    return text
+
+
+class _Renaming:
+    """A text file that names remote paths instead of their copies."""
+
+    def __init__(self, file: TextIO, names: Mapping[str, str]) -> None:
+        self._file = file
+        self._names = names
+
+    def write(self, text: str) -> int:
+        self._file.write(_renamed(text, self._names))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 def remote_values(flag_values: flags.FlagValues) -> dict[str, str]:
