@@ -163,7 +163,7 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
         saved = load_saved_config(model_dir)
         recorded = dict(saved.hyperparameters) if saved else {}
         if recorded.get("pretrain_tfrecords") == _default_records(recorded.get("data_dir")):
-            del recorded["pretrain_tfrecords"]  # follows --data_dir
+            recorded.pop("pretrain_tfrecords", None)  # follows --data_dir
         settings = {
             **{name: recorded[name] for name in _RECORDED if recorded.get(name) is not None},
             **settings,

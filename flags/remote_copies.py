@@ -48,15 +48,20 @@ def copy_vocabulary(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
     return copy_file(source, target)
 
 
-def copy_model(
-    source: RemotePath, target: pathlib.Path, *, weights: bool = True
-) -> pathlib.Path:
+def copy_description(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
+    """Copies a folder of a model, if there is one, without its checkpoints."""
+    target.mkdir(parents=True)
+    if source.exists():  # unlike is_dir, raises for an unknown file system
+        _copy_model_folder(source, target, lambda name: False)
+    return target
+
+
+def copy_model(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
     """Copies a model: of several checkpoints, the newest.
 
     Args:
         source: folder of any format, or the prefix of a TensorFlow checkpoint's files.
         target: folder to copy to.
-        weights: whether checkpoints are copied, not only what describes the model.
 
     Returns:
         The copy of `source`.
@@ -65,31 +70,32 @@ def copy_model(
         OSError: it does not exist, or cannot be read.
     """
     if source.is_dir():
-        _copy_model_folder(source, target, weights=weights)
+        older = older_checkpoints(path.name for path in source.iterdir())
+        _copy_model_folder(source, target, lambda name: name not in older)
         return target
     prefix = source.with_name(source.name.removesuffix(INDEX))
     if not prefix.with_name(prefix.name + INDEX).exists():
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(source))
-    _copy_model_folder(prefix.parent, target, weights=weights, only=prefix.name)
+    _copy_model_folder(prefix.parent, target, lambda name: name == prefix.name)
     return target / prefix.name
 
 
 def _copy_model_folder(
-    source: RemotePath, target: pathlib.Path, *, weights: bool, only: str | None = None
+    source: RemotePath, target: pathlib.Path, is_used: Callable[[str], bool]
 ) -> None:
+    """Copies the files of a model, with the checkpoints whose names are used."""
     target.mkdir(parents=True, exist_ok=True)
-    paths = [path for path in source.iterdir() if not _is_unused(path.name)]
-    older = older_checkpoints(path.name for path in paths)
-    for path in paths:
+    for path in source.iterdir():
         checkpoint = checkpoint_of(path.name)
         if checkpoint is not None:
-            if weights and (checkpoint == only if only else checkpoint not in older):
+            if is_used(checkpoint):
                 copy_file(path, target / path.name)
-        elif path.is_dir():
-            if path.name in _MODEL_FOLDERS:
-                copy_tree(path, target / path.name)
-        else:
+        elif _is_unused(path.name):
+            continue
+        elif not path.is_dir():
             copy_file(path, target / path.name)
+        elif path.name in _MODEL_FOLDERS:
+            copy_tree(path, target / path.name)
 
 
 def copy_tree(

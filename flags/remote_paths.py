@@ -36,7 +36,7 @@ class Role(enum.Enum):
     FILE = "a file to read"
     VOCABULARY = "a vocabulary to read, with its description"
     MODEL = "a model to read: a folder or the prefix of a checkpoint"
-    DESCRIPTION = "a folder of a model of which the weights are not read"
+    DESCRIPTION = "a folder of a model, without its weights; need not exist"
     RUN = "a run to report on"
     OUTPUT_FILE = "a file to write"
     OUTPUT_FOLDER = "a folder to write, whose content is new"
@@ -50,8 +50,8 @@ _COPIES: Mapping[Role, Callable[[RemotePath, pathlib.Path], pathlib.Path]] = {
         source, target / source.name
     ),
     Role.MODEL: lambda source, target: remote_copies.copy_model(source, target / source.name),
-    Role.DESCRIPTION: lambda source, target: remote_copies.copy_model(
-        source, target / source.name, weights=False
+    Role.DESCRIPTION: lambda source, target: remote_copies.copy_description(
+        source, target / source.name
     ),
     Role.RUN: remote_copies.copy_run,
 }
@@ -82,9 +82,9 @@ def local_paths(
         if is_remote(value) and ARGUMENTS not in roles:
             raise UserError(f"{value} must be on this machine: copy it, or mount it")
     given |= _model_of_data_dir(roles, flag_values, given)
-    if given:
-        import_tensorflow()
     copied = {name: value for name, value in given.items() if roles[name] is not Role.ITSELF}
+    if copied or "data_dir" in given:
+        import_tensorflow()
     if not copied:
         yield
         return

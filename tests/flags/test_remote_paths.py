@@ -220,8 +220,9 @@ def test_inspection_of_remote_records(program, remote, tiny_data, finetuning_dat
     records = f"--pretrain_tfrecords={remote}/pretrain_tfrecords/pretrain_data.tfrecord*"
     alone = json.loads(program("inspect_dataset", records, "--json=-"))
     assert alone["total"] == here["total"]
-    of_run = ("--model-name=m", "--examples=1")
-    assert "Examples" in program("inspect_dataset", f"--data-dir={remote}", *of_run)
+    for name in ("m", "not_begun"):
+        of_run = (f"--model-name={name}", "--examples=1")
+        assert "Examples" in program("inspect_dataset", f"--data-dir={remote}", *of_run)
     assert "are whole" in program("inspect_dataset", records, "--verify")
     message = program("inspect_dataset", records, f"--html={remote}/x.html", status=1)
     assert f"--html={remote}/x.html must be on this machine" in message
