@@ -332,6 +332,12 @@ def test_finetuning_in_a_remote_folder(program, remote, finetuning_data, tmp_pat
     assert there["summary"] == local["summary"]
     assert there["model_dir"] == "../finetuning_models/cola_model"
 
+    # Its report, with the logs of the models beside the results.
+    program("report", results)
+    page = (tmp_path / "working/report.html").read_text()
+    log = (tmp_path / "model_1/train_log.jsonl").read_text().splitlines()[0]
+    assert str(json.loads(log)["learning_rate"]) in page
+
     # Goes on from what is there: the trial is finished.
     weights = {name: (remote / name).read_bytes() for name in written if ".data-" in name}
     log = model / "finetuning_models/cola_model_1/train_log.jsonl"
