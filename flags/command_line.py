@@ -12,6 +12,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from absl import app, flags
 
@@ -22,6 +23,7 @@ from electra_tf.util.errors import (
     nearest_name_hint,
     reason_of,
 )
+from flags import remote_paths
 from flags.recipe_files import find_flagfiles
 
 USAGE_ERROR_STATUS = 2
@@ -127,6 +129,7 @@ def program(
     define_flags: Callable[[], None],
     aliases: Mapping[str, str] | None = None,
     *,
+    remote: remote_paths.Roles = MappingProxyType({}),
     takes_arguments: bool = False,
     prints_result: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[[], None]]:
@@ -137,6 +140,7 @@ def program(
     Args:
         define_flags: defines the flags of the command.
         aliases: alternative spellings of flags; see `normalize_arguments`.
+        remote: what flags name that may be remote; see `flags.remote_paths`.
         takes_arguments: whether the function takes the arguments that are not flags.
         prints_result: whether what is printed is the result, so that there is no --quiet.
     """
@@ -147,7 +151,7 @@ def program(
             define_flags()
             _define_output_flags(quiet=not prints_result)
             sys.modules["__main__"].__doc__ = spell_programs(inspect.getdoc(main))
-            run(main, aliases, takes_arguments=takes_arguments)
+            run(main, aliases, remote=remote, takes_arguments=takes_arguments)
 
         return command
 
@@ -158,6 +162,7 @@ def run(
     main: Callable[..., int | None],
     aliases: Mapping[str, str] | None = None,
     *,
+    remote: remote_paths.Roles = MappingProxyType({}),
     takes_arguments: bool = False,
 ) -> None:
     """Parses the command line, calls `main()` and exits with its status.
@@ -186,7 +191,10 @@ def run(
     if verbose:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
     try:
-        with _discarding_output() if values.get("quiet") else contextlib.nullcontext():
+        with (
+            _discarding_output() if values.get("quiet") else contextlib.nullcontext(),
+            remote_paths.local_paths(remote, flags.FLAGS, rest[1:]),
+        ):
             status = main(rest[1:]) if takes_arguments else main()
         sys.stdout.flush()
     except UserError as error:

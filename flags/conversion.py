@@ -7,6 +7,14 @@ from absl import flags
 
 from electra_tf.interop.formats import ConversionConfig, format_names
 from flags.recipe_files import find_recipe
+from flags.remote_paths import Role
+
+# What may be remote.
+REMOTE = {
+    "from": Role.MODEL,
+    "output": Role.OUTPUT_FOLDER,
+    "vocab_file": Role.VOCABULARY,
+}
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

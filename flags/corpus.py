@@ -10,6 +10,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import local_path
 from electra_tf.util.paths import given_path
 from flags.recipe_files import find_recipe
+from flags.remote_paths import Role
 from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
 from pretrain_data.build.drivers.cluster_run import RUNNERS
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
@@ -24,6 +25,12 @@ ALIASES: Mapping[str, str] = {
     "no_lower_case": "nodo_lower_case",
     "no_strip_accents": "nodo_strip_accents",
 }
+
+# What may be remote, or is refused by the program itself.
+REMOTE = dict.fromkeys(
+    ("input", "corpus_dir", "data_dir", "vocab_file", "output_dir", "pipeline_options"),
+    Role.ITSELF,
+)
 
 
 def define_corpus_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

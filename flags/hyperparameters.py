@@ -77,7 +77,7 @@ def explicit_values(
     """
     fields = {field.name: field for field in dataclasses.fields(config_class)}
     values: dict[str, Any] = {}
-    for name, value in _read_hparams(hparams).items():
+    for name, value in read_hparams(hparams).items():
         if name in retired:
             if value:
                 raise UserError(f"{name} in --hparams: {retired[name]}")
@@ -99,7 +99,12 @@ def explicit_values(
     return values
 
 
-def _read_hparams(hparams: str | None) -> dict[str, Any]:
+def read_hparams(hparams: str | None) -> dict[str, Any]:
+    """Returns the JSON object of `--hparams`, which may be the path of a file.
+
+    Raises:
+        UserError: it cannot be read, or is no JSON object.
+    """
     if not hparams:
         return {}
     source = "--hparams"

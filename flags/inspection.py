@@ -15,7 +15,9 @@ from electra_tf.interop.formats import pretraining_config
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
+from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
+from flags.remote_paths import Role
 
 # What the record of a run says about its data and its masking.
 _RECORDED = (
@@ -33,6 +35,9 @@ _RECORDED = (
 )
 _UNNAMED = "records"
 STANDARD_OUTPUT = "-"
+
+# What may be remote.
+REMOTE = {**pretraining.REMOTE, "model_dir": Role.DESCRIPTION}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +163,7 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
         saved = load_saved_config(model_dir)
         recorded = dict(saved.hyperparameters) if saved else {}
         if recorded.get("pretrain_tfrecords") == _default_records(recorded.get("data_dir")):
-            del recorded["pretrain_tfrecords"]  # follows --data_dir
+            recorded.pop("pretrain_tfrecords", None)  # follows --data_dir
         settings = {
             **{name: recorded[name] for name in _RECORDED if recorded.get(name) is not None},
             **settings,
@@ -187,4 +192,6 @@ def _default_records(data_dir: str | None) -> str | None:
 def _data_dir(patterns: str) -> str:
     """Returns the folder above that of the first record file, where data directories are."""
     first = patterns.split(",")[0].strip()
+    if is_remote(first):
+        return str(RemotePath(first).parent.parent)
     return os.path.dirname(os.path.dirname(os.path.abspath(first)))

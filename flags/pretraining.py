@@ -5,6 +5,16 @@ from absl import flags
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.interop.formats import pretraining_config
 from flags import hyperparameters
+from flags.remote_paths import Role
+
+# What may be remote.
+REMOTE = {
+    "data_dir": Role.ITSELF,
+    "model_dir": Role.ITSELF,
+    "pretrain_tfrecords": Role.ITSELF,
+    "eval_tfrecords": Role.ITSELF,
+    "vocab_file": Role.ITSELF,
+}
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

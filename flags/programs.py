@@ -21,6 +21,7 @@ from flags import (
     corpus,
     export,
     finetuning,
+    finetuning_folders,
     flops,
     inspection,
     pretraining,
@@ -33,7 +34,7 @@ from flags import report as run_reports
 from pretrain_data.build.dataset import build_pretraining_data
 
 
-@command_line.program(vocabulary.define_flags, corpus.ALIASES)
+@command_line.program(vocabulary.define_flags, corpus.ALIASES, remote=vocabulary.REMOTE)
 def build_vocabulary() -> None:
     r"""Trains a WordPiece vocabulary on text.
 
@@ -62,7 +63,7 @@ def build_vocabulary() -> None:
     vocabulary_builder.build_vocabulary(config, command_line.print_line)
 
 
-@command_line.program(corpus.define_corpus_flags, corpus.ALIASES)
+@command_line.program(corpus.define_corpus_flags, corpus.ALIASES, remote=corpus.REMOTE)
 def build_pretraining_dataset() -> None:
     r"""Builds pre-training data (TFRecords) from text.
 
@@ -88,7 +89,7 @@ def build_pretraining_dataset() -> None:
     build_pretraining_data(corpus.corpus_build_config(), command_line.print_line)
 
 
-@command_line.program(corpus.define_openwebtext_flags, corpus.ALIASES)
+@command_line.program(corpus.define_openwebtext_flags, corpus.ALIASES, remote=corpus.REMOTE)
 def build_openwebtext_pretraining_dataset() -> None:
     r"""Builds pre-training data (TFRecords) from the archives of OpenWebText.
 
@@ -102,7 +103,7 @@ def build_openwebtext_pretraining_dataset() -> None:
     build_pretraining_data(corpus.openwebtext_build_config(), command_line.print_line)
 
 
-@command_line.program(inspection.define_flags, prints_result=True)
+@command_line.program(inspection.define_flags, remote=inspection.REMOTE, prints_result=True)
 def inspect_dataset() -> None:
     r"""Describes built records (lengths, segments, tokens, duplicates), or verifies them.
 
@@ -124,7 +125,7 @@ def inspect_dataset() -> None:
     dataset_inspection.run(config)
 
 
-@command_line.program(pretraining.define_flags)
+@command_line.program(pretraining.define_flags, remote=pretraining.REMOTE)
 def run_pretraining() -> None:
     r"""Pre-trains an ELECTRA model, or evaluates one on held-out text.
 
@@ -172,7 +173,7 @@ def run_pretraining() -> None:
         print(command_line.next_command("show_replaced_tokens.py"))
 
 
-@command_line.program(finetuning.define_flags)
+@command_line.program(finetuning.define_flags, remote=finetuning.REMOTE)
 def run_finetuning() -> None:
     r"""Fine-tunes a pre-trained ELECTRA on tasks, evaluates it, and predicts.
 
@@ -186,18 +187,19 @@ def run_finetuning() -> None:
 
     Running the same command again resumes, reusing finished trials.
     """
-    config = finetuning.config_from_flags()
-    grid = finetuning.search_grid()
-    import_tensorflow()
-    from electra_tf.training.distribution import strategies
-    from finetune import run, search
+    with finetuning_folders.staged(command_line.print_line):
+        config = finetuning.config_from_flags()
+        grid = finetuning.search_grid()
+        import_tensorflow()
+        from electra_tf.training.distribution import strategies
+        from finetune import run, search
 
-    if grid is not None:
-        search.search(finetuning.explicit_settings(), grid)
-        return
-    run.run(config)
-    if config.do_eval and config.report and strategies.is_chief(config):
-        run_reports.report_finetuning(config, command_line.print_line)
+        if grid is not None:
+            search.search(finetuning.explicit_settings(), grid)
+            return
+        run.run(config)
+        if config.do_eval and config.report and strategies.is_chief(config):
+            run_reports.report_finetuning(config, command_line.print_line)
 
 
 @command_line.program(comparison.define_flags, prints_result=True)
@@ -221,7 +223,7 @@ def compare_results() -> None:
         print(f"\nWritten to {config.output}")
 
 
-@command_line.program(run_reports.define_flags, takes_arguments=True)
+@command_line.program(run_reports.define_flags, remote=run_reports.REMOTE, takes_arguments=True)
 def report(arguments: Sequence[str]) -> None:
     r"""Writes what runs have logged as one HTML page, with curves, settings and diagnoses.
 
@@ -235,13 +237,16 @@ def report(arguments: Sequence[str]) -> None:
     The page needs no network. Writing it needs the extra of `pip install
     'electra-tf[report]'`.
     """
-    config = run_reports.config_from_flags(arguments)
-    runs = run_reports.read_runs(config.runs)
+    with run_reports.local_runs(arguments) as paths:
+        config = run_reports.config_from_flags(paths)
+        runs = run_reports.read_runs(config.runs)
     write_report(config.output, runs, run_reports.references_of(runs))
     print(f"Report: {config.output}")
 
 
-@command_line.program(replaced_tokens.define_flags, prints_result=True)
+@command_line.program(
+    replaced_tokens.define_flags, remote=replaced_tokens.REMOTE, prints_result=True
+)
 def show_replaced_tokens() -> None:
     r"""Corrupts sentences with the generator and shows what the discriminator detects.
 
@@ -264,7 +269,7 @@ def show_replaced_tokens() -> None:
     print("\nNext: pre-train on your own text, see README.md")
 
 
-@command_line.program(scoring.define_flags, prints_result=True)
+@command_line.program(scoring.define_flags, remote=scoring.REMOTE, prints_result=True)
 def score_text() -> None:
     r"""Scores texts by pseudo-log-likelihood, and re-ranks n-best lists.
 
@@ -287,7 +292,7 @@ def score_text() -> None:
     run(config)
 
 
-@command_line.program(conversion.define_flags)
+@command_line.program(conversion.define_flags, remote=conversion.REMOTE)
 def convert_checkpoint() -> None:
     r"""Converts checkpoints between this project, the authors' code, Hugging Face and KerasHub.
 
@@ -310,7 +315,7 @@ def convert_checkpoint() -> None:
     convert(config, families=(PRETRAINING, FINETUNING), kind_of_task=kind_of_task)
 
 
-@command_line.program(export.define_flags)
+@command_line.program(export.define_flags, remote=export.REMOTE)
 def export_saved_model() -> None:
     r"""Exports a model as a SavedModel that takes raw text, as LiteRT or as ONNX.
 

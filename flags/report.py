@@ -1,9 +1,10 @@
 """Flags of `report.py`, and the reports at the end of runs."""
 
+import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
@@ -13,12 +14,17 @@ from electra_tf.report.reference import find_references
 from electra_tf.report.runs import ReportRun, has_log, read_training_run
 from electra_tf.training.monitoring.run_info import LOG_FILE
 from electra_tf.util.errors import UserError
+from electra_tf.util.paths import is_remote
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.report_runs import read_finetuning_run, results_files
 from finetune.results.result_files import JSON_SUFFIX
+from flags import remote_paths
 from flags.recipe_files import recipes_dir
+from flags.remote_paths import Role
 
 REPORT_FILE = "report.html"
+# What may be remote.
+REMOTE = {remote_paths.ARGUMENTS: Role.ITSELF, "output": Role.OUTPUT_FILE}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +47,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         "output",
         None,
         f"HTML file to write. If unset, {REPORT_FILE} in the folder of the run, or for several "
-        "runs in the current folder.",
+        "runs or a remote one in the current folder.",
         flag_values=flag_values,
         module_name=sys.argv[0],
     )
@@ -69,6 +75,21 @@ def config_from_flags(
         folder = runs[0] if os.path.isdir(runs[0]) else os.path.dirname(runs[0])
         output = os.path.join(folder, REPORT_FILE) if len(runs) == 1 else REPORT_FILE
     return ReportConfig(runs, os.path.expanduser(output))
+
+
+@contextlib.contextmanager
+def local_runs(
+    arguments: Sequence[str], flag_values: flags.FlagValues = flags.FLAGS
+) -> Iterator[list[str]]:
+    """Yields the runs, of which remote ones are copied; their page is in the current folder.
+
+    Raises:
+        UserError: a run cannot be read.
+    """
+    if flag_values.output is None and any(map(is_remote, arguments)):
+        flag_values.output = REPORT_FILE
+    with remote_paths.local_runs(arguments) as runs:
+        yield runs
 
 
 def read_runs(paths: Sequence[str]) -> list[ReportRun]:

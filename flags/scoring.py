@@ -14,6 +14,17 @@ from electra_tf.inference.scoring.config import (
 )
 from electra_tf.util.errors import UserError
 from flags import pretraining
+from flags.remote_paths import Role
+
+# What may be remote.
+REMOTE = {
+    **pretraining.REMOTE,
+    "model_dir": Role.MODEL,
+    "text_file": Role.FILE,
+    "nbest_file": Role.FILE,
+    "tune_nbest_file": Role.FILE,
+    "output_file": Role.OUTPUT_FILE,
+}
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

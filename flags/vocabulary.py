@@ -9,6 +9,12 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import local_path
 from flags.corpus import define_text_flags, split_inputs, text_settings
 from flags.recipe_files import find_recipe
+from flags.remote_paths import Role
+
+# What may be remote, or is refused by the program itself.
+REMOTE = dict.fromkeys(
+    ("input", "corpus_dir", "report", "compare_with", "output_file"), Role.ITSELF
+)
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

@@ -14,8 +14,8 @@ import safetensors
 import safetensors.numpy
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.interop.huggingface.head_converter import ENCODER_CLASS
 from electra_tf.interop.huggingface.heads import (
-    ENCODER_CLASS,
     from_huggingface_head,
     to_huggingface_head,
 )

@@ -104,6 +104,12 @@ def checkpoint_names(folder: str) -> list[str]:
     return sorted(found.name for found in _checkpoints(folder))
 
 
+def checkpoint_of(file: str) -> str | None:
+    """Returns the name of the checkpoint that a file name is of; None if it is of none."""
+    match = _FILE.fullmatch(file)
+    return match["name"] if match else None
+
+
 def require_whole(prefix: str) -> None:
     """Raises UserError unless the checkpoint of a prefix is whole; see `problem_of`."""
     problem = problem_of(prefix)

@@ -32,7 +32,13 @@ _SECONDS_BETWEEN_ATTEMPTS = 10.0
 
 @contextlib.contextmanager
 def staged_folder(
-    folder: str, flag: str, print_fn: Callable[[str], None] = print, *, trains: bool = True
+    folder: str,
+    flag: str,
+    print_fn: Callable[[str], None] = print,
+    *,
+    trains: bool = True,
+    part: str = "",
+    is_used: Callable[[str], bool] = lambda name: True,
 ) -> Iterator[str]:
     """Yields a local folder with the content of a remote one, which gets what changes in it.
 
@@ -44,6 +50,8 @@ def staged_folder(
         flag: flag to name in errors.
         print_fn: prints a message.
         trains: whether no other program on this machine may write to the folder meanwhile.
+        part: name of the part of the folder that is used, if others may train into the rest.
+        is_used: whether the remote file of a relative path is copied here.
 
     Raises:
         UserError: the remote folder cannot be read or written, or another program on this
@@ -52,8 +60,8 @@ def staged_folder(
     if not is_remote(folder):
         yield folder
         return
-    with _local_folder(folder, flag, trains) as local:
-        mirror = Mirror(RemotePath(folder), local)
+    with _local_folder(folder, flag, trains, part) as local:
+        mirror = Mirror(RemotePath(folder), local, is_used)
         left = _set_aside(local) if trains else None
         try:
             mirror.download()
@@ -78,10 +86,11 @@ def staged_folder(
 
 
 @contextlib.contextmanager
-def _local_folder(folder: str, flag: str, trains: bool) -> Iterator[pathlib.Path]:
+def _local_folder(folder: str, flag: str, trains: bool, part: str) -> Iterator[pathlib.Path]:
     """Yields a path of this program alone, for a run the same each time."""
     base = pathlib.Path(tempfile.gettempdir(), f"electra-staging-{os.getuid()}")
-    name = hashlib.sha256(folder.encode()).hexdigest()[:16]
+    identity = f"{folder}\n{part}" if part else folder
+    name = hashlib.sha256(identity.encode()).hexdigest()[:16]
     lock = filelock.FileLock(base / f"{name}.staging.lock", timeout=0)
     try:
         base.mkdir(parents=True, exist_ok=True)
@@ -130,14 +139,21 @@ def _remove_copied(left: pathlib.Path, local: pathlib.Path) -> bool:
 class Mirror:
     """Copies a local folder to a remote one."""
 
-    def __init__(self, remote: RemotePath, local: pathlib.Path):
+    def __init__(
+        self,
+        remote: RemotePath,
+        local: pathlib.Path,
+        is_used: Callable[[str], bool] = lambda name: True,
+    ):
         """Initializes the mirror; nothing is copied yet.
 
         Args:
             remote: need not exist.
             local: need not exist.
+            is_used: see `staged_folder`.
         """
         self._remote = remote
+        self._is_used = is_used
         self.local = local
         # Size and time of change of each copied file, by relative path.
         self._copied: dict[str, tuple[int, int]] = {}
@@ -150,6 +166,8 @@ class Mirror:
         start = len(str(self._remote)) + 1
         for source in self._remote.walk():
             name = str(source)[start:]
+            if not self._is_used(name):
+                continue
             target = self.local / name
             target.parent.mkdir(parents=True, exist_ok=True)
             # A run may remove an old checkpoint meanwhile.

@@ -19,6 +19,7 @@ from electra_tf.interop.model_checkpoint import (
 from electra_tf.interop.native_family import RebuiltModel
 from electra_tf.interop.native_models import PRETRAINING
 from electra_tf.interop.variable_names import variable_arrays
+from finetune.data.features import sequence_names
 from finetune.model_family import FINETUNING
 
 HUGGINGFACE_DATA = pathlib.Path(__file__).parents[2] / "data" / "huggingface"
@@ -88,6 +89,33 @@ def outputs(
     for task in checkpoint.description.tasks:
         values[task.name] = _head_outputs(own, task, sequence)
     return {name: np.asarray(value) for name, value in values.items()}
+
+
+def choice_logits(checkpoint: ModelCheckpoint, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns what the only head of a checkpoint, of multiple choice, computes on a batch.
+
+    Args:
+        checkpoint: of any format.
+        inputs: int [batch, choices, seq] by transformers' names.
+
+    Returns:
+        [batch, choices].
+    """
+    own = load_model(checkpoint)
+    (task,) = checkpoint.description.tasks
+    ids, mask, segments = (
+        inputs[name].astype(np.int32)
+        for name in ("input_ids", "attention_mask", "token_type_ids")
+    )
+    count = ids.shape[1]
+    own.model.head(task.name).num_sequences = count
+    features = {f"{task.name}_label_ids": np.zeros(len(ids), np.int32)}
+    for index in range(count):
+        names = sequence_names(index)
+        features |= dict(
+            zip(names, (ids[:, index], mask[:, index], segments[:, index]), strict=True)
+        )
+    return np.asarray(own.model.predict_task(features, task.name).outputs["logits"])
 
 
 def _head_outputs(own: RebuiltModel, task: TaskDescription, sequence) -> np.ndarray:

@@ -71,6 +71,11 @@ def random_inputs() -> dict[str, np.ndarray]:
     return {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
 
 
+def choice_inputs() -> dict[str, np.ndarray]:
+    """Returns the sequences of `random_inputs` as the choices of one example."""
+    return {name: value[None] for name, value in random_inputs().items()}
+
+
 def outputs_of(model: torch.nn.Module, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns what the model puts out, by transformers' names."""
     with torch.no_grad():
@@ -78,7 +83,13 @@ def outputs_of(model: torch.nn.Module, inputs: dict[str, np.ndarray]) -> dict[st
     return {name: value.numpy() for name, value in output.items()}
 
 
-def save(model: torch.nn.Module, folder: pathlib.Path, *, as_pytorch: bool = False) -> None:
+def save(
+    model: torch.nn.Module,
+    folder: pathlib.Path,
+    *,
+    inputs: dict[str, np.ndarray] | None = None,
+    as_pytorch: bool = False,
+) -> None:
     """Writes a model as the published ones are laid out, and its outputs."""
     model.save_pretrained(folder)
     if as_pytorch:
@@ -90,7 +101,7 @@ def save(model: torch.nn.Module, folder: pathlib.Path, *, as_pytorch: bool = Fal
     tokens = [*SPECIAL, *(f"w{i}" for i in range(VOCAB_SIZE - len(SPECIAL)))]
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
     (folder / "tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG))
-    inputs = random_inputs()
+    inputs = inputs or random_inputs()
     np.savez_compressed(folder / "outputs.npz", **inputs, **outputs_of(model, inputs))
 
 
@@ -121,6 +132,9 @@ def make(root: pathlib.Path) -> None:
     }
     for seed, (name, model) in enumerate(models.items()):
         save(randomized(model, 20 + seed), root / name)
+    one_layer = {"summary_use_proj": False, "summary_activation": ""}
+    choices = transformers.ElectraForMultipleChoice(config("small", **one_layer))
+    save(randomized(choices, 25), root / "multiple_choice", inputs=choice_inputs())
     korean = randomized(transformers.ElectraForPreTraining(config("base")), 30)
     save(korean, root / "pytorch_bin", as_pytorch=True)
 

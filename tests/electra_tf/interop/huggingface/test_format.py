@@ -19,6 +19,7 @@ from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
     assert_same_arrays,
+    choice_logits,
     format_of,
     outputs,
     own_hyperparameters,
@@ -116,6 +117,25 @@ def test_tags_and_answers():
     assert not settings["answerable_classifier"]
 
 
+def test_choices_with_padding_and_segments():
+    checkpoint = read(HUGGINGFACE_DATA / "multiple_choice", "huggingface")
+    assert checkpoint.description.tasks == (
+        TaskDescription("multiple_choice", "multiple_choice"),
+    )
+    assert checkpoint.notes == ()
+    inputs, theirs = stored("multiple_choice")
+    ours = choice_logits(checkpoint, inputs)
+    assert ours.shape == (1, 3)
+    np.testing.assert_allclose(ours, theirs["logits"], atol=TOLERANCE)
+    assert np.ptp(theirs["logits"]) > 0.05
+    # Without padding or segments the scores are others.
+    for name, value in (("attention_mask", 1), ("token_type_ids", 0)):
+        changed = {**inputs, name: np.full_like(inputs[name], value)}
+        assert np.abs(choice_logits(checkpoint, changed) - theirs["logits"]).max() > 0.01
+    (task,) = own_hyperparameters(checkpoint)["tasks"].values()
+    assert task == {"kind": "multiple_choice", "labels": ["0", "1"], "has_question": False}
+
+
 def test_a_two_layer_head_has_no_counterpart():
     checkpoint = read(HUGGINGFACE_DATA / "sequence_classification", "huggingface")
     assert checkpoint.description.tasks == ()
@@ -126,7 +146,15 @@ def test_a_two_layer_head_has_no_counterpart():
 
 @pytest.mark.parametrize(
     "name",
-    ["small", "base", "large", "small/generator", "token_classification", "question_answering"],
+    [
+        "small",
+        "base",
+        "large",
+        "small/generator",
+        "token_classification",
+        "question_answering",
+        "multiple_choice",
+    ],
 )
 def test_tensors_survive_a_round_trip(name, tmp_path):
     folder = HUGGINGFACE_DATA / name
@@ -205,6 +233,95 @@ def test_one_layer_is_exactly_two(kind, units, tmp_path):
     np.testing.assert_allclose(outer, ours, atol=TOLERANCE)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["architectures"] == ["ElectraForSequenceClassification"]
+
+
+def test_choices_survive_a_round_trip(tmp_path):
+    before = finetuned("multiple_choice", units=1)
+    labels = ("A", "B", "C", "D")
+    task = TaskDescription("mine", "multiple_choice", labels)
+    before = dataclasses.replace(
+        before, description=dataclasses.replace(before.description, tasks=(task,))
+    )
+    (note,) = HUGGINGFACE.write(before, str(tmp_path / "there"))
+    assert "whether choices follow a question" in note
+    config = json.loads((tmp_path / "there/config.json").read_text())
+    assert config["architectures"] == ["ElectraForMultipleChoice"]
+    assert config["id2label"] == dict(zip("0123", labels, strict=True))
+    summary = {name: value for name, value in config.items() if name.startswith("summary_")}
+    assert summary == {
+        "summary_type": "first",
+        "summary_use_proj": False,
+        "summary_activation": "",
+        "summary_last_dropout": 0.1,
+    }
+    tensors = safetensors.numpy.load_file(tmp_path / "there/model.safetensors")
+    heads = {n: v.shape for n, v in tensors.items() if not n.startswith("electra.")}
+    assert heads == {"classifier.weight": (1, 16), "classifier.bias": (1,)}
+    after = read(tmp_path / "there", "huggingface")
+    assert after.description.tasks == (task,)
+    assert_same_arrays(dict(after.arrays), dict(before.arrays))
+    assert own_hyperparameters(after)["labels"] == {"mine": list(labels)}
+    # Through the files of this project, too.
+    format_of("electra_tf").write(after, str(tmp_path / "ours"))
+    ours = read(tmp_path / "ours", "electra_tf")
+    assert ours.description.tasks == (task,)
+    assert_same_arrays(ours.weights, before.weights)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"summary_type": "mean"}, "summary_type 'mean'"),
+        ({"summary_activation": "tanh"}, "summary_activation 'tanh'"),
+        ({"summary_use_proj": True}, "summary_use_proj True"),
+    ],
+)
+def test_other_summaries_of_choices_have_no_counterpart(tmp_path, change, said):
+    folder = tmp_path / "model"
+    shutil.copytree(HUGGINGFACE_DATA / "multiple_choice", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    if "summary_use_proj" in change:
+        tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+        more = {f"sequence_summary.summary.{n}": tensors["classifier.bias"] for n in ("w", "b")}
+        safetensors.numpy.save_file(tensors | more, folder / "model.safetensors")
+    checkpoint = read(folder, "huggingface")
+    assert checkpoint.description.tasks == ()
+    (note,) = checkpoint.notes
+    assert note.startswith("classifier.bias, classifier.weight")
+    assert said in note
+    assert {name.split("/")[0] for name in checkpoint.arrays} == {"electra"}
+
+
+def test_a_published_head_of_choices_has_no_counterpart(tmp_path):
+    """Their defaults: a projection and GELU, which config.json leaves out."""
+    folder = tmp_path / "model"
+    shutil.copytree(HUGGINGFACE_DATA / "multiple_choice", folder)
+    config = json.loads((folder / "config.json").read_text())
+    kept = {name: v for name, v in config.items() if not name.startswith("summary_")}
+    (folder / "config.json").write_text(json.dumps(kept))
+    (note,) = read(folder, "huggingface").notes
+    assert "summary_use_proj True, summary_activation 'gelu'" in note
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"classifier.weight": (3, 16), "classifier.bias": (3,)},
+        {"classifier.weight": (1, 16)},
+        {"classifier.weight": (1, 16), "classifier.bias": (1,), "other.bias": (1,)},
+    ],
+    ids=["three outputs", "no bias", "one too many"],
+)
+def test_the_weights_of_another_head_are_refused(tmp_path, tensors):
+    folder = tmp_path / "model"
+    shutil.copytree(HUGGINGFACE_DATA / "multiple_choice", folder)
+    stored = safetensors.numpy.load_file(folder / "model.safetensors")
+    kept = {name: v for name, v in stored.items() if name.startswith("electra.")}
+    heads = {name: np.zeros(shape, np.float32) for name, shape in tensors.items()}
+    safetensors.numpy.save_file(kept | heads, folder / "model.safetensors")
+    with pytest.raises(UserError, match=r"ElectraForMultipleChoice .* weights have class"):
+        read(folder, "huggingface")
 
 
 def test_heads_without_counterpart_are_reported(tmp_path):

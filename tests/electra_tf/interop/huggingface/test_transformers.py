@@ -14,6 +14,7 @@ import pytest
 from tests.electra_tf.interop.huggingface.test_format import TOLERANCE, finetuned, stored
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
+    choice_logits,
     format_of,
     outputs,
     read,
@@ -99,6 +100,19 @@ def test_answers(tmp_path):
     ours = outputs(checkpoint, inputs)["mine"]
     for i, name in enumerate(("start_logits", "end_logits")):
         assert_agree(ours[..., i], theirs[name], inputs["attention_mask"])
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_choices(count, tmp_path):
+    checkpoint = finetuned("multiple_choice", units=1)
+    format_of("huggingface").write(checkpoint, str(tmp_path))
+    sequences, _ = stored("small/discriminator")
+    places = np.arange(3 * count).reshape(3, count) % 3
+    inputs = {name: value[places] for name, value in sequences.items()}
+    inputs["input_ids"] = (inputs["input_ids"] + np.arange(count)[:, None]) % 48
+    theirs, _ = run_transformers(tmp_path, inputs)
+    assert theirs["logits"].shape == (3, count)
+    assert_agree(choice_logits(checkpoint, inputs), theirs["logits"])
 
 
 def test_an_encoder_alone(tmp_path):

@@ -1,0 +1,140 @@
+"""Classification and regression of texts from and to Hugging Face's ELECTRA.
+
+Their sequence head has two layers, `out_proj(gelu(dense(x)))`; ours has one. Since
+gelu(x) - gelu(-x) = x, one layer of L outputs equals their two if the first contains it and its
+negative, in 2 L rows, and the second subtracts them. Only two-layer heads with such weights can
+be converted back.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from electra_tf.interop.huggingface.head_converter import (
+    BIAS,
+    ENCODER_CLASS,
+    KERNEL,
+    ConvertedHead,
+    HeadConverter,
+    HuggingFaceHead,
+    label_config,
+    labels_of,
+    scoped,
+)
+from electra_tf.interop.huggingface.tensor_names import transposed
+from electra_tf.interop.model_checkpoint import TASK_SCOPE, TaskDescription
+
+SEQUENCE_CLASS = "ElectraForSequenceClassification"
+# Their names of the losses, of which a head is one.
+ONE_LABEL = "single_label_classification"
+SEVERAL_LABELS = "multi_label_classification"
+NUMBER = "regression"
+_TWO_LAYERS = {
+    "classifier.dense.weight",
+    "classifier.dense.bias",
+    "classifier.out_proj.weight",
+    "classifier.out_proj.bias",
+}
+
+
+class SequenceHead(HeadConverter):
+    """One layer on [CLS]: `ElectraForSequenceClassification`.
+
+    Args:
+        problem_type: `ONE_LABEL`, `SEVERAL_LABELS` or `NUMBER`.
+    """
+
+    def __init__(self, problem_type: str) -> None:
+        self.problem_type = problem_type
+
+    def to_huggingface(
+        self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
+    ) -> HuggingFaceHead:
+        """Returns two layers, or the bare encoder if they are too narrow for the outputs."""
+        units = arrays[BIAS].shape[0]
+        config = self._config(task, units)
+        if 2 * units > hidden_size:
+            note = (
+                f"{TASK_SCOPE}{task.name}: {units} outputs are more than half of the hidden "
+                f"size {hidden_size}, so {SEQUENCE_CLASS} cannot compute the same"
+            )
+            return HuggingFaceHead(ENCODER_CLASS, {}, config, (note,))
+        config["problem_type"] = self.problem_type
+        tensors = _two_layers(arrays[KERNEL], arrays[BIAS], hidden_size)
+        return HuggingFaceHead(SEQUENCE_CLASS, tensors, config)
+
+    def from_huggingface(
+        self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
+    ) -> ConvertedHead | None:
+        """Returns one layer if their two are equivalent to one."""
+        if set(tensors) != _TWO_LAYERS or self.problem_type != _problem_type(tensors, config):
+            return None
+        dense, dense_bias = tensors["classifier.dense.weight"], tensors["classifier.dense.bias"]
+        units, hidden = tensors["classifier.out_proj.weight"].shape
+        kernel, bias = transposed(dense[:units]), dense_bias[:units]
+        if 2 * units <= hidden:
+            embedded = _two_layers(kernel, bias, hidden)
+            if all(np.array_equal(tensors[name], value) for name, value in embedded.items()):
+                name = config.get("finetuning_task") or kind
+                task = TaskDescription(name, kind, self._labels(config))
+                return scoped(task, {KERNEL: kernel, BIAS: bias})
+        note = (
+            "classifier.dense and classifier.out_proj: a two-layer head, but classification "
+            "here has one layer on [CLS]; the encoder is converted, fine-tune a new head"
+        )
+        return ConvertedHead(None, {}, (note,))
+
+    def _config(self, task: TaskDescription, units: int) -> dict[str, Any]:
+        return {"finetuning_task": task.name, **label_config(task, units)}
+
+    def _labels(self, config: Mapping[str, Any]) -> tuple[str, ...]:
+        return labels_of(config)
+
+
+class RegressionHead(SequenceHead):
+    """One layer with one output, whose label is the task."""
+
+    def to_huggingface(
+        self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
+    ) -> HuggingFaceHead:
+        """Returns two layers; the range of the labels has no counterpart."""
+        head = super().to_huggingface(task, arrays, hidden_size)
+        note = (
+            f"{TASK_SCOPE}{task.name}: predictions are scaled to [0, 1], as in training here; "
+            "Hugging Face's configuration cannot represent the range of the labels"
+        )
+        labels = {"id2label": {"0": task.name}, "label2id": {task.name: 0}}
+        return head._replace(config=head.config | labels, notes=(*head.notes, note))
+
+    def _config(self, task: TaskDescription, units: int) -> dict[str, Any]:
+        return {"finetuning_task": task.name}
+
+    def _labels(self, config: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
+
+def _problem_type(tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> str:
+    """Returns `problem_type`, or what follows from the number of outputs without it."""
+    given = config.get("problem_type")
+    if given in (ONE_LABEL, SEVERAL_LABELS, NUMBER):
+        return given
+    units = tensors["classifier.out_proj.weight"].shape[0]
+    return NUMBER if units == 1 else ONE_LABEL
+
+
+def _two_layers(kernel: np.ndarray, bias: np.ndarray, hidden: int) -> dict[str, np.ndarray]:
+    units = bias.shape[0]
+    dense = np.zeros((hidden, hidden), np.float32)
+    dense_bias = np.zeros(hidden, np.float32)
+    output = np.zeros((units, hidden), np.float32)
+    for sign, rows in ((1, slice(0, units)), (-1, slice(units, 2 * units))):
+        dense[rows] = sign * kernel.T
+        dense_bias[rows] = sign * bias
+        output[:, rows] = sign * np.eye(units, dtype=np.float32)
+    return {
+        "classifier.dense.weight": dense,
+        "classifier.dense.bias": dense_bias,
+        "classifier.out_proj.weight": output,
+        "classifier.out_proj.bias": np.zeros(units, np.float32),
+    }

@@ -1,0 +1,90 @@
+"""Heads on every token, tagging and answer spans, from and to Hugging Face's ELECTRA."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from electra_tf.interop.huggingface.head_converter import (
+    BIAS,
+    ENCODER_CLASS,
+    KERNEL,
+    ConvertedHead,
+    HeadConverter,
+    HuggingFaceHead,
+    label_config,
+    labels_of,
+    scoped,
+)
+from electra_tf.interop.huggingface.tensor_names import transposed
+from electra_tf.interop.model_checkpoint import TASK_SCOPE, TaskDescription
+
+TOKEN_CLASS = "ElectraForTokenClassification"
+ANSWER_CLASS = "ElectraForQuestionAnswering"
+
+
+class TokenHead(HeadConverter):
+    """One layer on every token: `ElectraForTokenClassification`."""
+
+    def to_huggingface(
+        self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
+    ) -> HuggingFaceHead:
+        """Returns the same layer."""
+        tensors = {
+            "classifier.weight": transposed(arrays[KERNEL]),
+            "classifier.bias": arrays[BIAS],
+        }
+        labels = label_config(task, arrays[BIAS].shape[0])
+        return HuggingFaceHead(TOKEN_CLASS, tensors, {"finetuning_task": task.name, **labels})
+
+    def from_huggingface(
+        self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
+    ) -> ConvertedHead | None:
+        """Returns the same layer."""
+        if set(tensors) != {"classifier.weight", "classifier.bias"}:
+            return None
+        task = TaskDescription(config.get("finetuning_task") or kind, kind, labels_of(config))
+        kernel = transposed(tensors["classifier.weight"])
+        return scoped(task, {KERNEL: kernel, BIAS: tensors["classifier.bias"]})
+
+
+class AnswerHead(HeadConverter):
+    """Start and end of an answer: `ElectraForQuestionAnswering`."""
+
+    def to_huggingface(
+        self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
+    ) -> HuggingFaceHead:
+        """Returns the layers of start and end, or the bare encoder for joint prediction."""
+        scope, config = f"{TASK_SCOPE}{task.name}", {"finetuning_task": task.name}
+        unused = sorted({name.split("/")[0] for name in arrays} - {"dense", "dense_1"})
+        if "qa_hidden" in unused:
+            note = (
+                f"{scope}: the end of an answer is predicted given its start, which "
+                f"{ANSWER_CLASS} does not support; train with --joint_prediction=false for it. "
+                "Only the encoder is written"
+            )
+            return HuggingFaceHead(ENCODER_CLASS, {}, config, (note,))
+        notes = ()
+        if unused:
+            notes = (f"{scope}: {', '.join(unused)} (whether there is an answer)",)
+        tensors = {
+            "qa_outputs.weight": np.concatenate(
+                [arrays["dense/kernel"].T, arrays["dense_1/kernel"].T]
+            ),
+            "qa_outputs.bias": np.concatenate([arrays["dense/bias"], arrays["dense_1/bias"]]),
+        }
+        return HuggingFaceHead(ANSWER_CLASS, tensors, config, notes)
+
+    def from_huggingface(
+        self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
+    ) -> ConvertedHead | None:
+        """Returns one layer each for start and end."""
+        if set(tensors) != {"qa_outputs.weight", "qa_outputs.bias"}:
+            return None
+        task = TaskDescription(config.get("finetuning_task") or kind, kind)
+        weight, bias = tensors["qa_outputs.weight"], tensors["qa_outputs.bias"]
+        arrays = {}
+        for row, layer in enumerate(("dense", "dense_1")):
+            arrays[f"{layer}/kernel"] = transposed(weight[row : row + 1])
+            arrays[f"{layer}/bias"] = bias[row : row + 1]
+        return scoped(task, arrays)

@@ -1,0 +1,184 @@
+"""Fine-tuning with a remote --data-dir: copies what a run reads, and back what it writes."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from absl import flags
+
+from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
+from electra_tf.training.checkpoints.staging import staged_folder
+from electra_tf.util.errors import UserError
+from electra_tf.util.paths import RemotePath, is_remote
+from finetune.config import defaults
+from flags import finetuning, remote_copies
+from flags.remote_paths import naming_remote_paths
+
+
+@contextlib.contextmanager
+def staged(
+    print_fn: Callable[[str], None] = print, flag_values: flags.FlagValues = flags.FLAGS
+) -> Iterator[None]:
+    """Replaces remote folders of the flags by local ones while the body runs.
+
+    Of DATA_DIR, the vocabulary, the files of the tasks and the pre-trained model are copied.
+    The folder of the model gets what changes in finetuning_models, results and
+    test_predictions.
+
+    Raises:
+        UserError: a folder cannot be read or written, or several workers would write to it.
+    """
+    given = finetuning.explicit_settings(flag_values)
+    names = ("data_dir", "task_spec", "init_checkpoint")
+    remote = {name: given[name] for name in names if _is_remote(given.get(name))}
+    is_complete = given.get("data_dir") and given.get("model_name")
+    if not remote or not is_complete:  # otherwise the configuration says what is missing
+        yield
+        return
+    name, value = next(iter(remote.items()))
+    if given.get("strategy") == "multi_worker":
+        raise UserError(
+            f"--strategy=multi_worker needs a --{name} that all workers mount, not {value}"
+        )
+    if name == "task_spec":
+        raise UserError(
+            f"--task_spec={value} must be on this machine, as --data_dir is: copy it"
+        )
+    with contextlib.ExitStack() as stack:
+        folders = _Folders(given, print_fn)
+        if "data_dir" in remote:
+            stack.enter_context(folders.data_dir())
+        stack.enter_context(folders.init_checkpoint())
+        for name, value in folders.local.items():
+            flag_values[name].value = value
+        with naming_remote_paths(folders.names):
+            yield
+
+
+class _Folders:
+    """The copies of a run's folders.
+
+    Attributes:
+        local: the values of flags that replace the given ones.
+        names: remote paths by their local ones.
+    """
+
+    def __init__(self, given: Mapping[str, Any], print_fn: Callable[[str], None]) -> None:
+        self._given = given
+        self._tasks = tuple(given.get("task_names", ("chunk",)))
+        self._print = print_fn
+        self._data = given["data_dir"].rstrip("/")
+        self._model = f"{self._data}/models/{given['model_name']}"
+        self.local: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def data_dir(self) -> Iterator[None]:
+        """Copies what is read of DATA_DIR, and back what is written while the body runs."""
+        with _reading("--data_dir", self._data):
+            is_used = _used_files(RemotePath(self._model), self._label)
+        trains = self._given.get("do_train", True)
+        with staged_folder(
+            self._model,
+            "--data_dir",
+            self._print,
+            trains=trains,
+            part=self._label,
+            is_used=is_used,
+        ) as model:
+            # Of a run that is resumed the same: models record the paths of their data.
+            data = pathlib.Path(f"{model}.data")
+            shutil.rmtree(data, ignore_errors=True)
+            try:
+                self._copy_data(data)
+                named = data / "models" / self._given["model_name"]
+                named.parent.mkdir(parents=True)
+                named.symlink_to(model, target_is_directory=True)
+                self.names |= {str(data): self._data, model: self._model}
+                yield
+            finally:
+                shutil.rmtree(data, ignore_errors=True)
+
+    def _copy_data(self, data: pathlib.Path) -> None:
+        remote, given = RemotePath(self._data), self._given
+        data.mkdir()
+        self.local["data_dir"] = str(data)
+        if not given.get("preprocessed_data_dir"):
+            # Features are made again, rather than copied.
+            self.local["preprocessed_data_dir"] = str(data / "features")
+        with _reading("--data_dir", self._data):
+            if (remote / "vocab.txt").exists():
+                remote_copies.copy_vocabulary(remote / "vocab.txt", data / "vocab.txt")
+            if not given.get("raw_data_dir"):
+                for task in self._tasks:
+                    source = remote / "finetuning_data" / task
+                    if source.is_dir():
+                        remote_copies.copy_tree(source, data / "finetuning_data" / task)
+        spec = given.get("task_spec")
+        if _is_remote(spec):
+            source = RemotePath(spec)
+            with _reading("--task_spec", spec):
+                local = remote_copies.copy_file(source, data / "task_spec" / source.name)
+            self.local["task_spec"] = str(local)
+
+    @contextlib.contextmanager
+    def init_checkpoint(self) -> Iterator[None]:
+        """Copies the model that is given, unless it is of this machine or that of the run."""
+        name = value = self._given.get("init_checkpoint")
+        if value and not is_remote(value):
+            is_here = os.path.exists(value) or os.path.exists(value + ".index")
+            value = None if is_here else f"{self._data}/models/{value}"
+            if not is_remote(value) or not RemotePath(value).is_dir():
+                value = None  # no name in a remote DATA_DIR/models
+        if not value:
+            yield
+            return
+        if value.rstrip("/") == self._model and "data_dir" in self.local:
+            data = self.local["data_dir"]
+            self.local["init_checkpoint"] = f"{data}/models/{self._given['model_name']}"
+            yield
+            return
+        source = RemotePath(value)
+        with tempfile.TemporaryDirectory(prefix="electra-remote-") as folder:
+            with _reading("--init_checkpoint", name):
+                local = remote_copies.copy_model(source, pathlib.Path(folder, source.name))
+            self.local["init_checkpoint"] = str(local)
+            self.names[str(local)] = value
+            yield
+
+    @property
+    def _label(self) -> str:
+        """The first part of the names of the run's models."""
+        return os.path.basename(defaults.paths(self._given, self._tasks)["model_dir"])
+
+
+def _is_remote(value: str | None) -> bool:
+    """Whether a value is a remote path, and not JSON that contains one."""
+    return is_remote(value) and not value.lstrip().startswith(("{", "["))
+
+
+def _used_files(model: RemotePath, label: str) -> Callable[[str], bool]:
+    """Returns whether a file of the model's folder is used, by its relative path."""
+    names = [path.name for path in model.iterdir()] if model.is_dir() else []
+    older = remote_copies.older_checkpoints(names)
+
+    def is_used(name: str) -> bool:
+        if "/" in name:
+            return name.startswith((f"finetuning_models/{label}", "results/"))
+        if name.startswith("events.out."):
+            return False
+        return checkpoint_of(name) not in older
+
+    return is_used
+
+
+@contextlib.contextmanager
+def _reading(flag: str, value: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{flag}={value} cannot be read: {error.strerror}") from error

@@ -1,0 +1,283 @@
+"""Remote paths of flags (`gs://…`): copied to this machine, and outputs back, or refused.
+
+A program says what each of its flags names that may be remote. Any other one is refused, so
+that none is taken for a local path by accident.
+"""
+
+import contextlib
+import enum
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TextIO
+
+from absl import flags
+
+from electra_tf.util.errors import UserError
+from electra_tf.util.paths import RemotePath, is_remote
+from electra_tf.util.tensorflow_import import import_tensorflow
+from flags import hyperparameters, remote_copies
+
+# In the place of the name of a flag: the arguments that are not flags.
+ARGUMENTS = ""
+# Addresses, which are no paths.
+_ADDRESSES = ("mlflow", "tpu_name", "wandb", "workers")
+_PROBE = "write_test.tmp"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+class Role(enum.Enum):
+    """What a remote path is to a program."""
+
+    ITSELF = "read or written by the program itself"
+    FILE = "a file to read"
+    VOCABULARY = "a vocabulary to read, with its description"
+    MODEL = "a model to read: a folder or the prefix of a checkpoint"
+    DESCRIPTION = "a folder of a model, without its weights; need not exist"
+    RUN = "a run to report on"
+    OUTPUT_FILE = "a file to write"
+    OUTPUT_FOLDER = "a folder to write, whose content is new"
+
+
+Roles = Mapping[str, Role]
+_OUTPUTS = (Role.OUTPUT_FILE, Role.OUTPUT_FOLDER)
+_COPIES: Mapping[Role, Callable[[RemotePath, pathlib.Path], pathlib.Path]] = {
+    Role.FILE: lambda source, target: remote_copies.copy_file(source, target / source.name),
+    Role.VOCABULARY: lambda source, target: remote_copies.copy_vocabulary(
+        source, target / source.name
+    ),
+    Role.MODEL: lambda source, target: remote_copies.copy_model(source, target / source.name),
+    Role.DESCRIPTION: lambda source, target: remote_copies.copy_description(
+        source, target / source.name
+    ),
+    Role.RUN: remote_copies.copy_run,
+}
+
+
+@contextlib.contextmanager
+def local_paths(
+    roles: Roles, flag_values: flags.FlagValues, arguments: Sequence[str] = ()
+) -> Iterator[None]:
+    """Replaces remote paths of flags by local ones, and copies outputs when the body ends.
+
+    Args:
+        roles: what flags name that may be remote, by flag. With `ARGUMENTS`, arguments may be,
+            which the program copies itself.
+        flag_values: parsed flags; their values change.
+        arguments: the arguments that are not flags.
+
+    Raises:
+        UserError: a path must be local, cannot be read or cannot be written. After an error of
+            the body, no output is copied.
+    """
+    given = remote_values(flag_values)
+    for name, value in given.items():
+        role = roles.get(name)
+        if role is None or (role is not Role.ITSELF and not _SCHEME.match(value)):
+            raise UserError(f"--{name}={value} must be on this machine: copy it, or mount it")
+    for value in arguments:
+        if is_remote(value) and ARGUMENTS not in roles:
+            raise UserError(f"{value} must be on this machine: copy it, or mount it")
+    given |= _model_of_data_dir(roles, flag_values, given)
+    copied = {name: value for name, value in given.items() if roles[name] is not Role.ITSELF}
+    if copied or "data_dir" in given:
+        import_tensorflow()
+    if not copied:
+        yield
+        return
+    with _Workspace() as workspace:
+        for name, value in copied.items():
+            flag_values[name].value = workspace.local(f"--{name}", value, roles[name])
+        if "overwrite" in flag_values and flag_values.overwrite:
+            workspace.refuse_overwriting()
+        with naming_remote_paths(workspace.names):
+            yield
+        workspace.upload()
+
+
+@contextlib.contextmanager
+def local_runs(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Yields paths of runs to report on; remote ones are copied.
+
+    Raises:
+        UserError: a path cannot be read.
+    """
+    if not any(map(is_remote, paths)):
+        yield list(paths)
+        return
+    import_tensorflow()
+    with _Workspace() as workspace:
+        runs = [
+            workspace.local("run", path, Role.RUN) if is_remote(path) else path
+            for path in paths
+        ]
+        with naming_remote_paths(workspace.names):
+            yield runs
+
+
+@contextlib.contextmanager
+def naming_remote_paths(names: Mapping[str, str]) -> Iterator[None]:
+    """Names remote paths instead of their copies in what is printed, and in errors.
+
+    Args:
+        names: remote paths by their local ones.
+    """
+    try:
+        with contextlib.redirect_stdout(_Renaming(sys.stdout, names)):
+            yield
+    except UserError as error:
+        message = _renamed(str(error), names)
+        if message == str(error):
+            raise
+        raise UserError(message) from error
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    for local, remote in names.items():
+        text = text.replace(local, remote)
+    return text
+
+
+class _Renaming:
+    """A text file that names remote paths instead of their copies."""
+
+    def __init__(self, file: TextIO, names: Mapping[str, str]) -> None:
+        self._file = file
+        self._names = names
+
+    def write(self, text: str) -> int:
+        self._file.write(_renamed(text, self._names))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def remote_values(flag_values: flags.FlagValues) -> dict[str, str]:
+    """Returns the remote paths that are given, by flag; also those of `--hparams`."""
+    hparams: Mapping[str, Any] = {}
+    if "hparams" in flag_values:
+        hparams = hyperparameters.read_hparams(flag_values["hparams"].value)
+    found = {}
+    for name in flag_values:
+        if name in (*_ADDRESSES, "hparams"):
+            continue
+        value = flag_values[name].value
+        value = hparams.get(name) if value is None else value
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if is_remote(each):
+                found[name] = str(each)
+    return found
+
+
+def given_value(flag_values: flags.FlagValues, name: str) -> Any:
+    """Returns the value of a flag, or of `--hparams` without it."""
+    value = flag_values[name].value
+    if value is None and "hparams" in flag_values:
+        return hyperparameters.read_hparams(flag_values["hparams"].value).get(name)
+    return value
+
+
+def _model_of_data_dir(
+    roles: Roles, flag_values: flags.FlagValues, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns the folder DATA_DIR/models/NAME as `model_dir`, if it is remote and copied."""
+    role = roles.get("model_dir", Role.ITSELF)
+    if role is Role.ITSELF or "data_dir" not in given:
+        return {}
+    name = given_value(flag_values, "model_name")
+    if not name or given_value(flag_values, "model_dir"):
+        return {}
+    return {"model_dir": f"{given['data_dir'].rstrip('/')}/models/{name}"}
+
+
+class _Workspace:
+    """A temporary folder of this machine for copies of remote paths.
+
+    Attributes:
+        names: remote paths by their local ones.
+    """
+
+    def __init__(self) -> None:
+        self._outputs: list[tuple[str, pathlib.Path, RemotePath, object]] = []
+        self.names: dict[str, str] = {}
+        self._keeps = False
+
+    def __enter__(self) -> "_Workspace":
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="electra-remote-"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._keeps:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def local(self, flag: str, value: str, role: Role) -> str:
+        """Returns the local path of a remote one: a copy, or what is copied at the end."""
+        remote = RemotePath(value)
+        folder = self._folder / str(len(self.names))
+        try:
+            if role in _OUTPUTS:
+                local = self._output(flag, remote, folder, role)
+            else:
+                print(f"Reading {remote} ({flag}) …", file=sys.stderr)
+                local = _COPIES[role](remote, folder)
+        except OSError as error:
+            does = "written" if role in _OUTPUTS else "read"
+            raise UserError(f"{flag}={value} cannot be {does}: {error.strerror}") from error
+        self.names[str(local)] = str(remote)
+        return str(local)
+
+    def _output(
+        self, flag: str, remote: RemotePath, folder: pathlib.Path, role: Role
+    ) -> pathlib.Path:
+        local = folder / remote.name
+        is_folder = role is Role.OUTPUT_FOLDER
+        (local if is_folder else folder).mkdir(parents=True)
+        parent = remote if is_folder else remote.parent
+        parent.mkdir()
+        probe = parent / _PROBE
+        probe.write_bytes(b"")
+        probe.unlink()
+        # The program sees that something is there, and what it is called.
+        if is_folder:
+            for path in remote.iterdir():
+                (local / path.name).mkdir()
+        elif remote.exists():
+            local.touch()
+        self._outputs.append((flag, local, remote, _version(local)))
+        return local
+
+    def refuse_overwriting(self) -> None:
+        """Raises UserError if a folder to write has content."""
+        for flag, local, remote, _ in self._outputs:
+            if local.is_dir() and any(local.iterdir()):
+                raise UserError(
+                    f"{flag}={remote} is not empty, and --overwrite replaces no remote folder: "
+                    "pass another folder"
+                )
+
+    def upload(self) -> None:
+        """Copies the outputs; raises UserError, and keeps them here."""
+        for flag, local, remote, version in self._outputs:
+            if not local.exists() or _version(local) == version:
+                continue
+            try:
+                remote_copies.upload(local, remote)
+            except OSError as error:
+                self._keeps = True
+                raise UserError(
+                    f"{flag}={remote} cannot be written: {error.strerror}. The output is "
+                    f"kept in {local}"
+                ) from error
+            print(f"Copied to {remote}", file=sys.stderr)
+
+
+def _version(path: pathlib.Path) -> object:
+    """Returns what differs after a file has been written; folders always differ."""
+    if not path.is_file():
+        return object()
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -1,0 +1,434 @@
+"""Programs with remote paths: `ram://`, in this process."""
+
+import json
+import pathlib
+import tempfile
+import uuid
+from collections.abc import Callable
+
+import pytest
+import safetensors.numpy
+from absl import flags as absl_flags
+
+from electra_tf.util.errors import UserError
+from electra_tf.util.paths import RemotePath, as_path
+from flags import (
+    command_line,
+    comparison,
+    conversion,
+    corpus,
+    export,
+    finetuning,
+    flops,
+    inspection,
+    pretraining,
+    remote_copies,
+    remote_paths,
+    replaced_tokens,
+    report,
+    scoring,
+    vocabulary,
+    web_demo,
+)
+from flags.finetuning_folders import staged
+from flags.remote_paths import Role, local_paths
+from tests.electra_tf.interop.models import HUGGINGFACE_DATA, assert_same_arrays
+from tests.electra_tf.report.test_page import write_run
+from tests.finetune.conftest import finetuning_data  # noqa: F401 - a fixture
+from tests.in_process import run_program
+
+ROOT = pathlib.Path(__file__).parents[2]
+PROGRAMS = {
+    "run_pretraining": (pretraining.define_flags, pretraining.REMOTE),
+    "run_finetuning": (finetuning.define_flags, finetuning.REMOTE),
+    "build_pretraining_dataset": (corpus.define_corpus_flags, corpus.REMOTE),
+    "build_openwebtext": (corpus.define_openwebtext_flags, corpus.REMOTE),
+    "build_vocabulary": (vocabulary.define_flags, vocabulary.REMOTE),
+    "inspect_dataset": (inspection.define_flags, inspection.REMOTE),
+    "convert_checkpoint": (conversion.define_flags, conversion.REMOTE),
+    "export_saved_model": (export.define_flags, export.REMOTE),
+    "score_text": (scoring.define_flags, scoring.REMOTE),
+    "show_replaced_tokens": (replaced_tokens.define_flags, replaced_tokens.REMOTE),
+    "serve_demo": (web_demo.define_flags, {}),
+    "compare_results": (comparison.define_flags, {}),
+    "flops_computation": (flops.define_flags, {}),
+    "report": (report.define_flags, report.REMOTE),
+}
+# Flags of text that is no path.
+NO_PATHS = ("mlflow", "tpu_name", "wandb", "workers")
+
+
+@pytest.fixture
+def remote(tmp_path, monkeypatch) -> RemotePath:
+    """A folder of a remote file system that does not exist yet."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    return RemotePath(f"ram://programs/{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch, capfd) -> Callable[..., str]:
+    """Runs a program in an empty folder, and returns what it printed."""
+    folder = tmp_path / "working"
+    folder.mkdir()
+
+    def run(name: str, *arguments: object, status: int = 0) -> str:
+        command = [str(ROOT / f"{name}.py"), *map(str, arguments)]
+        ended = run_program(command, folder, monkeypatch, capfd)
+        assert ended.returncode == status, ended.stderr
+        assert not list(folder.glob("*:*"))  # a remote path taken for a local one
+        return ended.stdout if status == 0 else ended.stderr
+
+    return run
+
+
+def names(folder: RemotePath) -> list[str]:
+    return sorted(str(path).removeprefix(f"{folder}/") for path in folder.walk())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_remote_path_is_taken_for_a_local_one(name):
+    define_flags, roles = PROGRAMS[name]
+    flag_values = absl_flags.FlagValues()
+    define_flags(flag_values)
+    checked = 0
+    for flag in flag_values:
+        if flag_values[flag].flag_type() not in ("string", "comma separated list of strings"):
+            continue
+        path = "nope://bucket/x"
+        is_list = isinstance(flag_values[flag].default, list)
+        before = flag_values[flag].value
+        flag_values[flag].value = [path] if is_list else path
+        if flag == "hparams":
+            flag_values[flag].value = json.dumps({"model_dir": path, "results_txt": path})
+        if flag in NO_PATHS or roles.get(flag) is Role.ITSELF:
+            with local_paths(roles, flag_values):
+                assert flag_values[flag].value == path
+        else:
+            wanted = r"--(model_dir|results_txt)" if flag == "hparams" else f"--{flag}"
+            with (
+                pytest.raises(
+                    UserError, match=rf"{wanted}=nope://bucket/x (must be on|cannot)"
+                ),
+                local_paths(roles, flag_values),
+            ):
+                pass
+            checked += 1
+        flag_values[flag].value = before
+    assert checked or name.startswith("build_")
+    with (
+        pytest.raises(UserError, match="nope://x must be on this machine"),
+        local_paths({}, flag_values, ["nope://x"]),
+    ):
+        pass
+
+
+def test_text_that_contains_a_remote_path_is_refused():
+    flag_values = absl_flags.FlagValues()
+    finetuning.define_flags(flag_values)
+    given = "--own_task_files=train=gs://b/x.csv"
+    command_line.parse(["run_finetuning.py", given], None, flag_values)
+    with (
+        pytest.raises(UserError, match=f"{given} must be on this machine"),
+        local_paths(finetuning.REMOTE, flag_values),
+    ):
+        pass
+
+
+def test_conversion_reads_and_writes_remote_folders(program, remote):
+    source = HUGGINGFACE_DATA / "small"
+    remote_copies.upload(source, remote / "pair")
+    program(
+        "convert_checkpoint",
+        f"--from={remote}/pair",
+        "--to_format=electra_tf",
+        f"--output={remote}/ours",
+    )
+    written = names(remote / "ours")
+    assert {"checkpoint", "config.json", "vocab.txt"} <= set(written)
+    program(
+        "convert_checkpoint",
+        f"--from={remote}/ours",
+        "--to_format=huggingface",
+        f"--output={remote}/back",
+    )
+    for part in ("discriminator", "generator"):
+        file = f"{part}/model.safetensors"
+        after = safetensors.numpy.load(
+            (remote / "back" / part / "model.safetensors").read_bytes()
+        )
+        assert_same_arrays(after, safetensors.numpy.load_file(source / file))
+    before = names(remote / "back")
+    arguments = (f"--from={remote}/ours", "--to_format=huggingface", f"--output={remote}/back")
+    message = program("convert_checkpoint", *arguments, status=1)
+    assert message.endswith(
+        f"error: --output={remote}/back is not empty: pass another folder, or --overwrite\n"
+    )
+    message = program("convert_checkpoint", *arguments, "--overwrite", status=1)
+    assert f"--output={remote}/back is not empty, and --overwrite replaces no" in message
+    assert names(remote / "back") == before
+    message = program(
+        "convert_checkpoint",
+        f"--from={remote}/none",
+        "--to_format=huggingface",
+        f"--output={remote}/other",
+        status=1,
+    )
+    assert f"--from={remote}/none cannot be read: No such file" in message
+    assert not (remote / "other").exists()
+
+
+def test_what_cannot_be_written_is_kept_here(program, remote, tmp_path, monkeypatch):
+    def refuse(self, source):
+        raise PermissionError(13, "no permission: 403", str(self))
+
+    monkeypatch.setattr(RemotePath, "copy_from_local", refuse)
+    message = program(
+        "convert_checkpoint",
+        f"--from={HUGGINGFACE_DATA / 'small/generator'}",
+        "--to_format=electra_tf",
+        f"--output={remote}/ours",
+        status=1,
+    )
+    (line,) = [line for line in message.splitlines() if line.startswith("error:")]
+    assert f"--output={remote}/ours cannot be written: no permission: 403" in line
+    assert "config.json" in {p.name for p in pathlib.Path(line.rpartition(" ")[2]).iterdir()}
+
+
+def test_export_of_a_remote_model(program, remote, finetuning_data):  # noqa: F811
+    remote_copies.upload(finetuning_data / "models/m", remote / "m")
+    flags = ("--component=embeddings", f"--export_dir={remote}/served")
+    for _ in range(2):
+        program("export_saved_model", f"--model_dir={remote}/m", *flags)
+    written = names(remote / "served")
+    for version in ("1", "2"):
+        assert {f"{version}/saved_model.pb", f"{version}/variables/variables.index"} <= set(
+            written
+        )
+    message = program(
+        "export_saved_model", f"--model_dir={remote}/m", *flags, "--version=1", status=1
+    )
+    assert f"--version=1: {remote}/served/1 exists" in message
+
+
+def test_inspection_of_remote_records(program, remote, tiny_data, finetuning_data):  # noqa: F811
+    remote_copies.upload(tiny_data, remote)
+    remote_copies.upload(finetuning_data / "models/m", remote / "models/m")
+    here = json.loads(program("inspect_dataset", f"--data-dir={tiny_data}", "--json=-"))
+    there = json.loads(program("inspect_dataset", f"--data-dir={remote}", "--json=-"))
+    assert there["total"] == here["total"]
+    records = f"--pretrain_tfrecords={remote}/pretrain_tfrecords/pretrain_data.tfrecord*"
+    alone = json.loads(program("inspect_dataset", records, "--json=-"))
+    assert alone["total"] == here["total"]
+    for name in ("m", "not_begun"):
+        of_run = (f"--model-name={name}", "--examples=1")
+        assert "Examples" in program("inspect_dataset", f"--data-dir={remote}", *of_run)
+    assert "are whole" in program("inspect_dataset", records, "--verify")
+    message = program("inspect_dataset", records, f"--html={remote}/x.html", status=1)
+    assert f"--html={remote}/x.html must be on this machine" in message
+
+
+def test_scoring_and_showing_with_a_remote_model(
+    program,
+    remote,
+    tiny_data,
+    finetuning_data,  # noqa: F811
+    tmp_path,
+):
+    remote_copies.upload(tiny_data, remote)
+    remote_copies.upload(finetuning_data / "models/m", remote / "models/m")
+    text = tmp_path / "text.txt"
+    text.write_text("w1 w2 w3\nw4 w5\n")
+    remote_copies.upload(text, remote / "text.txt")
+    recorded = json.loads((finetuning_data / "models/m/config.json").read_text())
+    settings = recorded["hyperparameters"]
+    model = [
+        f"--model_hparam_overrides={json.dumps(settings['model_hparam_overrides'])}",
+        *(
+            f"--{name}={settings[name]}"
+            for name in (
+                "max_seq_length",
+                "vocab_size",
+                "embedding_size",
+                "generator_hidden_size",
+            )
+        ),
+        "--model-name=m",
+    ]
+    here = ["--data-dir", tiny_data, "--model_dir", finetuning_data / "models/m"]
+    there = ["--data-dir", remote]
+    program("score_text", *here, *model, "--text_file", text, "--output_file", tmp_path / "s")
+    output = ("--text_file", remote / "text.txt", "--output_file", remote / "scores/s.tsv")
+    program("score_text", *there, *model, *output)
+    assert (remote / "scores/s.tsv").read_bytes() == (tmp_path / "s").read_bytes()
+    message = program("score_text", *there, *model, *output, status=1)
+    assert f"--output_file={remote}/scores/s.tsv exists" in message
+    shown = [
+        program("show_replaced_tokens", *place, *model, "--text_file", path)
+        for place, path in ((here, text), (there, remote / "text.txt"))
+    ]
+    assert "w1" in shown[0]
+    # The first lines name the checkpoint.
+    assert shown[1].splitlines()[2:] == shown[0].splitlines()[2:]
+
+
+def test_reports_of_remote_runs(program, remote, tmp_path):
+    remote_copies.upload(write_run(tmp_path / "first"), remote / "models/first")
+    (remote / "models/first/ckpt-1.data-00000-of-00001").write_bytes(b"weights")
+    program("report", remote / "models/first")
+    page = (tmp_path / "working/report.html").read_text()
+    assert "first" in page
+    program("report", remote / "models/first", f"--output={remote}/page.html")
+    assert (remote / "page.html").read_text() == page
+    message = program("report", remote / "models/none", status=1)
+    assert f"run={remote}/models/none cannot be read" in message
+
+
+FINETUNING = (
+    "--model-name=m",
+    "--task_names=cola",
+    "--max_seq_length=16",
+    "--train_batch_size=16",
+    "--num_train_epochs=1",
+    "--report=false",
+)
+
+
+def test_finetuning_in_a_remote_folder(program, remote, finetuning_data, tmp_path):  # noqa: F811
+    for name in ("models", "finetuning_data"):
+        remote_copies.upload(finetuning_data / name, remote / name)
+    model = remote / "models/m"
+    (model / "ckpt-1.index").write_bytes(b"an older checkpoint, which is not copied")
+    predicted = tmp_path / "test.tsv"
+    predicted.write_bytes((finetuning_data / "finetuning_data/cola/test.tsv").read_bytes())
+    remote_copies.upload(predicted, remote / "unlabeled.tsv")
+    prediction = (
+        "--do_predict",
+        f"--predict_file={remote}/unlabeled.tsv",
+        f"--predict_output={remote}/predictions.jsonl",
+    )
+    before = names(remote)
+    program("run_finetuning", f"--data-dir={remote}", *FINETUNING, *prediction)
+    written = set(names(remote)) - set(before)
+    assert "predictions.jsonl" in written
+    assert "models/m/results/cola_results.json" in written
+    assert "models/m/finetuning_models/cola_model_1/config.json" in written
+    assert all(
+        name.startswith(("models/m/results/", "models/m/finetuning_models/cola_model_1/"))
+        for name in written - {"predictions.jsonl"}
+    )
+    results = model / "results/cola_results.json"
+    there = json.loads(results.read_bytes())
+    here = (
+        "--model_dir",
+        tmp_path / "model",
+        "--results_dir",
+        tmp_path / "results",
+        "--preprocessed_data_dir",
+        tmp_path / "features",
+    )
+    program("run_finetuning", "--data-dir", finetuning_data, *FINETUNING, *here)
+    local = json.loads((tmp_path / "results/cola_results.json").read_bytes())
+    assert there["summary"] == local["summary"]
+    assert there["model_dir"] == "../finetuning_models/cola_model"
+
+    # Its report, with the logs of the models beside the results.
+    program("report", results)
+    page = (tmp_path / "working/report.html").read_text()
+    log = (tmp_path / "model_1/train_log.jsonl").read_text().splitlines()[0]
+    assert str(json.loads(log)["learning_rate"]) in page
+
+    # Goes on from what is there: the trial is finished.
+    weights = {name: (remote / name).read_bytes() for name in written if ".data-" in name}
+    log = model / "finetuning_models/cola_model_1/train_log.jsonl"
+    weights[str(log).removeprefix(f"{remote}/")] = log.read_bytes()
+    printed = program("run_finetuning", f"--data-dir={remote}", *FINETUNING)
+    assert f"Results: {remote}/models/m/results/cola_results.md" in printed
+    assert weights == {name: (remote / name).read_bytes() for name in weights}
+
+    # Evaluation of a fine-tuned model of the bucket, with the data of this machine.
+    trained = model / "finetuning_models/cola_model_1"
+    program(
+        "run_finetuning",
+        "--data-dir",
+        finetuning_data,
+        *FINETUNING,
+        "--do_train=false",
+        f"--init_checkpoint={trained}",
+        "--model_dir",
+        tmp_path / "none",
+        "--results_dir",
+        tmp_path / "evaluated",
+        *here[4:],
+    )
+    evaluated = json.loads((tmp_path / "evaluated/cola_results.json").read_bytes())
+    assert evaluated["summary"] == there["summary"]
+
+
+def test_finetuning_errors_name_the_remote_files(program, remote, finetuning_data):  # noqa: F811
+    remote_copies.upload(finetuning_data / "models/m", remote / "models/m")
+    message = program("run_finetuning", f"--data-dir={remote}", *FINETUNING, status=1)
+    assert f"{remote}/finetuning_data/cola/train.tsv" in message
+    for flag in ("model_dir", "results_dir", "preprocessed_data_dir"):
+        message = program(
+            "run_finetuning",
+            f"--data-dir={remote}",
+            *FINETUNING,
+            f"--{flag}={remote}/x",
+            status=1,
+        )
+        assert f"--{flag}={remote}/x must be on this machine" in message
+    message = program(
+        "run_finetuning",
+        f"--data-dir={remote}",
+        *FINETUNING,
+        f"--init_checkpoint={remote}/none",
+        status=1,
+    )
+    assert f"--init_checkpoint={remote}/none cannot be read: No such file" in message
+
+
+def test_a_task_described_in_a_remote_file(program, remote, finetuning_data):  # noqa: F811
+    remote_copies.upload(finetuning_data / "models/m", remote / "models/m")
+    lines = [{"text": f"w{i} w{i % 7}", "label": "ab"[i % 2]} for i in range(24)]
+    rows = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (remote / "finetuning_data/mine").mkdir()
+    (remote / "finetuning_data/mine/train.jsonl").write_bytes(rows.encode())
+    spec = {"name": "mine", "kind": "classification", "files": {"train": "train.jsonl"}}
+    spec["columns"] = {"text": "text", "label": "label"}
+    (remote / "mine.json").write_bytes(json.dumps(spec).encode())
+    flags = [f"--task_spec={remote}/mine.json", *FINETUNING, "--task_names=mine"]
+    program("run_finetuning", f"--data-dir={remote}", *flags)
+    log = remote / "models/m/finetuning_models/mine_model_1/train_log.jsonl"
+    before = log.read_bytes()
+    program("run_finetuning", f"--data-dir={remote}", *flags)
+    assert log.read_bytes() == before
+    message = program("run_finetuning", f"--data-dir={finetuning_data}", *flags, status=1)
+    assert f"--task_spec={remote}/mine.json must be on this machine, as" in message
+
+
+def test_workers_need_a_shared_folder():
+    flag_values = absl_flags.FlagValues()
+    finetuning.define_flags(flag_values)
+    arguments = ["--data-dir=gs://b", "--model-name=m", "--strategy=multi_worker"]
+    command_line.parse(["run_finetuning.py", *arguments], None, flag_values)
+    message = "multi_worker needs a --data_dir that all workers mount, not gs://b"
+    with pytest.raises(UserError, match=message), staged(print, flag_values):
+        pass
+    assert flag_values.data_dir == "gs://b"
+
+
+def test_the_newest_checkpoint_of_each_name_is_copied():
+    files = ["ckpt-9.index", "ckpt-10.index", "ckpt-10.data-00000-of-00001", "config.json"]
+    assert remote_copies.older_checkpoints(files) == {"ckpt-9"}
+    files += ["electra_small.index", "model.ckpt-5.index", "model.ckpt-5.manifest.json"]
+    assert remote_copies.older_checkpoints(files) == {"ckpt-9"}
+
+
+def test_hparams_name_remote_paths_too(remote):
+    flag_values = absl_flags.FlagValues()
+    scoring.define_flags(flag_values)
+    given = json.dumps({"model_dir": f"{remote}/m"})
+    command_line.parse(["score_text.py", "--hparams", given], None, flag_values)
+    assert remote_paths.remote_values(flag_values) == {"model_dir": f"{remote}/m"}
+    assert as_path(f"{remote}/m") == remote / "m"
