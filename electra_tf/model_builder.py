@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config import choices
-from electra_tf.config.phases import training_phases
+from electra_tf.config.phases import Stage, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import check_recorded_model
 from electra_tf.masking.base import TokenStatistics, strategy_class, token_statistics
@@ -139,15 +139,7 @@ def create_optimizer(
     config: PretrainingConfig, model: PretrainingModel
 ) -> keras.optimizers.Optimizer:
     """Returns the optimizer of a pre-training model; the schedule restarts in each stage."""
-    schedules = [
-        WarmupPolynomialDecay(
-            learning_rate=config.learning_rate,
-            num_train_steps=stage.num_steps,
-            warmup_steps=config.num_warmup_steps,
-            power=config.lr_decay_power,
-        )
-        for stage in model.stages()
-    ]
+    schedules = [schedule_of(config, stage) for stage in model.stages()]
     factors = None
     if config.generator_learning_rate is not None:
         own = generator_paths(model)
@@ -167,6 +159,16 @@ def create_optimizer(
         weight_decay_rate=config.weight_decay_rate,
         factors=factors,
         precision=config.precision,
+    )
+
+
+def schedule_of(config: PretrainingConfig, stage: Stage) -> WarmupPolynomialDecay:
+    """Returns the learning-rate schedule of a stage."""
+    return WarmupPolynomialDecay(
+        learning_rate=config.learning_rate,
+        num_train_steps=stage.num_steps,
+        warmup_steps=config.num_warmup_steps,
+        power=config.lr_decay_power,
     )
 
 

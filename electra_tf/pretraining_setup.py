@@ -2,13 +2,13 @@
 
 import dataclasses
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from electra_tf.config.distribution import warn_of_repeated_examples
-from electra_tf.config.phases import training_phases
+from electra_tf.config.phases import Stage, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import DATA, VOCABULARY, WORDS
 from electra_tf.config.saved_config import load_saved_config
@@ -17,6 +17,7 @@ from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.masking.word_list import word_list_sha256
+from electra_tf.model_builder import schedule_of
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
@@ -25,6 +26,7 @@ from electra_tf.training.distribution.context import DistributionContext, descri
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.log import Utilization
 from electra_tf.training.records import PretrainingRecords
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 # A sample for frequencies of the most frequent tokens.
@@ -124,7 +126,22 @@ def describe_run(
                 f"Phase:   {stages[phase.stage].name}, {phase.seq_length} tokens, steps "
                 f"{phase.first_step + 1} to {phase.end_step}"
             )
+    if run.workers.is_chief:
+        _warn_of_long_warmup(config, stages)
     print_fn(f"Output:  {config.model_dir}")
+
+
+def _warn_of_long_warmup(config: PretrainingConfig, stages: Sequence[Stage]) -> None:
+    """Warns of a stage whose learning rate does not rise to half of the given one."""
+    schedules = [schedule_of(config, stage) for stage in stages]
+    peak = min(schedule.peak for schedule in schedules)
+    if peak < config.learning_rate / 2:
+        steps = min(stage.num_steps for stage in stages)
+        warn_once(
+            f"the learning rate rises to {peak:.2g} at most, not to --learning_rate="
+            f"{config.learning_rate:g}: --num_warmup_steps={config.num_warmup_steps} are too "
+            f"many for {steps} training steps"
+        )
 
 
 def utilization_of(

@@ -29,6 +29,7 @@ PLACEHOLDERS = ("DATA", "TEXT", "PATH")
 QUICKLY = {
     "run_pretraining.py": [
         "--num_train_steps=2",
+        "--num_warmup_steps=0",
         "--iterations_per_loop=1",
         "--num_eval_steps=2",
     ],

@@ -50,6 +50,16 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         warmup = max(total * self.warmup_proportion, float(self.warmup_steps))
         return rate * tf.minimum(1.0, t / warmup) if warmup > 0 else rate
 
+    @property
+    def peak(self) -> float:
+        """The highest rate that is reached: `learning_rate` only after a short warm-up."""
+        total = self.num_train_steps
+        warmup = max(total * self.warmup_proportion, float(self.warmup_steps))
+        # Where the product of a long warm-up and the decay is highest, or the warm-up ends.
+        t = min(warmup, total / (1 + self.power))
+        rise = t / warmup if warmup > 0 else 1.0
+        return self.learning_rate * (1 - t / total) ** self.power * rise
+
     def get_config(self) -> dict:
         """Returns the constructor's arguments."""
         return {

@@ -5,8 +5,9 @@ import types
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.phases import Stage
 from electra_tf.flops.counting import model_flops_per_step
-from electra_tf.pretraining_setup import utilization_of
+from electra_tf.pretraining_setup import _warn_of_long_warmup, utilization_of
 
 
 def strategy(*devices: str) -> types.SimpleNamespace:
@@ -31,3 +32,24 @@ def test_the_utilization_is_of_gpus_whose_peak_is_known(make_config, monkeypatch
     for unknown in ("NVIDIA A10", "No such GPU"):  # two kinds; one without a known peak
         names[:] = [unknown, "NVIDIA A30" if unknown == "NVIDIA A10" else unknown]
         assert utilization_of(config, gpus) is None
+
+
+@pytest.mark.parametrize(
+    ("num_warmup_steps", "stages", "said"),
+    [
+        (50, [100], ""),
+        (0, [1], ""),
+        (51, [100], "rises to 0.00049 at most"),
+        (10_000, [100], "rises to 2.5e-06 at most"),
+        # The schedule starts anew in each stage.
+        (50, [200, 60], "50 are too many for 60 training steps"),
+    ],
+)
+def test_a_warmup_that_takes_most_of_the_run(
+    make_config, num_warmup_steps, stages, said, capsys
+):
+    config = make_config(num_train_steps=sum(stages), num_warmup_steps=num_warmup_steps)
+    _warn_of_long_warmup(config, [Stage("stage", steps) for steps in stages])
+    error = capsys.readouterr().err
+    assert said in error
+    assert bool(error) == bool(said)

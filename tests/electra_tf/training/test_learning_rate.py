@@ -30,6 +30,14 @@ def test_decay(first_update, power, expected):
     assert rates == pytest.approx(expected[first_update:], rel=1e-6)
 
 
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("warmup_steps", [0, 1, 300, 500, 2000])
+def test_the_peak_is_the_highest_rate(power, warmup_steps):
+    schedule = WarmupPolynomialDecay(2.0, 1000, warmup_steps=warmup_steps, power=power)
+    rates = schedule(tf.range(-1, 1000))
+    assert schedule.peak == pytest.approx(np.max(rates), rel=1e-3)
+
+
 def test_defaults_are_linear_without_warmup():
     schedule = WarmupPolynomialDecay(1.0, 4)
     assert [float(schedule(step)) for step in range(5)] == [0.75, 0.5, 0.25, 0.0, 0.0]
