@@ -85,7 +85,9 @@ def main(package: pathlib.Path) -> None:
     generator.shuffle(complete)
     held_out = {}
     for split, number in NUM_COUNTRIES.items():
-        held_out[split] = {country: profiles.pop(country) for country in sorted(complete[:number])}
+        held_out[split] = {
+            country: profiles.pop(country) for country in sorted(complete[:number])
+        }
         complete = complete[number:]
 
     write_text(HERE / "corpus" / "world_factbook.txt", profiles)
