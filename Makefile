@@ -30,8 +30,6 @@ RUN = --data-dir $(OUTPUT) --model-name quickstart --flagfile $(RECIPE) $(DEMO_F
 MODEL := $(OUTPUT)/models/quickstart
 TASK = --data-dir $(OUTPUT) --model-name quickstart --flagfile recipes/topics.flags --overwrite \
   $(DEMO_TASK_FLAGS)
-# Random weights learn best at another learning rate.
-RANDOM_WEIGHTS := --learning_rate=1e-3
 EVAL := --eval_tfrecords '$(OUTPUT)/eval_tfrecords/pretrain_data.tfrecord*'
 WORKERS ?= 2
 # In two runs, since TensorFlow keeps compiled kernels until a worker ends: half the memory.
@@ -103,11 +101,11 @@ demo: $(READY)
 	$(BIN)/python show_replaced_tokens.py $(RUN) --text_file demo/sentences.txt --color
 	$(BIN)/python run_finetuning.py $(TASK) --results_dir $(MODEL)/results/pretrained
 	$(BIN)/python run_finetuning.py $(TASK) --results_dir $(MODEL)/results/random \
-	  --init_checkpoint random --model_dir $(MODEL)/finetuning_models/random $(RANDOM_WEIGHTS)
+	  --init_checkpoint random --model_dir $(MODEL)/finetuning_models/random
 	$(BIN)/python report.py $(MODEL) $(MODEL)/results/pretrained $(MODEL)/results/random \
 	  --output $(OUTPUT)/report.html > /dev/null
 	@echo
-	@$(BIN)/python compare_results.py --names 'pre-trained for two minutes,random weights' \
+	@$(BIN)/python compare_results.py --names 'pre-trained,random weights' \
 	  --results $(MODEL)/results/pretrained,$(MODEL)/results/random
 	@echo
 	@echo 'Report: $(OUTPUT)/report.html'
