@@ -5,7 +5,7 @@
 #   docker build --target gpu --tag electra:gpu .
 #   docker run --rm --volume "$PWD/my_data:/electra/my_data" electra \
 #     python run_pretraining.py --data-dir my_data --model-name quickstart \
-#     --flagfile recipes/quickstart.flags --vocab_file demo/vocab.txt
+#     --flagfile recipes/quickstart.flags
 #   docker run --rm --gpus all --volume "$PWD/my_data:/electra/my_data" electra:gpu python …
 #
 # The GPU image needs NVIDIA's driver and container toolkit on the host; the CUDA libraries are

@@ -27,6 +27,9 @@ DEMO_FLAGS ?=
 # Of the task that it is fine-tuned on.
 DEMO_TASK_FLAGS ?=
 RUN = --data-dir $(OUTPUT) --model-name quickstart --flagfile $(RECIPE) $(DEMO_FLAGS)
+MODEL := $(OUTPUT)/models/quickstart
+TASK = --data-dir $(OUTPUT) --model-name quickstart --flagfile recipes/topics.flags --overwrite \
+  $(DEMO_TASK_FLAGS)
 EVAL := --eval_tfrecords '$(OUTPUT)/eval_tfrecords/pretrain_data.tfrecord*'
 WORKERS ?= 2
 # In two runs, since TensorFlow keeps compiled kernels until a worker ends: half the memory.
@@ -85,19 +88,27 @@ export LOCK_FAILED
 
 demo: $(READY)
 	mkdir -p $(OUTPUT)
-	cp demo/vocab.txt $(OUTPUT)/vocab.txt
-	$(BIN)/python build_pretraining_dataset.py --corpus-dir demo/corpus \
-	  --vocab-file demo/vocab.txt --output-dir $(OUTPUT)/pretrain_tfrecords \
+	$(BIN)/python build_vocabulary.py --corpus-dir demo/factbook/corpus --vocab-size 4096 \
+	  --output-file $(OUTPUT)/vocab.txt --overwrite
+	$(BIN)/python build_pretraining_dataset.py --corpus-dir demo/factbook/corpus \
+	  --vocab-file $(OUTPUT)/vocab.txt --output-dir $(OUTPUT)/pretrain_tfrecords \
 	  --max-seq-length 32 --seed 1 --overwrite
-	$(BIN)/python build_pretraining_dataset.py --corpus-dir demo/corpus_heldout \
-	  --vocab-file demo/vocab.txt --output-dir $(OUTPUT)/eval_tfrecords \
+	$(BIN)/python build_pretraining_dataset.py --corpus-dir demo/factbook/corpus_heldout \
+	  --vocab-file $(OUTPUT)/vocab.txt --output-dir $(OUTPUT)/eval_tfrecords \
 	  --max-seq-length 32 --seed 1 --overwrite
-	rm -rf $(OUTPUT)/models/quickstart
+	rm -rf $(MODEL)
 	$(BIN)/python run_pretraining.py $(RUN) $(EVAL)
-	$(BIN)/python run_pretraining.py $(RUN) $(EVAL) --do_train=false --do_eval
 	$(BIN)/python show_replaced_tokens.py $(RUN) --text_file demo/sentences.txt --color
-	$(BIN)/python run_finetuning.py --data-dir $(OUTPUT) --model-name quickstart \
-	  --flagfile recipes/text_router.flags --overwrite $(DEMO_TASK_FLAGS)
+	$(BIN)/python run_finetuning.py $(TASK) --results_dir $(MODEL)/results/pretrained
+	$(BIN)/python run_finetuning.py $(TASK) --results_dir $(MODEL)/results/random \
+	  --init_checkpoint random --model_dir $(MODEL)/finetuning_models/random
+	$(BIN)/python report.py $(MODEL) $(MODEL)/results/pretrained $(MODEL)/results/random \
+	  --output $(OUTPUT)/report.html > /dev/null
+	@echo
+	@$(BIN)/python compare_results.py --names 'pre-trained,random weights' \
+	  --results $(MODEL)/results/pretrained,$(MODEL)/results/random
+	@echo
+	@echo 'Report: $(OUTPUT)/report.html'
 
 test: $(READY)
 	$(BIN)/ruff check .

@@ -323,8 +323,8 @@ def export_saved_model() -> None:
             --export_dir demo/output/exported/discriminator
         python export_saved_model.py --model_dir demo/output/models/quickstart \
             --export_dir demo/output/exported/generator --component generator
-        python export_saved_model.py --export_dir demo/output/exported/router \
-            --model_dir demo/output/models/quickstart/finetuning_models/router_model_1_fold1
+        python export_saved_model.py --export_dir demo/output/exported/topics \
+            --model_dir demo/output/models/quickstart/finetuning_models/topics_model_1
 
     The signature "serving_default" takes texts and tokenizes them as in training; "tokens"
     takes ids. `saved_model_cli show --dir EXPORT_DIR/1 --all` lists inputs and outputs.
@@ -344,7 +344,7 @@ def serve_demo() -> None:
     r"""Serves a web page for exported models.
 
         python serve_demo.py --discriminator demo/output/exported/discriminator \
-            --generator demo/output/exported/generator --tasks demo/output/exported/router
+            --generator demo/output/exported/generator --tasks demo/output/exported/topics
 
     Open http://127.0.0.1:8080/ and type a sentence: every token is shaded by its probability
     of being replaced, and pointing at one shows what the generator would put there. Needs

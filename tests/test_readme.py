@@ -44,8 +44,8 @@ PROCESSES = {
     "run_finetuning.py",
     "export_saved_model.py",
 }
-# Fewer trials and folds, where a command has them.
-FEWER = {"num_trials": "--num_trials=2", "text_router": "--num_folds=2"}
+# Fewer trials, where a command has several.
+FEWER = {"num_trials": "--num_trials=2", "topics.flags": "--num_trials=2"}
 # Runs until it is interrupted: its page is looked at instead.
 SERVER = "serve_demo.py"
 NOT_RUN_HERE = ("make", "pip", "tensorboard")
