@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Iterator
 
+from electra_tf.util.allocator import keep_freed_memory
+
 # TensorFlow Text imports Keras, whose scikit-learn wrappers and image plots import these if
 # they are installed. That takes a third of the time of the whole import.
 _UNUSED_BY_KERAS = ("sklearn", "matplotlib")
@@ -60,8 +62,9 @@ def import_tensorflow() -> None:
     """Imports TensorFlow and TensorFlow Text; a log level set by the user is kept.
 
     With level 0 the messages of the start are printed as well: which libraries of a GPU are
-    missing, for one.
+    missing, for one. The process keeps freed memory; see `electra_tf.util.allocator`.
     """
+    keep_freed_memory()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     prints_all = os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
     quietly = contextlib.nullcontext if prints_all else suppress_native_stderr
