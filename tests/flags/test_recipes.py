@@ -57,6 +57,17 @@ def test_every_mode_is_a_recipe_that_goes_with_a_size(recipe):
     assert f"--flagfile recipes/modes/{recipe.name}" in recipe.read_text()
 
 
+@pytest.mark.parametrize("size", ["quickstart", "tiny"])
+@pytest.mark.parametrize("recipe", MODES, ids=lambda path: path.stem)
+def test_a_mode_wins_over_the_sharing_of_a_size(recipe, size, monkeypatch):
+    """The smallest models share all weights, which two towers, for one, cannot."""
+    monkeypatch.chdir(ROOT)
+    if recipe.stem == "length_curriculum":
+        pytest.skip("it is of 512 tokens")
+    config = read(pretraining, ROOT / f"recipes/{size}.flags", recipe)
+    assert model_class(config).parts(config)
+
+
 def test_every_choice_has_a_recipe():
     configs = [read(pretraining, path) for path in MODES]
     assert {config.objective for config in configs} == set(OBJECTIVES)
