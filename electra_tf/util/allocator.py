@@ -2,7 +2,7 @@
 
 TensorFlow takes the tensors of a step from malloc, and frees them at its end. By default, glibc
 returns most of that memory to the system, which has to clear every page of it for the next
-step: on two cores, that took 37 % of the time of a small model's training.
+step: more than a third of the processor's time of a small model (benchmarks/RESULTS.md).
 """
 
 import ctypes
