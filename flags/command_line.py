@@ -23,8 +23,8 @@ from electra_tf.util.errors import (
     nearest_name_hint,
     reason_of,
 )
-from flags import remote_paths
 from flags.recipe_files import find_flagfiles
+from flags.remote.paths import Roles, local_paths
 
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
@@ -129,7 +129,7 @@ def program(
     define_flags: Callable[[], None],
     aliases: Mapping[str, str] | None = None,
     *,
-    remote: remote_paths.Roles = MappingProxyType({}),
+    remote: Roles = MappingProxyType({}),
     takes_arguments: bool = False,
     prints_result: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[[], None]]:
@@ -140,7 +140,7 @@ def program(
     Args:
         define_flags: defines the flags of the command.
         aliases: alternative spellings of flags; see `normalize_arguments`.
-        remote: what flags name that may be remote; see `flags.remote_paths`.
+        remote: what flags name that may be remote; see `flags.remote.paths`.
         takes_arguments: whether the function takes the arguments that are not flags.
         prints_result: whether what is printed is the result, so that there is no --quiet.
     """
@@ -162,7 +162,7 @@ def run(
     main: Callable[..., int | None],
     aliases: Mapping[str, str] | None = None,
     *,
-    remote: remote_paths.Roles = MappingProxyType({}),
+    remote: Roles = MappingProxyType({}),
     takes_arguments: bool = False,
 ) -> None:
     """Parses the command line, calls `main()` and exits with its status.
@@ -193,7 +193,7 @@ def run(
     try:
         with (
             _discarding_output() if values.get("quiet") else contextlib.nullcontext(),
-            remote_paths.local_paths(remote, flags.FLAGS, rest[1:]),
+            local_paths(remote, flags.FLAGS, rest[1:]),
         ):
             status = main(rest[1:]) if takes_arguments else main()
         sys.stdout.flush()

@@ -7,7 +7,7 @@ from absl import flags
 
 from electra_tf.interop.formats import ConversionConfig, format_names
 from flags.recipe_files import find_recipe
-from flags.remote_paths import Role
+from flags.remote.paths import Role
 
 # What may be remote.
 REMOTE = {

@@ -10,7 +10,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import local_path
 from electra_tf.util.paths import given_path
 from flags.recipe_files import find_recipe
-from flags.remote_paths import Role
+from flags.remote.paths import Role
 from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
 from pretrain_data.build.drivers.cluster_run import RUNNERS
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES

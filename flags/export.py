@@ -7,7 +7,7 @@ from absl import flags
 
 from electra_tf.config.hyperparameters import PRECISIONS
 from electra_tf.inference.export.config import FORMATS, SAVED_MODEL, ExportConfig
-from flags.remote_paths import Role
+from flags.remote.paths import Role
 
 # What may be remote.
 REMOTE = {"model_dir": Role.MODEL, "export_dir": Role.OUTPUT_FOLDER}

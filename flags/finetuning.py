@@ -12,7 +12,7 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json
 from finetune.config.finetuning import FinetuningConfig
 from flags import hyperparameters
-from flags.remote_paths import Role
+from flags.remote.paths import Role
 
 # Hyperparameters of the authors' code that this project does not support. Values without
 # effect are accepted, so the authors' hyperparameter files load.
@@ -20,7 +20,7 @@ RETIRED: Mapping[str, str] = {
     "write_distill_outputs": "outputs for distillation are not supported",
 }
 SEARCH = "hparam_search"
-# What may be remote; `flags.finetuning_folders` copies folders.
+# What may be remote; `flags.remote.finetuning_folders` copies folders.
 REMOTE = {
     "data_dir": Role.ITSELF,
     "init_checkpoint": Role.ITSELF,

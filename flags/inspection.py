@@ -17,7 +17,7 @@ from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
-from flags.remote_paths import Role
+from flags.remote.paths import Role
 
 # What the record of a run says about its data and its masking.
 _RECORDED = (

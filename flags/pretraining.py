@@ -5,7 +5,7 @@ from absl import flags
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.interop.formats import pretraining_config
 from flags import hyperparameters
-from flags.remote_paths import Role
+from flags.remote.paths import Role
 
 # What may be remote.
 REMOTE = {

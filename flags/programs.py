@@ -21,7 +21,6 @@ from flags import (
     corpus,
     export,
     finetuning,
-    finetuning_folders,
     flops,
     inspection,
     pretraining,
@@ -31,6 +30,7 @@ from flags import (
     web_demo,
 )
 from flags import report as run_reports
+from flags.remote import finetuning_folders
 from pretrain_data.build.dataset import build_pretraining_data
 
 
@@ -155,7 +155,7 @@ def run_pretraining() -> None:
     from electra_tf.pretraining import evaluate, train
     from electra_tf.training.distribution import strategies
     from flags.records import evaluated_records, held_out_records, training_records
-    from flags.remote_folders import staged
+    from flags.remote.pretraining_folders import staged
 
     chief = strategies.is_chief(config)
     with staged(config, command_line.print_line) as config:

@@ -11,7 +11,7 @@ from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import read_lines
 from flags import pretraining
-from flags.remote_paths import Role
+from flags.remote.paths import Role
 
 # What may be remote.
 REMOTE = {**pretraining.REMOTE, "model_dir": Role.MODEL, "text_file": Role.FILE}

@@ -18,13 +18,13 @@ from electra_tf.util.paths import is_remote
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.report_runs import read_finetuning_run, results_files
 from finetune.results.result_files import JSON_SUFFIX
-from flags import remote_paths
 from flags.recipe_files import recipes_dir
-from flags.remote_paths import Role
+from flags.remote import paths as remote_paths
+from flags.remote.paths import ARGUMENTS, Role
 
 REPORT_FILE = "report.html"
 # What may be remote.
-REMOTE = {remote_paths.ARGUMENTS: Role.ITSELF, "output": Role.OUTPUT_FILE}
+REMOTE = {ARGUMENTS: Role.ITSELF, "output": Role.OUTPUT_FILE}
 
 
 @dataclasses.dataclass(frozen=True)

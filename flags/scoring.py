@@ -14,7 +14,7 @@ from electra_tf.inference.scoring.config import (
 )
 from electra_tf.util.errors import UserError
 from flags import pretraining
-from flags.remote_paths import Role
+from flags.remote.paths import Role
 
 # What may be remote.
 REMOTE = {

@@ -9,7 +9,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import local_path
 from flags.corpus import define_text_flags, split_inputs, text_settings
 from flags.recipe_files import find_recipe
-from flags.remote_paths import Role
+from flags.remote.paths import Role
 
 # What may be remote, or is refused by the program itself.
 REMOTE = dict.fromkeys(

@@ -14,7 +14,7 @@ from electra_tf.training.checkpoints.staging import Mirror, staged_folder
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, as_path
 from finetune.config.finetuning import FinetuningConfig
-from flags.remote_folders import staged
+from flags.remote.pretraining_folders import staged
 from tests.pretraining_runs import evaluate, train
 
 

@@ -22,22 +22,21 @@ from flags import (
     flops,
     inspection,
     pretraining,
-    remote_copies,
-    remote_paths,
     replaced_tokens,
     report,
     scoring,
     vocabulary,
     web_demo,
 )
-from flags.finetuning_folders import staged
-from flags.remote_paths import Role, local_paths
+from flags.remote import copies
+from flags.remote.finetuning_folders import staged
+from flags.remote.paths import Role, local_paths, remote_values
 from tests.electra_tf.interop.models import HUGGINGFACE_DATA, assert_same_arrays
 from tests.electra_tf.report.test_page import write_run
 from tests.finetune.conftest import finetuning_data  # noqa: F401 - a fixture
 from tests.in_process import run_program
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 PROGRAMS = {
     "run_pretraining": (pretraining.define_flags, pretraining.REMOTE),
     "run_finetuning": (finetuning.define_flags, finetuning.REMOTE),
@@ -137,7 +136,7 @@ def test_text_that_contains_a_remote_path_is_refused():
 
 def test_conversion_reads_and_writes_remote_folders(program, remote):
     source = HUGGINGFACE_DATA / "small"
-    remote_copies.upload(source, remote / "pair")
+    copies.upload(source, remote / "pair")
     program(
         "convert_checkpoint",
         f"--from={remote}/pair",
@@ -196,7 +195,7 @@ def test_what_cannot_be_written_is_kept_here(program, remote, tmp_path, monkeypa
 
 
 def test_export_of_a_remote_model(program, remote, finetuning_data):  # noqa: F811
-    remote_copies.upload(finetuning_data / "models/m", remote / "m")
+    copies.upload(finetuning_data / "models/m", remote / "m")
     flags = ("--component=embeddings", f"--export_dir={remote}/served")
     for _ in range(2):
         program("export_saved_model", f"--model_dir={remote}/m", *flags)
@@ -212,8 +211,8 @@ def test_export_of_a_remote_model(program, remote, finetuning_data):  # noqa: F8
 
 
 def test_inspection_of_remote_records(program, remote, tiny_data, finetuning_data):  # noqa: F811
-    remote_copies.upload(tiny_data, remote)
-    remote_copies.upload(finetuning_data / "models/m", remote / "models/m")
+    copies.upload(tiny_data, remote)
+    copies.upload(finetuning_data / "models/m", remote / "models/m")
     here = json.loads(program("inspect_dataset", f"--data-dir={tiny_data}", "--json=-"))
     there = json.loads(program("inspect_dataset", f"--data-dir={remote}", "--json=-"))
     assert there["total"] == here["total"]
@@ -235,11 +234,11 @@ def test_scoring_and_showing_with_a_remote_model(
     finetuning_data,  # noqa: F811
     tmp_path,
 ):
-    remote_copies.upload(tiny_data, remote)
-    remote_copies.upload(finetuning_data / "models/m", remote / "models/m")
+    copies.upload(tiny_data, remote)
+    copies.upload(finetuning_data / "models/m", remote / "models/m")
     text = tmp_path / "text.txt"
     text.write_text("w1 w2 w3\nw4 w5\n")
-    remote_copies.upload(text, remote / "text.txt")
+    copies.upload(text, remote / "text.txt")
     recorded = json.loads((finetuning_data / "models/m/config.json").read_text())
     settings = recorded["hyperparameters"]
     model = [
@@ -273,7 +272,7 @@ def test_scoring_and_showing_with_a_remote_model(
 
 
 def test_reports_of_remote_runs(program, remote, tmp_path):
-    remote_copies.upload(write_run(tmp_path / "first"), remote / "models/first")
+    copies.upload(write_run(tmp_path / "first"), remote / "models/first")
     (remote / "models/first/ckpt-1.data-00000-of-00001").write_bytes(b"weights")
     program("report", remote / "models/first")
     page = (tmp_path / "working/report.html").read_text()
@@ -296,12 +295,12 @@ FINETUNING = (
 
 def test_finetuning_in_a_remote_folder(program, remote, finetuning_data, tmp_path):  # noqa: F811
     for name in ("models", "finetuning_data"):
-        remote_copies.upload(finetuning_data / name, remote / name)
+        copies.upload(finetuning_data / name, remote / name)
     model = remote / "models/m"
     (model / "ckpt-1.index").write_bytes(b"an older checkpoint, which is not copied")
     predicted = tmp_path / "test.tsv"
     predicted.write_bytes((finetuning_data / "finetuning_data/cola/test.tsv").read_bytes())
-    remote_copies.upload(predicted, remote / "unlabeled.tsv")
+    copies.upload(predicted, remote / "unlabeled.tsv")
     prediction = (
         "--do_predict",
         f"--predict_file={remote}/unlabeled.tsv",
@@ -366,7 +365,7 @@ def test_finetuning_in_a_remote_folder(program, remote, finetuning_data, tmp_pat
 
 
 def test_finetuning_errors_name_the_remote_files(program, remote, finetuning_data):  # noqa: F811
-    remote_copies.upload(finetuning_data / "models/m", remote / "models/m")
+    copies.upload(finetuning_data / "models/m", remote / "models/m")
     message = program("run_finetuning", f"--data-dir={remote}", *FINETUNING, status=1)
     assert f"{remote}/finetuning_data/cola/train.tsv" in message
     for flag in ("model_dir", "results_dir", "preprocessed_data_dir"):
@@ -389,7 +388,7 @@ def test_finetuning_errors_name_the_remote_files(program, remote, finetuning_dat
 
 
 def test_a_task_described_in_a_remote_file(program, remote, finetuning_data):  # noqa: F811
-    remote_copies.upload(finetuning_data / "models/m", remote / "models/m")
+    copies.upload(finetuning_data / "models/m", remote / "models/m")
     lines = [{"text": f"w{i} w{i % 7}", "label": "ab"[i % 2]} for i in range(24)]
     rows = "".join(f"{json.dumps(line)}\n" for line in lines)
     (remote / "finetuning_data/mine").mkdir()
@@ -420,9 +419,9 @@ def test_workers_need_a_shared_folder():
 
 def test_the_newest_checkpoint_of_each_name_is_copied():
     files = ["ckpt-9.index", "ckpt-10.index", "ckpt-10.data-00000-of-00001", "config.json"]
-    assert remote_copies.older_checkpoints(files) == {"ckpt-9"}
+    assert copies.older_checkpoints(files) == {"ckpt-9"}
     files += ["electra_small.index", "model.ckpt-5.index", "model.ckpt-5.manifest.json"]
-    assert remote_copies.older_checkpoints(files) == {"ckpt-9"}
+    assert copies.older_checkpoints(files) == {"ckpt-9"}
 
 
 def test_hparams_name_remote_paths_too(remote):
@@ -430,5 +429,5 @@ def test_hparams_name_remote_paths_too(remote):
     scoring.define_flags(flag_values)
     given = json.dumps({"model_dir": f"{remote}/m"})
     command_line.parse(["score_text.py", "--hparams", given], None, flag_values)
-    assert remote_paths.remote_values(flag_values) == {"model_dir": f"{remote}/m"}
+    assert remote_values(flag_values) == {"model_dir": f"{remote}/m"}
     assert as_path(f"{remote}/m") == remote / "m"

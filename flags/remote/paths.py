@@ -19,7 +19,8 @@ from absl import flags
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
-from flags import hyperparameters, remote_copies
+from flags import hyperparameters
+from flags.remote import copies
 
 # In the place of the name of a flag: the arguments that are not flags.
 ARGUMENTS = ""
@@ -45,15 +46,15 @@ class Role(enum.Enum):
 Roles = Mapping[str, Role]
 _OUTPUTS = (Role.OUTPUT_FILE, Role.OUTPUT_FOLDER)
 _COPIES: Mapping[Role, Callable[[RemotePath, pathlib.Path], pathlib.Path]] = {
-    Role.FILE: lambda source, target: remote_copies.copy_file(source, target / source.name),
-    Role.VOCABULARY: lambda source, target: remote_copies.copy_vocabulary(
+    Role.FILE: lambda source, target: copies.copy_file(source, target / source.name),
+    Role.VOCABULARY: lambda source, target: copies.copy_vocabulary(
         source, target / source.name
     ),
-    Role.MODEL: lambda source, target: remote_copies.copy_model(source, target / source.name),
-    Role.DESCRIPTION: lambda source, target: remote_copies.copy_description(
+    Role.MODEL: lambda source, target: copies.copy_model(source, target / source.name),
+    Role.DESCRIPTION: lambda source, target: copies.copy_description(
         source, target / source.name
     ),
-    Role.RUN: remote_copies.copy_run,
+    Role.RUN: copies.copy_run,
 }
 
 
@@ -265,7 +266,7 @@ class _Workspace:
             if not local.exists() or _version(local) == version:
                 continue
             try:
-                remote_copies.upload(local, remote)
+                copies.upload(local, remote)
             except OSError as error:
                 self._keeps = True
                 raise UserError(

@@ -15,8 +15,9 @@ from electra_tf.training.checkpoints.staging import staged_folder
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, is_remote
 from finetune.config import defaults
-from flags import finetuning, remote_copies
-from flags.remote_paths import naming_remote_paths
+from flags import finetuning
+from flags.remote import copies
+from flags.remote.paths import naming_remote_paths
 
 
 @contextlib.contextmanager
@@ -112,17 +113,17 @@ class _Folders:
             self.local["preprocessed_data_dir"] = str(data / "features")
         with _reading("--data_dir", self._data):
             if (remote / "vocab.txt").exists():
-                remote_copies.copy_vocabulary(remote / "vocab.txt", data / "vocab.txt")
+                copies.copy_vocabulary(remote / "vocab.txt", data / "vocab.txt")
             if not given.get("raw_data_dir"):
                 for task in self._tasks:
                     source = remote / "finetuning_data" / task
                     if source.is_dir():
-                        remote_copies.copy_tree(source, data / "finetuning_data" / task)
+                        copies.copy_tree(source, data / "finetuning_data" / task)
         spec = given.get("task_spec")
         if _is_remote(spec):
             source = RemotePath(spec)
             with _reading("--task_spec", spec):
-                local = remote_copies.copy_file(source, data / "task_spec" / source.name)
+                local = copies.copy_file(source, data / "task_spec" / source.name)
             self.local["task_spec"] = str(local)
 
     @contextlib.contextmanager
@@ -145,7 +146,7 @@ class _Folders:
         source = RemotePath(value)
         with tempfile.TemporaryDirectory(prefix="electra-remote-") as folder:
             with _reading("--init_checkpoint", name):
-                local = remote_copies.copy_model(source, pathlib.Path(folder, source.name))
+                local = copies.copy_model(source, pathlib.Path(folder, source.name))
             self.local["init_checkpoint"] = str(local)
             self.names[str(local)] = value
             yield
@@ -164,7 +165,7 @@ def _is_remote(value: str | None) -> bool:
 def _used_files(model: RemotePath, label: str) -> Callable[[str], bool]:
     """Returns whether a file of the model's folder is used, by its relative path."""
     names = [path.name for path in model.iterdir()] if model.is_dir() else []
-    older = remote_copies.older_checkpoints(names)
+    older = copies.older_checkpoints(names)
 
     def is_used(name: str) -> bool:
         if "/" in name:

@@ -1,0 +1,1 @@
+"""Remote paths of flags (`gs://…`): what they may name, and copies of it on this machine."""
