@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
+from finetune.data.suspicious import warn_of_unknown_rows
 from finetune.task_data import TaskData
-from finetune.tasks.base import PREDICT, Task, json_lines
+from finetune.tasks.base import PREDICT, SplitData, Task, json_lines
 from finetune.trainer import Trainer
 
 
@@ -29,7 +30,7 @@ def write_test_outputs(
     paths = []
     for task in tasks:
         for split in task.test_splits:
-            part = data.get(task, split, labeled=False)
+            part = _unlabeled(task, split, data)
             outputs = trainer.predict(task, part, config.predict_batch_size)
             if trainer.is_chief:
                 paths += task.write_test_outputs(folder, part, outputs, trial)
@@ -39,7 +40,7 @@ def write_test_outputs(
 def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: TaskData) -> str:
     """Predicts `config.predict_file` and returns the path of the predictions."""
     path = predictions_path(config, task)
-    part = data.get(task, PREDICT, labeled=False)
+    part = _unlabeled(task, PREDICT, data)
     outputs = trainer.predict(task, part, config.predict_batch_size)
     if not trainer.is_chief:
         return path
@@ -47,6 +48,12 @@ def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: T
     text = json_lines(predictions) if path.endswith(".jsonl") else _tsv(predictions)
     write_atomically(path, text)
     return path
+
+
+def _unlabeled(task: Task, split: str, data: TaskData) -> SplitData:
+    part = data.get(task, split, labeled=False)
+    warn_of_unknown_rows(f"{task.name} {split}", part.rows, task.tokenizer.vocabulary)
+    return part
 
 
 def predictions_path(config: FinetuningConfig, task: Task) -> str:

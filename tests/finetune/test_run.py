@@ -401,9 +401,11 @@ def test_the_questions_about_a_paragraph_are_in_one_fold(make_finetuning_config,
     assert sum(len(run.held_out.examples) for run in runs) == 18
 
 
-def test_test_splits_and_files_are_predicted(make_finetuning_config, finetuning_data, tmp_path):
+def test_test_splits_and_files_are_predicted(
+    make_finetuning_config, finetuning_data, tmp_path, capsys
+):
     unlabeled = tmp_path / "new.tsv"
-    unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w23 w24\n")
+    unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w23 한국어\n")
     config = make_finetuning_config(
         write_test_outputs=True,
         do_predict=True,
@@ -422,6 +424,7 @@ def test_test_splits_and_files_are_predicted(make_finetuning_config, finetuning_
     header, first, second = (tmp_path / "out.tsv").read_text().splitlines()
     column = header.split("\t").index("prediction")
     assert [line.split("\t")[column] for line in (first, second)] == ["1", "0"]
+    assert "of the tokens of cola predict are unknown ([UNK])" in capsys.readouterr().err
 
 
 def recorded_metrics(folder: pathlib.Path) -> dict:

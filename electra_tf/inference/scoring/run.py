@@ -17,9 +17,11 @@ from electra_tf.inference.scoring.nbest import (
     tune_weight,
 )
 from electra_tf.inference.scoring.pseudo_likelihood import Scorer, TextScore, create_scorer
+from electra_tf.text.description import warn_of_unknown_tokens
 from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.training.distribution.strategies import create_strategy
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_lines, write_atomically
@@ -57,18 +59,20 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
     print_fn(f"Scoring with {type(scorer).__name__} of {checkpoint}, step {step}.")
     if config.text_file:
         numbers, lines = zip(*texts, strict=True)
-        scores = scorer.score(encoder.encode(lines, [f"line {n}" for n in numbers]))
+        scores = scorer.score(
+            encoder.encode("--text_file", lines, [f"line {n}" for n in numbers])
+        )
         _write_texts(config, texts, scores)
         _print_perplexity(scores, print_fn)
     else:
         weight = config.nbest_weight
         if tuning:
-            scores = _score_lists(tuning, scorer, encoder)
+            scores = _score_lists("--tune_nbest_file", tuning, scorer, encoder)
             weight = tune_weight(tuning, scores, config.nbest_metric)
             print_fn(
                 f"Weight {weight:g} has the lowest {config.nbest_metric} on --tune_nbest_file."
             )
-        scores = _score_lists(lists, scorer, encoder)
+        scores = _score_lists("--nbest_file", lists, scorer, encoder)
         _write_lists(config, lists, scores, weight)
         if any(nbest.reference is not None for nbest in lists):
             rates = error_rates(lists, scores, weight, config.nbest_metric)
@@ -89,7 +93,12 @@ class _TextEncoder:
         self._truncate = truncate
         self.num_truncated = 0
 
-    def encode(self, texts: Sequence[str], names: Sequence[str]) -> list[list[int]]:
+    def encode(self, flag: str, texts: Sequence[str], names: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of texts of the file of a flag.
+
+        Raises:
+            UserError: a text is too long.
+        """
         vocabulary, room = self._tokenizer.vocabulary, self._max_seq_length - NUM_SPECIAL[1]
         rows = []
         for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
@@ -103,6 +112,9 @@ class _TextEncoder:
                 )
             self.num_truncated += len(row) > room
             rows[i] = frame(vocabulary, row[:room]).input_ids.tolist()
+        num_tokens = sum(len(row) - NUM_SPECIAL[1] for row in rows)
+        num_unknown = sum(row.count(vocabulary.unk_id) for row in rows)
+        warn_of_unknown_tokens(flag, num_unknown, num_tokens, vocabulary.path)
         return rows
 
 
@@ -121,11 +133,16 @@ def _read_texts(path: pathlib.Path) -> list[tuple[int, str]]:
 
 
 def _score_lists(
-    lists: Sequence[NBestList], scorer: Scorer, encoder: _TextEncoder
+    flag: str, lists: Sequence[NBestList], scorer: Scorer, encoder: _TextEncoder
 ) -> list[list[float]]:
     texts = [h.text for nbest in lists for h in nbest.hypotheses]
+    if num_empty := sum(not text.strip() for text in texts):
+        warn_once(
+            f"empty hypotheses in {flag}: {num_empty:,} of {len(texts):,}; their "
+            "pseudo-log-likelihood is 0, above that of any text"
+        )
     names = [f"A hypothesis of {nbest.name}" for nbest in lists for _ in nbest.hypotheses]
-    scores = iter(scorer.score(encoder.encode(texts, names)))
+    scores = iter(scorer.score(encoder.encode(flag, texts, names)))
     return [[next(scores).total for _ in nbest.hypotheses] for nbest in lists]
 
 
