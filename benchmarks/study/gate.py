@@ -97,6 +97,12 @@ TRIES = (
         num_train_steps=5409,
     ),
     _try(
+        "electra_disc_50_rate_2e-3",
+        "no dropout, disc_weight 50, rate 2e-3",
+        disc_weight=50.0,
+        learning_rate=2e-3,
+    ),
+    _try(
         "electra_temperature",
         "no dropout, temperature 2 to 1 (evaluated at 2)",
         temperature=2.0,

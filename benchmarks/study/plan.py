@@ -58,8 +58,8 @@ def plan(stage: str, size: Size) -> list[Run]:
             *(_random(size, seed) for seed in CLAIM_SEEDS),
             *(
                 _run(model, size, budget, seed)
-                for seed in CLAIM_SEEDS
                 for budget in BUDGETS
+                for seed in CLAIM_SEEDS
                 for model in (ELECTRA, BERT)
             ),
         ]
