@@ -147,12 +147,12 @@ def create_commands(
     for precision in precisions():
         config = create_config(precision, max(length for _, length in shapes))
         for name in ours(precision):
+            run = dataclasses.replace(config, do_train=False, jit_compile=name.endswith(XLA))
             settings = {
                 **common,
                 "logits": logits_file(folder, name),
-                "config": dataclasses.asdict(config),
+                "config": dataclasses.asdict(run),
                 "writes_weights": name == REFERENCE,
-                "jit_compile": name.endswith(XLA),
             }
             commands[name] = our_command("inference", json.dumps(settings))
         if not torch_python:
@@ -213,27 +213,28 @@ def serve(settings_json: str) -> None:
     import tensorflow as tf
 
     from electra_tf.model.kernels import CastKernels
+    from electra_tf.training.distribution.context import give_operations_one_thread
     from finetune.model import FinetuningModel
+    from finetune.predictor import prediction_function
     from finetune.tasks.registry import build_tasks
 
     settings = json.loads(settings_json)
-    tf.config.threading.set_intra_op_parallelism_threads(settings["num_threads"])
     config = FinetuningConfig(**settings["config"])
+    if config.predicts_with_one_thread:
+        give_operations_one_thread()
     keras.utils.set_random_seed(config.seed)
     (task,) = build_tasks(config, tokenizer=None)
     model = FinetuningModel(config.encoder, [task], config.precision)
     if settings["writes_weights"]:
         np.savez(settings["weights"], **authors_variables(model, task.name))
 
-    cast_kernels = CastKernels(model.electra.linears)
-
-    def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        with cast_kernels:
-            output = model.predict_task(features, task.name)
-        return {**output.outputs, "loss": output.losses}
-
-    if settings["jit_compile"]:
-        predict = tf.function(predict, autograph=False, jit_compile=True)
+    predict = prediction_function(
+        model,
+        task.name,
+        CastKernels(model.electra.linears),
+        num_cores=settings["num_threads"],
+        jit_compile=config.jit_compile,
+    )
 
     def features_of(ids: np.ndarray) -> dict[str, tf.Tensor]:
         ids = tf.constant(ids)

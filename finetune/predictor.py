@@ -6,13 +6,41 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.model.compilation import compile_ahead
+from electra_tf.model.compilation import compile_ahead, side_by_side
 from electra_tf.model.kernels import CastKernels
-from electra_tf.training.distribution.context import runs_on_one_cpu
+from electra_tf.training.distribution.context import cores_of, runs_on_one_cpu
 from finetune.data.batches import BatchPlan, FeatureTable, iterate_batches, plan_evaluation
 from finetune.data.features import Row
 from finetune.model import FinetuningModel
 from finetune.tasks.base import Outputs, SplitData, Task
+
+
+def prediction_function(
+    model: FinetuningModel,
+    task_name: str,
+    cast_kernels: CastKernels,
+    *,
+    num_cores: int,
+    jit_compile: bool,
+) -> Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]:
+    """Returns a function of features, to be traced, that computes a head's outputs and "loss".
+
+    Args:
+        model: the model.
+        task_name: one of its tasks.
+        cast_kernels: copies of its kernels in the compute dtype.
+        num_cores: of the CPU, which compute parts of the rows.
+        jit_compile: compile with XLA, which divides the work between the cores by itself.
+    """
+
+    def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        with cast_kernels:
+            output = model.predict_task(features, task_name)
+        return {**output.outputs, "loss": output.losses}
+
+    if jit_compile:
+        return tf.function(predict, autograph=False, jit_compile=True)
+    return side_by_side(predict, num_cores)
 
 
 class _Batches(NamedTuple):
@@ -95,13 +123,13 @@ class Predictor:
             return CastKernels(self._model.electra.linears)
 
     def _compile(self, task_name: str) -> Callable[[tf.data.Iterator], dict[str, tf.Tensor]]:
-        def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            with self._cast_kernels:
-                output = self._model.predict_task(features, task_name)
-            return {**output.outputs, "loss": output.losses}
-
-        if self._jit_compile:
-            predict = tf.function(predict, autograph=False, jit_compile=True)
+        predict = prediction_function(
+            self._model,
+            task_name,
+            self._cast_kernels,
+            num_cores=cores_of(self._strategy),
+            jit_compile=self._jit_compile,
+        )
 
         def predict_batch(iterator: tf.data.Iterator) -> dict[str, tf.Tensor]:
             per_replica = self._strategy.run(predict, args=(next(iterator),))

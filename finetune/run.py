@@ -14,6 +14,7 @@ from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
     DistributionContext,
     describe_devices,
+    give_operations_one_thread,
     open_context,
 )
 from electra_tf.training.monitoring.trackers import check_trackers
@@ -51,6 +52,8 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         WorkerLostError: another worker has failed.
     """
     check_trackers(config.wandb, config.mlflow)
+    if config.predicts_with_one_thread:
+        give_operations_one_thread()
     divided = [TRAIN_BATCH_SIZE] if config.do_train else []
     with open_context(config, divided) as context:
         return _run(config, context, print_fn if context.workers.is_chief else discard)

@@ -1,8 +1,9 @@
-"""Functions that graphs call: kernels compiled by XLA, and subgraphs that are traced once."""
+"""Functions that graphs call: kernels compiled by XLA, subgraphs traced once, parts of rows."""
 
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -50,6 +51,39 @@ def traced_once(function: Callable) -> Callable:
         return traced(tuple(sorted(static.items())))(*tensors)
 
     return call
+
+
+def side_by_side(function: Callable, max_parts: int) -> Callable:
+    """Returns a function that computes equal parts of its rows at the same time.
+
+    An operation on few rows uses the cores of a CPU badly: it ends before another thread has
+    begun. The operations of several parts need not wait for each other.
+
+    Args:
+        function: takes and returns nested structures of tensors [rows, ...], and computes each
+            row by itself.
+        max_parts: largest number of parts; the number is a divisor of the number of rows, and
+            1 if that is not known while tracing.
+    """
+    # Optimized once for all parts, since it is not inlined.
+    part = tf.function(function, autograph=False, experimental_attributes={"_noinline": True})
+
+    def call(rows: Any) -> Any:
+        flat = tf.nest.flatten(rows)
+        count = _largest_divisor(flat[0].shape[0], max_parts)
+        if count == 1:
+            return function(rows)
+        parts = zip(*(tf.split(x, count) for x in flat), strict=True)
+        outputs = [part(tf.nest.pack_sequence_as(rows, each)) for each in parts]
+        return tf.nest.map_structure(lambda *values: tf.concat(values, axis=0), *outputs)
+
+    return call
+
+
+def _largest_divisor(number: int | None, limit: int) -> int:
+    if number is None:
+        return 1
+    return max(n for n in range(1, limit + 1) if number % n == 0)
 
 
 def compile_ahead(

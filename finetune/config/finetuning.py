@@ -5,7 +5,7 @@ import json
 import os
 from typing import Any
 
-from electra_tf.config.distribution import TPU, distribution_defaults
+from electra_tf.config.distribution import ONE_DEVICE, TPU, distribution_defaults
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_model_name
 from electra_tf.util.paths import is_remote
@@ -103,6 +103,15 @@ class FinetuningConfig(FinetuningFields):
         if self.do_train or path == defaults.RANDOM_INIT or os.path.abspath(path) == own:
             return None
         return path
+
+    @property
+    def predicts_with_one_thread(self) -> bool:
+        """Whether an operation of this run uses one core, and parts of a batch the others.
+
+        In float32, a long sequence alone would take longer, and so would training.
+        """
+        is_plain = self.strategy == ONE_DEVICE and not self.jit_compile
+        return is_plain and not self.do_train and self.precision == "mixed_bfloat16"
 
     @property
     def tasks_label(self) -> str:

@@ -1,0 +1,35 @@
+"""Parts of rows that are computed side by side make what the whole makes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.model.compilation import side_by_side
+
+
+@pytest.mark.parametrize(("num_rows", "parts"), [(6, 3), (4, 2), (5, 1), (1, 1)])
+def test_the_rows_keep_their_order(num_rows, parts):
+    sizes = []
+
+    def function(rows):
+        sizes.append(rows["x"].shape[0])
+        return {"double": 2 * rows["x"], "sums": (tf.reduce_sum(rows["y"], axis=1),)}
+
+    rows = {
+        "x": np.arange(num_rows, dtype=np.float32),
+        "y": np.arange(3.0 * num_rows, dtype=np.float32).reshape(num_rows, 3),
+    }
+    outputs = tf.function(side_by_side(function, 3), autograph=False)(rows)
+    assert set(sizes) == {num_rows // parts}
+    np.testing.assert_array_equal(outputs["double"], 2 * rows["x"])
+    np.testing.assert_array_equal(outputs["sums"][0], rows["y"].sum(axis=1))
+
+
+def test_rows_whose_number_is_not_known_are_not_divided():
+    call = tf.function(
+        side_by_side(lambda x: x + 1.0, 2),
+        input_signature=[tf.TensorSpec([None], tf.float32)],
+        autograph=False,
+    )
+    for num_rows in (1, 4):
+        np.testing.assert_array_equal(call(tf.zeros(num_rows)), np.ones(num_rows))

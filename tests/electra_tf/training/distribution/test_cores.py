@@ -1,0 +1,52 @@
+"""How many parts of a batch are computed at once, and with how many threads each."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.training.distribution.context import cores_of
+
+PROGRAM = """
+import tensorflow as tf
+from electra_tf.training.distribution.context import give_operations_one_thread
+if {initialized}:
+    tf.zeros([])
+done = give_operations_one_thread()
+print(done, tf.config.threading.get_intra_op_parallelism_threads())
+"""
+
+
+@pytest.mark.parametrize(("threads", "expected"), [("3", 3), ("64", 8)])
+def test_cores_are_those_of_the_environment(monkeypatch, threads, expected):
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", threads)
+    assert cores_of(tf.distribute.OneDeviceStrategy("/CPU:0")) == expected
+
+
+def test_cores_are_those_of_the_process(monkeypatch):
+    monkeypatch.delenv("TF_NUM_INTEROP_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5}, raising=False)
+    assert cores_of(tf.distribute.OneDeviceStrategy("/CPU:0")) == 3
+
+
+@pytest.mark.parametrize(
+    ("initialized", "variables", "expected"),
+    [
+        (False, {}, "True 1"),
+        (True, {}, "False 0"),
+        (False, {"TF_NUM_INTRAOP_THREADS": "2"}, "False 0"),
+    ],
+)
+def test_threads_are_set_unless_somebody_has_chosen(initialized, variables, expected):
+    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    said = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(initialized=initialized)],
+        env={**environment, **variables, "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.strip() == expected

@@ -1,0 +1,51 @@
+"""Predictions do not depend on how the cores of a CPU share a batch."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.model.kernels import CastKernels
+from finetune.model import FinetuningModel
+from finetune.predictor import prediction_function
+from finetune.tasks.registry import build_tasks
+from tests.conftest import SEQ_LENGTH, VOCAB_SIZE
+
+
+def test_parts_of_a_batch_predict_what_the_whole_does(make_finetuning_config):
+    config = make_finetuning_config()
+    (task,) = build_tasks(config, tokenizer=None)
+    keras.utils.set_random_seed(1)
+    model = FinetuningModel(config.encoder, [task], config.precision)
+    kernels = CastKernels(model.electra.linears)
+    generator = np.random.default_rng(1)
+    ids = generator.integers(5, VOCAB_SIZE, (6, SEQ_LENGTH), np.int32)
+    mask = (np.arange(SEQ_LENGTH) < generator.integers(2, SEQ_LENGTH, (6, 1))).astype(np.int32)
+    features = {
+        "input_ids": ids * mask,
+        "input_mask": mask,
+        "segment_ids": 0 * mask,
+        f"{task.name}_label_ids": generator.integers(0, 2, 6, np.int32),
+    }
+
+    def predict(num_cores: int) -> dict[str, tf.Tensor]:
+        function = prediction_function(
+            model, task.name, kernels, num_cores=num_cores, jit_compile=False
+        )
+        return tf.function(function, autograph=False)(features)
+
+    whole, parts = predict(1), predict(4)  # 3 parts
+    assert parts.keys() == whole.keys() >= {"loss", "logits"}
+    for name, value in whole.items():
+        np.testing.assert_allclose(parts[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_operations_get_one_thread_where_nothing_else_is_slower(make_finetuning_config):
+    predicts = {"do_train": False, "precision": "mixed_bfloat16"}
+    assert make_finetuning_config(**predicts).predicts_with_one_thread
+    for other in (
+        {"do_train": True},
+        {"precision": "float32"},
+        {"jit_compile": True},
+        {"strategy": "mirrored"},
+    ):
+        assert not make_finetuning_config(**{**predicts, **other}).predicts_with_one_thread
