@@ -213,15 +213,15 @@ def serve(settings_json: str) -> None:
     import tensorflow as tf
 
     from electra_tf.model.kernels import CastKernels
-    from electra_tf.training.distribution.context import give_operations_one_thread
+    from electra_tf.training.distribution.cores import limit_operation_threads
     from finetune.model import FinetuningModel
     from finetune.predictor import prediction_function
     from finetune.tasks.registry import build_tasks
 
     settings = json.loads(settings_json)
     config = FinetuningConfig(**settings["config"])
-    if config.predicts_with_one_thread:
-        give_operations_one_thread()
+    if config.limits_operation_threads:
+        limit_operation_threads()
     keras.utils.set_random_seed(config.seed)
     (task,) = build_tasks(config, tokenizer=None)
     model = FinetuningModel(config.encoder, [task], config.precision)

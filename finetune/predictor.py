@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from electra_tf.model.compilation import compile_ahead, side_by_side
 from electra_tf.model.kernels import CastKernels
-from electra_tf.training.distribution.context import cores_of, runs_on_one_cpu
+from electra_tf.training.distribution.cores import cores_of, runs_on_one_cpu
 from finetune.data.batches import BatchPlan, FeatureTable, iterate_batches, plan_evaluation
 from finetune.data.features import Row
 from finetune.model import FinetuningModel

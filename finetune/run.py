@@ -14,9 +14,9 @@ from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
     DistributionContext,
     describe_devices,
-    give_operations_one_thread,
     open_context,
 )
+from electra_tf.training.distribution.cores import limit_operation_threads
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
@@ -52,8 +52,8 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         WorkerLostError: another worker has failed.
     """
     check_trackers(config.wandb, config.mlflow)
-    if config.predicts_with_one_thread:
-        give_operations_one_thread()
+    if config.limits_operation_threads:
+        limit_operation_threads()
     divided = [TRAIN_BATCH_SIZE] if config.do_train else []
     with open_context(config, divided) as context:
         return _run(config, context, print_fn if context.workers.is_chief else discard)

@@ -354,7 +354,9 @@ def serve_demo() -> None:
     import_extra("flask", "demo", "The page")
     import_tensorflow()
     from electra_tf.inference.web_demo.app import serve
+    from electra_tf.training.distribution.cores import limit_operation_threads
 
+    limit_operation_threads()
     serve(config)
 
 

@@ -19,7 +19,7 @@ from electra_tf.model.token_scores import (
     score_keys,
     shown_sentences,
 )
-from electra_tf.training.distribution.context import runs_on_one_cpu
+from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel
 from electra_tf.util.files import write_atomically
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from electra_tf.model import metrics
 from electra_tf.model.compilation import compile_ahead
 from electra_tf.model.metrics import MetricAccumulator
-from electra_tf.training.distribution.context import runs_on_one_cpu
+from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
 from electra_tf.training.layer_groups import UpdateRatios, group_norms, group_of
 from electra_tf.training.monitoring.diagnoses import GRADIENT_NORM, UPDATE_RATIO

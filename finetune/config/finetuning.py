@@ -105,8 +105,8 @@ class FinetuningConfig(FinetuningFields):
         return path
 
     @property
-    def predicts_with_one_thread(self) -> bool:
-        """Whether an operation of this run uses one core, and parts of a batch the others.
+    def limits_operation_threads(self) -> bool:
+        """Whether operations get few threads, since parts of a batch share the cores.
 
         In float32, a long sequence alone would take longer, and so would training.
         """

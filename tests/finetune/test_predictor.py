@@ -39,13 +39,13 @@ def test_parts_of_a_batch_predict_what_the_whole_does(make_finetuning_config):
         np.testing.assert_allclose(parts[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-def test_operations_get_one_thread_where_nothing_else_is_slower(make_finetuning_config):
+def test_operations_get_few_threads_where_nothing_else_is_slower(make_finetuning_config):
     predicts = {"do_train": False, "precision": "mixed_bfloat16"}
-    assert make_finetuning_config(**predicts).predicts_with_one_thread
+    assert make_finetuning_config(**predicts).limits_operation_threads
     for other in (
         {"do_train": True},
         {"precision": "float32"},
         {"jit_compile": True},
         {"strategy": "mirrored"},
     ):
-        assert not make_finetuning_config(**{**predicts, **other}).predicts_with_one_thread
+        assert not make_finetuning_config(**{**predicts, **other}).limits_operation_threads

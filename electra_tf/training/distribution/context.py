@@ -1,7 +1,6 @@
 """Distribution of a run: strategy, workers and preemption signals."""
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,10 +13,6 @@ from electra_tf.training.distribution.workers import Preemption, Workers
 from electra_tf.util.errors import UserError
 
 TRAIN_BATCH_SIZE = "train_batch_size"
-# Each part is an execution of the graph; more than 2 have not been measured.
-_MOST_PARTS = 8
-# Variables of TensorFlow: threads of an operation, and operations at once.
-_INTRAOP_THREADS, _INTEROP_THREADS = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 
 
 class DistributionContext(NamedTuple):
@@ -84,45 +79,6 @@ def _create_and_watch(
     )
     with run.workers.explain_losses(resume), run.preemption.watch():
         yield run
-
-
-def runs_on_one_cpu(strategy: tf.distribute.Strategy) -> bool:
-    """Whether there is one replica and no other device than CPUs."""
-    devices = {device.device_type for device in tf.config.list_logical_devices()}
-    return strategy.num_replicas_in_sync == 1 and devices == {"CPU"}
-
-
-def cores_of(strategy: tf.distribute.Strategy) -> int:
-    """Returns how many parts of a batch to compute side by side; 1 unless on one CPU.
-
-    These are the cores of this process, unless TF_NUM_INTEROP_THREADS says otherwise; at most
-    `_MOST_PARTS`.
-    """
-    if not runs_on_one_cpu(strategy):
-        return 1
-    threads = int(os.environ.get(_INTEROP_THREADS) or 0)
-    if not threads and hasattr(os, "sched_getaffinity"):  # not on macOS
-        threads = len(os.sched_getaffinity(0))
-    return min(threads or os.cpu_count() or 1, _MOST_PARTS)
-
-
-def give_operations_one_thread() -> bool:
-    """Lets an operation use one core, so that others run at the same time.
-
-    For processes that compute parts of rows side by side. Call it before TensorFlow is
-    initialized.
-
-    Returns:
-        Whether it is done: not where there is a GPU, or the environment sets threads.
-    """
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    if has_gpu or any(name in os.environ for name in (_INTRAOP_THREADS, _INTEROP_THREADS)):
-        return False
-    try:
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-    except RuntimeError:  # it is initialized
-        return False
-    return True
 
 
 def _on_cpu(strategy: tf.distribute.Strategy) -> bool:

@@ -7,14 +7,17 @@ import sys
 import pytest
 import tensorflow as tf
 
-from electra_tf.training.distribution.context import cores_of
+from electra_tf.training.distribution.cores import cores_of
 
+# Of two cores, as far as there are two.
 PROGRAM = """
+import os
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 import tensorflow as tf
-from electra_tf.training.distribution.context import give_operations_one_thread
+from electra_tf.training.distribution.cores import limit_operation_threads
 if {initialized}:
     tf.zeros([])
-done = give_operations_one_thread()
+done = limit_operation_threads()
 print(done, tf.config.threading.get_intra_op_parallelism_threads())
 """
 
