@@ -13,13 +13,22 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from benchmarks.side_by_side import describe_machine
+from benchmarks.side_by_side import NUM_CORES, describe_machine
 from electra_tf.util.console import markdown_table
 from electra_tf.util.files import read_lines
 from flags import command_line
 
 _TEXT_FILE = flags.DEFINE_string("text_file", None, "One text per line.", required=True)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Rows per pass.", lower_bound=1)
+_PRECISION = flags.DEFINE_enum(
+    "precision", "float32", ["float32", "mixed_bfloat16"], "Keras dtype policy."
+)
+_NUM_CORES = flags.DEFINE_integer(
+    "num_cores",
+    None,
+    "Parts of a batch in bfloat16; with 1, operations have all threads. All cores if unset.",
+    lower_bound=1,
+)
 
 VOCABULARY = pathlib.Path(__file__).parents[1] / "recipes/vocab/bert_uncased_vocab.txt"
 MAX_SEQ_LENGTH = 128
@@ -31,6 +40,10 @@ def main() -> None:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
+    from electra_tf.training.distribution.cores import limit_operation_threads
+
+    if _PRECISION.value != "float32" and _NUM_CORES.value != 1:
+        limit_operation_threads()
     print(describe_machine(None), flush=True)
     rows = [measure(name, objective) for name, objective in OBJECTIVES.items()]
     header = ["", "tokens", "s, with compiling", "s, compiled", "tokens/s, compiled"]
@@ -56,6 +69,7 @@ def measure(name: str, objective: str) -> list[str]:
         model_size="small",
         max_seq_length=MAX_SEQ_LENGTH,
         objective=objective,
+        precision=_PRECISION.value,
     )
     vocabulary = model_builder.load_checked_vocabulary(config)
     keras.utils.set_random_seed(config.seed)
@@ -63,7 +77,7 @@ def measure(name: str, objective: str) -> list[str]:
     lines = [line for line in read_lines(_TEXT_FILE.value) if line.strip()]
     ids = Tokenizer(vocabulary).tokenize(tf.constant(lines)).to_list()
     texts = [frame(vocabulary, row[: MAX_SEQ_LENGTH - 2]).input_ids.tolist() for row in ids]
-    scorer = create_scorer(model, AUTO, _BATCH_SIZE.value)
+    scorer = create_scorer(model, AUTO, _BATCH_SIZE.value, _NUM_CORES.value or NUM_CORES)
     tokens = sum(len(text) - 2 for text in texts)
     first, second = (_seconds(scorer, texts) for _ in range(2))
     return [name, f"{tokens:,}", f"{first:.1f}", f"{second:.1f}", f"{tokens / second:,.0f}"]

@@ -24,6 +24,7 @@ import tensorflow as tf
 from electra_tf.config.choices import ELECTRIC as ELECTRIC_OBJECTIVE
 from electra_tf.inference.scoring.config import AUTO, ELECTRIC, MASKED, TWO_TOWER
 from electra_tf.inference.scoring.padding import compilation_cost, padded_lengths
+from electra_tf.model.compilation import side_by_side
 from electra_tf.model.kernels import CastKernels, without_fusion
 from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
@@ -53,11 +54,13 @@ class Scorer(abc.ABC):
     Args:
         model: pre-trained model, which is not trained any more.
         batch_size: rows per pass.
+        num_cores: of the CPU, which compute parts of the rows.
     """
 
-    def __init__(self, model: PretrainingModel, batch_size: int) -> None:
+    def __init__(self, model: PretrainingModel, batch_size: int, num_cores: int = 1) -> None:
         self._model = model
         self._batch_size = batch_size
+        self._num_cores = num_cores
         linears = self._linears()
         self._cast_kernels = CastKernels(linears)
         self._width = linears[-1].kernel.shape[0]
@@ -70,17 +73,19 @@ class Scorer(abc.ABC):
     def _compile(self, function: Callable, num_inputs: int) -> Callable:
         """Compiles a function of int32 inputs [batch, n], once per length.
 
-        In float32, XLA compiles the whole function; in narrower types its products are
-        slower than TensorFlow's, so only the parts between them are compiled.
+        In float32, XLA compiles the whole function, and divides it between the cores. In
+        narrower types, its products are slower than TensorFlow's, so only what is between them
+        is compiled, and each core computes a part of the rows.
         """
-        whole = self._model.compute_dtype == "float32"
+        whole = compiles_all(self._model.compute_dtype)
 
-        def call(*inputs: tf.Tensor) -> tf.Tensor:
+        def compute(inputs: tuple[tf.Tensor, ...]) -> tf.Tensor:
             with self._cast_kernels, without_fusion() if whole else contextlib.nullcontext():
                 return function(*inputs)
 
+        divided = compute if whole else side_by_side(compute, self._num_cores)
         return tf.function(
-            call,
+            lambda *inputs: divided(inputs),
             input_signature=[tf.TensorSpec([self._batch_size, None], tf.int32)] * num_inputs,
             autograph=False,
             jit_compile=whole,
@@ -114,8 +119,8 @@ class Scorer(abc.ABC):
 class _OnePassScorer(Scorer):
     """Scores all tokens of a text in one pass."""
 
-    def __init__(self, model: PretrainingModel, batch_size: int) -> None:
-        super().__init__(model, batch_size)
+    def __init__(self, model: PretrainingModel, batch_size: int, num_cores: int = 1) -> None:
+        super().__init__(model, batch_size, num_cores)
         self._log_probs = self._compile(self._score_batch, 2)
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
@@ -168,8 +173,8 @@ class TwoTowerScorer(_OnePassScorer):
 class MaskedScorer(Scorer):
     """Scores by a masked language model: the generator, or that of `--objective=mlm`."""
 
-    def __init__(self, model: PretrainingModel, batch_size: int) -> None:
-        super().__init__(model, batch_size)
+    def __init__(self, model: PretrainingModel, batch_size: int, num_cores: int = 1) -> None:
+        super().__init__(model, batch_size, num_cores)
         self._at_mask = self._compile(self._score_masked, 3)
 
     def _linears(self) -> list[Linear]:
@@ -207,8 +212,15 @@ class MaskedScorer(Scorer):
         return token_log_probs(logits, gather_positions(input_ids, positions))[:, 0]
 
 
-def create_scorer(model: PretrainingModel, method: str, batch_size: int) -> Scorer:
-    """Returns the scorer selected by `--method`.
+def compiles_all(compute_dtype: str) -> bool:
+    """Whether XLA compiles a scorer's whole function."""
+    return compute_dtype == "float32"
+
+
+def create_scorer(
+    model: PretrainingModel, method: str, batch_size: int, num_cores: int = 1
+) -> Scorer:
+    """Returns the scorer selected by `--method`; the other arguments are those of `Scorer`.
 
     Raises:
         UserError: the model does not support the method.
@@ -228,7 +240,7 @@ def create_scorer(model: PretrainingModel, method: str, batch_size: int) -> Scor
             + (f": choose {' or '.join(usable)}" if usable else ", and so are all others")
         )
     scorers = {MASKED: MaskedScorer, TWO_TOWER: TwoTowerScorer, ELECTRIC: ElectricScorer}
-    return scorers[method](model, batch_size)
+    return scorers[method](model, batch_size, num_cores)
 
 
 def _method_of(model: PretrainingModel) -> str:

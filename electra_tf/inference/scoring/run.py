@@ -5,6 +5,7 @@ import math
 import pathlib
 from collections.abc import Callable, Sequence
 
+import keras
 import tensorflow as tf
 
 from electra_tf import model_builder
@@ -16,10 +17,16 @@ from electra_tf.inference.scoring.nbest import (
     read_nbest_lists,
     tune_weight,
 )
-from electra_tf.inference.scoring.pseudo_likelihood import Scorer, TextScore, create_scorer
+from electra_tf.inference.scoring.pseudo_likelihood import (
+    Scorer,
+    TextScore,
+    compiles_all,
+    create_scorer,
+)
 from electra_tf.text.description import warn_of_unknown_tokens
 from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.training.distribution.cores import cores_of, limit_operation_threads
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, not_utf8
@@ -50,10 +57,11 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
     )
     if any(nbest.reference is not None for nbest in [*lists, *tuning]):
         import_extra("jiwer", "scoring", "The error rate of lists with references")
-    model, step, checkpoint = model_builder.load_model(
-        config.model, vocabulary, create_strategy(config.model)
-    )
-    scorer = create_scorer(model, config.method, config.batch_size)
+    if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):
+        limit_operation_threads()
+    strategy = create_strategy(config.model)
+    model, step, checkpoint = model_builder.load_model(config.model, vocabulary, strategy)
+    scorer = create_scorer(model, config.method, config.batch_size, cores_of(strategy))
     tokenizer = Tokenizer(vocabulary, config.model.do_lower_case, config.model.strip_accents)
     encoder = _TextEncoder(tokenizer, config.model.max_seq_length, config.truncate)
     print_fn(f"Scoring with {type(scorer).__name__} of {checkpoint}, step {step}.")

@@ -50,6 +50,14 @@ def test_every_token_is_masked_in_turn(make_model, overrides, batch_size):
         assert score.total == pytest.approx(sum(expected), rel=1e-4, abs=1e-9)
 
 
+@pytest.mark.parametrize("objective", ["electra", "electric"])
+def test_cores_that_share_a_batch_compute_the_same(make_model, objective):
+    model = make_model(objective=objective, precision="mixed_bfloat16")
+    alone, shared = (create_scorer(model, "auto", 4, cores).score(TEXTS) for cores in (1, 2))
+    for expected, score in zip(alone, shared, strict=True):
+        np.testing.assert_allclose(score.log_probs, expected.log_probs, rtol=1e-3)
+
+
 def test_two_towers_score_a_text_in_one_pass(make_model):
     model = make_model(generator_type="two_tower")
     scores = create_scorer(model, "auto", 3).score(TEXTS)
