@@ -63,7 +63,10 @@ def _figure(path: pathlib.Path, panels: int, draw: Callable) -> None:
 
 
 def _gate(axes: "matplotlib.axes.Axes", results: Sequence[tuple[Run, Result]]) -> None:
+    import matplotlib
+
     name = "disc_auc_within_token"
+    axes.set_prop_cycle(color=matplotlib.colormaps["tab20"].colors)
     for run, result in results:
         points = [p for p in result.pretraining.get("curve", ()) if p.get(name) is not None]
         if points:
@@ -73,7 +76,8 @@ def _gate(axes: "matplotlib.axes.Axes", results: Sequence[tuple[Run, Result]]) -
     axes.axhline(gate.PASSING, linestyle=":", color="grey")
     axes.set_xlabel("step")
     axes.set_ylabel("AUC within a token id (dotted: the gate)")
-    axes.legend(fontsize=7)
+    # Beside the curves, of which there may be many.
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
 
 
 def _claim(

@@ -45,7 +45,7 @@ class Size:
 TINY = Size(
     name="tiny",
     settings=chosen_settings(),
-    rates={},
+    rates={"BERT": 2e-3},
     unit_steps=4000,
     finetuning=(
         "--learning_rate=1e-3",
