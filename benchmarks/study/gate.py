@@ -15,7 +15,7 @@ CHOSEN = "electra_embeddings_half_disc_50"
 _STEPS = 4000
 # Steps of a masked language model of the same model FLOPs.
 _BERT_STEPS = 7667
-# The same with a generator of half the width.
+# Steps of ELECTRA of the same model FLOPs, with a generator of half the width.
 _HALF_STEPS = 6020
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _NO_DROPOUT = dict.fromkeys(_DROPOUT, 0.0)

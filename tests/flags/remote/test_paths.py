@@ -14,19 +14,16 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, as_path
 from flags import (
     command_line,
-    comparison,
     conversion,
     corpus,
     export,
     finetuning,
-    flops,
     inspection,
     pretraining,
     replaced_tokens,
     report,
     scoring,
     vocabulary,
-    web_demo,
 )
 from flags.remote import copies
 from flags.remote.finetuning_folders import staged
@@ -34,24 +31,23 @@ from flags.remote.paths import Role, local_paths, remote_values
 from tests.electra_tf.interop.models import HUGGINGFACE_DATA, assert_same_arrays
 from tests.electra_tf.report.test_page import write_run
 from tests.finetune.conftest import finetuning_data  # noqa: F401 - a fixture
+from tests.flags.test_docs_commands import DEFINE_FLAGS
 from tests.in_process import run_program
 
 ROOT = pathlib.Path(__file__).parents[3]
-PROGRAMS = {
-    "run_pretraining": (pretraining.define_flags, pretraining.REMOTE),
-    "run_finetuning": (finetuning.define_flags, finetuning.REMOTE),
-    "build_pretraining_dataset": (corpus.define_corpus_flags, corpus.REMOTE),
-    "build_openwebtext": (corpus.define_openwebtext_flags, corpus.REMOTE),
-    "build_vocabulary": (vocabulary.define_flags, vocabulary.REMOTE),
-    "inspect_dataset": (inspection.define_flags, inspection.REMOTE),
-    "convert_checkpoint": (conversion.define_flags, conversion.REMOTE),
-    "export_saved_model": (export.define_flags, export.REMOTE),
-    "score_text": (scoring.define_flags, scoring.REMOTE),
-    "show_replaced_tokens": (replaced_tokens.define_flags, replaced_tokens.REMOTE),
-    "serve_demo": (web_demo.define_flags, {}),
-    "compare_results": (comparison.define_flags, {}),
-    "flops_computation": (flops.define_flags, {}),
-    "report": (report.define_flags, report.REMOTE),
+# Of the programs that take remote paths; the others refuse them.
+REMOTE = {
+    "run_pretraining.py": pretraining.REMOTE,
+    "run_finetuning.py": finetuning.REMOTE,
+    "build_pretraining_dataset.py": corpus.REMOTE,
+    "build_openwebtext_pretraining_dataset.py": corpus.REMOTE,
+    "build_vocabulary.py": vocabulary.REMOTE,
+    "inspect_dataset.py": inspection.REMOTE,
+    "convert_checkpoint.py": conversion.REMOTE,
+    "export_saved_model.py": export.REMOTE,
+    "score_text.py": scoring.REMOTE,
+    "show_replaced_tokens.py": replaced_tokens.REMOTE,
+    "report.py": report.REMOTE,
 }
 # Flags of text that is no path.
 NO_PATHS = ("mlflow", "tpu_name", "wandb", "workers")
@@ -85,11 +81,11 @@ def names(folder: RemotePath) -> list[str]:
     return sorted(str(path).removeprefix(f"{folder}/") for path in folder.walk())
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", DEFINE_FLAGS)
 def test_no_remote_path_is_taken_for_a_local_one(name):
-    define_flags, roles = PROGRAMS[name]
+    roles = REMOTE.get(name, {})
     flag_values = absl_flags.FlagValues()
-    define_flags(flag_values)
+    DEFINE_FLAGS[name](flag_values)
     checked = 0
     for flag in flag_values:
         if flag_values[flag].flag_type() not in ("string", "comma separated list of strings"):
