@@ -439,6 +439,16 @@ def test_evaluates_a_trained_model_alone(make_finetuning_config, finished):
     assert evaluated.metrics == trained
 
 
+def test_a_run_that_only_predicts_in_bfloat16_limits_threads(
+    make_finetuning_config, finished, monkeypatch
+):
+    limited = []
+    monkeypatch.setattr(finetune_run, "limit_operation_threads", lambda: limited.append(True))
+    for precision, expected in (("float32", []), ("mixed_bfloat16", [True])):
+        finetune_run.run(make_finetuning_config(do_train=False, precision=precision), quiet)
+        assert limited == expected
+
+
 def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished):
     config = make_finetuning_config()
     trained = recorded_metrics(finished)
