@@ -177,3 +177,16 @@ def test_verbose_prints_messages_of_tensorflow_and_tracebacks(tmp_path):
     assert "Traceback" in result.stderr
     *_, last = result.stderr.splitlines()
     assert last.startswith("error: ")
+
+
+def test_the_server_limits_threads_before_it_loads_models(tmp_path, monkeypatch, capfd):
+    from electra_tf.inference.web_demo import app
+    from electra_tf.training.distribution import cores
+
+    calls = []
+    monkeypatch.setattr(cores, "limit_operation_threads", lambda: calls.append("limit"))
+    monkeypatch.setattr(app, "serve", lambda config: calls.append("serve"))
+    command = [str(ROOT / "serve_demo.py"), "--discriminator=exported"]
+    ended = run_program(command, tmp_path, monkeypatch, capfd)
+    assert ended.returncode == 0, ended.stderr
+    assert calls == ["limit", "serve"]
