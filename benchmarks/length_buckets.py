@@ -39,7 +39,7 @@ from electra_tf.util.files import write_atomically
 from finetune import run as finetune_run
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
-from finetune.results.result_files import format_metric
+from finetune.results.result_text import format_metric
 from finetune.results.summary import TrialResult, summarize
 from flags import command_line
 

@@ -30,7 +30,7 @@ from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 from finetune.config.defaults import RANDOM_INIT
-from finetune.results.result_files import UNDEFINED, format_metric, main_metric_text
+from finetune.results.result_text import UNDEFINED, format_metric, main_metric_text
 from finetune.results.summary import OK, summarize
 from flags import command_line
 

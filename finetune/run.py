@@ -25,7 +25,7 @@ from finetune.data.suspicious import describe_repeated, warn_of_unknown_rows
 from finetune.initialization import find_checkpoint
 from finetune.predictions import predict_file
 from finetune.results.provenance import Provenance, files_digest
-from finetune.results.result_files import format_summary
+from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
 from finetune.task_data import TRAIN, TaskData

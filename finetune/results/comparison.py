@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
-from finetune.results.result_files import UNDEFINED, main_metric_text, read_results
+from finetune.results.result_files import read_results
+from finetune.results.result_text import UNDEFINED, main_metric_text
 from finetune.results.summary import Summary, summarize
 
 

@@ -17,7 +17,8 @@ from electra_tf.report.runs import (
 from electra_tf.training.monitoring.run_info import LOG_FILE, read_log
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
-from finetune.results.result_files import JSON_SUFFIX, MODEL_DIR, format_metric, read_results
+from finetune.results.result_files import JSON_SUFFIX, MODEL_DIR, read_results
+from finetune.results.result_text import format_metric
 from finetune.results.summary import TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, MAX_ERRORS, read_errors
 

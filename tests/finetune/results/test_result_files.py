@@ -11,13 +11,8 @@ import pytest
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from finetune.results.comparison import merge_tables
-from finetune.results.result_files import (
-    format_markdown,
-    format_summary,
-    format_text,
-    read_results,
-    write_results,
-)
+from finetune.results.result_files import read_results, write_results
+from finetune.results.result_text import format_markdown, format_summary, format_text
 from finetune.results.summary import TrialResult, summarize
 
 
