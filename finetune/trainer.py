@@ -34,6 +34,7 @@ from finetune.compiled_steps import compile_steps
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import (
+    BatchPlan,
     FeatureTable,
     iterate_batches,
     plan_training_batches,
@@ -158,19 +159,7 @@ class Trainer:
         """
         config = self._config
         steps, optimizer = self._compiled(num_train_steps)
-        checkpoints = CheckpointDirectory(
-            model_dir,
-            self.model,
-            self._step,
-            optimizer,
-            keep_checkpoint_max=1,
-            workers=self.workers,
-        )
-        if checkpoints.resume():
-            self._print_fn(
-                f"Resuming from {checkpoints.latest}, step {int(self._step.numpy())}."
-            )
-        checkpoints.write_description(hyperparameters, config.vocab_file)
+        checkpoints = self._resume(model_dir, optimizer, hyperparameters)
         best = BestCheckpoint(
             os.path.join(model_dir, "best"),
             self.model,
@@ -179,31 +168,8 @@ class Trainer:
             keeps_weights=config.keep_best,
         )
         first_step = int(self._step.numpy())
-        table = FeatureTable(
-            [data[task.name].rows for task in self._tasks],
-            [task.feature_specs for task in self._tasks],
-        )
-        plan = plan_training_batches(
-            table.row_lengths,
-            batch_size=config.train_batch_size,
-            num_steps=num_train_steps,
-            buckets=self.buckets,
-            seed=seed,
-        )
-        log: TrainLog | SilentLog = SilentLog()
-        if self.is_chief:
-            write_run_info(model_dir, self._strategy.extended.worker_devices)
-            log = TrainLog(
-                model_dir,
-                first_step=first_step,
-                num_train_steps=num_train_steps,
-                batch_size=config.train_batch_size,
-                facts=facts_of(hyperparameters, num_train_steps=num_train_steps),
-                settings=hyperparameters,
-                trackers=open_trackers(
-                    config.wandb, config.mlflow, model_dir=model_dir, settings=hyperparameters
-                ),
-            )
+        table, plan = self._plan(data, num_train_steps, seed)
+        log = self._open_log(model_dir, first_step, num_train_steps, hyperparameters)
 
         def segments() -> Iterator[Segment]:
             batches = iterate_batches(self._strategy, table, plan, first_step)
@@ -318,6 +284,69 @@ class Trainer:
             )
             self._num_train_steps = num_train_steps
         return self._steps, self._optimizer
+
+    def _resume(
+        self,
+        model_dir: str,
+        optimizer: keras.optimizers.Optimizer,
+        hyperparameters: Mapping[str, object],
+    ) -> CheckpointDirectory:
+        """Returns the checkpoints of a folder, with the latest one loaded if there is one."""
+        checkpoints = CheckpointDirectory(
+            model_dir,
+            self.model,
+            self._step,
+            optimizer,
+            keep_checkpoint_max=1,
+            workers=self.workers,
+        )
+        if checkpoints.resume():
+            self._print_fn(
+                f"Resuming from {checkpoints.latest}, step {int(self._step.numpy())}."
+            )
+        checkpoints.write_description(hyperparameters, self._config.vocab_file)
+        return checkpoints
+
+    def _plan(
+        self, data: Mapping[str, SplitData], num_train_steps: int, seed: int
+    ) -> tuple[FeatureTable, BatchPlan]:
+        """Returns the rows of all tasks, and which of them are in the batch of each step."""
+        table = FeatureTable(
+            [data[task.name].rows for task in self._tasks],
+            [task.feature_specs for task in self._tasks],
+        )
+        plan = plan_training_batches(
+            table.row_lengths,
+            batch_size=self._config.train_batch_size,
+            num_steps=num_train_steps,
+            buckets=self.buckets,
+            seed=seed,
+        )
+        return table, plan
+
+    def _open_log(
+        self,
+        model_dir: str,
+        first_step: int,
+        num_train_steps: int,
+        hyperparameters: Mapping[str, object],
+    ) -> TrainLog | SilentLog:
+        """Returns the log of a run, which one worker writes."""
+        if not self.is_chief:
+            return SilentLog()
+        config = self._config
+        write_run_info(model_dir, self._strategy.extended.worker_devices)
+        return TrainLog(
+            model_dir,
+            first_step=first_step,
+            num_train_steps=num_train_steps,
+            batch_size=config.train_batch_size,
+            facts=facts_of(hyperparameters, num_train_steps=num_train_steps),
+            settings=hyperparameters,
+            trackers=open_trackers(
+                config.wandb, config.mlflow, model_dir=model_dir, settings=hyperparameters
+            ),
+        )
 
     def _fresh_model(self) -> FinetuningModel:
         config = self._config
