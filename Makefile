@@ -122,12 +122,9 @@ soak: $(READY)
 mutants: $(READY) $(TOOLS)/.ready
 	$(TOOLS)/bin/python -m tests.mutation.run --python $(BIN)/python $(MUTANTS)
 
-# In one process: branches, and lines that no test runs.
+# Branches, and lines that no test runs.
 coverage: $(READY)
-	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest $(COVERED)
-	$(BIN)/python -m coverage combine --quiet
-	$(BIN)/python -m coverage report --show-missing --skip-covered
+	$(PYTEST) --cov --cov-report term-missing:skip-covered $(COVERED)
 
 study: $(READY)
 	$(BIN)/python -m benchmarks.study --corpus_dir $(CORPUS) \
