@@ -14,6 +14,7 @@ REMOTE = {
     "pretrain_tfrecords": Role.ITSELF,
     "eval_tfrecords": Role.ITSELF,
     "vocab_file": Role.ITSELF,
+    "init_checkpoint": Role.MODEL,
 }
 
 

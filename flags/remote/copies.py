@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from electra_tf.text.description import description_file
 from electra_tf.training.checkpoints.checkpoint_files import INDEX, checkpoint_of, step_of
-from electra_tf.util.paths import RemotePath
+from electra_tf.util.paths import RemotePath, is_remote
 
 _UNUSED_NAMES = ("events.out.", ".")
 _UNUSED_ENDINGS = (".tmp", ".lock")
@@ -54,6 +54,21 @@ def copy_description(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
     if source.exists():  # unlike is_dir, raises for an unknown file system
         _copy_model_folder(source, target, lambda name: False)
     return target
+
+
+def remote_model(value: str, data_dir: str) -> str | None:
+    """Returns the remote path of a model that a flag names, None for one of this machine.
+
+    Args:
+        value: a path, or a name in a remote `data_dir`/models.
+        data_dir: folder of the data, remote or not.
+    """
+    if is_remote(value):
+        return value
+    if not is_remote(data_dir) or os.path.exists(value) or os.path.exists(value + INDEX):
+        return None
+    path = f"{data_dir.rstrip('/')}/models/{value}"
+    return path if RemotePath(path).is_dir() else None
 
 
 def copy_model(source: RemotePath, target: pathlib.Path) -> pathlib.Path:

@@ -129,12 +129,8 @@ class _Folders:
     @contextlib.contextmanager
     def init_checkpoint(self) -> Iterator[None]:
         """Copies the model that is given, unless it is of this machine or that of the run."""
-        name = value = self._given.get("init_checkpoint")
-        if value and not is_remote(value):
-            is_here = os.path.exists(value) or os.path.exists(value + ".index")
-            value = None if is_here else f"{self._data}/models/{value}"
-            if not is_remote(value) or not RemotePath(value).is_dir():
-                value = None  # no name in a remote DATA_DIR/models
+        name = self._given.get("init_checkpoint")
+        value = name and copies.remote_model(name, self._data)
         if not value:
             yield
             return

@@ -82,13 +82,14 @@ def local_paths(
     for value in arguments:
         if is_remote(value) and ARGUMENTS not in roles:
             raise UserError(f"{value} must be on this machine: copy it, or mount it")
-    given |= _model_of_data_dir(roles, flag_values, given)
-    copied = {name: value for name, value in given.items() if roles[name] is not Role.ITSELF}
-    if copied or "data_dir" in given:
+    if "data_dir" in given:
         import_tensorflow()
+    given |= _models_of_data_dir(roles, flag_values, given)
+    copied = {name: value for name, value in given.items() if roles[name] is not Role.ITSELF}
     if not copied:
         yield
         return
+    import_tensorflow()
     with _Workspace() as workspace:
         for name, value in copied.items():
             flag_values[name].value = workspace.local(f"--{name}", value, roles[name])
@@ -182,17 +183,23 @@ def given_value(flag_values: flags.FlagValues, name: str) -> Any:
     return value
 
 
-def _model_of_data_dir(
+def _models_of_data_dir(
     roles: Roles, flag_values: flags.FlagValues, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns the folder DATA_DIR/models/NAME as `model_dir`, if it is remote and copied."""
-    role = roles.get("model_dir", Role.ITSELF)
-    if role is Role.ITSELF or "data_dir" not in given:
+    """Returns the models of a remote DATA_DIR/models that flags name, if they are copied."""
+    if "data_dir" not in given:
         return {}
-    name = given_value(flag_values, "model_name")
-    if not name or given_value(flag_values, "model_dir"):
-        return {}
-    return {"model_dir": f"{given['data_dir'].rstrip('/')}/models/{name}"}
+    data_dir = given["data_dir"].rstrip("/")
+    models = {}
+    if roles.get("model_dir", Role.ITSELF) is not Role.ITSELF:
+        name = given_value(flag_values, "model_name")
+        if name and not given_value(flag_values, "model_dir"):
+            models["model_dir"] = f"{data_dir}/models/{name}"
+    if roles.get("init_checkpoint", Role.ITSELF) is not Role.ITSELF:
+        name = given_value(flag_values, "init_checkpoint")
+        if name and (model := copies.remote_model(name, data_dir)):
+            models["init_checkpoint"] = model
+    return models
 
 
 class _Workspace:

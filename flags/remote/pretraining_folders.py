@@ -27,9 +27,6 @@ def staged(
         raise UserError(
             f"--strategy=multi_worker needs a --model_dir that all workers mount, not {folder}"
         )
-    for name in ("init_checkpoint", "results_pkl"):
-        if (value := getattr(config, name)) and is_remote(value):
-            raise UserError(f"--{name} must be on this machine, not {value}: copy it first")
     flags = "--model_dir, --data_dir"
     with staged_folder(folder, flags, print_fn, trains=config.do_train) as local:
         paths = {

@@ -279,6 +279,37 @@ def test_reports_of_remote_runs(program, remote, tmp_path):
     assert f"run={remote}/models/none cannot be read" in message
 
 
+def test_pretraining_goes_on_from_a_remote_model(
+    program,
+    remote,
+    tiny_data,
+    finetuning_data,  # noqa: F811
+    tmp_path,
+):
+    copies.upload(tiny_data, remote)
+    copies.upload(finetuning_data / "models/m", remote / "models/first")
+    (remote / "models/first/ckpt-1.index").write_bytes(b"an older checkpoint, not copied")
+    # The shape is that of the model.
+    settings = {"max_seq_length": 16, "train_batch_size": 4, "num_train_steps": 2}
+    settings |= {"num_warmup_steps": 1, "report": False, "generator_hidden_size": 0.5}
+    second = tmp_path / "second"
+    run = (f"--data-dir={remote}", "--model-name=m", f"--hparams={json.dumps(settings)}")
+    run = (*run, "--model_dir", second)
+    output = program("run_pretraining", *run, "--init_checkpoint=first")
+    assert f"{remote}/models/first" in output
+    shape = json.loads((finetuning_data / "models/m/config.json").read_text())
+    record = json.loads((second / "config.json").read_text())
+    name = "model_hparam_overrides"
+    wanted = shape["hyperparameters"][name]
+    assert {**record["hyperparameters"][name], **wanted} == record["hyperparameters"][name]
+    # Resumes, though the copy was elsewhere.
+    log = (second / "train_log.jsonl").read_bytes()
+    program("run_pretraining", *run, f"--init_checkpoint={remote}/models/first")
+    assert (second / "train_log.jsonl").read_bytes() == log
+    message = program("run_pretraining", *run, f"--init_checkpoint={remote}/none", status=1)
+    assert f"--init_checkpoint={remote}/none cannot be read: No such file" in message
+
+
 FINETUNING = (
     "--model-name=m",
     "--task_names=cola",
