@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.text.description import SETTINGS, TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
+from electra_tf.util.paths import is_remote
 from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.bad_records import (
     BAD_RECORD_ERRORS,
@@ -33,18 +34,20 @@ _HASHED_BYTES = 1 << 22
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
     """Resolves glob patterns to files, sorted within each pattern.
 
+    A file that several patterns match, however they spell its folder, is listed once.
+
     Args:
         patterns: one or several patterns, comma-separated or as a sequence.
         flag: flag to name in errors.
 
     Raises:
-        UserError: a pattern matches no file.
+        UserError: a pattern matches no file, or a folder.
     """
     if isinstance(patterns, str):
         patterns = [patterns]
     patterns = [p.strip() for pattern in patterns for p in str(pattern).split(",")]
     patterns = [pattern for pattern in patterns if pattern]
-    files: dict[str, None] = {}
+    files: dict[str, str] = {}
     for pattern in patterns:
         matches = sorted(tf.io.gfile.glob(pattern))
         if not matches:
@@ -52,10 +55,17 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
                 f"No file matches {pattern!r} ({flag}). Build records with "
                 "build_pretraining_dataset.py, or correct the pattern."
             )
-        files.update(dict.fromkeys(matches))
+        for path in matches:
+            if os.path.isdir(path):
+                raise UserError(
+                    f"{flag}: {path} is a folder: pass files, such as "
+                    "DATA_DIR/pretrain_tfrecords/pretrain_data.tfrecord*"
+                )
+            identity = path if is_remote(path) else os.path.abspath(path)
+            files.setdefault(identity, path)
     if not files:
         raise UserError(f"{flag} is empty.")
-    return list(files)
+    return list(files.values())
 
 
 def fingerprint(files: Sequence[str]) -> str:

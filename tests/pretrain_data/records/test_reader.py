@@ -151,6 +151,22 @@ def test_several_patterns(records, tmp_path):
         find_record_files(" , ")
 
 
+def test_a_file_of_several_patterns_is_read_once(records, tmp_path, monkeypatch):
+    once = read(f"{tmp_path}/data-0", 2)
+    monkeypatch.chdir(tmp_path)
+    spellings = ("data-0", "./data-[0]", f"{tmp_path}/./data-0", f"{tmp_path}//data-0")
+    assert find_record_files(",".join(spellings)) == ["data-0"]
+    assert read(",".join(spellings), 2) == once
+
+
+def test_a_folder_is_refused(records, tmp_path):
+    (tmp_path / "held_out").mkdir()
+    message = rf"--eval_tfrecords: {tmp_path}/held_out is a folder: pass files"
+    for pattern in (f"{tmp_path}/*", f"{tmp_path}/held_out"):
+        with pytest.raises(UserError, match=message):
+            find_record_files(pattern, "--eval_tfrecords")
+
+
 def test_another_length_is_refused(records, tmp_path, build):
     message = r"--max_seq_length is 32, but the records have 16 tokens .*data-0"
     with pytest.raises(UserError, match=message):
