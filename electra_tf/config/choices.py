@@ -57,6 +57,13 @@ EMBEDDING_SHARING = {
     "gdes": "electra_tf.generators.sharing:share_disentangled",
 }
 
+# The authors' flags, by ours.
+_SYNONYMS = {
+    "objective": ("electra_objective", "electric_objective"),
+    "generator_type": ("uniform_generator", "two_tower_generator"),
+    "embedding_sharing": ("untied_generator", "untied_generator_embeddings"),
+}
+
 
 def load(table: Mapping[str, str], name: str) -> Any:
     """Imports the object of a choice, `table[name]`.
@@ -131,7 +138,7 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
             f"--embedding_sharing={sharing} needs a masked_lm generator and a discriminator; "
             f"--objective={objective} with --generator_type={generator} does not have both"
         )
-    return {
+    choices = {
         "objective": objective,
         "electric_objective": objective == ELECTRIC,
         "electra_objective": objective not in (MLM, ELECTRIC),
@@ -142,6 +149,25 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
         "untied_generator": sharing != SHARE_ALL,
         "untied_generator_embeddings": sharing == SHARE_NONE,
     }
+    _check_synonyms(given, choices)
+    return choices
+
+
+def _check_synonyms(given: Mapping[str, Any], choices: Mapping[str, Any]) -> None:
+    """Raises UserError for an authors' flag that says otherwise than what was chosen."""
+    either = []  # no choice depends on them: see `resolve_choices`
+    if choices["objective"] == ELECTRIC:
+        either.append("electra_objective")
+    if choices["embedding_sharing"] == SHARE_ALL:
+        either.append("untied_generator_embeddings")
+    for name, flags in _SYNONYMS.items():
+        for flag in flags:
+            value = given.get(flag)
+            if value not in (None, choices[flag]) and flag not in either:
+                raise UserError(
+                    f"--{flag}={str(value).lower()} contradicts --{name}={choices[name]}: pass "
+                    "only one"
+                )
 
 
 def _choose(

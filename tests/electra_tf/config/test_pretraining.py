@@ -4,6 +4,12 @@ import json
 
 import pytest
 
+from electra_tf.config.choices import (
+    EMBEDDING_SHARING,
+    GENERATORS,
+    OBJECTIVES,
+    resolve_choices,
+)
 from electra_tf.config.encoder import encoder_settings
 from electra_tf.config.pretraining import (
     PretrainingConfig,
@@ -143,6 +149,22 @@ def test_generator_with_its_own_embeddings_has_them_as_wide_as_itself():
     assert generator_config(create(untied_generator=False)) == discriminator_config(create())
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"objective": name} for name in OBJECTIVES),
+        *({"generator_type": name} for name in GENERATORS),
+        *({"embedding_sharing": name} for name in EMBEDDING_SHARING),
+        {"electric_objective": True, "electra_objective": True},
+        {"untied_generator": False, "untied_generator_embeddings": True},
+    ],
+    ids=str,
+)
+def test_resolved_choices_do_not_contradict_each_other(given):
+    resolved = resolve_choices(given)
+    assert resolve_choices(resolved) == resolved
+
+
 def test_tying_all_weights_leaves_no_embeddings_to_untie():
     config = create(untied_generator=False, untied_generator_embeddings=True)
     assert config == create(untied_generator=False)
@@ -195,6 +217,30 @@ def test_json_holds_every_hyperparameter():
         (
             {"objective": "electra", "electra_objective": False},
             "--electra_objective=false contradict",
+        ),
+        (
+            {"objective": "mlm", "electra_objective": True},
+            "--electra_objective=true contradicts --objective=mlm",
+        ),
+        (
+            {"objective": "electric", "electric_objective": False},
+            "--electric_objective=false contradicts --objective=electric",
+        ),
+        (
+            {"electric_objective": True, "two_tower_generator": False},
+            "--two_tower_generator=false contradicts --generator_type=two_tower",
+        ),
+        (
+            {"generator_type": "uniform", "uniform_generator": False},
+            "--uniform_generator=false contradicts --generator_type=uniform",
+        ),
+        (
+            {"embedding_sharing": "all", "untied_generator": True},
+            "--untied_generator=true contradicts --embedding_sharing=all",
+        ),
+        (
+            {"embedding_sharing": "none", "untied_generator_embeddings": False},
+            "--untied_generator_embeddings=false contradicts --embedding_sharing=none",
         ),
         ({"objective": "electric", "generator_type": "masked_lm"}, "two_tower"),
         ({"generator_type": "unigram", "two_tower_generator": True}, "--two_tower_generator"),
