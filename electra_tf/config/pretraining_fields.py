@@ -47,7 +47,7 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
         "Smoke test: a tiny model and batches, 20 steps, anew each time.",
         influence=NOTHING,
     )
-    do_train: bool = hyperparameter(True, "Pre-train.", influence=NOTHING)
+    do_train: bool = hyperparameter(True, "Pre-train.", influence=NOTHING, null=False)
     do_eval: bool = hyperparameter(
         False, "Evaluate the latest checkpoint instead of training.", influence=NOTHING
     )
@@ -67,6 +67,7 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
         True,
         "Replaced-token detection; false trains a masked language model.",
         influence=SYNONYM,
+        null=False,
     )
     electric_objective: bool = hyperparameter(
         False, "The same as --objective=electric.", influence=SYNONYM
@@ -182,7 +183,10 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
         tuple(EMBEDDING_SHARING),
     )
     untied_generator: bool = hyperparameter(
-        True, "False ties all weights of generator and discriminator.", influence=SYNONYM
+        True,
+        "False ties all weights of generator and discriminator.",
+        influence=SYNONYM,
+        null=False,
     )
     untied_generator_embeddings: bool = hyperparameter(
         False,

@@ -41,6 +41,12 @@ def test_null_means_what_it_means_to_the_authors():
     )
     assert config.keep_checkpoint_max == 0  # keeps all
     assert config.embedding_size == 256  # the hidden size, also of small
+    config = parse(*REQUIRED, "--hparams", '{"do_train": null, "do_eval": true}')
+    assert not config.do_train
+    config = parse(*REQUIRED, "--hparams", '{"electra_objective": null}')
+    assert config.objective == "mlm"
+    config = parse(*REQUIRED, "--hparams", '{"untied_generator": null, "debug": null}')
+    assert config.embedding_sharing == "all"
     config = parse(*REQUIRED, "--hparams", '{"learning_rate": null, "vocab_file": null}')
     assert config == parse(*REQUIRED)
 
