@@ -47,7 +47,8 @@ def auc_sums(logits: tf.Tensor, labels: tf.Tensor, input_mask: tf.Tensor) -> Met
     Returns:
         `disc_auc`: float32 [2, bins], histogram of the logits of real tokens.
         `disc_auc_with_padding`: float32 [2, 201], histogram of the probabilities at the
-        authors' thresholds; padding counts as negatives with probability 0.
+        authors' thresholds; padding counts as negatives with probability 0. Rows of padding
+        alone, which fill up a batch, are left out.
     """
     real = tf.cast(input_mask, tf.float32)
     positive = tf.cast(labels, tf.float32) * real
@@ -60,7 +61,10 @@ def auc_sums(logits: tf.Tensor, labels: tf.Tensor, input_mask: tf.Tensor) -> Met
     return {
         AUC: _histograms(bins, _LOGIT_BINS, positive, real - positive),
         AUC_WITH_PADDING: _histograms(
-            below, len(_AUC_THRESHOLDS) + 1, positive, 1.0 - positive
+            below,
+            len(_AUC_THRESHOLDS) + 1,
+            positive,
+            tf.reduce_max(real, axis=-1, keepdims=True) - positive,
         ),
     }
 
@@ -99,15 +103,16 @@ def _auc(histograms: np.ndarray, *, smooth: bool) -> float:
 
     Args:
         histograms: [2, bins] of positives and negatives, by increasing score.
-        smooth: add the authors' epsilon to the true positive rate.
+        smooth: add the authors' epsilon, by which the area is near 1 without positives and 0
+            without negatives; otherwise, it is NaN.
     """
     # Counts above each threshold, from none to all.
     true, false = np.cumsum(histograms[:, ::-1], axis=1)
+    if smooth:
+        rates = (true + _AUC_EPSILON) / (true[-1] + _AUC_EPSILON)
+        return float(np.trapezoid(rates, false / (false[-1] + _AUC_EPSILON)))
     if not true[-1] or not false[-1]:
         return float("nan")
-    if smooth:
-        rates = (true + _AUC_EPSILON) / (true[-1] + _AUC_EPSILON), false / false[-1]
-        return float(np.trapezoid(*rates))
     return float(np.trapezoid(np.append(0, true / true[-1]), np.append(0, false / false[-1])))
 
 

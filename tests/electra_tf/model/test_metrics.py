@@ -77,9 +77,25 @@ def test_the_auc_with_padding_is_that_of_the_authors_thresholds():
     above = probabilities[None, :] > thresholds[:, None]
     positive = labels.ravel() == 1
     true, false = above[:, positive].sum(1), above[:, ~positive].sum(1)
-    rates = (true + 1e-6) / (positive.sum() + 1e-6), false / (~positive).sum()
+    rates = (true + 1e-6) / (positive.sum() + 1e-6), false / ((~positive).sum() + 1e-6)
     expected = -np.trapezoid(*rates)
     assert values["disc_auc_with_padding"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_auc_with_padding_of_one_class_is_that_of_the_authors():
+    """tf.metrics.auc: (eps / eps) * (4 / (4 + eps)) without positives, 0 without negatives."""
+    logits, ones = tf.constant([[-2.0, 0.5, 1.0, 3.0]]), tf.ones([1, 4], tf.int32)
+    for labels, expected in ((0 * ones, 4 / (4 + 1e-6)), (ones, 0)):
+        values = metrics.finalize(metrics.auc_sums(logits, labels, ones))
+        assert values["disc_auc_with_padding"] == pytest.approx(expected, abs=1e-12)
+        assert math.isnan(values["disc_auc"])
+
+
+def test_rows_that_fill_up_a_batch_are_not_in_the_aucs():
+    logits, labels, mask = random_scores()
+    whole = metrics.finalize(metrics.auc_sums(logits, labels, mask))
+    filled = [np.concatenate([each, 0 * each]) for each in (logits, labels, mask)]
+    assert metrics.finalize(metrics.auc_sums(*filled)) == whole
 
 
 def test_logits_beyond_the_histogram_are_in_its_outer_bins():
@@ -197,10 +213,14 @@ def test_areas_of_hand_made_histograms():
 
 @pytest.mark.parametrize("name", AUCS)
 @pytest.mark.parametrize("empty", [0, 1])
-def test_without_one_of_the_labels_there_is_no_area(name, empty):
+def test_the_area_without_one_of_the_labels(name, empty):
     histograms = np.ones([2, 3])
     histograms[empty] = 0
-    assert math.isnan(metrics.finalize({name: histograms})[name])
+    area = metrics.finalize({name: histograms})[name]
+    if name == "disc_auc":
+        assert math.isnan(area)
+    else:  # 1 without positives between the lowest and the highest score, else 0
+        assert area == pytest.approx(0 if empty else 2 / 3, abs=1e-5)
     # Only the lowest score, the last of the cumulative counts, has any.
     histograms[1 - empty] = [1, 0, 0]
     histograms[empty] = [1, 0, 0]
