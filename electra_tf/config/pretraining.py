@@ -20,6 +20,7 @@ from electra_tf.config.choices import (
 )
 from electra_tf.config.distribution import distribution_defaults
 from electra_tf.config.encoder import (
+    HEAD_SIZE,
     MODEL_SIZES,
     EncoderConfig,
     debug_overrides,
@@ -157,6 +158,14 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
             f"{config.generator_hidden_size} give a generator of {layers} layers and "
             f"{hidden_size} units"
         )
+    shape = encoder_shape(hidden_size, layers)
+    heads = shape["num_attention_heads"]
+    if hidden_size % heads:
+        raise UserError(
+            f"--generator_hidden_size={config.generator_hidden_size} gives a generator of "
+            f"{hidden_size} units, which are not a multiple of its {heads} attention heads "
+            f"(one per {HEAD_SIZE} units)"
+        )
     return dataclasses.replace(
         discriminator,
         embedding_size=(
@@ -164,7 +173,7 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
             if config.embedding_sharing == SHARE_NONE
             else discriminator.embedding_size
         ),
-        **encoder_shape(hidden_size, layers),
+        **shape,
     )
 
 

@@ -177,7 +177,7 @@ def test_tying_all_weights_leaves_no_embeddings_to_untie():
 def test_fractions_do_not_matter_without_an_encoder_of_the_generator(given):
     # A quarter of 832 units has three heads, which do not divide it.
     overrides = {"hidden_size": 832}
-    with pytest.raises(UserError, match=r"hidden_size \(208\) is not a multiple"):
+    with pytest.raises(UserError, match="a generator of 208 units, which are not a multiple"):
         create(model_hparam_overrides=overrides)
     config = create(model_hparam_overrides=overrides, generator_layers=0.01, **given)
     assert discriminator_config(config).num_attention_heads == 13
@@ -209,6 +209,10 @@ def test_json_holds_every_hyperparameter():
         (
             {"model_hparam_overrides": {"vocab_size": 9}, "vocab_size": 10},
             "--vocab_size=10 contradicts vocab_size 9",
+        ),
+        (
+            {"model_size": "base", "generator_hidden_size": 0.26},
+            "--generator_hidden_size=0.26 gives a generator of 200 units.* its 3 attention",
         ),
         ({"do_eval": True}, "both are true"),
         ({"do_train": False}, "both are false"),
