@@ -69,7 +69,9 @@ def _check_features(
 
 def _compare_example(example: QAExample, record: dict, comparison: Comparison) -> None:
     raw, label = record["raw"], f"{example.qas_id}"
-    theirs = raw["qid"] if raw["qas_id"] is None else raw["qas_id"]
+    # Their predictions are by "id" in SQuAD and by "qid" in MRQA; a file may have both.
+    ids = ("qas_id", "qid") if record["task"] in SQUAD_TASKS else ("qid", "qas_id")
+    theirs = next(raw[key] for key in ids if raw.get(key) is not None)
     comparison.true(label, example.qas_id == theirs, f"theirs is {theirs}")
     comparison.true(label, example.question_text == raw["question_text"], "other question")
     words = len(example.context.words)

@@ -6,7 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.reference import classification_checks, qa_checks, tagging_checks
+from tests.reference import (
+    classification_checks,
+    qa_checks,
+    qa_feature_checks,
+    tagging_checks,
+)
 from tests.reference.qa_scorer_checks import check_squad_evaluation
 from tests.reference.test_numeric_checks import assert_all_pass
 
@@ -56,3 +61,32 @@ def test_features_of_tagging_are_lowercased_whatever_the_settings(tmp_path, subt
     vocab_file = ROOT / "recipes/vocab/bert_uncased_vocab.txt"
     results = tagging_checks.check_features(tmp_path, vocab_file)
     assert len(assert_all_pass(results, subtests)) == 2
+
+
+def test_questions_of_mrqa_are_known_by_their_qid(tmp_path, subtests):
+    question = {"question": "Cat", "answers": ["cat"]}
+    paragraph = {"context": "cat", "qas": [{**question, "id": "theirs", "qid": "own"}]}
+    (tmp_path / "features_raw_newsqa.json").write_text(json.dumps([paragraph]))
+    raw = {"eid": 0, "qas_id": "theirs", "qid": "own", "question_text": "Cat"}
+    features = {
+        "input_ids": [101, 4937, 102, 4937, 102, 0, 0, 0],  # [CLS] cat [SEP] cat [SEP]
+        "input_mask": [1, 1, 1, 1, 1, 0, 0, 0],
+        "segment_ids": [0, 0, 0, 1, 1, 0, 0, 0],
+        "newsqa_eid": 0,
+        "newsqa_doc_span_index": 0,
+        "newsqa_tokens": ["[CLS]", "cat", "[SEP]", "cat", "[SEP]"],
+        "newsqa_token_to_orig_map": [[3, 0]],
+        "newsqa_token_is_max_context": [3],
+    }
+    line = {
+        "task": "newsqa",
+        "split": "dev",
+        "is_training": False,
+        "config": {"task_names": ["newsqa"], "max_seq_length": 8},
+        "raw": {**raw, "n_doc_tokens": 1},
+        "features": features,
+    }
+    (tmp_path / "features.jsonl").write_text(json.dumps(line) + "\n")
+    vocab_file = ROOT / "recipes/vocab/bert_uncased_vocab.txt"
+    results = qa_feature_checks.check_qa_features(tmp_path, vocab_file)
+    assert len(assert_all_pass(results, subtests)) == 1

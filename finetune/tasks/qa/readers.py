@@ -8,6 +8,8 @@ from finetune.data.file_readers import parse_json, read_text
 from finetune.tasks.qa.examples import Context, ExampleBuilder, GivenAnswer
 
 MRQA_SUFFIXES = (".jsonl", ".jsonl.gz")
+# Fields of a question's id. Files of MRQA may have both; its evaluation knows "qid".
+_SQUAD_IDS, _MRQA_IDS = ("id", "qid"), ("qid", "id")
 _KINDS = {str: "a string", list: "a list", dict: "an object", int: "an integer"}
 
 
@@ -31,7 +33,7 @@ def _read_squad(path: str, builder: ExampleBuilder) -> None:
     for i, article in enumerate(_field(content, "data", list, path)):
         where = f"{path}: data[{i}]"
         for j, paragraph in enumerate(_field(article, "paragraphs", list, where)):
-            _add_paragraph(paragraph, f"{where}.paragraphs[{j}]", builder)
+            _add_paragraph(paragraph, f"{where}.paragraphs[{j}]", builder, _SQUAD_IDS)
 
 
 def _read_mrqa(path: str, builder: ExampleBuilder) -> None:
@@ -41,17 +43,20 @@ def _read_mrqa(path: str, builder: ExampleBuilder) -> None:
             continue
         paragraph = parse_json(line, where)
         if not (isinstance(paragraph, dict) and "header" in paragraph):
-            _add_paragraph(paragraph, where, builder)
+            _add_paragraph(paragraph, where, builder, _MRQA_IDS)
 
 
-def _add_paragraph(paragraph: Any, where: str, builder: ExampleBuilder) -> None:
+def _add_paragraph(
+    paragraph: Any, where: str, builder: ExampleBuilder, id_fields: tuple[str, str]
+) -> None:
     context = Context(_field(paragraph, "context", str, where))
     for k, qa in enumerate(_field(paragraph, "qas", list, where)):
         question_at = f"{where}.qas[{k}]"
         question = _field(qa, "question", str, question_at)
-        name = qa.get("id", qa.get("qid"))
+        first, second = id_fields
+        name = qa.get(first, qa.get(second))
         if not isinstance(name, str | int):
-            raise UserError(f'{question_at} needs an "id" (or "qid") that is a string')
+            raise UserError(f'{question_at} needs an "{first}" (or "{second}"), a string')
         answers, located = _answers(qa, question_at)
         builder.add(
             context,

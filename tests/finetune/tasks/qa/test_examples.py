@@ -150,6 +150,24 @@ def test_mrqa(tmp_path, suffix):
 
 
 @pytest.mark.parametrize(
+    ("suffix", "fields", "expected"),
+    [
+        (".json", {"id": "a", "qid": "b"}, "a"),
+        (".json", {"qid": "b"}, "b"),
+        (".jsonl", {"id": "a", "qid": "b"}, "b"),
+        (".jsonl", {"id": "a"}, "a"),
+    ],
+)
+def test_ids_of_squad_and_mrqa(tmp_path, suffix, fields, expected):
+    paragraph = {"context": "x", "qas": [{"question": "y", "answers": [], **fields}]}
+    content = {"data": [{"paragraphs": [paragraph]}]} if suffix == ".json" else paragraph
+    path = tmp_path / f"dev{suffix}"
+    path.write_text(json.dumps(content))
+    (example,), _ = read(str(path), is_training=False)
+    assert example.qas_id == expected
+
+
+@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.json", "{", "a.json is not valid JSON"),
