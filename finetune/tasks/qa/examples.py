@@ -157,18 +157,32 @@ class ExampleBuilder:
         )
 
     def _find(self, context: Context, answer: GivenAnswer) -> tuple[int, int] | None:
-        text, size = valid_text(answer.text), len(context.text)
+        text = valid_text(answer.text)
         start, end = answer.start, answer.end
         if start is None:
             start, end = context.text.find(text), None
-        if end is None or self._authors_answer_check:
-            end = start + len(text) - 1
-        if not text.strip() or not 0 <= start <= end < size:
+        end_of_text = start + len(text) - 1
+        if end is not None and not self._authors_answer_check:
+            found = self._words_of(context, text, start, end)
+            if found is not None:
+                return found
+            # Some files give the end of a span as the character behind it.
+        return self._words_of(context, text, start, end_of_text)
+
+    def _words_of(
+        self, context: Context, text: str, start: int, end: int
+    ) -> tuple[int, int] | None:
+        """Returns the first and last word of the characters `start` to `end`.
+
+        None if they do not contain `text`.
+        """
+        if not text.strip() or not 0 <= start <= end < len(context.text):
             return None
+        words = context.words
         first, last = context.word_at(start), context.word_at(end)
-        if first < 0:
-            return None
-        found = " ".join(context.words[first : last + 1])
+        if first < 0:  # in the whitespace before the first word
+            first = len(words) - 1 if self._authors_answer_check else 0
+        found = " ".join(words[first : last + 1])
         if not self._authors_answer_check:
             found = " ".join(found.split())
         if " ".join(text.split()).lower() not in found.lower():

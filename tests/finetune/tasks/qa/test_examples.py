@@ -76,6 +76,23 @@ def test_what_cannot_be_found_is_dropped_from_train_alone_and_reported(write_squ
     assert {case["dropped"] for case in problems[NOT_FOUND]} == {False}
 
 
+def test_answers_that_start_in_whitespace(write_squad):
+    given = [
+        (" Anna Berg", [ask("first", " Anna", 0)]),
+        (" Anna", [ask("only", " Anna", 0)]),
+        ("by Anna", [ask("inner", " Anna", 2)]),
+    ]
+    examples, problems = read(write_squad(*given))
+    positions = [(e.qas_id, e.start_position, e.end_position) for e in examples]
+    assert positions == [("first", 0, 0), ("only", 0, 0), ("inner", 0, 1)]
+    assert not problems
+    # Theirs takes the last word for the one before the first.
+    examples, problems = read(write_squad(*given), authors_answer_check=True)
+    positions = [(e.qas_id, e.start_position, e.end_position) for e in examples]
+    assert positions == [("only", 0, 0), ("inner", 0, 1)]
+    assert [case["id"] for case in problems[NOT_FOUND]] == ["first"]
+
+
 def test_other_white_space_in_answers(write_squad):
     path = write_squad(("The Café\u00a0Zoë here", [ask("a", "Café\u00a0Zoë", 4)]))
     examples, problems = read(path)
@@ -146,6 +163,24 @@ def test_mrqa(tmp_path, suffix):
     (example,), problems = read(str(path), v2=False)
     assert (example.qas_id, example.answers) == ("q", ("Anna Berg", "Berg"))
     assert (example.start_position, example.end_position) == (2, 3)
+    assert not problems
+
+
+def test_ends_of_mrqa_may_be_behind_the_answer(tmp_path):
+    context = "Built by Anna Berg"
+    spans = [[9, 17], [9, 18], [9, 40]]
+    qas = [
+        {
+            "qid": str(end),
+            "question": "Who?",
+            "detected_answers": [{"text": "Anna Berg", "char_spans": [[start, end]]}],
+        }
+        for start, end in spans
+    ]
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps({"context": context, "qas": qas}))
+    examples, problems = read(str(path), v2=False)
+    assert [(e.start_position, e.end_position) for e in examples] == [(2, 3)] * 3
     assert not problems
 
 
