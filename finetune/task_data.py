@@ -16,7 +16,7 @@ from finetune.tasks.base import SplitData, Task
 TRAIN = "train"
 _EXAMPLES_LOGGED = 2
 # Increment it when the features of the same input change.
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 # Hyperparameters that features depend on.
 _SETTINGS = (
     "max_seq_length",
