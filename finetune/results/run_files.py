@@ -19,6 +19,8 @@ def write_run_files(
 ) -> list[str]:
     """Writes results and, where anything was logged, learning curves; returns the paths.
 
+    The curves are of the main metric of each task.
+
     Args:
         config: hyperparameters.
         results: of the trials so far.
@@ -40,7 +42,17 @@ def write_run_files(
     if log_records:
         name = f"{config.tasks_label}_learning_curves.png"
         paths.append(os.path.join(config.results_dir, name))
-        plot_learning_curves(
-            paths[-1], log_records, f"{config.model_name}: {config.tasks_label}"
-        )
+        title = f"{config.model_name}: {config.tasks_label}"
+        metrics = _main_metrics(results)
+        plot_learning_curves(paths[-1], log_records, title, metrics=metrics or None)
     return paths
+
+
+def _main_metrics(results: Sequence[TrialResult]) -> list[str]:
+    """Returns the main metric of each task, as the training log names it."""
+    names = (
+        f"{split.rpartition('/')[0]}_{name}"
+        for result in results
+        for split, name in result.main.items()
+    )
+    return list(dict.fromkeys(names))
