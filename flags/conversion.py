@@ -45,6 +45,19 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         lower_bound=1,
         **options,
     )
+    flags.DEFINE_boolean(
+        "do_lower_case",
+        None,
+        "Whether the model's text is lowercased, which a TensorFlow 1 checkpoint does not "
+        "record; if unset, as the description beside the vocabulary says, else true.",
+        **options,
+    )
+    flags.DEFINE_boolean(
+        "strip_accents",
+        None,
+        "Whether accents are stripped from lowercased text; likewise.",
+        **options,
+    )
     flags.DEFINE_boolean("overwrite", False, "Write into a non-empty folder.", **options)
 
 
@@ -58,5 +71,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Conversion
         output_dir=os.path.expanduser(flag_values.output),
         vocab_file=vocab_file and find_recipe(vocab_file),
         num_attention_heads=flag_values.num_attention_heads,
+        do_lower_case=flag_values.do_lower_case,
+        strip_accents=flag_values.strip_accents,
         overwrite=flag_values.overwrite,
     )

@@ -302,6 +302,11 @@ def convert_checkpoint() -> None:
         python convert_checkpoint.py --from electra_small --to_format electra_tf \
             --output DATA/models/small
 
+    A checkpoint of the authors' code whose vocabulary is cased:
+
+        python convert_checkpoint.py --from electra_cased --to_format electra_tf \
+            --output DATA/models/cased --do_lower_case=false
+
     --from is a folder, or the prefix of a TensorFlow checkpoint; its format is detected.
     Whatever the target format cannot represent is reported.
     """

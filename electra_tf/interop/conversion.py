@@ -1,14 +1,22 @@
 """Converts a checkpoint from one format to another."""
 
 import dataclasses
+import json
 import os
 import pathlib
 from collections.abc import Callable, Sequence
 
 from electra_tf.interop.formats import ConversionConfig, find_format, make_format
-from electra_tf.interop.model_checkpoint import ModelCheckpoint, ModelFamily
+from electra_tf.interop.model_checkpoint import (
+    VOCAB_FILE,
+    ModelCheckpoint,
+    ModelDescription,
+    ModelFamily,
+    containing_folder,
+)
 from electra_tf.interop.variable_names import check_arrays, encoder_variables
 from electra_tf.model.encoder import Encoder
+from electra_tf.text.description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
 from electra_tf.training.checkpoints.checkpoint_writing import remove_checkpoint
@@ -51,6 +59,7 @@ def convert(
     notes = list(checkpoint.notes)
     if config.num_attention_heads:
         checkpoint = _with_heads(checkpoint, config.num_attention_heads, source_format.name)
+    checkpoint = _with_tokenizer(checkpoint, config)
     checkpoint = _with_vocabulary(checkpoint, config, notes)
     _check_heads(checkpoint, config)
     _check_encoder(checkpoint, config.source)
@@ -60,6 +69,7 @@ def convert(
         f"{sum(value.size for value in weights.values()):,} weights, "
         f"{len(checkpoint.slots)} moments"
     )
+    print_fn(f"Text:   {_describe_tokenizer(checkpoint.description)}")
     target_format = make_format(config.target_format, families)
     with whole_folder(config.output_dir) as folder:
         notes += target_format.write(checkpoint, folder)
@@ -109,6 +119,38 @@ def _check_heads(checkpoint: ModelCheckpoint, config: ConversionConfig) -> None:
         )
 
 
+def _with_tokenizer(checkpoint: ModelCheckpoint, config: ConversionConfig) -> ModelCheckpoint:
+    """Returns the checkpoint with tokenizer settings as recorded, else as described or given.
+
+    Raises:
+        UserError: they contradict each other.
+    """
+    description = checkpoint.description
+    own_vocabulary = os.path.join(containing_folder(config.source), VOCAB_FILE)
+    vocab_file = config.vocab_file or own_vocabulary
+    given = {name: getattr(config, name) for name in SETTINGS}
+    if not description.tokenizer_recorded:
+        settings = tokenizer_settings(given, vocab_file)
+        hyperparameters = dict(description.hyperparameters)
+        if hyperparameters:
+            hyperparameters |= settings
+        described = dataclasses.replace(
+            description, **settings, hyperparameters=hyperparameters
+        )
+        return dataclasses.replace(checkpoint, description=described)
+    recorded = {name: getattr(description, name) for name in SETTINGS}
+    for name, value in given.items():
+        if value not in (None, recorded[name]):
+            raise UserError(
+                f"--{name} is {json.dumps(value)}, but {config.source} records that it is "
+                f"{json.dumps(recorded[name])}: omit the flag"
+            )
+    tokenizer_settings(
+        recorded, vocab_file, flags={name: f"{name} of {FROM_FLAG}" for name in SETTINGS}
+    )
+    return checkpoint
+
+
 def _with_vocabulary(
     checkpoint: ModelCheckpoint, config: ConversionConfig, notes: list[str]
 ) -> ModelCheckpoint:
@@ -143,6 +185,12 @@ def _check_encoder(checkpoint: ModelCheckpoint, source: str) -> None:
     """Raises UserError unless the encoder is complete, with the shapes of its description."""
     mapping = encoder_variables(Encoder(checkpoint.description.encoder))
     check_arrays(checkpoint.arrays, mapping, source)
+
+
+def _describe_tokenizer(description: ModelDescription) -> str:
+    if not description.do_lower_case:
+        return "case and accents are kept"
+    return f"lowercased, accents are {'stripped' if description.strip_accents else 'kept'}"
 
 
 def _describe(checkpoint: ModelCheckpoint) -> str:

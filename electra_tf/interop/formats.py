@@ -49,6 +49,8 @@ class ConversionConfig:
         vocab_file: vocabulary, for a source without one.
         num_attention_heads: attention heads of a checkpoint of the authors' code, which does
             not record them, if different from hidden_size / 64.
+        do_lower_case, strip_accents: tokenizer settings, for a source that does not record
+            them; if unset, as described beside the vocabulary, else true.
         overwrite: write into a non-empty folder.
     """
 
@@ -58,6 +60,8 @@ class ConversionConfig:
     source_format: str | None = None
     vocab_file: str | None = None
     num_attention_heads: int | None = None
+    do_lower_case: bool | None = None
+    strip_accents: bool | None = None
     overwrite: bool = False
 
 

@@ -70,6 +70,7 @@ class ModelDescription:
         tasks: fine-tuned heads.
         hyperparameters: hyperparameters of the run, if it was one of this project.
         heads_recorded: whether the number of attention heads is known, not assumed.
+        tokenizer_recorded: whether the tokenizer settings are.
     """
 
     encoder: EncoderConfig
@@ -80,6 +81,7 @@ class ModelDescription:
     tasks: tuple[TaskDescription, ...] = ()
     hyperparameters: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     heads_recorded: bool = True
+    tokenizer_recorded: bool = True
 
     def model_settings(self) -> dict[str, Any]:
         """Returns this project's hyperparameters for such an encoder."""

@@ -2,8 +2,8 @@
 
 Such a checkpoint does not describe its model. Sizes are derived from the shapes of its
 variables; the number of heads is certain for published sizes only, and elsewhere assumed by the
-authors' rule of 64 units per head. `write` adds `electra_tf.json` with this
-project's hyperparameters, which provides the rest.
+authors' rule of 64 units per head. Whether text is lowercased is not recorded. `write` adds
+`electra_tf.json` with this project's hyperparameters, which provides the rest.
 """
 
 import os
@@ -97,6 +97,7 @@ class Tf1Format(CheckpointFormat):
             tasks=_tasks(arrays, saved),
             hyperparameters=saved,
             heads_recorded=_records_heads(encoder, saved),
+            tokenizer_recorded="do_lower_case" in saved,
         )
         return ModelCheckpoint(
             description=description,

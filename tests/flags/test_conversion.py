@@ -33,6 +33,8 @@ def test_flags():
         vocab_file="v.txt",
         overwrite=False,
     )
+    config = parse("--to-format", "tf1", "--do_lower_case=false", "--nostrip_accents")
+    assert (config.do_lower_case, config.strip_accents) == (False, False)
 
 
 def test_a_format_that_is_not_known():

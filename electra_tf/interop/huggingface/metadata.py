@@ -102,6 +102,7 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
         do_lower_case=lower,
         strip_accents=strip and lower,
         vocabulary=_read_vocabulary(folder, fast_file),
+        tokenizer_recorded=bool(tokenizer or normalizer),
     )
     return HuggingFaceDescription(config, description, tuple(notes))
 

@@ -27,6 +27,7 @@ from electra_tf.interop.model_checkpoint import (
     ModelCheckpoint,
     ModelDescription,
 )
+from electra_tf.text.description import load_tokenizer_description
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 from finetune.config.task_kinds import kind_of_task
@@ -117,6 +118,49 @@ def test_the_authors_checkpoints_need_a_vocabulary(tmp_path):
     # One folder a task, as a Hugging Face model has one head.
     assert (tmp_path / "there/sts/model.safetensors").exists()
     assert (tmp_path / "there/chunk/vocab.txt").read_text().splitlines() == tokens
+
+
+def authors_model(folder: pathlib.Path) -> pathlib.Path:
+    """Writes a checkpoint of the authors' code; returns its folder."""
+    run(SMALL, "tf1", folder)
+    (folder / "electra_tf.json").unlink()  # theirs have none
+    return folder
+
+
+@pytest.mark.parametrize("target", ["electra_tf", "huggingface", "tf1"])
+def test_case_and_accents_of_the_authors_checkpoints_are_given(tmp_path, target):
+    source = authors_model(tmp_path / "theirs")
+    more = {"num_attention_heads": 4}
+    lines = run(source, target, tmp_path / "assumed", **more)
+    assert "Text:   lowercased, accents are stripped" in lines
+    lines = run(source, target, tmp_path / "cased", **more, do_lower_case=False)
+    assert "Text:   case and accents are kept" in lines
+    assert read(tmp_path / "cased", target).description.do_lower_case is False
+    lines = run(source, target, tmp_path / "accents", **more, strip_accents=False)
+    assert "Text:   lowercased, accents are kept" in lines
+    description = read(tmp_path / "accents", target).description
+    assert (description.do_lower_case, description.strip_accents) == (True, False)
+    # Once recorded, it cannot be said otherwise.
+    with pytest.raises(UserError, match=r"--strip_accents is true, but .* records that it"):
+        run(tmp_path / "accents", "tf1", tmp_path / "more", strip_accents=True)
+
+
+def test_a_converted_checkpoint_describes_its_tokenizer(tmp_path):
+    source = authors_model(tmp_path / "theirs")
+    more = {"num_attention_heads": 4, "strip_accents": False}
+    run(source, "electra_tf", tmp_path / "ours", **more)
+    described = load_tokenizer_description(tmp_path / "ours" / "vocab.txt")
+    assert (described.do_lower_case, described.strip_accents) == (True, False)
+    # It is found beside a vocabulary, too.
+    more = {"num_attention_heads": 4, "vocab_file": str(tmp_path / "ours" / "vocab.txt")}
+    lines = run(source, "huggingface", tmp_path / "huggingface", **more)
+    assert "Text:   lowercased, accents are kept" in lines
+    with pytest.raises(UserError, match=r"--do_lower_case is false, but .*\.tokenizer"):
+        run(source, "tf1", tmp_path / "there", **more, do_lower_case=False)
+    more = {"vocab_file": str(tmp_path / "ours" / "vocab.txt")}
+    with pytest.raises(UserError, match=r"do_lower_case of --from is false, but .*tokenizer"):
+        run(SMALL, "tf1", tmp_path / "there", **more)
+    assert not (tmp_path / "there").exists()
 
 
 def test_an_encoder_that_is_not_whole_is_refused(tmp_path):
