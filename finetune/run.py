@@ -18,7 +18,7 @@ from electra_tf.training.distribution.context import (
 )
 from electra_tf.training.distribution.cores import limit_operation_threads
 from electra_tf.training.monitoring.trackers import check_trackers
-from electra_tf.util.console import discard
+from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import describe_repeated, warn_of_unknown_rows
@@ -203,12 +203,22 @@ def _restore_best(
     ]
     if not there:
         raise UserError("--do_predict: no trial finished, so there is no model to predict with")
+    if len(there) > 1 and not any(result.metrics for _, result in there):
+        warn_once(
+            f"{len(there)} trials are there, but --do_eval=false scores none: "
+            f"{there[0][0].title} predicts; with --do_eval, the best one does"
+        )
     trainer.restore(max(there, key=value)[0].model_dir)
 
 
 def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> None:
     """Loads the data to predict, so a missing file is reported before training."""
     if config.write_test_outputs:
+        if not any(task.test_splits for task in tasks):
+            raise UserError(
+                f"--write_test_outputs: {', '.join(task.name for task in tasks)} has no test "
+                "split; add one to the files of the task, or omit the flag"
+            )
         for task in tasks:
             for split in task.test_splits:
                 data.get(task, split, labeled=False)

@@ -1,0 +1,37 @@
+"""What a run that predicts says about the weights and the splits it takes."""
+
+import pytest
+
+from electra_tf.util.console import discard
+from electra_tf.util.errors import UserError
+from finetune.run import run
+
+
+def test_trials_without_scores_predict_with_the_first_and_say_so(
+    make_finetuning_config, tmp_path, capsys
+):
+    unlabeled = tmp_path / "new.tsv"
+    unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w23\n")
+    run(make_finetuning_config(num_trials=2, num_train_epochs=1), discard)
+    predicts = {"do_train": False, "do_predict": True, "predict_file": str(unlabeled)}
+    capsys.readouterr()
+    run(make_finetuning_config(**predicts, num_trials=2), discard)
+    assert "--do_eval=false" not in capsys.readouterr().err
+    run(make_finetuning_config(**predicts, num_trials=2, do_eval=False), discard)
+    expected = "2 trials are there, but --do_eval=false scores none: Trial 1 predicts"
+    assert expected in capsys.readouterr().err
+
+
+def test_a_task_without_a_test_split_has_no_test_outputs(make_finetuning_config, tmp_path):
+    rows = "".join(f"w{i % 30},{i % 2}\n" for i in range(40))
+    (tmp_path / "train.csv").write_text(f"text,label\n{rows}")
+    config = make_finetuning_config(
+        task_names=("mine",),
+        own_task_kind="classification",
+        own_task_files=f"train={tmp_path / 'train.csv'}",
+        own_task_columns="text=text,label=label",
+        write_test_outputs=True,
+    )
+    with pytest.raises(UserError, match="--write_test_outputs: mine has no test split"):
+        run(config, discard)
+    assert not (tmp_path / "model_1").exists()
