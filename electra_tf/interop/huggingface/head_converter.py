@@ -53,6 +53,7 @@ class HeadConverter(abc.ABC):
 
 
 def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the labels in `config.json` in the order of their ids; none if it has none."""
     id2label = config.get("id2label") or {}
     try:
         return tuple(str(id2label[key]) for key in sorted(id2label, key=int))
@@ -62,8 +63,28 @@ def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
         ) from error
 
 
+def labels_of_outputs(config: Mapping[str, Any], units: int) -> tuple[str, ...]:
+    """Returns a label for each output; where the file has none, those of transformers.
+
+    It leaves them out if there are two.
+
+    Raises:
+        UserError: there is another number of labels.
+    """
+    labels = labels_of(config) or _default_labels(units)
+    if len(labels) != units:
+        raise UserError(
+            f"config.json: id2label has {len(labels)} labels, but the head has {units} outputs"
+        )
+    return labels
+
+
+def _default_labels(units: int) -> tuple[str, ...]:
+    return tuple(f"LABEL_{i}" for i in range(units))
+
+
 def label_config(task: TaskDescription, units: int) -> dict[str, Any]:
-    labels: Sequence[str] = task.labels or [f"LABEL_{i}" for i in range(units)]
+    labels: Sequence[str] = task.labels or _default_labels(units)
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
         "label2id": {label: i for i, label in enumerate(labels)},

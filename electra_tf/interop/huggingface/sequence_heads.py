@@ -19,7 +19,7 @@ from electra_tf.interop.huggingface.head_converter import (
     HeadConverter,
     HuggingFaceHead,
     label_config,
-    labels_of,
+    labels_of_outputs,
     scoped,
 )
 from electra_tf.interop.huggingface.tensor_names import transposed
@@ -77,7 +77,7 @@ class SequenceHead(HeadConverter):
             embedded = _two_layers(kernel, bias, hidden)
             if all(np.array_equal(tensors[name], value) for name, value in embedded.items()):
                 name = config.get("finetuning_task") or kind
-                task = TaskDescription(name, kind, self._labels(config))
+                task = TaskDescription(name, kind, self._labels(config, units))
                 return scoped(task, {KERNEL: kernel, BIAS: bias})
         note = (
             "classifier.dense and classifier.out_proj: a two-layer head, but classification "
@@ -88,8 +88,8 @@ class SequenceHead(HeadConverter):
     def _config(self, task: TaskDescription, units: int) -> dict[str, Any]:
         return {"finetuning_task": task.name, **label_config(task, units)}
 
-    def _labels(self, config: Mapping[str, Any]) -> tuple[str, ...]:
-        return labels_of(config)
+    def _labels(self, config: Mapping[str, Any], units: int) -> tuple[str, ...]:
+        return labels_of_outputs(config, units)
 
 
 class RegressionHead(SequenceHead):
@@ -110,7 +110,7 @@ class RegressionHead(SequenceHead):
     def _config(self, task: TaskDescription, units: int) -> dict[str, Any]:
         return {"finetuning_task": task.name}
 
-    def _labels(self, config: Mapping[str, Any]) -> tuple[str, ...]:
+    def _labels(self, config: Mapping[str, Any], units: int) -> tuple[str, ...]:
         return ()
 
 

@@ -13,7 +13,7 @@ from electra_tf.interop.huggingface.head_converter import (
     HeadConverter,
     HuggingFaceHead,
     label_config,
-    labels_of,
+    labels_of_outputs,
     scoped,
 )
 from electra_tf.interop.huggingface.tensor_names import transposed
@@ -43,7 +43,8 @@ class TokenHead(HeadConverter):
         """Returns the same layer."""
         if set(tensors) != {"classifier.weight", "classifier.bias"}:
             return None
-        task = TaskDescription(config.get("finetuning_task") or kind, kind, labels_of(config))
+        labels = labels_of_outputs(config, tensors["classifier.bias"].shape[0])
+        task = TaskDescription(config.get("finetuning_task") or kind, kind, labels)
         kernel = transposed(tensors["classifier.weight"])
         return scoped(task, {KERNEL: kernel, BIAS: tensors["classifier.bias"]})
 

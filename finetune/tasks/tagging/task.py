@@ -32,6 +32,7 @@ from finetune.tasks.tagging.head import TaggingHead
 from finetune.tasks.tagging.spans import (
     BIO,
     OUTSIDE,
+    is_tag,
     span_metrics,
     span_tags,
     tag_spans,
@@ -95,8 +96,9 @@ class TaggingTask(SourceTask):
     def describe_arrays(
         cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns the description; labels such as "B-PER" imply the level "span"."""
-        level = SPAN if any(label.startswith("B-") for label in labels) else TOKEN
+        """Returns the description; tags of spans, such as B-PER, imply the level "span"."""
+        are_spans = all(map(is_tag, labels)) and any(label != OUTSIDE for label in labels)
+        level = SPAN if are_spans else TOKEN
         return {"kind": cls.kind.name, "labels": list(labels), "level": level}
 
     @property
