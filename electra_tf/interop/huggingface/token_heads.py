@@ -24,7 +24,10 @@ ANSWER_CLASS = "ElectraForQuestionAnswering"
 
 
 class TokenHead(HeadConverter):
-    """One layer on every token: `ElectraForTokenClassification`."""
+    """One layer on every token: `ElectraForTokenClassification`.
+
+    The weights are the same, but tagging here, as in the authors' code, gives tokens segment 1.
+    """
 
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
@@ -34,8 +37,12 @@ class TokenHead(HeadConverter):
             "classifier.weight": transposed(arrays[KERNEL]),
             "classifier.bias": arrays[BIAS],
         }
-        labels = label_config(task, arrays[BIAS].shape[0])
-        return HuggingFaceHead(TOKEN_CLASS, tensors, {"finetuning_task": task.name, **labels})
+        config = {"finetuning_task": task.name, **label_config(task, arrays[BIAS].shape[0])}
+        note = (
+            f"{TASK_SCOPE}{task.name}: tokens have segment 1, as in training here, but 0 from "
+            "Hugging Face's tokenizer: pass token_type_ids of 1"
+        )
+        return HuggingFaceHead(TOKEN_CLASS, tensors, config, (note,))
 
     def from_huggingface(
         self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
@@ -46,7 +53,12 @@ class TokenHead(HeadConverter):
         labels = labels_of_outputs(config, tensors["classifier.bias"].shape[0])
         task = TaskDescription(config.get("finetuning_task") or kind, kind, labels)
         kernel = transposed(tensors["classifier.weight"])
-        return scoped(task, {KERNEL: kernel, BIAS: tensors["classifier.bias"]})
+        note = (
+            f"{TASK_SCOPE}{task.name}: tagging here gives tokens segment 1; with a model "
+            "trained on segment 0, Hugging Face's default, predictions differ"
+        )
+        head = scoped(task, {KERNEL: kernel, BIAS: tensors["classifier.bias"]})
+        return head._replace(notes=(note,))
 
 
 class AnswerHead(HeadConverter):

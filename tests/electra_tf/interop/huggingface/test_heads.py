@@ -73,3 +73,10 @@ def test_tags_of_spans_alone_make_a_task_of_spans(tmp_path, labels, level):
     set_outputs(folder, len(labels))
     described = own_hyperparameters(read(folder, "huggingface"))["tasks"]["names"]
     assert described == {"kind": "tagging", "labels": list(labels), "level": level}
+
+
+def test_the_segment_of_tagging_is_reported_both_ways(tmp_path):
+    (note,) = HUGGINGFACE.write(finetuned("tagging"), str(tmp_path))
+    assert "pass token_type_ids of 1" in note
+    (note,) = read(tmp_path, "huggingface").notes
+    assert "tagging here gives tokens segment 1" in note
