@@ -18,9 +18,13 @@ from electra_tf.interop.model_checkpoint import (
 from electra_tf.interop.native_family import NativeFamily, RebuiltModel
 from electra_tf.interop.native_models import saved_encoder
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
+from electra_tf.util.errors import UserError
 from finetune.config.task_kinds import kind_of_task
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
 from finetune.tasks.registry import task_class
+
+# Keys of a task's description that are fields of `TaskDescription`.
+_APART = ("kind", "labels")
 
 
 class SavedTask:
@@ -88,7 +92,9 @@ class FinetuningFamily(NativeFamily):
         described, settings = {}, {}
         for task in tasks:
             kind, arrays = task_class(task.kind), _head_arrays(checkpoint, task.name)
-            described[task.name] = kind.describe_arrays(arrays, task.labels)
+            described[task.name] = _with_settings(
+                kind.describe_arrays(arrays, task.labels), task
+            )
             # All heads of a run share these, so the first one is used.
             settings = {**kind.head_hyperparameters(arrays), **settings}
         return {
@@ -104,19 +110,48 @@ class FinetuningFamily(NativeFamily):
         values = saved.hyperparameters
         encoder = saved_encoder(values)
         tasks = saved_tasks(saved)
-        labels = values.get(LABELS, {})
+        labels, described = values.get(LABELS, {}), values.get(TASKS, {})
         model = FinetuningModel(encoder, tasks)
         description = ModelDescription(
             encoder=encoder,
             do_lower_case=values["do_lower_case"],
             strip_accents=values["strip_accents"],
             tasks=tuple(
-                TaskDescription(task.name, task.kind, tuple(labels.get(task.name, ())))
+                TaskDescription(
+                    task.name,
+                    task.kind,
+                    tuple(labels.get(task.name, ())),
+                    _settings(described.get(task.name, {})),
+                )
                 for task in tasks
             ),
             hyperparameters=values,
         )
         return RebuiltModel(model, finetuned_variables(model), description)
+
+
+def _settings(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what `finetune.tasks.base.Task.description` has besides kind and labels."""
+    return {name: value for name, value in description.items() if name not in _APART}
+
+
+def _with_settings(description: Mapping[str, Any], task: TaskDescription) -> dict[str, Any]:
+    """Returns a task's description, with the settings that are known instead of assumed.
+
+    Raises:
+        UserError: a setting is not one of this kind of task, or has another type.
+    """
+    assumed = _settings(description)
+    for name, value in task.settings.items():
+        expected = type(assumed.get(name))
+        is_number = expected is float and type(value) is int
+        if name not in assumed or not (type(value) is expected or is_number):
+            example = ", ".join(f"{key}={known!r}" for key, known in assumed.items())
+            raise UserError(
+                f"config.json: the settings of task {task.name!r} must be like {example}; "
+                f"it has {name}={value!r:.80}"
+            )
+    return {**description, **task.settings}
 
 
 def _head_arrays(checkpoint: ModelCheckpoint, task_name: str) -> dict[str, np.ndarray]:

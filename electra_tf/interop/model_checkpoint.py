@@ -44,7 +44,14 @@ VOCAB_FILE = "vocab.txt"
 
 @dataclasses.dataclass(frozen=True)
 class TaskDescription:
-    """A fine-tuned head: its name, its kind (None if unknown) and its labels.
+    """A fine-tuned head.
+
+    Attributes:
+        name: name of the task.
+        kind: its kind; None if unknown.
+        labels: its labels; empty if there are none, or they are unknown.
+        settings: what else describes the task here, such as whether texts are pairs; empty if
+            unknown.
 
     Raises:
         UserError: the name, which is part of paths, leads to another folder.
@@ -53,6 +60,7 @@ class TaskDescription:
     name: str
     kind: str | None
     labels: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check_plain_name(self.name, "task", "The model")

@@ -1,5 +1,6 @@
 """Conversion of fine-tuned heads from and to Hugging Face's ELECTRA, by kind of task."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from electra_tf.interop.huggingface.sequence_heads import (
 )
 from electra_tf.interop.huggingface.token_heads import AnswerHead, TokenHead
 from electra_tf.interop.model_checkpoint import TASK_SCOPE, TaskDescription
+from electra_tf.util.errors import UserError
 
 # By kind of task. A head is of the first that takes its tensors: those of multiple choice can
 # have the names of tagging's.
@@ -31,6 +33,17 @@ HEADS: dict[str, HeadConverter] = {
     "multiple_choice": ChoiceHead(),
     "tagging": TokenHead(),
     "qa": AnswerHead(),
+}
+# Entry of `config.json` with what describes a task here and has no counterpart there.
+SETTINGS = "electra_tf"
+# What models without this entry do not tell, by kind of task.
+_UNKNOWN = {
+    "classification": "whether texts are pairs: taken as single texts",
+    "multilabel": "whether texts are pairs: taken as single texts",
+    "regression": "whether texts are pairs, and the range of the labels: taken as single texts "
+    "and [0, 1]",
+    "multiple_choice": "whether choices follow a question: taken as without",
+    "qa": "whether questions may be unanswerable: taken as always answered",
 }
 
 
@@ -45,7 +58,9 @@ def to_huggingface_head(
         hidden_size: hidden size of the encoder.
     """
     if task.kind in HEADS:
-        return HEADS[task.kind].to_huggingface(task, arrays, hidden_size)
+        head = HEADS[task.kind].to_huggingface(task, arrays, hidden_size)
+        settings = {SETTINGS: dict(task.settings)} if task.settings else {}
+        return head._replace(config=head.config | settings)
     note = (
         f"{TASK_SCOPE}{task.name}: heads of the kind {task.kind} are not converted; only the "
         "encoder is written"
@@ -67,5 +82,21 @@ def from_huggingface_head(
     for kind, head in HEADS.items():
         converted = head.from_huggingface(kind, tensors, config)
         if converted is not None:
-            return converted
+            return _with_settings(converted, config)
     return ConvertedHead(None, {}, (f"no counterpart here: {', '.join(sorted(tensors))}",))
+
+
+def _with_settings(head: ConvertedHead, config: Mapping[str, Any]) -> ConvertedHead:
+    """Returns the head with the settings of its task, or with a note on what is unknown."""
+    if head.task is None:
+        return head
+    settings = config.get(SETTINGS)
+    if settings is None:
+        unknown = _UNKNOWN.get(head.task.kind)
+        notes = (f"{TASK_SCOPE}{head.task.name}: {unknown}",) if unknown else ()
+        return head._replace(notes=(*head.notes, *notes))
+    if not isinstance(settings, dict):
+        raise UserError(
+            f"config.json: {SETTINGS} must be an object of settings, not {settings!r:.80}"
+        )
+    return head._replace(task=dataclasses.replace(head.task, settings=settings))

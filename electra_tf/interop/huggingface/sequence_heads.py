@@ -98,11 +98,11 @@ class RegressionHead(SequenceHead):
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
     ) -> HuggingFaceHead:
-        """Returns two layers; the range of the labels has no counterpart."""
+        """Returns two layers; their outputs are not scaled to the range of the labels."""
         head = super().to_huggingface(task, arrays, hidden_size)
         note = (
             f"{TASK_SCOPE}{task.name}: predictions are scaled to [0, 1], as in training here; "
-            "Hugging Face's configuration cannot represent the range of the labels"
+            "transformers does not scale them to the range of the labels"
         )
         labels = {"id2label": {"0": task.name}, "label2id": {task.name: 0}}
         return head._replace(config=head.config | labels, notes=(*head.notes, note))

@@ -122,7 +122,8 @@ def test_choices_with_padding_and_segments():
     assert checkpoint.description.tasks == (
         TaskDescription("multiple_choice", "multiple_choice"),
     )
-    assert checkpoint.notes == ()
+    (note,) = checkpoint.notes
+    assert "whether choices follow a question: taken as without" in note
     inputs, theirs = stored("multiple_choice")
     ours = choice_logits(checkpoint, inputs)
     assert ours.shape == (1, 3)
@@ -264,7 +265,8 @@ def test_choices_survive_a_round_trip(tmp_path):
     # Through the files of this project, too.
     format_of("electra_tf").write(after, str(tmp_path / "ours"))
     ours = read(tmp_path / "ours", "electra_tf")
-    assert ours.description.tasks == (task,)
+    settings = {"has_question": False}
+    assert ours.description.tasks == (dataclasses.replace(task, settings=settings),)
     assert_same_arrays(ours.weights, before.weights)
 
 

@@ -1,5 +1,6 @@
 """Labels and settings of fine-tuned heads in the folders of transformers."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -9,9 +10,15 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.huggingface.test_format import HUGGINGFACE, finetuned
-from tests.electra_tf.interop.models import HUGGINGFACE_DATA, own_hyperparameters, read
+from tests.electra_tf.interop.models import (
+    HUGGINGFACE_DATA,
+    format_of,
+    own_hyperparameters,
+    read,
+)
 
 
 def copied(tmp_path: pathlib.Path, name: str, **changes: Any) -> pathlib.Path:
@@ -80,3 +87,55 @@ def test_the_segment_of_tagging_is_reported_both_ways(tmp_path):
     assert "pass token_type_ids of 1" in note
     (note,) = read(tmp_path, "huggingface").notes
     assert "tagging here gives tokens segment 1" in note
+
+
+SETTINGS = {
+    "classification": {"has_pairs": True},
+    "multilabel": {"has_pairs": True},
+    "regression": {"has_pairs": True, "min_label": -1.0, "max_label": 5.5},
+    "tagging": {"level": "token"},
+    "qa": {"v2": True},
+    "multiple_choice": {"has_question": True},
+}
+
+
+def with_settings(kind: str, **settings: Any) -> ModelCheckpoint:
+    units = 1 if kind in ("regression", "multiple_choice") else 3
+    layers = {"dense": (16, 1), "dense_1": (16, 1)} if kind == "qa" else None
+    checkpoint = finetuned(kind, units=units, layers=layers)
+    (task,) = checkpoint.description.tasks
+    labels = {"tagging": ("B-X", "I-X", "O"), "multiple_choice": ("A", "B")}
+    task = dataclasses.replace(task, settings=settings, labels=labels.get(kind, task.labels))
+    described = dataclasses.replace(checkpoint.description, tasks=(task,))
+    return dataclasses.replace(checkpoint, description=described)
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_settings_of_a_task_survive_a_round_trip(kind, tmp_path):
+    before = with_settings(kind, **SETTINGS[kind])
+    format_of("electra_tf").write(before, str(tmp_path / "ours"))
+    ours = read(tmp_path / "ours", "electra_tf")
+    assert ours.description.tasks == before.description.tasks
+    HUGGINGFACE.write(ours, str(tmp_path / "there"))
+    after = read(tmp_path / "there", "huggingface")
+    assert after.description.tasks == before.description.tasks
+    assert not any("taken as" in note for note in after.notes)
+    described = own_hyperparameters(after)["tasks"]["mine"]
+    assert described.items() >= {"kind": kind, **SETTINGS[kind]}.items()
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_settings_that_transformers_does_not_record_are_reported(kind, tmp_path):
+    HUGGINGFACE.write(with_settings(kind), str(tmp_path))
+    notes = read(tmp_path, "huggingface").notes
+    assert any(": taken as " in note for note in notes) == (kind != "tagging")
+
+
+@pytest.mark.parametrize(
+    "settings", [5, {"has_pairs": 1}, {"pairs": True}, {"has_pairs": None}, {"labels": []}]
+)
+def test_settings_of_another_type_are_refused(settings, tmp_path):
+    HUGGINGFACE.write(with_settings("classification"), str(tmp_path))
+    change_config(tmp_path, electra_tf=settings)
+    with pytest.raises(UserError, match=r"config\.json"):
+        own_hyperparameters(read(tmp_path, "huggingface"))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.electra_tf.interop.huggingface.test_format import TOLERANCE, finetuned, stored
+from tests.electra_tf.interop.huggingface.test_heads import with_settings
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
     choice_logits,
@@ -93,7 +94,7 @@ def test_finetuned_heads(kind, units, tmp_path):
 
 
 def test_answers(tmp_path):
-    checkpoint = finetuned("qa", layers={"dense": (16, 1), "dense_1": (16, 1)})
+    checkpoint = with_settings("qa", v2=True)
     format_of("huggingface").write(checkpoint, str(tmp_path))
     inputs, _ = stored("small/discriminator")
     theirs, _ = run_transformers(tmp_path, inputs)
