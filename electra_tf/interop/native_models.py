@@ -29,13 +29,19 @@ from electra_tf.model.encoder import Encoder
 from electra_tf.model_builder import build_model
 from electra_tf.util.errors import UserError
 
-# Fields in which a generator's shape is compared; the others are the discriminator's.
+# Fields in which a generator is compared: of its shape, and of what it computes. The others
+# matter in training only, and are the discriminator's.
 _SHAPE = (
     "embedding_size",
     "hidden_size",
     "num_hidden_layers",
     "num_attention_heads",
     "intermediate_size",
+    "vocab_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "hidden_act",
+    "layer_norm_epsilon",
 )
 
 
@@ -128,8 +134,9 @@ def _check_generator(ours: EncoderConfig, theirs: EncoderConfig) -> None:
         raise UserError(
             "This project's hyperparameters cannot describe the shape of the generator, which "
             "must have heads of 64 units, an intermediate size of four times the hidden size, "
-            "and embeddings as wide as the discriminator's (or as its hidden layers, if "
-            f"unshared). {'; '.join(differing)}. Convert only the discriminator"
+            "embeddings as wide as the discriminator's (or as its hidden layers, if unshared), "
+            "and the discriminator's activation, epsilon and numbers of tokens, positions and "
+            f"segments. {'; '.join(differing)}. Convert only the discriminator"
         )
 
 

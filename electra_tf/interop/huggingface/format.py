@@ -169,6 +169,9 @@ def _read_folder(folder: str) -> ModelCheckpoint:
         notes.append(
             f"{LM_HEAD_WEIGHT}: differs from the token embeddings, which are used instead"
         )
+    act = description.encoder.hidden_act
+    if act != "gelu" and any(name.startswith(GENERATOR_HEAD) for name in arrays):
+        notes.append(_exact_gelu(act))
     head = from_huggingface_head(
         {k: v for k, v in tensors.items() if not k.startswith(scopes)}, config
     )
@@ -205,22 +208,36 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
     """Merges both into one checkpoint; equal embeddings are shared."""
 
     def is_shared(prefix: str) -> bool:
-        ours, theirs = discriminator.part(prefix), generator.part(prefix)
-        return ours.keys() == theirs.keys() and all(
-            np.array_equal(ours[name], value) for name, value in theirs.items()
+        left, right = discriminator.part(prefix), generator.part(prefix)
+        return left.keys() == right.keys() and all(
+            np.array_equal(left[name], value) for name, value in right.items()
         )
 
-    own = {} if is_shared(ENCODER) else generator.part(ENCODER)
+    ours, theirs = discriminator.description, generator.description
+    if None not in (ours.vocabulary, theirs.vocabulary) and (
+        ours.vocabulary.split() != theirs.vocabulary.split()
+    ):
+        raise UserError(
+            f"The vocabularies of {DISCRIMINATOR_FOLDER} and {GENERATOR_FOLDER} differ: "
+            "convert one of these folders"
+        )
+    notes = [
+        f"{name} {getattr(theirs, name)} of the generator's tokenizer"
+        for name in ("do_lower_case", "strip_accents")
+        if theirs.vocabulary is not None and getattr(theirs, name) != getattr(ours, name)
+    ]
+    is_same = ours.encoder == theirs.encoder and is_shared(ENCODER)
+    own = {} if is_same else generator.part(ENCODER)
     if is_shared(EMBEDDINGS):
         own = {name: value for name, value in own.items() if not name.startswith(EMBEDDINGS)}
     renamed = {GENERATOR_SCOPE + name.removeprefix(ENCODER): v for name, v in own.items()}
     return ModelCheckpoint(
         description=dataclasses.replace(
-            discriminator.description,
-            generator=generator.description.encoder if own else None,
+            ours,
+            generator=theirs.encoder if own else None,
         ),
         arrays={**discriminator.arrays, **renamed, **generator.part(GENERATOR_HEAD)},
-        notes=discriminator.notes + generator.notes,
+        notes=(*discriminator.notes, *generator.notes, *notes),
     )
 
 
@@ -246,12 +263,16 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
             shape = description.generator
             arrays = _generator_as_model(checkpoint)
         if shape.hidden_act != "gelu":
-            notes.append(
-                f"{GENERATOR_HEAD}: {MASKED_LM_CLASS} applies the exact GELU there, and not "
-                f"{shape.hidden_act}"
-            )
+            notes.append(_exact_gelu(shape.hidden_act))
         parts.append(_Part(GENERATOR_FOLDER, MASKED_LM_CLASS, shape, arrays, {}, {}))
     return parts or [_Part("", ENCODER_CLASS, encoder, electra, {}, {})]
+
+
+def _exact_gelu(activation: str) -> str:
+    return (
+        f"{GENERATOR_HEAD}: {MASKED_LM_CLASS} applies the exact GELU there, but the head here "
+        f"{activation}, as in the encoder: their logits differ"
+    )
 
 
 def _generator_as_model(checkpoint: ModelCheckpoint) -> dict[str, np.ndarray]:

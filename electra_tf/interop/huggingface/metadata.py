@@ -113,7 +113,7 @@ def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
         ("is_decoder", False),
         ("add_cross_attention", False),
     ):
-        if config.get(name, only) != only:
+        if config.get(name) not in (None, only):
             raise UserError(f"{path}: {name} must be {only!r}, not {config[name]!r}")
     activation = config.get("hidden_act", "gelu")
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
