@@ -8,9 +8,7 @@ import dataclasses
 import os
 from typing import Any, NamedTuple
 
-import ml_dtypes  # noqa: F401 - makes bfloat16 known to NumPy
 import numpy as np
-import safetensors
 import safetensors.numpy
 
 from electra_tf.config.encoder import EncoderConfig
@@ -26,7 +24,6 @@ from electra_tf.interop.huggingface.metadata import (
     read_huggingface_description,
     tokenizer_files,
 )
-from electra_tf.interop.huggingface.pytorch_archive import read_pytorch_archive
 from electra_tf.interop.huggingface.tensor_names import (
     LM_HEAD_WEIGHT,
     SCOPES,
@@ -35,6 +32,7 @@ from electra_tf.interop.huggingface.tensor_names import (
     normalized_name,
     to_huggingface,
 )
+from electra_tf.interop.huggingface.weight_files import WEIGHTS_FILE, read_weights
 from electra_tf.interop.model_checkpoint import (
     DISCRIMINATOR_HEAD,
     GENERATOR_EMBEDDINGS,
@@ -48,13 +46,10 @@ from electra_tf.interop.model_checkpoint import (
     vocabulary_setting,
 )
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_plain_name, read_json, to_json, write_atomically
+from electra_tf.util.files import to_json, write_atomically
 
 PRETRAINING_CLASS = "ElectraForPreTraining"
 MASKED_LM_CLASS = "ElectraForMaskedLM"
-WEIGHTS_FILE = "model.safetensors"
-WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
-PYTORCH_FILE = "pytorch_model.bin"
 DISCRIMINATOR_FOLDER, GENERATOR_FOLDER = "discriminator", "generator"
 ENCODER = "electra/"
 EMBEDDINGS = "electra/embeddings/"
@@ -153,7 +148,7 @@ def _is_pair(path: str) -> bool:
 
 def _read_folder(folder: str) -> ModelCheckpoint:
     config, description, notes = read_huggingface_description(folder)
-    stored = _read_tensors(folder)
+    stored = read_weights(folder)
     is_bare = not any(name.startswith("electra.") for name in stored)
     tensors = {normalized_name(name, is_bare=is_bare): value for name, value in stored.items()}
     for name in _BUFFERS:
@@ -181,27 +176,6 @@ def _read_folder(folder: str) -> ModelCheckpoint:
         arrays={**arrays, **head.arrays},
         notes=(*notes, *head.notes),
     )
-
-
-def _read_tensors(folder: str) -> dict[str, np.ndarray]:
-    index = read_json(os.path.join(folder, WEIGHTS_INDEX_FILE)).get("weight_map")
-    files = sorted(set(index.values())) if index else [WEIGHTS_FILE]
-    for name in files:
-        check_plain_name(name, "file", os.path.join(folder, WEIGHTS_INDEX_FILE))
-    paths = [os.path.join(folder, name) for name in files]
-    if all(os.path.exists(path) for path in paths):
-        tensors = {}
-        for path in paths:
-            try:
-                tensors |= safetensors.numpy.load_file(path)
-            except (safetensors.SafetensorError, TypeError, KeyError) as error:
-                raise UserError(f"{path} cannot be read: {error}") from error
-        return tensors
-    archive = os.path.join(folder, PYTORCH_FILE)
-    if not index and os.path.exists(archive):
-        return read_pytorch_archive(archive)
-    missing = [path for path in paths if not os.path.exists(path)]
-    raise UserError(f"{folder} contains no weights: neither {' nor '.join(missing)}")
 
 
 def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> ModelCheckpoint:

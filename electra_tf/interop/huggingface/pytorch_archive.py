@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from electra_tf.util.errors import UserError
@@ -22,8 +23,11 @@ _STORAGES = {
     "DoubleStorage": np.float64,
     "FloatStorage": np.float32,
     "HalfStorage": np.float16,
+    "BFloat16Storage": ml_dtypes.bfloat16,
     "LongStorage": np.int64,
     "IntStorage": np.int32,
+    "ShortStorage": np.int16,
+    "CharStorage": np.int8,
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }

@@ -451,6 +451,7 @@ def test_description_of_an_encoder_names_the_published_size():
 def test_names_that_lead_to_other_folders_are_refused(tmp_path, name):
     folder = tmp_path / "model"
     shutil.copytree(HUGGINGFACE_DATA / "token_classification", folder)
+    (folder / "model.safetensors").unlink()
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": name}}))
     with pytest.raises(UserError, match=r"index\.json names the file .* without folders"):

@@ -7,6 +7,7 @@ import pickle
 import zipfile
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -94,6 +95,19 @@ def test_views_of_a_storage_are_tensors(tmp_path):
     np.testing.assert_array_equal(read_pytorch_archive(path)["x"], [[1, 2], [4, 5]])
     path = torch_file(tmp_path / "x.bin", Tensor(6, (0, 2), (2, 1)))
     assert read_pytorch_archive(path)["x"].shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("storage", "dtype"),
+    [("BFloat16Storage", ml_dtypes.bfloat16), ("HalfStorage", np.float16)],
+)
+def test_half_precision(tmp_path, storage, dtype):
+    values = np.array([0.5, -2, 3, 4, 5, 1.5], dtype)
+    content = Tensor(0, (2, 3), (3, 1), storage).pickled()
+    path = write(tmp_path / "x.bin", content, [("0", values.tobytes())])
+    value = read_pytorch_archive(path)["x"]
+    assert value.dtype == dtype
+    np.testing.assert_array_equal(value, values.reshape(2, 3))
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,18 @@ import pathlib
 import shutil
 from typing import Any
 
+import numpy as np
 import pytest
+import safetensors.numpy
 
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.huggingface.test_format import HUGGINGFACE
-from tests.electra_tf.interop.models import HUGGINGFACE_DATA, own_hyperparameters, read
+from tests.electra_tf.interop.models import (
+    HUGGINGFACE_DATA,
+    assert_same_arrays,
+    own_hyperparameters,
+    read,
+)
 
 
 def copied(tmp_path: pathlib.Path, name: str = "small/discriminator") -> pathlib.Path:
@@ -64,4 +71,54 @@ def test_a_pair_has_one_vocabulary(tmp_path):
     tokens[7], tokens[8] = tokens[8], tokens[7]
     (folder / "generator/vocab.txt").write_text("\n".join(tokens))
     with pytest.raises(UserError, match="vocabularies of discriminator and generator differ"):
+        read(folder, "huggingface")
+
+
+def shard(folder: pathlib.Path) -> None:
+    """Divides the weights of a folder into two files and an index."""
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    places = {name: f"part{i % 2}.safetensors" for i, name in enumerate(tensors)}
+    for file in set(places.values()):
+        part = {name: value for name, value in tensors.items() if places[name] == file}
+        safetensors.numpy.save_file(part, folder / file)
+    index = {"metadata": {}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def test_a_whole_file_is_taken_before_shards_and_those_before_pytorch_files(tmp_path):
+    folder = copied(tmp_path)
+    whole = read(folder, "huggingface")
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    (folder / "pytorch_model.bin").write_bytes(b"an older conversion")
+    shard(folder)
+    assert_same_arrays(dict(read(folder, "huggingface").arrays), dict(whole.arrays))
+    # An index that an earlier conversion has left is not read.
+    doubled = {name: 2 * value for name, value in tensors.items()}
+    safetensors.numpy.save_file(doubled, folder / "model.safetensors")
+    name = "electra/embeddings/word_embeddings"
+    value = read(folder, "huggingface").arrays[name]
+    np.testing.assert_array_equal(value, 2 * whole.arrays[name])
+
+
+def test_shards_of_pytorch_files(tmp_path):
+    folder = copied(tmp_path, "pytorch_bin")
+    whole = read(folder, "huggingface")
+    (folder / "pytorch_model.bin").rename(folder / "pytorch_model-00001-of-00001.bin")
+    index = folder / "pytorch_model.bin.index.json"
+    places = dict.fromkeys(("a", "b"), "pytorch_model-00001-of-00001.bin")
+    index.write_text(json.dumps({"weight_map": places}))
+    assert_same_arrays(dict(read(folder, "huggingface").arrays), dict(whole.arrays))
+    index.write_text(json.dumps({"weight_map": places | {"c": "pytorch_model-2.bin"}}))
+    with pytest.raises(UserError, match=r"bin\.index\.json names files that are missing: .*-2"):
+        read(folder, "huggingface")
+
+
+@pytest.mark.parametrize("weight_map", [5, ["a"], {"a": 5}, {"a": ["b"]}, {"a": None}])
+def test_an_index_of_other_values_is_refused(tmp_path, weight_map):
+    folder = copied(tmp_path)
+    (folder / "model.safetensors").unlink()
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(UserError, match=r"model\.safetensors\.index\.json"):
         read(folder, "huggingface")

@@ -1,0 +1,54 @@
+"""The files of a Hugging Face folder that have its weights, whole or in shards."""
+
+import os
+
+import ml_dtypes  # noqa: F401 - makes bfloat16 known to NumPy
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from electra_tf.interop.huggingface.pytorch_archive import read_pytorch_archive
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_plain_name, read_object
+
+WEIGHTS_FILE = "model.safetensors"
+PYTORCH_FILE = "pytorch_model.bin"
+_INDEX = ".index.json"
+
+
+def read_weights(folder: str) -> dict[str, np.ndarray]:
+    """Returns the tensors of a folder by name.
+
+    As in transformers, `model.safetensors` is taken before its shards, and those before
+    `pytorch_model.bin` and its shards.
+
+    Raises:
+        UserError: there are none, a shard is missing, or a file cannot be read.
+    """
+    for name, read in ((WEIGHTS_FILE, _read_safetensors), (PYTORCH_FILE, read_pytorch_archive)):
+        path = os.path.join(folder, name)
+        if os.path.exists(path):
+            return read(path)
+        shards = _shards(path + _INDEX)
+        if shards:
+            return {name: value for shard in shards for name, value in read(shard).items()}
+    raise UserError(f"{folder} contains no weights: neither {WEIGHTS_FILE} nor {PYTORCH_FILE}")
+
+
+def _shards(index: str) -> list[str]:
+    """Returns the paths of the files in an index; none without one."""
+    names = list(read_object(index, "weight_map").values())
+    for name in names:
+        check_plain_name(name, "file", index)
+    paths = sorted({os.path.join(os.path.dirname(index), name) for name in names})
+    missing = [path for path in paths if not os.path.exists(path)]
+    if missing:
+        raise UserError(f"{index} names files that are missing: {', '.join(missing)}")
+    return paths
+
+
+def _read_safetensors(path: str) -> dict[str, np.ndarray]:
+    try:
+        return safetensors.numpy.load_file(path)
+    except (safetensors.SafetensorError, TypeError, KeyError, OSError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
