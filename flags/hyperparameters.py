@@ -32,7 +32,7 @@ def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS
     """
     for field in dataclasses.fields(config_class):
         help_text = field.metadata["help"]
-        if field.default is not None and field.default != "":
+        if field.default not in (None, "", ()):
             help_text += f" Default: {spell_default(field.default)}."
         options = {"flag_values": flag_values, "module_name": sys.argv[0]}
         kind = _kind(field)

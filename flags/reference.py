@@ -49,7 +49,10 @@ recipe. A boolean flag is turned on by `--name` or `--name=true`, and off by `--
   `--allow_changed_settings` names it; fine-tuning trains anew.
 - *evaluation*: the reported values, but not the weights.
 - *synonym*: another hyperparameter, which is compared instead.
-- –: neither."""
+- –: neither.
+
+Records, vocabulary and word list are compared by content, wherever they are: a resumed run
+refuses other ones, unless `--allow_changed_settings` names `data`, `vocabulary` or `words`."""
 
 
 def reference() -> str:

@@ -74,11 +74,13 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
     gen_weight: float = hyperparameter(1.0, "Weight of the generator loss.")
     disc_weight: float = hyperparameter(50.0, "Weight of the discriminator loss.")
-    mask_prob: float = hyperparameter(0.15, "Masking rate; 0.25 for large models.")
+    mask_prob: float = hyperparameter(
+        0.15, "Masking rate. The paper's large models have 0.25; see their recipe."
+    )
     max_predictions_per_seq: int | None = hyperparameter(
         None,
         "Maximum number of masked tokens per sequence; int((mask_prob + 0.005) * "
-        "max_seq_length) if unset.",
+        "max_seq_length) if unset, of the larger rate if there is a --mask_prob_end.",
     )
     mask_prob_end: float | None = hyperparameter(
         None, "Final masking rate of a linear schedule; constant at --mask_prob if unset."
@@ -104,7 +106,8 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
 
     learning_rate: float = hyperparameter(
-        5e-4, "Peak learning rate; 2e-4 for base and large models."
+        5e-4,
+        "Peak learning rate. The paper's base and large models have 2e-4; see their recipes.",
     )
     generator_learning_rate: float | None = hyperparameter(
         None,

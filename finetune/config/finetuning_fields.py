@@ -90,8 +90,8 @@ class FinetuningFields(
 
     learning_rate: float = hyperparameter(
         1e-4,
-        "Peak learning rate of the heads; 5e-5 for large models, also if the checkpoint tells "
-        "the size.",
+        "Peak learning rate of the heads; 5e-5 for large models, also when their size is taken "
+        "from the checkpoint.",
     )
     weight_decay_rate: float = hyperparameter(
         0.01, "Decoupled weight decay, excluding LayerNorm and biases."
@@ -109,7 +109,9 @@ class FinetuningFields(
         1.0, "Power of the polynomial learning-rate decay; 1 is linear."
     )
     num_train_epochs: float = hyperparameter(
-        3.0, "Number of training epochs; 10 for rte and sts, 2 for QA."
+        3.0,
+        "Number of training epochs. Of a task trained alone: 10 for rte and sts, 2 for QA "
+        "except naturalqs.",
     )
     warmup_proportion: float = hyperparameter(0.1, "Linear warm-up, as a fraction of training.")
     clip_norm: float = hyperparameter(1.0, "Gradient clipping by global norm.")
@@ -171,7 +173,9 @@ class FinetuningFields(
     )
 
     max_seq_length: int = hyperparameter(
-        128, "Maximum sequence length, in tokens; 512 for QA and 256 for chunk."
+        128,
+        "Maximum sequence length, in tokens. Of a task trained alone: 512 for QA except "
+        "naturalqs, 256 for chunk. If unset, no more than the checkpoint has positions.",
     )
     bucket_by_length: bool = hyperparameter(True, "Dynamic padding to length buckets.")
     length_buckets: Sequence[int] = hyperparameter(

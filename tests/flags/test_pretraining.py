@@ -35,6 +35,14 @@ def test_the_authors_command():
     assert config.model_hparam_overrides == {"num_hidden_layers": 6}
 
 
+def test_the_help_names_defaults_except_empty_ones():
+    flag_values = absl_flags.FlagValues()
+    pretraining.define_flags(flag_values)
+    assert flag_values["seed"].help.endswith(" Default: 42.")
+    for name in ("allow_changed_settings", "length_curriculum", "eval_tfrecords"):
+        assert "Default:" not in flag_values[name].help
+
+
 def test_null_means_what_it_means_to_the_authors():
     config = parse(
         *REQUIRED, "--hparams", '{"keep_checkpoint_max": null, "embedding_size": null}'
