@@ -113,8 +113,8 @@ def load_finetuned(
         checkpoint = find_format(path, INIT_FLAG, (FINETUNING,)).read(path)
     except UserError as error:
         raise UserError(
-            f"{INIT_FLAG}={path} is evaluated with --do_train=false, but is no fine-tuned "
-            f"model: {error}"
+            f"{INIT_FLAG}={path} is evaluated with --do_train=false, but is not a "
+            f"fine-tuned model: {error}"
         ) from error
     mapping = finetuned_variables(model)
     load_variables(checkpoint, mapping, mapping, path=path, flag=INIT_FLAG, print_fn=print_fn)

@@ -134,7 +134,7 @@ def _pipeline_options(flag_values: flags.FlagValues) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(flag_values.pipeline_options))
     except ValueError as error:
-        raise UserError(f"--pipeline_options cannot be divided into words: {error}.") from error
+        raise UserError(f"--pipeline_options cannot be split into options: {error}.") from error
 
 
 def openwebtext_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:
@@ -162,7 +162,7 @@ def _define_common_flags(define: "_Definer") -> None:
     define.integer(
         "num_processes",
         1,
-        "Number of worker processes. The examples are the same with any, in another order.",
+        "Number of worker processes; changes the order of the examples, but not the examples.",
         lower_bound=1,
     )
     define.integer(
@@ -185,7 +185,7 @@ def _define_common_flags(define: "_Definer") -> None:
     )
     define.boolean("shuffle_files", True, "Read the files in random order.")
     define.integer(
-        "seed", 0, "Random seed; the same seed gives the same records.", lower_bound=0
+        "seed", 0, "Random seed; the same seed gives the same examples.", lower_bound=0
     )
     define.boolean(
         "authors_trimming",
@@ -216,22 +216,22 @@ def _define_common_flags(define: "_Definer") -> None:
     define.float(
         "near_duplicate_threshold",
         0.8,
-        "Jaccard similarity of their sets of shingles from which --deduplicate=near takes "
-        "documents for the same.",
+        "Jaccard similarity of sets of shingles from which --deduplicate=near considers "
+        "documents duplicates.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
     define.integer(
         "near_duplicate_words",
         5,
-        "Consecutive words of a shingle of --deduplicate=near.",
+        "Number of consecutive words in a shingle of --deduplicate=near.",
         lower_bound=1,
     )
     define.integer(
         "near_duplicate_permutations",
         128,
-        "Length of the signatures of --deduplicate=near: more estimate similarity better, and "
-        "take more memory.",
+        "Length of the MinHash signatures of --deduplicate=near: longer ones estimate the "
+        "similarity better, but take more memory.",
         lower_bound=2,
     )
     define.boolean(
@@ -249,8 +249,8 @@ def _define_common_flags(define: "_Definer") -> None:
     define.string(
         "sentence_language",
         "en",
-        "Language whose rules split sentences (ISO 639, such as en, ko, de); those of English "
-        "where there are none for it.",
+        "Language whose rules split sentences (ISO 639, such as en, ko, de); a language "
+        "without rules has those of English.",
     )
     define.boolean("overwrite", False, "Replace the data in the output directory.")
 

@@ -91,7 +91,7 @@ def search_grid(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, list[A
         if name not in searchable:
             hint = nearest_name_hint(name, searchable)
             raise UserError(
-                f"{name!r} in --{SEARCH} is no hyperparameter that changes scores.{hint}"
+                f"{name!r} in --{SEARCH} is not a hyperparameter that changes scores.{hint}"
             )
         where = f"{name} in --{SEARCH}"
         if not isinstance(values, list) or not values:
@@ -99,5 +99,5 @@ def search_grid(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, list[A
         field = searchable[name]
         grid[name] = [hyperparameters.convert_scalar(field, v, where) for v in values]
         if len(set(grid[name])) < len(values):
-            raise UserError(f"{where} has a value twice: {values!r}")
+            raise UserError(f"{where} lists a value twice: {values!r}")
     return grid

@@ -129,7 +129,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
         )
     )
     if flag_values.verify and (flag_values.html or flag_values.examples):
-        raise UserError("--verify describes nothing: leave out --html and --examples")
+        raise UserError("--verify does not describe the records: remove --html and --examples")
     for name in ("json", "html"):
         folder = os.path.dirname(flag_values[name].value or "")
         if folder and not os.path.isdir(folder):

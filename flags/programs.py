@@ -322,7 +322,7 @@ def convert_checkpoint() -> None:
 
 @command_line.program(export.define_flags, remote=export.REMOTE)
 def export_saved_model() -> None:
-    r"""Exports a model as a SavedModel that takes raw text, as LiteRT or as ONNX.
+    r"""Exports a model as a SavedModel that takes raw text, or as LiteRT, ONNX or StableHLO.
 
         python export_saved_model.py --model_dir demo/output/models/quickstart \
             --export_dir demo/output/exported/discriminator

@@ -96,7 +96,7 @@ def read_runs(paths: Sequence[str]) -> list[ReportRun]:
     """Reads the runs; those of the same name get their paths as names.
 
     Raises:
-        UserError: a path is no run, or a file of it is damaged.
+        UserError: a path is not a run, or a file of it is damaged.
     """
     found = [(path, run) for path in paths for run in _runs_of(path)]
     names = [run.name for _, run in found]
@@ -150,5 +150,5 @@ def _runs_of(path: str) -> list[ReportRun]:
         return [read_training_run(path)]
     results = results_files(path)
     if not results:
-        raise UserError(f"{path} is no run: it has neither {LOG_FILE} nor *{JSON_SUFFIX}")
+        raise UserError(f"{path} is not a run: it has neither {LOG_FILE} nor *{JSON_SUFFIX}")
     return [read_finetuning_run(each) for each in results]

@@ -46,11 +46,16 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         "method",
         AUTO,
         list(METHODS),
-        "Scoring method; auto selects the one that the model's objective trains.",
+        "Scoring method: mlm masks one token at a time; two_tower and electric take one pass "
+        "per text. auto selects the one that the model's objective trains.",
         **options,
     )
     flags.DEFINE_integer(
-        "score_batch_size", 64, "Batch size of scoring.", lower_bound=1, **options
+        "score_batch_size",
+        64,
+        "Sequences per batch; --method=mlm has one for each token of a text.",
+        lower_bound=1,
+        **options,
     )
     flags.DEFINE_float(
         "nbest_weight",

@@ -50,8 +50,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         "character_coverage",
         None,
         "Share of the text's characters to cover; words with others become [UNK]. If unset, "
-        "all characters that leave half of the vocabulary, at most 8,000 entries, to longer "
-        "pieces.",
+        "the most frequent ones, such that half of the vocabulary, or 8,000 entries of a large "
+        "one, is left to longer pieces.",
         lower_bound=0.5,
         upper_bound=1.0,
         **options,

@@ -40,7 +40,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_float(
         "request_seconds",
         DemoConfig.request_seconds,
-        "Time to send a request; slower ones are refused.",
+        "Seconds that a client may take to send a request.",
         **options,
     )
     flags.DEFINE_integer(

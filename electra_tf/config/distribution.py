@@ -134,7 +134,9 @@ class DistributionConfig:
         if self.strategy != MIRRORED:
             raise UserError("--num_virtual_cpus needs --strategy=mirrored")
         if self.num_gpus is not None or self.device == "gpu":
-            raise UserError("--num_virtual_cpus excludes --num_gpus and --device=gpu")
+            raise UserError(
+                "--num_virtual_cpus cannot be combined with --num_gpus or --device=gpu"
+            )
 
     def _check_workers(self) -> None:
         if self.strategy != MULTI_WORKER:
@@ -159,7 +161,7 @@ class DistributionConfig:
     def _check_tpu(self) -> None:
         if self.strategy == TPU:
             if self.device != "auto" or self.num_gpus is not None:
-                raise UserError("--strategy=tpu excludes --device and --num_gpus")
+                raise UserError("--strategy=tpu cannot be combined with --device or --num_gpus")
             return
         for name in _TPU_ONLY:
             if getattr(self, name) is not None:

@@ -159,7 +159,9 @@ def _check_settings(config: CorpusBuildConfig) -> None:
             config.near_duplicate_permutations,
         )
     if config.pack and config.authors_trimming:
-        raise UserError("--pack and --authors_trimming exclude each other: pass one of them.")
+        raise UserError(
+            "--pack and --authors_trimming are mutually exclusive: pass one of them."
+        )
     check_sentences(config.sentences, config.sentence_language)
 
 

@@ -95,13 +95,13 @@ def test_a_grid_has_values_of_the_types_of_hyperparameters():
         ("{", "--hparam_search is not valid JSON"),
         ("{}", "--hparam_search must be a JSON object such as .*, not {}"),
         ('{"learning_rat": [1]}', "'learning_rat' .* changes scores.* mean 'learning_rate'"),
-        ('{"data_dir": ["a"]}', "'data_dir' in --hparam_search is no hyperparameter that"),
+        ('{"data_dir": ["a"]}', "'data_dir' in --hparam_search is not a hyperparameter that"),
         ('{"learning_rate": 1}', "learning_rate in --hparam_search must be a list of values"),
         ('{"learning_rate": []}', "learning_rate in --hparam_search must be a list of values"),
         ('{"learning_rate": ["a"]}', "learning_rate in --hparam_search must be a number"),
         ('{"optimizer": ["sgd"]}', "optimizer in --hparam_search must be one of adam, lamb"),
         ('{"length_buckets": [[8]]}', "length_buckets in --hparam_search cannot be listed"),
-        ('{"seed": [1, 1]}', "seed in --hparam_search has a value twice"),
+        ('{"seed": [1, 1]}', "seed in --hparam_search lists a value twice"),
     ],
 )
 def test_bad_grids_are_refused(text, message):

@@ -71,7 +71,7 @@ def test_a_run_has_its_settings(tiny_data, tmp_path, make_config):
 def test_bad_input_is_refused(tiny_data, files, tmp_path):
     with pytest.raises(UserError, match=r"Pass --data_dir.* or --pretrain_tfrecords"):
         parse()
-    with pytest.raises(UserError, match="--verify describes nothing"):
+    with pytest.raises(UserError, match="--verify does not describe the records"):
         parse(files, "--verify", "--examples=1")
     with pytest.raises(UserError, match=r"--html=.*: no such folder"):
         parse(files, f"--html={tmp_path}/none/page.html")

@@ -70,7 +70,7 @@ def test_runs_are_arguments_and_the_report_lies_beside_them(tmp_path):
     with pytest.raises(UserError, match=r"No such run: .*none"):
         parse(str(tmp_path / "none"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"empty is no run: it has neither train_log"):
+    with pytest.raises(UserError, match=r"empty is not a run: it has neither train_log"):
         report.read_runs([str(tmp_path / "empty")])
 
 

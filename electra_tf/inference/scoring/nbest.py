@@ -66,20 +66,23 @@ def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
 
 def _parse(value: Any, number: str) -> NBestList:
     if not isinstance(value, dict):
-        raise TypeError("it is no object")
-    if not isinstance(value["hypotheses"], list):
-        raise TypeError("the hypotheses are no list")
-    hypotheses = tuple(
-        Hypothesis(_text(item))
-        if isinstance(item, str)
-        else Hypothesis(_text(item["text"]), _score(item.get("score", 0.0)))
-        for item in value["hypotheses"]
-    )
+        raise TypeError("it is not an object")
+    if not isinstance(value.get("hypotheses"), list):
+        raise TypeError('"hypotheses" must be a list')
+    hypotheses = tuple(map(_hypothesis, value["hypotheses"]))
     if not hypotheses:
         raise ValueError("there are no hypotheses")
     reference = value.get("reference")
     name = str(value.get("id", number))
     return NBestList(name, hypotheses, None if reference is None else _text(reference))
+
+
+def _hypothesis(item: Any) -> Hypothesis:
+    if not isinstance(item, dict):
+        return Hypothesis(_text(item))
+    if "text" not in item:
+        raise ValueError('a hypothesis has no "text"')
+    return Hypothesis(_text(item["text"]), _score(item.get("score", 0.0)))
 
 
 def _score(value: Any) -> float:
@@ -90,7 +93,7 @@ def _score(value: Any) -> float:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
+        raise TypeError(f"{value!r:.40} is not a text")
     # JSON can represent lone surrogates; UTF-8 cannot.
     return value.encode("utf-8", "replace").decode("utf-8")
 

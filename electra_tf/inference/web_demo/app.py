@@ -162,7 +162,7 @@ def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> N
         server = PageServer(config.host, config.port, app, config.request_seconds)
     except (OSError, SystemExit) as error:
         raise UserError(
-            f"--host={config.host} --port={config.port} cannot be listened on: {error}"
+            f"Cannot listen on --host={config.host} --port={config.port}: {error}"
         ) from error
     if not config.is_local:
         print_fn(

@@ -38,7 +38,7 @@ def counted_start(model_dir: str, limit: int) -> Iterator[None]:
     if starts >= limit:
         raise UserError(
             f"The run in {model_dir} was started {starts} times without a new checkpoint "
-            f"({_FLAG}={limit}): mend what its earlier output reports, and delete {path}"
+            f"({_FLAG}={limit}): fix what its earlier output reports, then delete {path}"
         )
     write_atomically(path, json.dumps({"newest": progress, "starts": starts + 1}) + "\n")
     yield

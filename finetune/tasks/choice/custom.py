@@ -139,8 +139,8 @@ class ChoiceSource(CustomSource):
                 raise UserError(f"{record.where}: choice {index + 1} is empty")
         if len(value) < 2:
             raise UserError(
-                f"{record.where}: {len(value)} of at least 2 choices; add them or remove the "
-                f"{record.unit}"
+                f"{record.where}: needs at least 2 choices, not {len(value)}; add them or "
+                f"remove the {record.unit}"
             )
         if names is not None and len(names) != len(value):
             raise UserError(

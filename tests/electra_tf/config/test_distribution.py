@@ -39,7 +39,7 @@ def tf_config(task: dict | None = None, **jobs: list[str]) -> dict[str, str]:
         ({"num_virtual_cpus": 2}, "--num_virtual_cpus needs --strategy=mirrored"),
         (
             {"num_virtual_cpus": 2, "strategy": "mirrored", "device": "gpu"},
-            "--num_virtual_cpus excludes --num_gpus",
+            "--num_virtual_cpus cannot be combined with --num_gpus",
         ),
         ({"workers": TWO, "task_index": 0}, "--workers needs --strategy=multi_worker"),
         ({"task_index": 0}, "--task_index needs --strategy=multi_worker"),
@@ -58,7 +58,7 @@ def tf_config(task: dict | None = None, **jobs: list[str]) -> dict[str, str]:
         ({"tpu_zone": "z"}, "--tpu_zone needs --strategy=tpu"),
         ({"num_tpu_cores": 8}, "--num_tpu_cores=8 needs --strategy=tpu"),
         ({"use_tpu": True, "strategy": "mirrored"}, "--use_tpu and --strategy=mirrored"),
-        ({"use_tpu": True, "device": "gpu"}, "--strategy=tpu excludes --device"),
+        ({"use_tpu": True, "device": "gpu"}, "--strategy=tpu cannot be combined with --device"),
     ],
 )
 def test_what_is_refused(overrides, message):

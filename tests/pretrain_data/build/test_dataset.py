@@ -318,7 +318,7 @@ def test_packed_rows_are_counted_and_lose_nothing(build, tmp_path):
     records = [tf.train.Example.FromString(r) for r in read_shards(tmp_path / "records")]
     masks = [record.features.feature["input_mask"].int64_list.value for record in records]
     assert sum(mask.count(0) for mask in map(list, masks)) == packed.num_padding
-    with pytest.raises(UserError, match="--pack and --authors_trimming exclude each other"):
+    with pytest.raises(UserError, match="--pack and --authors_trimming are mutually exclusive"):
         build(pack=True, authors_trimming=True, overwrite=True)
 
 

@@ -37,12 +37,21 @@ def test_reads_texts_and_objects(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", '{"hypotheses": []}', '{"hypotheses": [{"score": 1}]}', '{"a": 1}']
+    ("line", "reason"),
+    [
+        ("{", "Expecting"),
+        ("[]", "it is not an object"),
+        ('{"a": 1}', '"hypotheses" must be a list'),
+        ('{"hypotheses": []}', "there are no hypotheses"),
+        ('{"hypotheses": [{"score": 1}]}', 'a hypothesis has no "text"'),
+        ('{"hypotheses": [3]}', "3 is not a text"),
+        ('{"hypotheses": [{"text": "a", "score": "b"}]}', "'b' is not a score"),
+    ],
 )
-def test_a_line_that_is_no_list_is_named(tmp_path, line):
+def test_a_line_that_is_not_a_list_is_named_with_the_reason(tmp_path, line, reason):
     path = tmp_path / "lists.jsonl"
     path.write_text(f'{{"hypotheses": ["one"]}}\n{line}\n')
-    with pytest.raises(UserError, match=r"--nbest_file=.*lists.jsonl, line 2"):
+    with pytest.raises(UserError, match=rf"--nbest_file=.*lists.jsonl, line 2: .*{reason}"):
         read_nbest_lists(path, "--nbest_file")
     path.write_text("\n")
     with pytest.raises(UserError, match="contains no n-best list"):

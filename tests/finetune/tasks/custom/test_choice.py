@@ -146,8 +146,8 @@ GOOD = {"text": "a", "choices": ["b", "c"], "label": 1}
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"choices": ["b"]}, "line 2: 1 of at least 2 choices"),
-        ({"choices": []}, "line 2: 0 of at least 2 choices"),
+        ({"choices": ["b"]}, "line 2: needs at least 2 choices, not 1"),
+        ({"choices": []}, "line 2: needs at least 2 choices, not 0"),
         ({"choices": ["b", " "]}, "line 2: choice 2 is empty"),
         ({"choices": "b"}, r'line 2: choices must be a list of strings, not "b"; if there is'),
         ({"choices": ["b", 3]}, r"line 2: choices must be a list of strings"),
