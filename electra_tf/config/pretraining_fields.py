@@ -49,7 +49,7 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
     do_train: bool = hyperparameter(True, "Pre-train.", influence=NOTHING, null=False)
     do_eval: bool = hyperparameter(
-        False, "Evaluate the latest checkpoint instead of training.", influence=NOTHING
+        False, "Evaluate the latest checkpoint; needs --do_train=false.", influence=NOTHING
     )
 
     objective: str | None = hyperparameter(
