@@ -6,6 +6,7 @@ import os
 import pathlib
 from collections.abc import Callable, Sequence
 
+from electra_tf.interop.completeness import without_unknown_arrays
 from electra_tf.interop.formats import ConversionConfig, find_format, make_format
 from electra_tf.interop.model_checkpoint import (
     VOCAB_FILE,
@@ -14,8 +15,6 @@ from electra_tf.interop.model_checkpoint import (
     ModelFamily,
     containing_folder,
 )
-from electra_tf.interop.variable_names import check_arrays, encoder_variables
-from electra_tf.model.encoder import Encoder
 from electra_tf.text.description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
@@ -62,7 +61,8 @@ def convert(
     checkpoint = _with_tokenizer(checkpoint, config)
     checkpoint = _with_vocabulary(checkpoint, config, notes)
     _check_heads(checkpoint, config)
-    _check_encoder(checkpoint, config.source)
+    checkpoint, unknown = without_unknown_arrays(checkpoint, config.source)
+    notes += unknown
     weights = checkpoint.weights
     print_fn(
         f"Model:  {_describe(checkpoint)}; {len(weights)} arrays, "
@@ -179,12 +179,6 @@ def _with_vocabulary(
     return dataclasses.replace(
         checkpoint, description=dataclasses.replace(description, vocabulary=vocabulary)
     )
-
-
-def _check_encoder(checkpoint: ModelCheckpoint, source: str) -> None:
-    """Raises UserError unless the encoder is complete, with the shapes of its description."""
-    mapping = encoder_variables(Encoder(checkpoint.description.encoder))
-    check_arrays(checkpoint.arrays, mapping, source)
 
 
 def _describe_tokenizer(description: ModelDescription) -> str:

@@ -3,7 +3,6 @@
 A backbone is an encoder and a pooler; it cannot represent heads of pre-training.
 """
 
-import collections
 import os
 import pathlib
 import warnings
@@ -18,6 +17,7 @@ from electra_tf.interop.model_checkpoint import (
     ModelCheckpoint,
     ModelDescription,
     containing_folder,
+    counted_by_scope,
     vocabulary_setting,
 )
 from electra_tf.util.errors import UserError
@@ -169,9 +169,9 @@ def _notes(checkpoint: ModelCheckpoint) -> list[str]:
         )
     if encoder.attention_probs_dropout_prob != encoder.hidden_dropout_prob:
         notes.append("attention_probs_dropout_prob: KerasHub has one rate for all dropouts")
-    others = [name.split("/")[0] for name in checkpoint.weights if not name.startswith(ENCODER)]
-    for scope, count in sorted(collections.Counter(others).items()):
-        notes.append(f"{scope}: {count} arrays")
+    notes += counted_by_scope(
+        name for name in checkpoint.weights if not name.startswith(ENCODER)
+    )
     if checkpoint.slots:
         notes.append(f"{len(checkpoint.slots)} moments of the optimizer")
     if checkpoint.step is not None:

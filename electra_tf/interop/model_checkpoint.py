@@ -5,9 +5,10 @@ happens.
 """
 
 import abc
+import collections
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -293,6 +294,12 @@ class CheckpointFormat(abc.ABC):
                 file.
         """
         return None
+
+
+def counted_by_scope(names: Iterable[str]) -> list[str]:
+    """Returns a message with the number of arrays in each scope, such as `generator`."""
+    counts = collections.Counter(name.partition("/")[0] for name in names)
+    return [f"{scope}: {count} arrays" for scope, count in sorted(counts.items())]
 
 
 def containing_folder(path: str) -> str:

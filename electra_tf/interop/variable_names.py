@@ -94,13 +94,15 @@ def named_variables(model: PretrainingModel | Encoder) -> list[NamedVariable]:
     mapping += encoder_variables(model.electra)
     if model.generator is not None:
         mapping += encoder_variables(model.generator, GENERATOR_SCOPE)
-        mapping += _masked_lm_head(model.generator_predictions, "generator_predictions")
+        mapping += masked_lm_head_variables(
+            model.generator_predictions, "generator_predictions"
+        )
     if model.two_tower is not None:
         mapping += encoder_variables(model.two_tower.ltr, f"{GENERATOR_SCOPE}_ltr")
         mapping += encoder_variables(model.two_tower.rtl, f"{GENERATOR_SCOPE}_rtl")
-        mapping += _masked_lm_head(model.two_tower.head, "cloze_predictions")
+        mapping += masked_lm_head_variables(model.two_tower.head, "cloze_predictions")
     if model.has_discriminator:
-        mapping += _discriminator_head(
+        mapping += discriminator_head_variables(
             model.discriminator_predictions, "discriminator_predictions"
         )
     # Shared variables have the name of their first occurrence; variables that the authors' code
@@ -168,7 +170,8 @@ def _transformer_layer(layer: TransformerLayer, scope: str) -> list[NamedVariabl
     ]
 
 
-def _masked_lm_head(head: MaskedLMHead, scope: str) -> list[NamedVariable]:
+def masked_lm_head_variables(head: MaskedLMHead, scope: str) -> list[NamedVariable]:
+    """Returns the mapping of a masked-LM head's variables, whose names start with `scope`."""
     return [
         *_linear(head.dense, f"{scope}/dense"),
         *_layer_norm(head.norm, f"{scope}/LayerNorm"),
@@ -176,7 +179,8 @@ def _masked_lm_head(head: MaskedLMHead, scope: str) -> list[NamedVariable]:
     ]
 
 
-def _discriminator_head(head: DiscriminatorHead, scope: str) -> list[NamedVariable]:
+def discriminator_head_variables(head: DiscriminatorHead, scope: str) -> list[NamedVariable]:
+    """Returns the mapping of a discriminator head's variables; names start with `scope`."""
     return _linear(head.dense, f"{scope}/dense") + _linear(head.dense_1, f"{scope}/dense_1")
 
 

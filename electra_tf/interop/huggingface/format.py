@@ -35,7 +35,6 @@ from electra_tf.interop.huggingface.tensor_names import (
 from electra_tf.interop.huggingface.weight_files import WEIGHTS_FILE, read_weights
 from electra_tf.interop.model_checkpoint import (
     DISCRIMINATOR_HEAD,
-    GENERATOR_EMBEDDINGS,
     GENERATOR_HEAD,
     GENERATOR_SCOPE,
     TASK_SCOPE,
@@ -43,6 +42,7 @@ from electra_tf.interop.model_checkpoint import (
     CheckpointFormat,
     ModelCheckpoint,
     containing_folder,
+    counted_by_scope,
     vocabulary_setting,
 )
 from electra_tf.util.errors import UserError
@@ -51,6 +51,8 @@ from electra_tf.util.files import to_json, write_atomically
 PRETRAINING_CLASS = "ElectraForPreTraining"
 MASKED_LM_CLASS = "ElectraForMaskedLM"
 DISCRIMINATOR_FOLDER, GENERATOR_FOLDER = "discriminator", "generator"
+# Beside the generator, of an encoder without the discriminator's head.
+ENCODER_FOLDER = "encoder"
 ENCODER = "electra/"
 EMBEDDINGS = "electra/embeddings/"
 # Saved by PyTorch besides weights: position ids, which are constants.
@@ -239,7 +241,14 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
         if shape.hidden_act != "gelu":
             notes.append(_exact_gelu(shape.hidden_act))
         parts.append(_Part(GENERATOR_FOLDER, MASKED_LM_CLASS, shape, arrays, {}, {}))
-    return parts or [_Part("", ENCODER_CLASS, encoder, electra, {}, {})]
+    if not any(part.encoder is encoder for part in parts):
+        # Without a discriminator, the encoder of interest is not the generator's.
+        parts.append(_Part(ENCODER_FOLDER, ENCODER_CLASS, encoder, electra, {}, {}))
+    written = [ENCODER, TASK_SCOPE, DISCRIMINATOR_HEAD]
+    written += [GENERATOR_HEAD, GENERATOR_SCOPE] if checkpoint.has_masked_lm else []
+    lost = [name for name in checkpoint.weights if not name.startswith(tuple(written))]
+    notes += counted_by_scope(lost)
+    return parts
 
 
 def _exact_gelu(activation: str) -> str:
@@ -250,8 +259,7 @@ def _exact_gelu(activation: str) -> str:
 
 
 def _generator_as_model(checkpoint: ModelCheckpoint) -> dict[str, np.ndarray]:
+    """Returns the arrays of the generator; embeddings that it lacks are the discriminator's."""
     own = checkpoint.part(GENERATOR_SCOPE)
     arrays = {ENCODER + k.removeprefix(GENERATOR_SCOPE): v for k, v in own.items()}
-    if not checkpoint.part(GENERATOR_EMBEDDINGS):
-        arrays |= checkpoint.part(EMBEDDINGS)
-    return arrays | checkpoint.part(GENERATOR_HEAD)
+    return {**checkpoint.part(EMBEDDINGS), **arrays, **checkpoint.part(GENERATOR_HEAD)}

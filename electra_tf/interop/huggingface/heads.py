@@ -56,9 +56,18 @@ def to_huggingface_head(
         task: task of the head.
         arrays: arrays of the head, by names without `task_specific/<task>/`.
         hidden_size: hidden size of the encoder.
+
+    Raises:
+        UserError: the arrays are not those of such a head.
     """
     if task.kind in HEADS:
-        head = HEADS[task.kind].to_huggingface(task, arrays, hidden_size)
+        try:
+            head = HEADS[task.kind].to_huggingface(task, arrays, hidden_size)
+        except KeyError as error:
+            raise UserError(
+                f"{TASK_SCOPE}{task.name} has {', '.join(sorted(arrays))}, but heads of "
+                f"the kind {task.kind} have {error.args[0]}"
+            ) from error
         settings = {SETTINGS: dict(task.settings)} if task.settings else {}
         return head._replace(config=head.config | settings)
     note = (

@@ -1,0 +1,67 @@
+"""Checks that the models of a checkpoint are whole, before they are converted."""
+
+import dataclasses
+
+from electra_tf.interop.model_checkpoint import (
+    GENERATOR_EMBEDDINGS,
+    SLOTS,
+    ModelCheckpoint,
+)
+from electra_tf.interop.variable_names import (
+    ENCODER_SCOPE,
+    GENERATOR_SCOPE,
+    NamedVariable,
+    check_arrays,
+    discriminator_head_variables,
+    encoder_variables,
+    masked_lm_head_variables,
+)
+from electra_tf.model.encoder import Encoder
+from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead
+
+
+def without_unknown_arrays(
+    checkpoint: ModelCheckpoint, source: str
+) -> tuple[ModelCheckpoint, list[str]]:
+    """Returns the checkpoint without arrays that no encoder of its shape has, and their names.
+
+    Such as those of layers beyond the description's, and of other optimizers.
+
+    Args:
+        checkpoint: the checkpoint.
+        source: its path, for messages.
+
+    Raises:
+        UserError: an array of the encoder, of the generator or of a head of pre-training is
+            missing, or its shape differs from the description.
+    """
+    mapping = _variables(checkpoint)
+    check_arrays(checkpoint.arrays, mapping, source)
+    names = {name for entry in mapping for name in entry.names}
+    known = {f"{name}{slot}" for name in names for slot in ("", *SLOTS)}
+    unknown = [
+        name
+        for name in checkpoint.arrays
+        if name.startswith(f"{ENCODER_SCOPE}/") and name not in known
+    ]
+    kept = {name: value for name, value in checkpoint.arrays.items() if name not in unknown}
+    return dataclasses.replace(checkpoint, arrays=kept), sorted(unknown)
+
+
+def _variables(checkpoint: ModelCheckpoint) -> list[NamedVariable]:
+    """Returns the variables that the parts of a checkpoint must have."""
+    description = checkpoint.description
+    mapping = encoder_variables(Encoder(description.encoder))
+    if checkpoint.has_discriminator:
+        head = DiscriminatorHead(description.encoder)
+        mapping += discriminator_head_variables(head, "discriminator_predictions")
+    if checkpoint.has_masked_lm:
+        shape = description.encoder
+        if checkpoint.has_generator_encoder:
+            shape = description.generator
+            # Some of them, or all, can be the discriminator's.
+            has_own = f"{GENERATOR_EMBEDDINGS}word_embeddings" in checkpoint.arrays
+            mapping += encoder_variables(Encoder(shape), GENERATOR_SCOPE, embeddings=has_own)
+        head = MaskedLMHead(shape, shape.embedding_size)
+        mapping += masked_lm_head_variables(head, "generator_predictions")
+    return mapping
