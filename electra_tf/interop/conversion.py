@@ -73,12 +73,28 @@ def convert(
     target_format = make_format(config.target_format, families)
     with whole_folder(config.output_dir) as folder:
         notes += target_format.write(checkpoint, folder)
+        _check_shadowing(target_format.shadowing, folder, config.output_dir)
         if checkpoint_names(folder):  # those of the output folder may be of later steps
             for name in checkpoint_names(config.output_dir):
                 remove_checkpoint(os.path.join(config.output_dir, name))
     for note in notes:
         print_fn(f"No counterpart: {note}")
     print_fn(f"Output: {config.output_dir} ({config.target_format})")
+
+
+def _check_shadowing(names: Sequence[str], written: str, output: str) -> None:
+    """Raises UserError if files in the output folder would be read instead of the new ones."""
+    left = [
+        os.path.join(output, name)
+        for name in names
+        if os.path.exists(os.path.join(output, name))
+        and not os.path.exists(os.path.join(written, name))
+    ]
+    if left:
+        raise UserError(
+            f"--output={output} has files of another model, which would be read instead of "
+            f"what is written: {', '.join(left)}. Delete them, or pass another folder"
+        )
 
 
 def with_kinds(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.interop.huggingface.format import PAIR
 from electra_tf.interop.model_checkpoint import (
     CheckpointFormat,
     ModelCheckpoint,
@@ -78,6 +79,7 @@ class KerasHubFormat(CheckpointFormat):
     """The format of `save_to_preset` and `from_preset`."""
 
     name = "kerashub"
+    shadowing = (*PAIR, "task.json", "preprocessor.json")
 
     def recognizes(self, path: str) -> bool:
         """Returns whether it is a preset of `ElectraBackbone`."""

@@ -257,9 +257,13 @@ class CheckpointFormat(abc.ABC):
 
     Attributes:
         name: name of the format in flags.
+        shadowing: files, relative to the folder that is written, that would be read instead of
+            what is written, by this project or the format's own programs, if they were left
+            there by another conversion.
     """
 
     name: ClassVar[str]
+    shadowing: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, families: Sequence[ModelFamily] = ()) -> None:
         self.families = families

@@ -21,7 +21,13 @@ from electra_tf.config.encoder import (
     UNRECORDED_HEADS,
     EncoderConfig,
 )
-from electra_tf.config.saved_config import CONFIG_VERSION, VERSION, upgrade_hyperparameters
+from electra_tf.config.saved_config import (
+    CONFIG_FILE,
+    CONFIG_VERSION,
+    VERSION,
+    upgrade_hyperparameters,
+)
+from electra_tf.interop.huggingface.format import PAIR
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_SCOPE,
     LABELS,
@@ -57,6 +63,7 @@ class Tf1Format(CheckpointFormat):
     """`<prefix>.index` and `<prefix>.data-…` with the authors' names."""
 
     name = "tf1"
+    shadowing = (CONFIG_FILE, *PAIR)
 
     def recognizes(self, path: str) -> bool:
         """Returns whether it is a prefix, an .index file or a folder of a TF checkpoint."""

@@ -18,7 +18,9 @@ from electra_tf.interop.huggingface.heads import (
     to_huggingface_head,
 )
 from electra_tf.interop.huggingface.metadata import (
+    ADDED_TOKENS_FILE,
     CONFIG_FILE,
+    TOKENIZER_FILE,
     huggingface_config,
     is_huggingface_folder,
     read_huggingface_description,
@@ -50,7 +52,9 @@ from electra_tf.util.files import to_json, write_atomically
 
 PRETRAINING_CLASS = "ElectraForPreTraining"
 MASKED_LM_CLASS = "ElectraForMaskedLM"
-DISCRIMINATOR_FOLDER, GENERATOR_FOLDER = "discriminator", "generator"
+_PAIR_FOLDERS = DISCRIMINATOR_FOLDER, GENERATOR_FOLDER = "discriminator", "generator"
+# What makes a folder a pair.
+PAIR = tuple(os.path.join(folder, CONFIG_FILE) for folder in _PAIR_FOLDERS)
 # Beside the generator, of an encoder without the discriminator's head.
 ENCODER_FOLDER = "encoder"
 ENCODER = "electra/"
@@ -74,6 +78,11 @@ class HuggingFaceFormat(CheckpointFormat):
     """`config.json`, `model.safetensors` (or `pytorch_model.bin`) and `vocab.txt`."""
 
     name = "huggingface"
+    shadowing = tuple(
+        os.path.join(folder, name)
+        for folder in ("", DISCRIMINATOR_FOLDER, GENERATOR_FOLDER, ENCODER_FOLDER)
+        for name in (CONFIG_FILE, TOKENIZER_FILE, ADDED_TOKENS_FILE)
+    )
 
     def recognizes(self, path: str) -> bool:
         """Returns whether it is such a folder, or a parent folder made by `write`."""
@@ -144,8 +153,7 @@ def _pad_token_id(vocabulary: bytes) -> int:
 
 
 def _is_pair(path: str) -> bool:
-    folders = (DISCRIMINATOR_FOLDER, GENERATOR_FOLDER)
-    return all(is_huggingface_folder(os.path.join(path, folder)) for folder in folders)
+    return all(is_huggingface_folder(os.path.join(path, folder)) for folder in _PAIR_FOLDERS)
 
 
 def _read_folder(folder: str) -> ModelCheckpoint:

@@ -16,6 +16,7 @@ from electra_tf.util.files import read_json, read_object, read_switch, to_json
 CONFIG_FILE = "config.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 TOKENIZER_FILE = "tokenizer.json"
+ADDED_TOKENS_FILE = "added_tokens.json"
 MODEL_TYPE = "electra"
 # Our activations by theirs; the first of ours is the one that is written.
 ACTIVATIONS = {

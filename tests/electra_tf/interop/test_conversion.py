@@ -252,3 +252,37 @@ def test_a_new_format_is_a_class_and_an_entry(tmp_path, monkeypatch):
         max_seq_length=16,
     )
     assert config.model_hparam_overrides["hidden_size"] == 16
+
+
+@pytest.mark.parametrize("target", format_names())
+@pytest.mark.parametrize("earlier", [*format_names(), "huggingface pair"])
+def test_a_folder_of_another_conversion_is_never_read_instead(tmp_path, earlier, target):
+    pair = earlier == "huggingface pair"
+    source = SMALL if pair else HUGGINGFACE_DATA / "base/discriminator"
+    run(source, earlier.split()[0], tmp_path / "there")
+    files = {path: path.read_bytes() for path in (tmp_path / "there").rglob("*.*")}
+    refusal = ""
+    try:
+        run(SMALL / "discriminator", target, tmp_path / "there", overwrite=True)
+    except UserError as error:
+        refusal = str(error)
+    if refusal:
+        assert earlier != target
+        assert "would be read instead of what is written" in refusal
+        assert files == {path: path.read_bytes() for path in files}
+    else:
+        ours = read(tmp_path / "there", target)
+        assert ours.description.encoder.hidden_size == 16
+        assert not ours.has_masked_lm
+
+
+def test_the_tokenizer_of_another_model_is_not_left_beside_a_vocabulary(tmp_path):
+    run(SMALL, "huggingface", tmp_path)
+    run(SMALL, "huggingface", tmp_path, overwrite=True)
+    (tmp_path / "discriminator/tokenizer.json").write_text("{}")
+    before = (tmp_path / "generator/config.json").stat().st_mtime_ns
+    with pytest.raises(
+        UserError, match=r"another model.* written: .*tor/tokenizer\.json\. Del"
+    ):
+        run(SMALL, "huggingface", tmp_path, overwrite=True)
+    assert (tmp_path / "generator/config.json").stat().st_mtime_ns == before
