@@ -121,9 +121,7 @@ def check_features(
         yield _compare_features(f"features {TASK} {split}", task, group)
     comparison = Comparison(f"label mapping {TASK}")
     in_use = {
-        label
-        for line in lines
-        for label in span_tags(tag_spans(line["raw"]["tags"]), len(line["raw"]["tags"]))
+        label for line in lines for label in span_tags(tag_spans(_tags(line)), len(_tags(line)))
     }
     comparison.true("labels", in_use <= set(mapping), f"unknown: {in_use - set(mapping)}")
     ids = [mapping[label] for label in sorted(mapping)]
@@ -134,9 +132,7 @@ def check_features(
 def _compare_features(label: str, task: TaggingTask, lines: Sequence[dict]) -> CheckResult:
     comparison = Comparison(label)
     examples = [
-        TaggingExample(
-            line["raw"]["eid"], tuple(line["raw"]["words"]), tuple(line["raw"]["tags"])
-        )
+        TaggingExample(line["raw"]["eid"], tuple(line["raw"]["words"]), _tags(line))
         for line in lines
     ]
     rows = task.featurize(examples, is_training=True, report=DataReport(task.name, "train"))
@@ -156,6 +152,13 @@ def _compare_features(label: str, task: TaggingTask, lines: Sequence[dict]) -> C
         for name in features.keys() & expected.keys():
             comparison.equal(f"{where} {name}", features[name], expected[name])
     return comparison.result()
+
+
+def _tags(line: dict) -> tuple[str, ...]:
+    """Returns the tags of a sentence; ill-formed ones encode the spans of the authors' rule."""
+    tags = line["raw"]["tags"]
+    spans = tag_spans(tags, authors_rule=True)
+    return tuple(tags if tag_spans(tags) == spans else span_tags(spans, len(tags)))
 
 
 def padded_to(vector: np.ndarray, length: int) -> np.ndarray:

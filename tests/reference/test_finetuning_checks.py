@@ -42,22 +42,33 @@ def test_squad_evaluation(subtests):
     assert len(assert_all_pass(results, subtests)) == 4
 
 
-def test_features_of_tagging_are_lowercased_whatever_the_settings(tmp_path, subtests):
+@pytest.mark.parametrize(
+    ("words", "tags", "mapping"),
+    [
+        (["Cat"], ["B-NP"], {"S-NP": 0}),  # lowercased, whatever the settings
+        (["cat", "Cat"], ["B-NP", "I-VP"], {"B-VP": 0, "E-VP": 1}),  # one span by their rule
+    ],
+)
+def test_features_of_tagging(tmp_path, subtests, words, tags, mapping):
+    def padded(values: list, zero: float = 0) -> list:
+        return values + (8 - len(values)) * [zero]
+
     config = {"task_names": ["chunk"], "max_seq_length": 8, "do_lower_case": False}
+    count = len(words)
     features = {
-        "input_ids": [101, 4937, 102, 0, 0, 0, 0, 0],  # [CLS] cat [SEP]
-        "input_mask": [1, 1, 1, 0, 0, 0, 0, 0],
-        "segment_ids": [1, 1, 1, 0, 0, 0, 0, 0],
+        "input_ids": padded([101, *count * [4937], 102]),  # [CLS] cat [SEP]
+        "input_mask": padded((count + 2) * [1]),
+        "segment_ids": padded((count + 2) * [1]),
         "chunk_eid": 0,
-        "chunk_labels": [0] * 8,
-        "chunk_labels_mask": [1.0] + 7 * [0.0],
-        "chunk_labeled_positions": [1] + 7 * [0],
+        "chunk_labels": padded(sorted(mapping.values())),
+        "chunk_labels_mask": padded(count * [1.0], 0.0),
+        "chunk_labeled_positions": padded(list(range(1, count + 1))),
     }
-    raw = {"eid": 0, "words": ["Cat"], "tags": ["B-NP"]}
+    raw = {"eid": 0, "words": words, "tags": tags}
     line = {"task": "chunk", "split": "train", "config": config, "raw": raw}
     text = json.dumps({**line, "features": features})
     (tmp_path / "features.jsonl").write_text(text + "\n")
-    (tmp_path / "features_chunk_label_mapping.json").write_text('{"S-NP": 0}')
+    (tmp_path / "features_chunk_label_mapping.json").write_text(json.dumps(mapping))
     vocab_file = ROOT / "recipes/vocab/bert_uncased_vocab.txt"
     results = tagging_checks.check_features(tmp_path, vocab_file)
     assert len(assert_all_pass(results, subtests)) == 2
