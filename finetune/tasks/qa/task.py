@@ -178,15 +178,16 @@ class QATask(Task):
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns the official metrics; "f1" is the main one.
 
-        For SQuAD 2.0, an answer is empty above `config.qa_na_threshold`.
+        For SQuAD 2.0, an answer is empty above `config.qa_na_threshold`. Every question counts,
+        also those with the id of another.
         """
         decoded = self.decode(data, outputs)
-        gold = {e.qas_id: e.answers for e in data.examples}
-        texts = {e.qas_id: d.text for e, d in zip(data.examples, decoded, strict=True)}
+        names = [str(example.eid) for example in data.examples]
+        answers = (example.answers for example in data.examples)
+        gold = dict(zip(names, answers, strict=True))
+        texts = {name: d.text for name, d in zip(names, decoded, strict=True)}
         if self.v2:
-            null_odds = {
-                e.qas_id: d.null_odds for e, d in zip(data.examples, decoded, strict=True)
-            }
+            null_odds = {name: d.null_odds for name, d in zip(names, decoded, strict=True)}
             threshold = self.config.qa_na_threshold
             metrics = squad_v2_metrics(gold, texts, null_odds, threshold)
         else:

@@ -92,6 +92,23 @@ def test_squad_2(make_config, tokenizer, raw_squad):
     assert task.degenerate(data, all_null) == "predicts the answer '' for every question"
 
 
+@pytest.mark.parametrize("name", ["squad", "squadv1"])
+def test_questions_of_the_same_id_are_scored_apart(
+    make_config, tokenizer, write_squad, tmp_path, name
+):
+    path = tmp_path / "raw" / name / "dev.json"
+    write_squad(
+        (FIRST, [ask("same", "Anna Berg", 28)]), (SECOND, [ask("same", "sons", 8)]), path=path
+    )
+    config = make_config(raw_data_dir=str(tmp_path / "raw"))
+    task = make_qa_task(config, name, tokenizer)
+    data = load(task, "dev")
+    scores = task.score(data, answers(data, [(6, 7), (3, 3)], [-4.0, -4.0]))
+    # The first is right, the second wrong.
+    assert scores.main_value == 50
+    assert scores.metrics.get("total", 2) == 2
+
+
 def test_each_split_has_its_file(make_config, tokenizer, raw_squad):
     task = make_qa_task(make_config(raw_data_dir=raw_squad), "squad", tokenizer)
     assert [e.qas_id for e in load(task, "train").examples] == ["t"]
