@@ -160,7 +160,8 @@ class ExampleBuilder:
         text = valid_text(answer.text)
         start, end = answer.start, answer.end
         if start is None:
-            start, end = context.text.find(text), None
+            occurrence = _first_occurrence(context.text, text)
+            return occurrence and self._words_of(context, text, *occurrence)
         end_of_text = start + len(text) - 1
         if end is not None and not self._authors_answer_check:
             found = self._words_of(context, text, start, end)
@@ -188,3 +189,20 @@ class ExampleBuilder:
         if " ".join(text.split()).lower() not in found.lower():
             return None
         return first, last
+
+
+def _first_occurrence(context: str, answer: str) -> tuple[int, int] | None:
+    """Returns the first and last character of an answer whose place is unknown.
+
+    Whole words precede parts of words, and the same case precedes the other; whitespace may
+    differ.
+    """
+    pattern = r"\s+".join(map(re.escape, answer.split()))
+    if not pattern:
+        return None
+    for candidate in (rf"(?<!\w){pattern}(?!\w)", pattern):
+        for flags in (re.NOFLAG, re.IGNORECASE):
+            found = re.search(candidate, context, flags)
+            if found:
+                return found.start(), found.end() - 1
+    return None

@@ -185,6 +185,33 @@ def test_ends_of_mrqa_may_be_behind_the_answer(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("context", "answer", "words"),
+    [
+        ("Annabel met Ann .", "Ann", (2, 2)),
+        ("Annabel met ANN .", "Ann", (2, 2)),
+        ("Here Ann met ann", "ann", (3, 3)),
+        ("The Japanese came", "Japan", (1, 1)),
+        ("The JAPANESE came", "Japan", (1, 1)),
+        ("to (1895-1943). In 1895", "(1895", (1, 1)),
+        ("by Anna\nBerg", "Anna  Berg ", (1, 2)),
+        ("by Anna", "Berg", None),
+        ("by Anna", " ", None),
+        ("a.c b abc", "abc", (2, 2)),
+        ("\U0001f600 the bridge", "bridge", (2, 2)),
+    ],
+)
+def test_an_answer_without_its_place_is_found_as_words(context, answer, words):
+    report = DataReport("own", "train")
+    builder = ExampleBuilder(report, v2=False, is_training=False)
+    located = GivenAnswer(answer)
+    question = {"qas_id": "q", "question": "who ?", "answers": [answer], "located": located}
+    builder.add(Context(context), **question)
+    (example,) = builder.examples
+    assert (example.start_position, example.end_position) == (words or (None, None))
+    assert bool(report.problems[NOT_FOUND]) == (words is None)
+
+
+@pytest.mark.parametrize(
     ("suffix", "fields", "expected"),
     [
         (".json", {"id": "a", "qid": "b"}, "a"),
