@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint, not_utf8
 from finetune.data.parquet_files import read_parquet
 from finetune.data.raw_examples import RawExample, brief, valid_text
@@ -60,6 +61,7 @@ def read_records(
         text = read_text(path)
         rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(text)
         records = list(_read_table(path, rows, columns, optional, header))
+        _warn_of_quotes(records, file_format)
     if not records:
         raise UserError(f"{path} contains no examples{', only a header' if header else ''}")
     return records
@@ -270,6 +272,27 @@ def _read_conll(
 def _lines(text: str) -> list[str]:
     """Splits at line breaks, but not at characters such as U+2028, as `splitlines` does."""
     return re.split(r"\r?\n", text)
+
+
+def _warn_of_quotes(records: Sequence[RawExample], file_format: str) -> None:
+    """Warns of quotation marks around a cell that become part of a label or text."""
+    rules = {
+        "tsv": "tsv is read without quoting",
+        "csv": "nothing, not even a space, may stand between the comma and a quoted cell",
+    }
+    for record in records:
+        for role, value in record.values.items():
+            cell = value.strip()
+            if len(cell) < 2 or not cell[0] == cell[-1] == '"':
+                continue
+            inner = cell[1:-1]
+            is_quoted = '""' in inner and '"' not in inner.replace('""', "")
+            if role == "label" or (file_format == "tsv" and is_quoted):
+                warn_once(
+                    f"{record.where}: the quotation marks around {role} {brief(cell)} become "
+                    f"part of it: {rules[file_format]}"
+                )
+                return
 
 
 def _stray_separator_hint(cells: Sequence[str], width: int) -> str:

@@ -4,6 +4,7 @@ import gzip
 
 import pytest
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.file_readers import read_records
 from finetune.data.raw_examples import RawExample
@@ -48,6 +49,29 @@ def test_csv_quotes_and_line_breaks_within_them(tmp_path):
         (2, {"text_a": 'a\n"b", c', "label": "1"}),
         (4, {"text_a": "d", "label": "0"}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "warning"),
+    [
+        ("a.tsv", 'x\t"1"\n', "line 2: the quotation marks around label"),
+        ("a.tsv", 'x\t1\n"say ""x"""\t0\n', "line 3: the quotation marks around text_a"),
+        ("a.csv", 'x, "1"\n', "not even a space"),
+        ("a.tsv", '"x"\t1\n', ""),  # direct speech
+        ("a.tsv", '"x" and "y"\t1\n', ""),
+        ("a.tsv", '"\t"\n', ""),
+        ("a.csv", '"say ""x""","1"\n', ""),
+        ("a.csv", '"""x""",1\n', ""),
+    ],
+)
+def test_quotation_marks_that_stay_are_warned_of(tmp_path, capsys, name, rows, warning):
+    warn_once.cache_clear()
+    header = "text\tlabel\n" if name.endswith("tsv") else "text,label\n"
+    path = write(tmp_path, name, header + rows)
+    read_records(path, file_format=name.split(".")[1], columns=TEXT_LABEL)
+    said = capsys.readouterr().err
+    assert warning in said
+    assert bool(said) == bool(warning)
 
 
 def test_jsonl_keeps_lists_and_skips_blank_lines(tmp_path):
