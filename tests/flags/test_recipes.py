@@ -57,14 +57,23 @@ def test_every_mode_is_a_recipe_that_goes_with_a_size(recipe):
     assert f"--flagfile recipes/modes/{recipe.name}" in recipe.read_text()
 
 
-@pytest.mark.parametrize("size", ["quickstart", "tiny"])
+@pytest.mark.parametrize("size", ["base", "large"])
 @pytest.mark.parametrize("recipe", MODES, ids=lambda path: path.stem)
-def test_a_mode_wins_over_the_sharing_of_a_size(recipe, size, monkeypatch):
-    """The smallest models share all weights, which two towers, for one, cannot."""
-    monkeypatch.chdir(ROOT)
-    if recipe.stem == "length_curriculum":
-        pytest.skip("it is of 512 tokens")
+def test_a_mode_goes_with_larger_sizes(recipe, size):
     config = read(pretraining, ROOT / f"recipes/{size}.flags", recipe)
+    model_class(config).check(config)
+    assert model_class(config).parts(config)
+
+
+@pytest.mark.parametrize("size", ["quickstart", "tiny", "little_text"])
+@pytest.mark.parametrize("recipe", MODES, ids=lambda path: path.stem)
+def test_a_mode_wins_over_settings_of_a_tiny_size(recipe, size, monkeypatch):
+    """They share all weights, which two towers, for one, cannot, or raise the temperature."""
+    monkeypatch.chdir(ROOT)
+    if recipe.stem in ("length_curriculum", "two_stage"):
+        pytest.skip("it needs 512 positions, or attention heads of 64 units")
+    config = read(pretraining, ROOT / f"recipes/{size}.flags", recipe)
+    model_class(config).check(config)
     assert model_class(config).parts(config)
 
 
