@@ -40,7 +40,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_float(
         "request_seconds",
         DemoConfig.request_seconds,
-        "Seconds that a client may take to send a request.",
+        "Seconds that a client may take to send a request, and to receive its answer.",
         **options,
     )
     flags.DEFINE_integer(
