@@ -158,13 +158,13 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     vocab_size: int = hyperparameter(30522, "Vocabulary size.")
     do_lower_case: bool = hyperparameter(
         True,
-        "Whether the records are lowercased. The description beside the vocabulary takes the "
-        "place of the default.",
+        "Whether the records are lowercased. If unset, as the description beside the "
+        "vocabulary says, if there is one.",
     )
     strip_accents: bool = hyperparameter(
         True,
-        "Whether accents have been stripped from the records. The description beside the "
-        "vocabulary takes the place of the default.",
+        "Whether accents have been stripped from the records. If unset, as the description "
+        "beside the vocabulary says, if there is one.",
     )
 
     generator_type: str | None = hyperparameter(

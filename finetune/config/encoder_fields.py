@@ -14,14 +14,11 @@ class EncoderFields:
 
     freeze_layers: int = hyperparameter(
         0,
-        "Lowest encoder layers to leave as they are in the checkpoint, with the embeddings "
-        "below them.",
+        "Number of encoder layers to freeze, from the lowest, with the embeddings below them.",
     )
-    freeze_embeddings: bool = hyperparameter(
-        False, "Leave the embeddings as they are in the checkpoint."
-    )
+    freeze_embeddings: bool = hyperparameter(False, "Freeze the embeddings.")
     interpolate_positions: bool = hyperparameter(
         False,
-        "If --max_seq_length exceeds the position embeddings of the checkpoint, stretch their "
-        "table to it by linear interpolation.",
+        "If --max_seq_length exceeds the position embeddings of the checkpoint, interpolate "
+        "them linearly to that length.",
     )
