@@ -12,6 +12,7 @@ from finetune.tasks.text.examples import InputExample, Label, LabelParser
 TRAIN = "train"
 MALFORMED = "row with a wrong number of columns, left out"
 EMPTY_TEXT = "empty text"
+LABELS_UNREAD = "file to predict with labels, read in the format of dev"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,11 @@ class TsvLayout:
         """Minimum number of columns for all indices to exist."""
         indices = [i for i in (self.text_a, self.text_b, self.label) if i is not None]
         return max(i + 1 if i >= 0 else -i for i in indices)
+
+    def has_texts_of(self, other: "TsvLayout") -> bool:
+        """Whether the texts of a file are in the same places in `other`."""
+        ours, theirs = ((x.text_a, x.text_b, x.header) for x in (self, other))
+        return ours == theirs
 
 
 class TsvSource:
@@ -90,7 +96,10 @@ class TsvSource:
             raise UserError(
                 f"No such file: {path} (the {split} split); see --data_dir and --raw_data_dir"
             )
-        examples = self._read(path, self._layouts[split], report)
+        layout = self._layouts[split]
+        if split in self.test_splits:
+            layout = self._unlabeled_layout(path, layout, report)
+        examples = self._read(path, layout, report)
         if self._double_unordered and split == TRAIN:
             examples += [
                 dataclasses.replace(
@@ -103,11 +112,40 @@ class TsvSource:
     def load_file(self, path: str, *, labeled: bool, report: DataReport) -> list[InputExample]:
         """Reads any file in the format of dev or, unlabeled, of the first test split.
 
+        An unlabeled file may have the format of dev, too: its labels are not used.
+
         Raises:
             UserError: as `load`.
         """
-        split = self.dev_splits[0] if labeled else self.test_splits[0]
-        return self._read(path, self._layouts[split], report)
+        layout = self._layouts[(self.dev_splits if labeled else self.test_splits)[0]]
+        if not labeled:
+            layout = self._unlabeled_layout(path, layout, report)
+        return self._read(path, layout, report)
+
+    def _unlabeled_layout(self, path: str, layout: TsvLayout, report: DataReport) -> TsvLayout:
+        """Returns `layout`, or that of dev without labels if it is what the file has.
+
+        In several tasks the texts of dev and test are in different columns; the label in its
+        place in every row shows a file in the format of dev.
+        """
+        labeled = self._layouts[self.dev_splits[0]]
+        if layout.has_texts_of(labeled) or not self._has_labels(path, labeled):
+            return layout
+        report.add(LABELS_UNREAD, file=path)
+        return dataclasses.replace(labeled, label=None)
+
+    def _has_labels(self, path: str, layout: TsvLayout) -> bool:
+        rows = [line.split("\t") for line in _lines(path)]
+        expected = layout.num_columns or len(rows[0])
+        rows = [row for row in rows[layout.header :] if len(row) == expected]
+        if not rows or expected < layout.least_columns:
+            return False
+        try:
+            for row in rows:
+                self._parse_label(row[layout.label])
+        except ValueError:
+            return False
+        return True
 
     def _read(self, path: str, layout: TsvLayout, report: DataReport) -> list[InputExample]:
         examples: list[InputExample] = []
@@ -129,10 +167,14 @@ class TsvSource:
         return examples
 
 
+def _lines(path: str) -> list[str]:
+    # Blank lines at the end are ignored; elsewhere they are rows with one column.
+    return [line.removesuffix("\r") for line in read_text(path).rstrip("\r\n").split("\n")]
+
+
 def _rows(path: str, layout: TsvLayout, report: DataReport) -> Iterator[tuple[int, list[str]]]:
     """Yields line number and cells of each row, without the header."""
-    # Blank lines at the end are ignored; elsewhere they are rows with one column.
-    lines = [line.removesuffix("\r") for line in read_text(path).rstrip("\r\n").split("\n")]
+    lines = _lines(path)
     counted = f"{os.path.basename(path)} of this task"
     expected = layout.num_columns
     if expected is None:

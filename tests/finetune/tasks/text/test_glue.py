@@ -6,7 +6,7 @@ from finetune.config.task_kinds import CLASSIFICATION, REGRESSION
 from finetune.data.features import DataReport
 from finetune.tasks.base import PREDICT
 from finetune.tasks.text.glue import make_glue_task
-from finetune.tasks.text.tsv import EMPTY_TEXT, MALFORMED
+from finetune.tasks.text.tsv import EMPTY_TEXT, LABELS_UNREAD, MALFORMED
 from tests.finetune.tasks.text.tiny import make_config, make_tokenizer, write
 
 PAIR_HEADER = "index\tsentence1\tsentence2\tlabel"
@@ -187,6 +187,43 @@ def test_unlabeled_file_is_laid_out_as_test(tmp_path):
     task = make_glue_task(make_config(tmp_path, predict_file=str(path)), "rte", None)
     examples = task.load(PREDICT, DataReport("rte", PREDICT))
     assert [(e.eid, e.text_a, e.text_b) for e in examples] == [(0, "a", "b"), (1, "c", "d")]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "expected"),
+    [
+        ("cola", ["gj04\t1\t\ta b", "gj04\t0\t*\tb"], [(0, "a b", None), (1, "b", None)]),
+        ("sst", ["sentence\tlabel", "a b\t1", "1\t0"], [(0, "a b", None), (1, "1", None)]),
+        ("qqp", ["id\ti\tj\tq\tr\tl", "0\t1\t2\ta\tb\t1"], [(0, "a", "b")]),
+        ("sts", [STS_HEADER, "0\t\t\t\t\t\t\ta\tb\t3.75"], [(0, "a", "b")]),
+    ],
+)
+@pytest.mark.parametrize("split", [PREDICT, "test"])
+def test_a_file_to_predict_may_have_labels(tmp_path, name, lines, expected, split):
+    path = tmp_path / name / "test.tsv"
+    write(path, *lines)
+    task = make_glue_task(make_config(tmp_path, predict_file=str(path)), name, None)
+    report = DataReport(name, split)
+    examples = task.load(split, report)
+    assert [(e.eid, e.text_a, e.text_b) for e in examples] == expected
+    assert report.problems == {LABELS_UNREAD: [{"file": str(path)}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("sst", ["index\tsentence", "0\t1", "1\ta b"]),
+        ("sts", [STS_HEADER[:-6], "0\t\t\t\t\t\t\ta\t5", "1\t\t\t\t\t\t\ta\tb"]),
+        ("cola", ["index\tsentence", "0\t1"]),
+    ],
+)
+def test_texts_that_look_like_labels_are_no_labels(tmp_path, name, lines):
+    path = tmp_path / "new.tsv"
+    write(path, *lines)
+    task = make_glue_task(make_config(tmp_path, predict_file=str(path)), name, None)
+    report = DataReport(name, PREDICT)
+    assert task.load(PREDICT, report)[0].eid == 0
+    assert report.problems == {}
 
 
 def test_features(tmp_path):
