@@ -64,7 +64,9 @@ class ContextPieces(NamedTuple):
 def context_pieces(tokenizer: Tokenizer, contexts: tf.Tensor) -> ContextPieces:
     """Tokenizes contexts, string [batch]; invalid UTF-8 becomes U+FFFD."""
     texts = tf.strings.unicode_transcode(contexts, "UTF-8", "UTF-8", errors="replace")
-    words = tf_text.regex_split(texts, f"[{_SEPARATORS}]+")  # (batch, words)
+    # TensorFlow Text ends a text at NUL. Both are characters that the tokenizer drops.
+    separable = tf.strings.regex_replace(texts, "\x00", "\ufffd")
+    words = tf_text.regex_split(separable, f"[{_SEPARATORS}]+")  # (batch, words)
     tokens = split_words(words.values, tokenizer.do_lower_case, tokenizer.strip_accents)
     pieces = tokenizer.cut_words(tokens.values)  # (all tokens, pieces)
     word_splits = tf.gather(pieces.row_splits, tokens.row_splits)
