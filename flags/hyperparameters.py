@@ -9,6 +9,7 @@ from typing import Any
 
 from absl import flags
 
+from electra_tf.config.hyperparameters import VALUE_KINDS
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
 from flags.recipe_files import find_recipe
@@ -133,7 +134,7 @@ def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
     kind = _kind(field)
     if kind is list:
         return _convert_list(field, value, source)
-    wrong = UserError(f"{source} must be {_article(kind)}, not {value!r}")
+    wrong = UserError(f"{source} must be {VALUE_KINDS[kind]}, not {value!r}")
     if kind is dict:
         if isinstance(value, str):
             value = parse_json(value, source)
@@ -155,7 +156,8 @@ def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
     limit = _LARGEST_FLOAT if kind is float else _LARGEST_INT
     if not -limit <= value <= limit:  # nor NaN
         raise UserError(
-            f"{source} must be {_article(kind)} from {-limit:g} to {limit:g}, not {value!r:.40}"
+            f"{source} must be {VALUE_KINDS[kind]} from {-limit:g} to {limit:g}, not "
+            f"{value!r:.40}"
         )
     if kind is int and value != int(value):
         raise wrong
@@ -196,16 +198,6 @@ def _convert_list(field: dataclasses.Field, value: Any, source: str) -> tuple:
         return tuple(kind(v) for v in value)
     except ValueError:
         raise wrong from None
-
-
-def _article(kind: type) -> str:
-    return {
-        bool: "true or false",
-        int: "a whole number",
-        float: "a number",
-        str: "a string",
-        dict: "a JSON object",
-    }[kind]
 
 
 def spell_default(value: Any) -> str:

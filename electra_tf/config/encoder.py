@@ -5,6 +5,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf.config.hyperparameters import VALUE_KINDS
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 # Hidden size and number of layers of the published models (paper, Table 6).
@@ -59,13 +60,14 @@ class EncoderConfig:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, _NUMBERS[field.type]):
-                wanted = "a whole number" if field.type is int else f"a {field.type.__name__}"
-                raise UserError(f"{field.name} must be {wanted}, not {value!r}")
+                raise UserError(
+                    f"{field.name} must be {VALUE_KINDS[field.type]}, not {value!r}"
+                )
             if field.type is int and not 1 <= value < _LARGEST:
                 limit = "at least 1" if value < 1 else f"less than {_LARGEST}"
                 raise UserError(f"{field.name} must be {limit}, not {value:.6g}")
             if field.type is float and not 0 <= value < 1e30:
-                raise UserError(f"{field.name} must be a number from 0, not {value}")
+                raise UserError(f"{field.name} must be at least 0 and finite, not {value}")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"hidden_size ({self.hidden_size}) is not a multiple of num_attention_heads "

@@ -14,6 +14,14 @@ _LARGEST = 1e30
 # What a hyperparameter influences: the trained weights; the reported values, but not the
 # weights; neither. Synonyms of others are not compared.
 TRAINING, EVALUATION, NOTHING, SYNONYM = "training", "evaluation", "nothing", "synonym"
+# Types of values, in errors.
+VALUE_KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    dict: "a JSON object",
+}
 
 
 def hyperparameter(
@@ -67,12 +75,12 @@ def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> A
         if wanted is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if type(value) is not wanted:
-            raise UserError(
-                f"{name} in {flag} must be of type {wanted.__name__}, not {value!r}"
-            )
+            raise UserError(f"{name} in {flag} must be {VALUE_KINDS[wanted]}, not {value!r}")
         low, high = fields[name].metadata.get(RANGE, (-_LARGEST, _LARGEST))
         if wanted in (int, float) and not low <= value <= high:  # nor NaN
-            raise UserError(f"{name} in {flag} must be from {low:g} to {high:g}, not {value}")
+            is_low = value < low and high == _LARGEST
+            limits = f"at least {low:g}" if is_low else f"from {low:g} to {high:g}"
+            raise UserError(f"{name} in {flag} must be {limits}, not {value}")
         values[name] = value
     return hparams_class(**values)
 

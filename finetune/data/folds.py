@@ -119,7 +119,7 @@ def fold_indices(
     rare = [f"{label!r} ({count})" for label, count in counts.items() if count < num_folds]
     if rare:
         raise UserError(
-            f"--num_folds={num_folds} exceeds the number of train examples of "
+            f"--num_folds={num_folds} exceeds the number of train examples with the labels "
             f"{', '.join(sorted(rare))}; reduce it, or merge or drop these labels"
         )
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold

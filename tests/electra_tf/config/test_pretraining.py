@@ -207,6 +207,14 @@ def test_json_holds_every_hyperparameter():
         ({"model_hparam_overrides": {"hidden_dropout_prob": 1.0}}, "hidden_dropout_prob"),
         ({"model_hparam_overrides": {"num_hidden_layers": 0}}, "num_hidden_layers"),
         (
+            {"model_hparam_overrides": {"initializer_range": "x"}},
+            "initializer_range must be a number, not 'x'",
+        ),
+        (
+            {"model_hparam_overrides": {"initializer_range": -1}},
+            "initializer_range must be at least 0 and finite, not -1",
+        ),
+        (
             {"model_hparam_overrides": {"vocab_size": 9}, "vocab_size": 10},
             "--vocab_size=10 contradicts vocab_size 9",
         ),

@@ -223,7 +223,10 @@ def test_unknown_hyperparameters_are_refused(make_config):
     with pytest.raises(UserError, match=r"max_word.*--masking_hparams.*max_words"):
         create_masking(config, FACTS)
     config = make_config(masking="span", masking_hparams={"p": "high"})
-    with pytest.raises(UserError, match=r"p in --masking_hparams must be of type float"):
+    with pytest.raises(UserError, match=r"p in --masking_hparams must be a number, not"):
+        create_masking(config, FACTS)
+    config = make_config(masking="learned", masking_hparams={"head_weight": -1})
+    with pytest.raises(UserError, match=r"head_weight in --masking_hparams must be at least 0"):
         create_masking(config, FACTS)
     config = make_config(masking="span", masking_hparams={"p": 1.0})
     with pytest.raises(UserError, match=r"p in --masking_hparams must be .*0\.999"):
