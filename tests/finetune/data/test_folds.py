@@ -36,7 +36,9 @@ def test_the_seed_decides():
 
 
 def test_too_few_examples_are_refused():
-    with pytest.raises(UserError, match=r"--num_folds=3 .* examples of 'b' \(2\), 'c' \(1\)"):
+    with pytest.raises(
+        UserError, match=r"--num_folds=3 .* examples with the labels 'b' \(2\), 'c' \(1\)"
+    ):
         fold_indices(["a"] * 9 + ["c", "b", "b"], 3, seed=0)
     with pytest.raises(UserError, match=r"--num_folds=3 needs .* the train split has 2"):
         fold_indices([None, None], 3, seed=0)
