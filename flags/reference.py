@@ -40,7 +40,10 @@ Every hyperparameter is a flag (`--learning_rate=1e-3`) and a key of `--hparams`
 (`{"learning_rate": 1e-3}`, or the path of a `.json` file). Flags take precedence over
 `--hparams`, and a later flag over an earlier one, so a flag after `--flagfile` changes the
 recipe. A boolean flag is turned on by `--name` or `--name=true`, and off by `--noname` or
-`--name=false`.
+`--name=false`. Dashes in the name of a flag are underscores: `--data-dir` is `--data_dir`.
+
+Every program has `--verbose`, which also prints TensorFlow's messages and the traceback of an
+error; programs that print progress have `--quiet`, which prints errors and warnings alone.
 
 "Unset" means that the default depends on other settings; the description names it. The column
 "influences" says what a change affects:
