@@ -260,9 +260,13 @@ def _define_output_flags(*, quiet: bool) -> None:
             False,
             "Print no progress, results or diagnoses of training, only errors and warnings of "
             "files, devices and settings.",
+            module_name=sys.argv[0],
         )
     flags.DEFINE_bool(
-        "verbose", False, "Print TensorFlow's messages too, and the traceback of an error."
+        "verbose",
+        False,
+        "Print TensorFlow's messages too, and the traceback of an error.",
+        module_name=sys.argv[0],
     )
 
 

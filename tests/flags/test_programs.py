@@ -67,6 +67,7 @@ def test_help_and_flag_errors_do_not_wait_for_tensorflow(program, names):
     helped = run(program, "--help")
     assert helped.returncode == 0
     assert f"--{flag}" in helped.stdout
+    assert "--[no]verbose" in helped.stdout
     # The docstring of the function, a real command in it, is what --help prints first.
     assert helped.stdout.splitlines()[0].endswith(".")
     assert f"\n    python {program}" in helped.stdout
