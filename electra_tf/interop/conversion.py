@@ -16,10 +16,10 @@ from electra_tf.interop.model_checkpoint import (
     containing_folder,
 )
 from electra_tf.text.description import SETTINGS, tokenizer_settings
-from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.text.vocabulary import load_vocabulary, parse_vocabulary
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
 from electra_tf.training.checkpoints.checkpoint_writing import remove_checkpoint
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import whole_folder
 
 FROM_FLAG = "--from"
@@ -172,26 +172,16 @@ def _with_vocabulary(
 ) -> ModelCheckpoint:
     """Returns the checkpoint with a vocabulary of one token per embedding."""
     description = checkpoint.description
-    vocabulary = description.vocabulary
+    vocabulary, where = description.vocabulary, f"The vocabulary of {config.source}"
     if config.vocab_file:
         vocabulary = load_vocabulary(config.vocab_file, "--vocab_file").path.read_bytes()
     if vocabulary is None:
         raise UserError(f"No vocabulary in {config.source}: pass --vocab_file")
-    size = description.encoder.vocab_size
-    count = len(vocabulary.decode().removesuffix("\n").split("\n"))
-    if count > size:
-        raise UserError(
-            f"The vocabulary has {count} tokens, but the model has {size} embeddings: pass the "
-            "model's vocabulary with --vocab_file"
-        )
-    if count < size:
-        notes.append(
-            f"{size - count} embeddings without a token: as many unused tokens are added"
-        )
-        if not vocabulary.endswith(b"\n"):
-            vocabulary += b"\n"
-        unused = (PADDING_TOKEN.format(i) for i in range(count, size))
-        vocabulary += "".join(f"{token}\n" for token in unused).encode()
+    vocabulary = _with_rows(vocabulary, description.encoder.vocab_size, where, notes)
+    try:
+        parse_vocabulary(vocabulary, where, pathlib.Path(config.source))
+    except UserError as error:
+        raise UserError(f"{error} Pass the model's with --vocab_file") from error
     return dataclasses.replace(
         checkpoint, description=dataclasses.replace(description, vocabulary=vocabulary)
     )
@@ -201,6 +191,44 @@ def _describe_tokenizer(description: ModelDescription) -> str:
     if not description.do_lower_case:
         return "case and accents are kept"
     return f"lowercased, accents are {'stripped' if description.strip_accents else 'kept'}"
+
+
+def _with_rows(vocabulary: bytes, size: int, where: str, notes: list[str]) -> bytes:
+    """Returns a vocabulary with `size` tokens, all different, and adds notes on new ones.
+
+    An empty line is no token; of equal ones the last counts, as in transformers and in the
+    authors' code.
+    """
+    try:
+        given = vocabulary.decode().removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{where}: {not_utf8(error)}. Pass another with --vocab_file"
+        ) from error
+    lines = list(given)
+    while len(lines) > size and not lines[-1].strip():
+        lines.pop()
+    if len(lines) > size:
+        raise UserError(
+            f"The vocabulary has {len(lines)} tokens, but the model has {size} embeddings: "
+            "pass the model's vocabulary with --vocab_file"
+        )
+    last = {line.strip(): i for i, line in enumerate(lines)}
+    hidden = [i for i, line in enumerate(lines) if not line.strip() or last[line.strip()] != i]
+    more = range(len(lines), size)
+    if hidden:
+        notes.append(
+            f"{len(hidden)} lines of the vocabulary are empty or repeated in a later one: "
+            "replaced by unused tokens"
+        )
+    if more:
+        notes.append(f"{len(more)} embeddings without a token: as many unused tokens are added")
+    lines += [""] * len(more)
+    for i in (*hidden, *more):
+        lines[i] = PADDING_TOKEN.format(i)
+    if lines == given:
+        return vocabulary
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _describe(checkpoint: ModelCheckpoint) -> str:

@@ -115,11 +115,26 @@ def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocab
     where = f"Vocabulary file {path} ({flag})"
     try:
         content = path.read_bytes()
-        text = content.decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{where} does not exist.") from None
     except OSError as error:
         raise UserError(f"{where} cannot be read: {error.strerror}.") from error
+    return parse_vocabulary(content, where, path)
+
+
+def parse_vocabulary(content: bytes, where: str, path: pathlib.Path) -> Vocabulary:
+    """Returns the vocabulary in the bytes of a file.
+
+    Args:
+        content: the bytes.
+        where: what has them, for messages.
+        path: the file.
+
+    Raises:
+        UserError: as `load_vocabulary`.
+    """
+    try:
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{where} is not UTF-8: invalid byte at offset {error.start}."

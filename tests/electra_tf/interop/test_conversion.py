@@ -97,6 +97,39 @@ def test_rows_without_a_token_get_unused_ones(tmp_path):
         run(source, "electra_tf", tmp_path / "again")
 
 
+@pytest.mark.parametrize("target", format_names())
+def test_every_line_of_a_vocabulary_is_a_token_of_its_own(tmp_path, target):
+    source = tmp_path / "source"
+    shutil.copytree(SMALL / "discriminator", source)
+    tokens = (source / "vocab.txt").read_text().splitlines()
+    tokens[8], tokens[9] = tokens[20], "\u3000"
+    (source / "vocab.txt").write_text("\n".join([*tokens, "", ""]))
+    lines = run(source, target, tmp_path / "there")
+    (said,) = [line for line in lines if "of the vocabulary" in line]
+    assert "2 lines of the vocabulary are empty or repeated in a later one" in said
+    tokens[8:10] = "[unused_row_8]", "[unused_row_9]"
+    written = read(tmp_path / "there", target).description.vocabulary
+    assert written.decode() == "".join(f"{token}\n" for token in tokens)
+
+
+@pytest.mark.parametrize("target", format_names())
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"w7", "é".encode("latin-1"), "line 13 is not UTF-8"),
+        (b"[PAD]", b"<pad>", r"lacks the special token \[PAD\]"),
+    ],
+)
+def test_a_vocabulary_that_no_program_can_use_is_refused(tmp_path, target, old, new, said):
+    source = tmp_path / "source"
+    shutil.copytree(SMALL / "discriminator", source)
+    content = (source / "vocab.txt").read_bytes()
+    (source / "vocab.txt").write_bytes(content.replace(old + b"\n", new + b"\n"))
+    with pytest.raises(UserError, match=f"{said}.*--vocab_file"):
+        run(source, target, tmp_path / "there")
+    assert not (tmp_path / "there").exists()
+
+
 def test_the_authors_checkpoints_need_a_vocabulary(tmp_path):
     source = TF1_DATA / "finetuning/heads/multi/model.ckpt"
     with pytest.raises(UserError, match="pass --vocab_file"):
