@@ -153,6 +153,12 @@ def reranked_error_rate(
     return error_rate([nbest.reference for nbest, _ in known], texts, metric)
 
 
+def require_reference(lists: Sequence[NBestList]) -> None:
+    """Raises UserError if no list of `--tune_nbest_file` has a reference."""
+    if all(nbest.reference is None for nbest in lists):
+        raise UserError("--tune_nbest_file contains no reference to tune the weight on")
+
+
 def tune_weight(
     lists: Sequence[NBestList], scores: Sequence[Sequence[float]], metric: str
 ) -> float:
@@ -161,7 +167,6 @@ def tune_weight(
     Raises:
         UserError: no list has a reference.
     """
-    if all(nbest.reference is None for nbest in lists):
-        raise UserError("--tune_nbest_file contains no reference to tune the weight on")
+    require_reference(lists)
     rates = {w: reranked_error_rate(lists, scores, w, metric) for w in WEIGHTS}
     return min(WEIGHTS, key=lambda w: (rates[w], w))

@@ -15,6 +15,7 @@ from electra_tf.inference.scoring.nbest import (
     error_rates,
     rank,
     read_nbest_lists,
+    require_reference,
     tune_weight,
 )
 from electra_tf.inference.scoring.pseudo_likelihood import (
@@ -55,6 +56,8 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
         if config.tune_nbest_file
         else []
     )
+    if tuning:
+        require_reference(tuning)
     if any(nbest.reference is not None for nbest in [*lists, *tuning]):
         import_extra("jiwer", "scoring", "The error rate of lists with references")
     if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):

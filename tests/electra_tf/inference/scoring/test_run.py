@@ -93,6 +93,13 @@ def test_texts_that_are_too_long_are_refused_or_cut(make_scoring):
     assert "1 texts were truncated to 16 tokens." in said
 
 
+def test_lists_to_tune_on_without_references_are_refused_before_scoring(make_scoring):
+    lists, said = '{"hypotheses": ["w1 w2", "w3"]}\n', []
+    with pytest.raises(UserError, match="--tune_nbest_file contains no reference"):
+        run(make_scoring(nbest_file=lists, tune_nbest_file=lists), said.append)
+    assert said == []
+
+
 def test_lists_with_references_need_jiwer(make_scoring, monkeypatch):
     monkeypatch.setitem(sys.modules, "jiwer", None)
     without = '{"hypotheses": ["w1 w2", "w3"]}\n'
