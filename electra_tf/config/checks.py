@@ -102,9 +102,10 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
     if config.do_train == config.do_eval:
+        hint = "--do_train=false to evaluate" if config.do_eval else "--do_eval to evaluate"
         raise UserError(
             "Exactly one of --do_train and --do_eval must be true; "
-            f"both are {str(config.do_train).lower()}"
+            f"both are {str(config.do_train).lower()}: pass {hint}"
         )
     longest = encoder.max_position_embeddings
     if config.max_seq_length > longest:

@@ -222,8 +222,8 @@ def test_json_holds_every_hyperparameter():
             {"model_size": "base", "generator_hidden_size": 0.26},
             "--generator_hidden_size=0.26 gives a generator of 200 units.* its 3 attention",
         ),
-        ({"do_eval": True}, "both are true"),
-        ({"do_train": False}, "both are false"),
+        ({"do_eval": True}, "both are true: pass --do_train=false to evaluate"),
+        ({"do_train": False}, "both are false: pass --do_eval to evaluate"),
         ({"uniform_generator": True, "untied_generator": False}, "--uniform_generator"),
         ({"uniform_generator": True, "electra_objective": False}, "--uniform_generator"),
         (
