@@ -1,6 +1,8 @@
-"""What is suspicious about the rows of a task is said: no error, but scores that mislead."""
+"""Warnings of suspicious rows and labels of a task: no errors, but scores that mislead."""
 
+import collections
 import hashlib
+import unicodedata
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,6 +14,8 @@ from finetune.data.features import Row, is_input_ids
 
 # Short texts and questions of real data occur twice; so many, only by mistake.
 _WARNED_SHARE = 0.05
+# So many labels are not suspicious, however few examples there are.
+_FEW_LABELS = 20
 
 
 def count_repeated(rows: Sequence[Row], train_rows: Sequence[Row]) -> int:
@@ -43,6 +47,31 @@ def warn_of_unknown_rows(name: str, rows: Sequence[Row], vocabulary: Vocabulary)
     ids = np.concatenate([np.zeros(0, np.int32), *ids])
     num_unknown = int(np.count_nonzero(ids == vocabulary.unk_id))
     warn_of_unknown_tokens(name, num_unknown, len(ids), vocabulary.path)
+
+
+def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: str) -> None:
+    """Warns of labels that look like one label, or like texts or ids.
+
+    Args:
+        names: the distinct labels of a train file.
+        num_occurrences: how often labels occur in it.
+        train_path: the file.
+    """
+    alike = collections.defaultdict(list)
+    for name in names:
+        alike[" ".join(unicodedata.normalize("NFKC", name).casefold().split())].append(name)
+    pairs = [", ".join(map(repr, group)) for group in alike.values() if len(group) > 1]
+    if pairs:
+        more = f", and {len(pairs) - 3} more" if len(pairs) > 3 else ""
+        warn_once(
+            f"{train_path}: these labels differ only in case, spacing or form of their "
+            f"characters, but are different labels: {'; '.join(pairs[:3])}{more}"
+        )
+    if len(names) > _FEW_LABELS and len(names) > num_occurrences / 2:
+        warn_once(
+            f"{train_path} has {len(names)} different labels in {num_occurrences}, such as "
+            f'{names[0]!r}; is the right column named in "columns"?'
+        )
 
 
 def _digest(row: Row) -> bytes:

@@ -1,10 +1,8 @@
 """The files of a custom task by split, and their records and labels."""
 
 import abc
-import collections
 import dataclasses
 import os
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,6 +14,7 @@ from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
 from finetune.data.folds import example_groups, hold_out
 from finetune.data.raw_examples import RawExample
+from finetune.data.suspicious import warn_of_odd_labels
 from finetune.tasks.base import PREDICT
 
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -23,8 +22,6 @@ CONLL = "conll"
 # Role of `TaskSpec.group_column`.
 GROUP = "group"
 _CONLL_COLUMNS = {"words": 0, "tags": -1}
-# So many labels are not suspicious, however few examples there are.
-_FEW_LABELS = 20
 HELD_OUT = "no dev file: examples of train are held out as dev"
 
 
@@ -127,6 +124,14 @@ class TaskFiles:
         for record in records:
             for role, parts in lists.items():
                 record.values[role] = [record.values.pop(part) for part in parts]
+        for role in named:
+            # Files to predict need no answers, and train no ids.
+            is_needed = not self._is_train(path) if role == "id" else "answers" not in optional
+            if is_needed and not any(role in record.values for record in records):
+                warn_once(
+                    f"{path} has no column {spec.column(role)!r} ({role}), which "
+                    f"{spec.source} names"
+                )
         return records
 
     def _is_train(self, path: str) -> bool:
@@ -238,7 +243,7 @@ class Labels:
         self.names = tuple(names)
         if train_path is not None:
             found, self.names = self.names, tuple(sorted(set(self.names), key=_numbers_first))
-            _warn_of_odd_labels(self.names, len(found), train_path)
+            warn_of_odd_labels(self.names, len(found), train_path)
         self._known = frozenset(self.names)
 
     def check(self, label: str, where: str) -> str:
@@ -263,31 +268,6 @@ class Labels:
         raise UserError(
             f"{where}: label {label!r} is not in {self._train_path}, which has {listed}; "
             f'correct the line, or list all labels as "labels" in {spec.source}'
-        )
-
-
-def _warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: str) -> None:
-    """Warns of labels that look like one label, or like texts or ids.
-
-    Args:
-        names: the distinct labels of a train file.
-        num_occurrences: how often labels occur in it.
-        train_path: the file.
-    """
-    alike = collections.defaultdict(list)
-    for name in names:
-        alike[" ".join(unicodedata.normalize("NFKC", name).casefold().split())].append(name)
-    pairs = [", ".join(map(repr, group)) for group in alike.values() if len(group) > 1]
-    if pairs:
-        more = f", and {len(pairs) - 3} more" if len(pairs) > 3 else ""
-        warn_once(
-            f"{train_path}: these labels differ only in case, spacing or form of their "
-            f"characters, but are different labels: {'; '.join(pairs[:3])}{more}"
-        )
-    if len(names) > _FEW_LABELS and len(names) > num_occurrences / 2:
-        warn_once(
-            f"{train_path} has {len(names)} different labels in {num_occurrences}, such as "
-            f'{names[0]!r}; is the right column named in "columns"?'
         )
 
 

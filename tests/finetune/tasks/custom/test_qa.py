@@ -5,6 +5,7 @@ import types
 
 import pytest
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
 from finetune.tasks.base import SplitData
@@ -68,6 +69,32 @@ def test_answers_of_all_layouts(make_task):
     assert [e.is_impossible for e in examples] == [False] * 4 + [True] * 2
     assert [e.qas_id for e in examples] == [f"line {i}" for i in range(1, 7)]
     assert examples[0].context is examples[5].context
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("csv", "n,q,c,a,at\nx7,who?,me,me,0\nx8,who?,a me,me,2\n"),
+        ("jsonl", jsonl({"n": 1, "q": "who?", "c": "me", "a": "me", "at": 0})),
+    ],
+)
+def test_named_columns_that_a_file_lacks_are_warned_of(make_task, capsys, name, content):
+    warn_once.cache_clear()
+    files = {f"train.{name}": content, f"dev.{name}": content, f"test.{name}": content}
+    columns = {**COLUMNS, "id": "name", "answer_start": "att"}
+    task = make_task(files, "qa", columns=columns)
+    load(task, "train")
+    said = capsys.readouterr().err
+    assert "has no column 'att' (answer_start)" in said
+    assert "(id)" not in said
+    load(task, "test")
+    said = capsys.readouterr().err
+    assert "has no column 'name' (id)" in said
+    assert "answer_start" not in said
+    right = make_task(files, "qa", columns={**COLUMNS, "id": "n", "answer_start": "at"})
+    for split in ("train", "dev", "test"):
+        load(right, split)
+    assert capsys.readouterr().err == ""
 
 
 def test_answers_in_tables_with_their_place(make_task):
