@@ -18,13 +18,10 @@ from electra_tf.interop.huggingface.heads import (
     to_huggingface_head,
 )
 from electra_tf.interop.huggingface.metadata import (
-    ADDED_TOKENS_FILE,
     CONFIG_FILE,
-    TOKENIZER_FILE,
     huggingface_config,
     is_huggingface_folder,
     read_huggingface_description,
-    tokenizer_files,
 )
 from electra_tf.interop.huggingface.tensor_names import (
     LM_HEAD_WEIGHT,
@@ -33,6 +30,11 @@ from electra_tf.interop.huggingface.tensor_names import (
     from_huggingface,
     normalized_name,
     to_huggingface,
+)
+from electra_tf.interop.huggingface.tokenizer_files import (
+    ADDED_TOKENS_FILE,
+    TOKENIZER_FILE,
+    tokenizer_files,
 )
 from electra_tf.interop.huggingface.weight_files import WEIGHTS_FILE, read_weights
 from electra_tf.interop.model_checkpoint import (

@@ -1,22 +1,19 @@
-"""`config.json`, `tokenizer_config.json` and the vocabulary of a Hugging Face model folder.
+"""The description of a Hugging Face model folder: everything in it except the weights.
 
 Imports no TensorFlow.
 """
 
 import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.interop.model_checkpoint import VOCAB_FILE, ModelDescription
+from electra_tf.interop.huggingface.tokenizer_files import read_tokenizer
+from electra_tf.interop.model_checkpoint import ModelDescription
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import read_json, read_object, read_switch, to_json
+from electra_tf.util.files import read_json
 
 CONFIG_FILE = "config.json"
-TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
-TOKENIZER_FILE = "tokenizer.json"
-ADDED_TOKENS_FILE = "added_tokens.json"
 MODEL_TYPE = "electra"
 # Our activations by theirs; the first of ours is the one that is written.
 ACTIVATIONS = {
@@ -75,37 +72,15 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
     """
     config = read_json(os.path.join(folder, CONFIG_FILE))
     encoder = _encoder_config(config, os.path.join(folder, CONFIG_FILE))
-    tokenizer_file = os.path.join(folder, TOKENIZER_CONFIG_FILE)
-    tokenizer = read_json(tokenizer_file)
-    fast_file = os.path.join(folder, TOKENIZER_FILE)
-    normalizer = read_object(fast_file, "normalizer")
-
-    def setting(name: str, fast_name: str, default: bool) -> bool:
-        default = read_switch(normalizer, fast_name, default, fast_file)
-        return read_switch(tokenizer, name, default, tokenizer_file)
-
-    lower = setting("do_lower_case", "lowercase", True)
-    # By default, accents are stripped from lowercased text.
-    strip = setting("strip_accents", "strip_accents", lower)
-    notes = []
-    if strip and not lower:
-        notes.append(
-            "strip_accents without do_lower_case: here, accents are only stripped from "
-            "lowercased text, so this tokenizer keeps them"
-        )
-    if not setting("tokenize_chinese_chars", "handle_chinese_chars", True):
-        notes.append(
-            "tokenize_chinese_chars is false: the tokenizer here always splits CJK characters, "
-            "so texts with them get different tokens"
-        )
+    tokenizer = read_tokenizer(folder, config, encoder.vocab_size)
     description = ModelDescription(
         encoder=encoder,
-        do_lower_case=lower,
-        strip_accents=strip and lower,
-        vocabulary=_read_vocabulary(folder, fast_file),
-        tokenizer_recorded=bool(tokenizer or normalizer),
+        do_lower_case=tokenizer.do_lower_case,
+        strip_accents=tokenizer.strip_accents,
+        vocabulary=tokenizer.vocabulary,
+        tokenizer_recorded=tokenizer.is_recorded,
     )
-    return HuggingFaceDescription(config, description, tuple(notes))
+    return HuggingFaceDescription(config, description, tokenizer.notes)
 
 
 def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
@@ -131,20 +106,6 @@ def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
         raise UserError(f"{path}: {error}") from error
 
 
-def _read_vocabulary(folder: str, fast_file: str) -> bytes | None:
-    path = pathlib.Path(folder, VOCAB_FILE)
-    if path.exists():
-        return path.read_bytes()
-    model = read_object(fast_file, "model")
-    if model.get("type") != "WordPiece":
-        return None
-    ids = model.get("vocab")
-    if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):
-        raise UserError(f"{fast_file}: the vocab of the model must be an object of token ids")
-    tokens = sorted(ids, key=ids.get)
-    return "".join(f"{token}\n" for token in tokens).encode("utf-8", "replace")
-
-
 def huggingface_config(
     encoder: EncoderConfig, architecture: str, pad_token_id: int, **more: Any
 ) -> dict[str, Any]:
@@ -167,28 +128,4 @@ def huggingface_config(
         "classifier_dropout": 0.1,
         "dtype": "float32",
         **more,
-    }
-
-
-def tokenizer_files(description: ModelDescription) -> dict[str, bytes]:
-    """Returns the contents of the tokenizer files by name."""
-    special = {
-        "unk_token": "[UNK]",
-        "sep_token": "[SEP]",
-        "pad_token": "[PAD]",
-        "cls_token": "[CLS]",
-        "mask_token": "[MASK]",
-    }
-    settings = {
-        "tokenizer_class": "ElectraTokenizer",
-        "do_lower_case": description.do_lower_case,
-        "strip_accents": description.strip_accents and description.do_lower_case,
-        "tokenize_chinese_chars": True,
-        "model_max_length": description.encoder.max_position_embeddings,
-        **special,
-    }
-    return {
-        VOCAB_FILE: description.vocabulary,
-        TOKENIZER_CONFIG_FILE: to_json(settings),
-        "special_tokens_map.json": to_json(special),
     }

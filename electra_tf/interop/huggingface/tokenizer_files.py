@@ -1,0 +1,219 @@
+"""The tokenizer of a Hugging Face model folder: casing, vocabulary, and what differs from ours.
+
+Imports no TensorFlow.
+"""
+
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from electra_tf.interop.model_checkpoint import VOCAB_FILE, ModelDescription
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_json, read_object, read_switch, to_json
+
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+TOKENIZER_FILE = "tokenizer.json"
+ADDED_TOKENS_FILE = "added_tokens.json"
+# Classes of BERT's tokenizer, and those that only hold a tokenizer.json.
+_CLASSES = ("ElectraTokenizer", "BertTokenizer", "PreTrainedTokenizer", "TokenizersBackend")
+_CONTINUATION = "##"
+_TOKENS_SHOWN = 5
+
+
+class TokenizerSettings(NamedTuple):
+    """Settings of the tokenizer here, its vocabulary, and notes on what is lost.
+
+    Attributes:
+        do_lower_case, strip_accents: settings here.
+        is_recorded: whether the folder has them; otherwise, they are assumed.
+        vocabulary: contents of vocab.txt; None if there is none.
+        notes: what is lost.
+    """
+
+    do_lower_case: bool
+    strip_accents: bool
+    is_recorded: bool
+    vocabulary: bytes | None
+    notes: tuple[str, ...]
+
+
+def read_tokenizer(
+    folder: str, config: Mapping[str, Any], vocab_size: int
+) -> TokenizerSettings:
+    """Returns the tokenizer of a folder.
+
+    Args:
+        folder: the folder.
+        config: contents of its `config.json`.
+        vocab_size: number of embeddings; ids of tokens must be below.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    tokenizer_file = os.path.join(folder, TOKENIZER_CONFIG_FILE)
+    tokenizer = read_json(tokenizer_file)
+    fast_file = os.path.join(folder, TOKENIZER_FILE)
+    normalizer, notes = _normalizer(fast_file)
+
+    def setting(name: str, fast_name: str, default: bool) -> bool:
+        default = read_switch(normalizer, fast_name, default, fast_file)
+        return read_switch(tokenizer, name, default, tokenizer_file)
+
+    lower = setting("do_lower_case", "lowercase", True)
+    # By default, accents are stripped from lowercased text.
+    strip = setting("strip_accents", "strip_accents", lower)
+    if strip and not lower:
+        notes.append(
+            "strip_accents without do_lower_case: here, accents are only stripped from "
+            "lowercased text, so this tokenizer keeps them"
+        )
+    if not setting("tokenize_chinese_chars", "handle_chinese_chars", True):
+        notes.append(
+            "tokenize_chinese_chars is false: the tokenizer here always splits CJK characters, "
+            "so texts with them get different tokens"
+        )
+    if not read_switch(tokenizer, "do_basic_tokenize", True, tokenizer_file):
+        notes.append(
+            "do_basic_tokenize is false: the tokenizer here always splits text at whitespace "
+            "and punctuation"
+        )
+    name = tokenizer.get("tokenizer_class") or config.get("tokenizer_class") or _CLASSES[0]
+    if str(name).removesuffix("Fast") not in _CLASSES:
+        notes.append(
+            f"tokenizer_class {name!s:.40}: the tokenizer here is BERT's, so texts can get "
+            "different tokens"
+        )
+    vocabulary = _read_vocabulary(folder, tokenizer, vocab_size, notes)
+    return TokenizerSettings(
+        lower, strip and lower, bool(tokenizer or normalizer), vocabulary, tuple(notes)
+    )
+
+
+def _normalizer(fast_file: str) -> tuple[dict[str, Any], list[str]]:
+    """Returns the settings of BERT's normalizer in a tokenizer.json, and notes on others."""
+    given = read_object(fast_file, "normalizer")
+    each = given.get("normalizers") if given.get("type") == "Sequence" else [given]
+    if not isinstance(each, list) or not all(isinstance(part, dict) for part in each):
+        raise UserError(f"{fast_file}: the normalizers of a Sequence must be objects")
+    settings: dict[str, Any] = {}
+    notes = []
+    for part in each:
+        name = part.get("type", "BertNormalizer")
+        if name == "BertNormalizer":
+            settings |= part
+        elif name == "Lowercase":
+            settings |= {
+                "lowercase": True,
+                "strip_accents": settings.get("strip_accents", False),
+            }
+        elif name == "StripAccents":
+            settings["strip_accents"] = True
+        else:
+            notes.append(
+                f"the normalizer {name!s:.40} of tokenizer.json: the tokenizer here is BERT's, "
+                "so texts can get different tokens"
+            )
+    return settings, notes
+
+
+def _read_vocabulary(
+    folder: str, tokenizer: Mapping[str, Any], vocab_size: int, notes: list[str]
+) -> bytes | None:
+    """Returns the vocabulary, with added tokens where it has none."""
+    fast_file = os.path.join(folder, TOKENIZER_FILE)
+    path = pathlib.Path(folder, VOCAB_FILE)
+    content = path.read_bytes() if path.exists() else _fast_vocabulary(fast_file, vocab_size)
+    if content is None:
+        return None
+    lines = content.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    added = {}
+    for number, token in _added_tokens(folder, tokenizer):
+        if number == len(lines) + len(added) < vocab_size:
+            added[number] = token
+    if not added:
+        return content
+    shown = ", ".join(list(added.values())[:_TOKENS_SHOWN])
+    notes.append(
+        f"{len(added)} added tokens ({shown}{', …' * (len(added) > _TOKENS_SHOWN)}): the "
+        "tokenizer here looks for them in words only, after splitting text at punctuation"
+    )
+    return b"".join(line + b"\n" for line in lines) + _lines(list(added.values()))
+
+
+def _fast_vocabulary(fast_file: str, vocab_size: int) -> bytes | None:
+    """Returns the vocabulary in a tokenizer.json; None if it is not of WordPiece."""
+    model = read_object(fast_file, "model")
+    if model.get("type") != "WordPiece":
+        return None
+    prefix = model.get("continuing_subword_prefix", _CONTINUATION)
+    if prefix != _CONTINUATION:
+        raise UserError(
+            f"{fast_file}: continuing_subword_prefix must be {_CONTINUATION!r}, not {prefix!r}"
+        )
+    ids = model.get("vocab")
+    if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):
+        raise UserError(f"{fast_file}: the vocab of the model must be an object of token ids")
+    tokens = {number: token for token, number in ids.items()}
+    for number, token in _listed_tokens(fast_file):
+        tokens.setdefault(number, token)
+    last = max(tokens, default=-1)
+    if len(tokens) < len(ids) or min(tokens, default=0) < 0 or last > len(ids) + vocab_size:
+        raise UserError(
+            f"{fast_file}: each token of the model needs an id of its own, from 0; the "
+            f"{len(ids)} tokens have {len(set(ids.values()))} ids up to {last}"
+        )
+    # An empty line is an id without token.
+    return _lines([tokens.get(number, "") for number in range(last + 1)])
+
+
+def _lines(tokens: list[str]) -> bytes:
+    """Returns a line for each token; one that is not a line of its own gets an empty one."""
+    lines = (f"{'' if chr(10) in token else token}\n" for token in tokens)
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def _added_tokens(folder: str, tokenizer: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Returns ids and texts of the tokens that were added to a vocabulary, by id."""
+    added = list(_listed_tokens(os.path.join(folder, TOKENIZER_FILE)))
+    ids = read_json(os.path.join(folder, ADDED_TOKENS_FILE))
+    added += [(number, token) for token, number in ids.items() if type(number) is int]
+    decoder = tokenizer.get("added_tokens_decoder")
+    for number, entry in decoder.items() if isinstance(decoder, dict) else ():
+        if number.isdecimal() and isinstance(entry, dict):
+            added.append((int(number), str(entry.get("content", ""))))
+    return sorted(added)
+
+
+def _listed_tokens(fast_file: str) -> Iterator[tuple[int, str]]:
+    """Yields ids and texts of the `added_tokens` of a tokenizer.json."""
+    listed = read_json(fast_file).get("added_tokens")
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, dict) and type(entry.get("id")) is int:
+            yield entry["id"], str(entry.get("content", ""))
+
+
+def tokenizer_files(description: ModelDescription) -> dict[str, bytes]:
+    """Returns the contents of the tokenizer files by name."""
+    special = {
+        "unk_token": "[UNK]",
+        "sep_token": "[SEP]",
+        "pad_token": "[PAD]",
+        "cls_token": "[CLS]",
+        "mask_token": "[MASK]",
+    }
+    settings = {
+        "tokenizer_class": "ElectraTokenizer",
+        "do_lower_case": description.do_lower_case,
+        "strip_accents": description.strip_accents and description.do_lower_case,
+        "tokenize_chinese_chars": True,
+        "model_max_length": description.encoder.max_position_embeddings,
+        **special,
+    }
+    return {
+        VOCAB_FILE: description.vocabulary,
+        TOKENIZER_CONFIG_FILE: to_json(settings),
+        "special_tokens_map.json": to_json(special),
+    }

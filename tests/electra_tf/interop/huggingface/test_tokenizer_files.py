@@ -1,0 +1,202 @@
+"""Tokenizers of Hugging Face folders: what is read, and what is reported."""
+
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+
+from electra_tf.util.errors import UserError
+from tests.electra_tf.interop.models import HUGGINGFACE_DATA, format_of, read
+from tests.electra_tf.interop.test_conversion import run
+from tests.mutations import changed_values
+
+NORMALIZER = {"type": "BertNormalizer", "lowercase": False, "strip_accents": None}
+
+
+def make_folder(
+    tmp_path: pathlib.Path, *, has_vocab_file: bool = True, **contents: Any
+) -> pathlib.Path:
+    """Returns a copy of a model without tokenizer settings, and with more files.
+
+    Args:
+        tmp_path: parent of the folder.
+        has_vocab_file: whether it keeps its vocab.txt of 48 tokens.
+        contents: contents of further JSON files by name.
+    """
+    folder = shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", tmp_path / "model")
+    (folder / "tokenizer_config.json").unlink()
+    for name, content in contents.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    if not has_vocab_file:
+        (folder / "vocab.txt").unlink()
+    return folder
+
+
+def tokens_of(folder: pathlib.Path) -> list[str]:
+    return read(folder, "huggingface").description.vocabulary.decode().splitlines()
+
+
+def word_pieces(**ids: int) -> dict[str, Any]:
+    """Returns a tokenizer.json of the 48 tokens of the test data, with other ids."""
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    tokens = [*special, *(f"w{i}" for i in range(43))]
+    vocab = {token: i for i, token in enumerate(tokens)}
+    kept = {token: i for token, i in vocab.items() if i not in ids.values()}
+    model = {"type": "WordPiece", "vocab": {**kept, **ids}}
+    return {"model": model, "normalizer": NORMALIZER}
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "lower", "strip", "noted"),
+    [
+        (NORMALIZER, False, False, ""),
+        (
+            {"type": "Sequence", "normalizers": [{"type": "NFC"}, NORMALIZER]},
+            False,
+            False,
+            "NFC",
+        ),
+        ({"type": "Lowercase"}, True, False, ""),
+        (
+            {
+                "type": "Sequence",
+                "normalizers": [{"type": "StripAccents"}, {"type": "Lowercase"}],
+            },
+            True,
+            True,
+            "",
+        ),
+        ({"type": "Precompiled"}, True, True, "Precompiled"),
+        (None, True, True, ""),
+    ],
+)
+def test_normalizers(tmp_path, normalizer, lower, strip, noted):
+    folder = make_folder(tmp_path, tokenizer={**word_pieces(), "normalizer": normalizer})
+    checkpoint = read(folder, "huggingface")
+    description = checkpoint.description
+    assert (description.do_lower_case, description.strip_accents) == (lower, strip)
+    assert [noted in note for note in checkpoint.notes] == [True] * bool(noted)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer_config", "noted"),
+    [
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "tokenizer_class BertJapaneseTokenizer"),
+        ({"do_basic_tokenize": False}, "do_basic_tokenize is false"),
+        ({"tokenizer_class": "BertTokenizerFast", "do_basic_tokenize": True}, ""),
+        ({"tokenizer_class": "ElectraTokenizer"}, ""),
+    ],
+)
+def test_other_tokenizers_are_reported(tmp_path, tokenizer_config, noted):
+    notes = read(make_folder(tmp_path, tokenizer_config=tokenizer_config), "huggingface").notes
+    assert [noted in note for note in notes] == [True] * bool(noted)
+
+
+def test_the_class_of_the_tokenizer_can_be_in_the_configuration(tmp_path):
+    folder = make_folder(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    config["tokenizer_class"] = "BertJapaneseTokenizer"
+    (folder / "config.json").write_text(json.dumps(config))
+    (note,) = read(folder, "huggingface").notes
+    assert "BertJapaneseTokenizer" in note
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        {"added_tokens": {"<b>": 47, "<a>": 46, "w0": 5}},
+        {
+            "tokenizer": {
+                "added_tokens": [{"id": 46, "content": "<a>"}, {"id": 47, "content": "<b>"}]
+            }
+        },
+        {
+            "tokenizer_config": {
+                "added_tokens_decoder": {
+                    "0": {"content": "[PAD]"},
+                    "46": {"content": "<a>"},
+                    "47": {"content": "<b>"},
+                }
+            }
+        },
+    ],
+    ids=lambda contents: next(iter(contents)),
+)
+def test_added_tokens_keep_their_names(tmp_path, contents):
+    folder = make_folder(tmp_path, **contents)
+    tokens = (folder / "vocab.txt").read_text().splitlines()
+    (folder / "vocab.txt").write_text("\n".join(tokens[:46]))
+    assert tokens_of(folder) == [*tokens[:46], "<a>", "<b>"]
+    (note,) = read(folder, "huggingface").notes
+    assert note.startswith("2 added tokens (<a>, <b>)")
+
+
+def test_an_id_keeps_its_row_although_another_is_missing(tmp_path):
+    tokenizer = word_pieces()
+    del tokenizer["model"]["vocab"]["w3"]
+    folder = make_folder(tmp_path, has_vocab_file=False, tokenizer=tokenizer)
+    lines = run(folder, "huggingface", tmp_path / "there")
+    assert any("1 lines of the vocabulary are empty" in line for line in lines)
+    tokens = tokens_of(tmp_path / "there")
+    assert (tokens[7], tokens[8], tokens[9]) == ("w2", "[unused_row_8]", "w4")
+    tokenizer["added_tokens"] = [{"id": 8, "content": "<a>"}, {"id": 0, "content": "[PAD]"}]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert tokens_of(folder)[8] == "<a>"
+
+
+def test_a_token_with_a_line_break_does_not_move_the_others(tmp_path):
+    tokenizer = word_pieces(**{"a\nb": 9})
+    folder = make_folder(tmp_path, has_vocab_file=False, tokenizer=tokenizer)
+    tokens = tokens_of(folder)
+    assert len(tokens) == 48
+    assert (tokens[9], tokens[10]) == ("", "w5")
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        ({"x": 7, "y": 7}, "each token of the model needs an id of its own"),
+        ({"x": -1}, "each token of the model needs an id of its own"),
+        ({"x": 10**9}, "each token of the model needs an id of its own.* up to 1000000000"),
+    ],
+)
+def test_ids_that_are_no_rows_are_refused(tmp_path, ids, said):
+    folder = make_folder(tmp_path, has_vocab_file=False, tokenizer=word_pieces(**ids))
+    with pytest.raises(UserError, match=f"tokenizer.json: {said}"):
+        read(folder, "huggingface")
+
+
+def test_other_continuations_are_refused(tmp_path):
+    tokenizer = word_pieces()
+    tokenizer["model"]["continuing_subword_prefix"] = "@@"
+    folder = make_folder(tmp_path, has_vocab_file=False, tokenizer=tokenizer)
+    with pytest.raises(UserError, match="continuing_subword_prefix must be '##', not '@@'"):
+        read(folder, "huggingface")
+
+
+@pytest.mark.parametrize("has_vocab_file", [True, False])
+def test_any_value_of_a_tokenizer_is_read_or_refused(tmp_path, has_vocab_file):
+    tokenizer = word_pieces()
+    tokenizer["model"]["vocab"] = {"[PAD]": 0, "w": 1}
+    tokenizer["added_tokens"] = [{"id": 2, "content": "<a>"}]
+    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": [NORMALIZER]}
+    folder = make_folder(
+        tmp_path,
+        has_vocab_file=has_vocab_file,
+        tokenizer=tokenizer,
+        added_tokens={"<b>": 3},
+        tokenizer_config={"added_tokens_decoder": {"4": {"content": "<c>"}}},
+    )
+    for file in ("tokenizer.json", "added_tokens.json", "tokenizer_config.json"):
+        text = (folder / file).read_text()
+        refusals = []
+        for changed in changed_values(text):
+            (folder / file).write_text(changed)
+            try:
+                format_of("huggingface").read(str(folder))
+            except UserError as error:
+                refusals.append(str(error))
+        assert all(file in refusal for refusal in refusals)
+        (folder / file).write_text(text)
