@@ -314,10 +314,10 @@ def convert_checkpoint() -> None:
     import_tensorflow()
     from electra_tf.interop.conversion import convert
     from electra_tf.interop.native_models import PRETRAINING
-    from finetune.config.task_kinds import kind_of_task
+    from finetune.authors_tasks import describe_task
     from finetune.model_family import FINETUNING
 
-    convert(config, families=(PRETRAINING, FINETUNING), kind_of_task=kind_of_task)
+    convert(config, families=(PRETRAINING, FINETUNING), describe_task=describe_task)
 
 
 @command_line.program(export.define_flags, remote=export.REMOTE)

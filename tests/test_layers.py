@@ -48,6 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "finetune.task_data",
         "finetune.predictor",
         "finetune.model_family",
+        "finetune.authors_tasks",
         "finetune.export",
     ),
     ("finetune.initialization", "finetune.compiled_steps"),

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from electra_tf.interop.completeness import without_unknown_arrays
 from electra_tf.interop.formats import ConversionConfig, find_format, make_format
 from electra_tf.interop.model_checkpoint import (
+    TASK_SCOPE,
     VOCAB_FILE,
     ModelCheckpoint,
     ModelDescription,
     ModelFamily,
+    TaskDescription,
     containing_folder,
 )
 from electra_tf.text.description import SETTINGS, tokenizer_settings
@@ -23,13 +25,18 @@ from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import whole_folder
 
 FROM_FLAG = "--from"
+# Returns the task of a name and of the names of its arrays, such as "dense/kernel", and
+# messages on what is assumed.
+DescribeTask = Callable[[str, Sequence[str]], tuple[TaskDescription, Sequence[str]]]
+# Kinds of tasks with a label for each output.
+LABELED_KINDS = ("classification", "multilabel", "tagging")
 PADDING_TOKEN = "[unused_row_{}]"
 
 
 def convert(
     config: ConversionConfig,
     families: Sequence[ModelFamily],
-    kind_of_task: Callable[[str], str],
+    describe_task: DescribeTask,
     print_fn: Callable[[str], None] = print,
 ) -> None:
     """Reads a checkpoint, writes it in another format, and reports what is lost.
@@ -37,7 +44,7 @@ def convert(
     Args:
         config: settings of the conversion.
         families: families of this project's models.
-        kind_of_task: returns the kind of a task by name, for formats that do not record it.
+        describe_task: describes a task whose kind the format does not record.
         print_fn: prints a message.
 
     Raises:
@@ -53,7 +60,7 @@ def convert(
         if config.source_format
         else find_format(config.source, FROM_FLAG, families)
     )
-    checkpoint = with_kinds(source_format.read(config.source), kind_of_task)
+    checkpoint = with_kinds(source_format.read(config.source), describe_task)
     print_fn(f"From:   {checkpoint.path or config.source} ({source_format.name})")
     notes = list(checkpoint.notes)
     if config.num_attention_heads:
@@ -97,17 +104,33 @@ def _check_shadowing(names: Sequence[str], written: str, output: str) -> None:
         )
 
 
-def with_kinds(
-    checkpoint: ModelCheckpoint, kind_of_task: Callable[[str], str]
-) -> ModelCheckpoint:
-    """Adds the kinds of tasks to a checkpoint whose format does not record them."""
-    description = checkpoint.description
-    tasks = tuple(
-        task if task.kind else dataclasses.replace(task, kind=kind_of_task(task.name))
-        for task in description.tasks
-    )
+def with_kinds(checkpoint: ModelCheckpoint, describe_task: DescribeTask) -> ModelCheckpoint:
+    """Adds kinds and labels of tasks to a checkpoint whose format does not record them.
+
+    Unknown labels get the names that transformers gives them. There is a note on each
+    assumption.
+    """
+    tasks, notes = [], []
+    for task in checkpoint.description.tasks:
+        scope = f"{TASK_SCOPE}{task.name}/"
+        names = [name.removeprefix(scope) for name in checkpoint.part(scope)]
+        described, assumptions = (task, ()) if task.kind else describe_task(task.name, names)
+        if task.kind is None and task.labels:
+            described = dataclasses.replace(described, labels=task.labels)
+        notes += [f"{TASK_SCOPE}{task.name}: {assumption}" for assumption in assumptions]
+        bias = checkpoint.arrays.get(f"{scope}dense/bias")
+        is_labeled = described.kind in LABELED_KINDS and bias is not None
+        if is_labeled and len(described.labels) != bias.size:
+            labels = tuple(f"LABEL_{i}" for i in range(bias.size))
+            described = dataclasses.replace(described, labels=labels)
+            notes.append(
+                f"{TASK_SCOPE}{task.name}: its labels are not recorded: named {labels[0]} to "
+                f"{labels[-1]}"
+            )
+        tasks.append(described)
+    description = dataclasses.replace(checkpoint.description, tasks=tuple(tasks))
     return dataclasses.replace(
-        checkpoint, description=dataclasses.replace(description, tasks=tasks)
+        checkpoint, description=description, notes=(*checkpoint.notes, *notes)
     )
 
 

@@ -37,6 +37,11 @@ class GlueTask:
     test_splits: tuple[str, ...] = ("test",)
     unordered: bool = False
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether examples are pairs of texts."""
+        return self.layouts[TRAIN].text_b is not None
+
 
 def _layouts(labeled: TsvLayout, test: TsvLayout) -> dict[str, TsvLayout]:
     return {TRAIN: labeled, "dev": labeled, "test": test}
@@ -46,7 +51,7 @@ _MNLI = TsvLayout(text_a=8, text_b=9, label=-1)
 _MNLI_TEST = TsvLayout(text_a=8, text_b=9)
 _PAIR = TsvLayout(text_a=1, text_b=2, label=3)
 _PAIR_TEST = TsvLayout(text_a=1, text_b=2)
-_TASKS = {
+GLUE_TASKS = {
     "cola": GlueTask(
         BINARY,
         _layouts(
@@ -99,7 +104,7 @@ def make_glue_task(
     config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
 ) -> ClassificationTask | RegressionTask:
     """Returns a task of GLUE."""
-    task = _TASKS[name]
+    task = GLUE_TASKS[name]
     directory = os.path.join(config.raw_data_dir, name)
     files = {split: os.path.join(directory, f"{split}.tsv") for split in task.layouts}
     source = TsvSource(

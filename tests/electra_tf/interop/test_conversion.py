@@ -30,7 +30,7 @@ from electra_tf.interop.model_checkpoint import (
 from electra_tf.text.description import load_tokenizer_description
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
-from finetune.config.task_kinds import kind_of_task
+from finetune.authors_tasks import describe_task
 from tests.electra_tf.interop.models import (
     FAMILIES,
     HUGGINGFACE_DATA,
@@ -47,7 +47,7 @@ def run(source: pathlib.Path | str, target: str, output: pathlib.Path, **more) -
     config = ConversionConfig(
         source=str(source), target_format=target, output_dir=str(output), **more
     )
-    convert(config, FAMILIES, kind_of_task, lines.append)
+    convert(config, FAMILIES, describe_task, lines.append)
     return lines
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from electra_tf.interop.conversion import with_kinds
 from electra_tf.util.errors import UserError
-from finetune.config.task_kinds import kind_of_task
+from finetune.authors_tasks import describe_task
 from tests.electra_tf.interop.models import (
     TF1_DATA,
     assert_same_arrays,
@@ -106,14 +106,14 @@ def test_moments_and_step_have_the_authors_names(make_config, tmp_path):
 def test_finetuned_models_of_the_authors():
     checkpoint = TF1.read(str(TF1_DATA / "finetuning/heads/qa_joint_cls/model.ckpt"))
     assert checkpoint.description.tasks[0].kind is None
-    checkpoint = with_kinds(checkpoint, kind_of_task)
+    checkpoint = with_kinds(checkpoint, describe_task)
     (task,) = checkpoint.description.tasks
     assert (task.name, task.kind) == ("squad", "qa")
     settings = own_hyperparameters(checkpoint)
     assert settings["joint_prediction"]
     assert settings["answerable_classifier"]
     checkpoint = TF1.read(str(TF1_DATA / "finetuning/heads/multi/model.ckpt"))
-    checkpoint = with_kinds(checkpoint, kind_of_task)
+    checkpoint = with_kinds(checkpoint, describe_task)
     kinds = {task.name: task.kind for task in checkpoint.description.tasks}
     assert kinds["sts"] == "regression"
     assert kinds["chunk"] == "tagging"
