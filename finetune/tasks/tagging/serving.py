@@ -13,6 +13,9 @@ from finetune.tasks.servable import TaskServable
 from finetune.tasks.tagging.spans import BIO, OUTSIDE, span_tags, tag_spans
 from finetune.tasks.tagging.task import TaggingTask
 
+# Whitespace in Python: besides Unicode's separators, these control characters.
+_WHITESPACE = r"[\pZ\x09-\x0d\x1c-\x1f\x{85}]"
+
 
 class TaggingServable(TaskServable[TaggingTask]):
     """Tags the words of `text`, which are separated by whitespace.
@@ -49,7 +52,7 @@ class TaggingServable(TaskServable[TaggingTask]):
         )
 
     def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
-        words = tf.strings.split(texts["text"])  # (batch, words)
+        words = split_at_whitespace(texts["text"])  # (batch, words)
         inputs, positions = self._word_inputs(words)
         scores = self._scores(inputs, positions.to_tensor())
         labels = tf.argmax(scores, axis=-1, output_type=tf.int32)  # (batch, seen words)
@@ -119,3 +122,11 @@ def _running_sums(rows: tf.RaggedTensor) -> tf.RaggedTensor:
     sums = tf.concat([[0], tf.cumsum(rows.values)], axis=0)
     before_row = tf.gather(sums, rows.row_starts())
     return rows.with_values(sums[1:] - tf.repeat(before_row, rows.row_lengths()))
+
+
+def split_at_whitespace(texts: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the words of texts, string [batch, words], as `str.split` does in the files.
+
+    TensorFlow alone would split at ASCII whitespace.
+    """
+    return tf.strings.split(tf.strings.regex_replace(texts, _WHITESPACE, " "))
