@@ -8,7 +8,6 @@ import tensorflow as tf
 from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.text_inputs import EncoderInputs, frame_rows, truncate_rows
-from electra_tf.util.errors import UserError
 from finetune.model import FinetuningModel
 from finetune.tasks.qa.context_pieces import ContextPieces, context_pieces
 from finetune.tasks.qa.featurize import LENGTH_WEIGHT
@@ -48,17 +47,16 @@ class _Spans(NamedTuple):
 class QAServable(TaskServable[QATask]):
     """Answers a `question` about a `context` of any length.
 
-    Long contexts are split into windows as in training. Outputs: `answer` string [batch], a
-    part of the context; `start` and `end` int32 [batch], in code points, such that it is
-    `context[start:end]`; and `score` float32 [batch], the sum of the scores of its first and
-    last piece. If questions may be unanswerable, also `null_odds` float32 [batch]: above
-    `qa_na_threshold`, the answer is "", and start and end are -1, as for an empty context.
+    Long contexts are split into windows as in training. Questions are cut to
+    `max_query_length` pieces, or to fewer if the windows had no room left. Outputs: `answer`
+    string [batch], a part of the context; `start` and `end` int32 [batch], in code points, such
+    that it is `context[start:end]`; and `score` float32 [batch], the sum of the scores of its
+    first and last piece. If questions may be unanswerable, also `null_odds` float32 [batch]:
+    above `qa_na_threshold`, the answer is "", and start and end are -1, as for an empty
+    context.
 
     The signature "tokens" takes single windows, `[CLS] question [SEP] context [SEP]` with
     segment ids 0 and 1, and returns positions within them.
-
-    Raises:
-        UserError: the longest question leaves no room for a context.
     """
 
     text_names = ("question", "context")
@@ -66,12 +64,9 @@ class QAServable(TaskServable[QATask]):
     def __init__(self, model: FinetuningModel, task: QATask, max_seq_length: int) -> None:
         super().__init__(model, task, max_seq_length)
         self._config = task.config
-        if max_seq_length - self._config.max_query_length - NUM_SPECIAL[2] < 1:
-            raise UserError(
-                f"--max_seq_length={max_seq_length} leaves no room for a context next to a "
-                f"question of {self._config.max_query_length} pieces (max_query_length of "
-                "the model's run)"
-            )
+        # In training, a question that leaves no room for its context is an error.
+        room = max_seq_length - NUM_SPECIAL[2] - 1
+        self._longest_question = min(task.config.max_query_length, room)
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         """Returns the outputs of `finetune.tasks.qa.head.QAHead`."""
@@ -139,7 +134,7 @@ class QAServable(TaskServable[QATask]):
         vocabulary, config = self.vocabulary, self._config
         question = self.tokenizer.tokenize(questions)
         question_length = tf.cast(question.row_lengths(), tf.int32)
-        question_length = tf.minimum(question_length, config.max_query_length)
+        question_length = tf.minimum(question_length, self._longest_question)
         question = truncate_rows(question, question_length)
         room = self.max_seq_length - question_length - NUM_SPECIAL[2]
         step = tf.minimum(room, config.doc_stride)
