@@ -21,6 +21,7 @@ from electra_tf.interop.model_checkpoint import (
     counted_by_scope,
     vocabulary_setting,
 )
+from electra_tf.text.vocabulary import plain_vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, read_object, read_switch, write_atomically
@@ -140,7 +141,7 @@ class KerasHubFormat(CheckpointFormat):
         kernel.assign(encoder.initializer_range * random.standard_normal(kernel.shape))
         os.makedirs(directory, exist_ok=True)
         vocabulary = os.path.join(directory, VOCAB_FILE)
-        write_atomically(vocabulary, description.vocabulary)
+        write_atomically(vocabulary, plain_vocabulary(description.vocabulary))
         tokenizer = keras_hub.models.ElectraTokenizer(
             vocabulary=vocabulary,
             lowercase=description.do_lower_case,
@@ -149,7 +150,7 @@ class KerasHubFormat(CheckpointFormat):
         backbone.save_to_preset(directory)
         tokenizer.save_to_preset(directory)
         # KerasHub writes it without a final newline.
-        write_atomically(pathlib.Path(vocabulary), description.vocabulary)
+        write_atomically(vocabulary, plain_vocabulary(description.vocabulary))
         return _notes(checkpoint)
 
     def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:

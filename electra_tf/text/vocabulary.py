@@ -159,3 +159,13 @@ def parse_vocabulary(content: bytes, where: str, path: pathlib.Path) -> Vocabula
             f"it must contain {', '.join(SPECIAL_TOKENS)}, each on its own line."
         )
     return Vocabulary(tokens, ids, hashlib.sha256(content).hexdigest(), path)
+
+
+def plain_vocabulary(content: bytes) -> bytes:
+    """Returns a vocabulary file for programs that do not strip the whitespace around tokens.
+
+    Args:
+        content: a file that `load_vocabulary` accepts.
+    """
+    tokens = content.decode().removesuffix("\n").split("\n")
+    return "".join(f"{token.strip()}\n" for token in tokens).encode()

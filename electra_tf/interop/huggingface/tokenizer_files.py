@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.interop.model_checkpoint import VOCAB_FILE, ModelDescription
+from electra_tf.text.vocabulary import plain_vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, read_object, read_switch, to_json
 
@@ -213,7 +214,7 @@ def tokenizer_files(description: ModelDescription) -> dict[str, bytes]:
         **special,
     }
     return {
-        VOCAB_FILE: description.vocabulary,
+        VOCAB_FILE: plain_vocabulary(description.vocabulary),
         TOKENIZER_CONFIG_FILE: to_json(settings),
         "special_tokens_map.json": to_json(special),
     }

@@ -153,6 +153,17 @@ def test_the_authors_checkpoints_need_a_vocabulary(tmp_path):
     assert (tmp_path / "there/chunk/vocab.txt").read_text().splitlines() == tokens
 
 
+@pytest.mark.parametrize("target", ["huggingface", "kerashub"])
+def test_other_programs_get_tokens_without_whitespace(tmp_path, target):
+    source = tmp_path / "source"
+    shutil.copytree(SMALL / "discriminator", source)
+    tokens = (source / "vocab.txt").read_text().splitlines()
+    (source / "vocab.txt").write_bytes("".join(f"{token} \r\n" for token in tokens).encode())
+    run(source, target, tmp_path / "there")
+    (written,) = (tmp_path / "there").rglob("vocab*.txt")
+    assert written.read_bytes() == "".join(f"{token}\n" for token in tokens).encode()
+
+
 def authors_model(folder: pathlib.Path) -> pathlib.Path:
     """Writes a checkpoint of the authors' code; returns its folder."""
     run(SMALL, "tf1", folder)
