@@ -19,6 +19,8 @@ from electra_tf.interop.native_family import NativeFamily, RebuiltModel
 from electra_tf.interop.native_models import saved_encoder
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
 from electra_tf.util.errors import UserError
+from finetune.config.defaults import task_defaults
+from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import kind_of_task
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
 from finetune.tasks.registry import task_class
@@ -101,6 +103,7 @@ class FinetuningFamily(NativeFamily):
             **checkpoint.description.model_settings(),
             "task_names": [task.name for task in tasks],
             TASKS: described,
+            **_serving_length(checkpoint),
             LABELS: {task.name: list(task.labels) for task in tasks if task.labels},
             **settings,
         }
@@ -128,6 +131,18 @@ class FinetuningFamily(NativeFamily):
             hyperparameters=values,
         )
         return RebuiltModel(model, finetuned_variables(model), description)
+
+
+def _serving_length(checkpoint: ModelCheckpoint) -> dict[str, int]:
+    """Returns the sequence length of such a run by default, as far as positions go."""
+    tasks = checkpoint.description.tasks
+    if not tasks:
+        return {}
+    kinds = {task.name: task.kind for task in tasks}
+    defaults = task_defaults(tuple(kinds), kinds)
+    length = defaults.get("max_seq_length", FinetuningConfig.max_seq_length)
+    positions = checkpoint.description.encoder.max_position_embeddings
+    return {"max_seq_length": min(length, positions)}
 
 
 def _settings(description: Mapping[str, Any]) -> dict[str, Any]:

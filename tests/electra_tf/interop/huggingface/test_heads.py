@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.run import load_servable
 from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.util.errors import UserError
+from finetune.export import FINETUNED
 from tests.electra_tf.interop.huggingface.test_format import HUGGINGFACE, finetuned
 from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
@@ -139,3 +142,30 @@ def test_settings_of_another_type_are_refused(settings, tmp_path):
     change_config(tmp_path, electra_tf=settings)
     with pytest.raises(UserError, match=r"config\.json"):
         own_hyperparameters(read(tmp_path, "huggingface"))
+
+
+@pytest.mark.parametrize("kind", sorted(SETTINGS.keys() - {"qa"}))
+def test_a_converted_model_can_be_exported(kind, tmp_path):
+    """At the length that such a task has by default, or that of the position embeddings."""
+    before = with_settings(kind, **SETTINGS[kind])
+    HUGGINGFACE.write(before, str(tmp_path / "there"))
+    after = read(tmp_path / "there", "huggingface")
+    format_of("electra_tf").write(after, str(tmp_path / "ours"))
+    config = ExportConfig(model_dir=str(tmp_path / "ours"), export_dir=tmp_path / "exported")
+    servable = load_servable(config, [FINETUNED], lambda message: None)
+    assert servable.task.description.items() >= {"kind": kind, **SETTINGS[kind]}.items()
+    assert servable.max_seq_length == 16
+
+
+@pytest.mark.parametrize(
+    ("kind", "positions", "length"),
+    [("qa", 512, 512), ("qa", 400, 400), ("classification", 512, 128), ("tagging", 100, 100)],
+)
+def test_a_converted_model_is_served_at_the_length_of_its_task(kind, positions, length):
+    checkpoint = with_settings(kind)
+    encoder = dataclasses.replace(
+        checkpoint.description.encoder, max_position_embeddings=positions
+    )
+    longer = dataclasses.replace(checkpoint.description, encoder=encoder)
+    settings = own_hyperparameters(dataclasses.replace(checkpoint, description=longer))
+    assert settings["max_seq_length"] == length
