@@ -24,6 +24,7 @@ from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
 from electra_tf.text.description import tokenizer_settings
 from electra_tf.training.checkpoints.authors_files import authors_checkpoint
+from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
 from electra_tf.util.errors import UserError
 
 # In the order in which they are tried; the authors' files are the least specific, so they are
@@ -34,6 +35,7 @@ FORMATS: tuple[type[CheckpointFormat], ...] = (
     KerasHubFormat,
     Tf1Format,
 )
+_MODELS_SHOWN = 5
 INIT_FLAG = "--init_checkpoint"
 
 
@@ -95,12 +97,33 @@ def find_format(path: str, flag: str, families: Sequence[ModelFamily] = ()) -> C
         raise UserError(
             f"{flag}: the folder {path} contains no checkpoint: no checkpoint of this project "
             "or of the authors' code, no Hugging Face model of type electra, no KerasHub "
-            "preset of ElectraBackbone"
+            f"preset of ElectraBackbone{_models_inside(path)}"
         )
     raise UserError(
         f"{flag}: no such checkpoint: {path} (neither {path.removesuffix('.index')}.index nor "
-        "a folder)"
+        f"a folder){_meant(path)}"
     )
+
+
+def _models_inside(folder: str) -> str:
+    """Returns a hint at the models in the folders of a folder, such as one for each task."""
+    inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
+    models = [path for path in inside if any(each().recognizes(path) for each in FORMATS)]
+    if not models:
+        return ""
+    more = ", …" if len(models) > _MODELS_SHOWN else ""
+    return f". Its folders do: pass one of {', '.join(models[:_MODELS_SHOWN])}{more}"
+
+
+def _meant(path: str) -> str:
+    """Returns a hint at the checkpoint that a file is of."""
+    folder, name = os.path.split(path)
+    if not os.path.isfile(path):
+        return ""
+    prefix = checkpoint_of(name) or name.removesuffix(".meta")
+    if os.path.isfile(os.path.join(folder, f"{prefix}.index")):
+        return f": pass {os.path.join(folder, prefix)}"
+    return f": pass the folder, {folder or os.curdir}"
 
 
 def resolve_checkpoint(path: str, data_dir: str) -> str:

@@ -225,6 +225,31 @@ def test_what_is_no_checkpoint(tmp_path):
         find_format(str(tmp_path / "x"), "--from")
 
 
+@pytest.mark.parametrize("name", ["model.ckpt.data-00000-of-00001", "model.ckpt.meta"])
+def test_another_file_of_a_checkpoint_hints_at_it(tmp_path, name):
+    for source in (TF1_DATA / "finetuning/heads/multi").glob("model.ckpt*"):
+        shutil.copy(source, tmp_path)
+    (tmp_path / name).touch()
+    with pytest.raises(
+        UserError, match=rf"no such checkpoint: .*: pass {tmp_path}/model\.ckpt$"
+    ):
+        find_format(str(tmp_path / name), "--from")
+    (tmp_path / "checkpoint").touch()
+    with pytest.raises(
+        UserError, match=f"no such checkpoint: .*: pass the folder, {tmp_path}$"
+    ):
+        find_format(str(tmp_path / "checkpoint"), "--from")
+
+
+def test_a_folder_of_models_hints_at_them(tmp_path):
+    for name in ("sst", "mnli"):
+        shutil.copytree(SMALL / "discriminator", tmp_path / name)
+    (tmp_path / "other").mkdir()
+    hint = f"Its folders do: pass one of {tmp_path}/mnli, {tmp_path}/sst$"
+    with pytest.raises(UserError, match=hint):
+        find_format(str(tmp_path), "--from")
+
+
 def test_a_name_is_that_of_a_model_of_ours(tmp_path):
     model = tmp_path / "models" / "mine"
     model.mkdir(parents=True)
