@@ -14,6 +14,7 @@ from benchmarks.study.models import RANDOM, model_flops_of, paper_flops_of
 from benchmarks.study.plan import Run
 from benchmarks.study.results import (
     FINETUNING,
+    KINDS,
     PROBE,
     Result,
     read_result,
@@ -86,13 +87,16 @@ class Worker:
             )
             result.machine = self._machine
         missing = {
-            kind: [task for task in self._tasks if not result.has(kind, task)]
-            for kind in (PROBE, FINETUNING)
+            kind: [task for task in self._tasks if not result.has(kind, task)] for kind in KINDS
         }
         is_random = run.model == RANDOM.name
         evaluates = run.is_evaluated and any(missing.values())
         if not is_random and (evaluates or not result.pretraining):
-            self._pretrain(run)
+            if self._pretrain(run):
+                # Those of weights that are gone: another processor trains others.
+                result.scores, result.seconds = {}, {}
+                result.machine = self._machine
+                missing = {kind: list(self._tasks) for kind in KINDS}
             steps = run.settings["num_train_steps"]
             result.model_flops = float(steps * model_flops_of(run.settings))
             result.paper_flops = float(steps * paper_flops_of(run.settings))
@@ -116,11 +120,12 @@ class Worker:
     def _model_dir(self, run: Run) -> pathlib.Path:
         return self._data_dir / "models" / run.name
 
-    def _pretrain(self, run: Run) -> None:
+    def _pretrain(self, run: Run) -> bool:
+        """Returns whether it was trained, now, and not before."""
         model_dir = self._model_dir(run)
         steps = run.settings["num_train_steps"]
         if is_trained(run.settings, model_dir):
-            return
+            return False
         given = {
             **run.settings,
             "save_checkpoints_steps": max(1, -(-steps // _EVALUATIONS)),
@@ -133,6 +138,7 @@ class Worker:
         arguments = [f"--data_dir={self._data_dir}", f"--model_name={run.name}"]
         program = ["run_pretraining.py", *arguments, f"--hparams={json.dumps(given)}"]
         self._process(f"{run.name}, pre-training", program, model_dir / "log.txt")
+        return True
 
     def _probe(self, run: Run, tasks: Sequence[str]) -> dict[str, list[float]]:
         folder = self._data_dir / "probes" / run.name

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -227,3 +228,11 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
     assert json.loads(path.read_text()) == first
     markdown = (tmp_path / "report" / "report.md").read_text()
     assert "| share_by_gdes_b1_s1 | 2 |" in markdown
+    # Without the model, that of another training gets scores of its own.
+    shutil.rmtree(tmp_path / "study" / "models")
+    scores = {PROBE: {"sst": [1.0]}, FINETUNING: {}}
+    path.write_text(json.dumps({**first, "scores": scores}))
+    assert "pre-training: started" in run()
+    again = json.loads(path.read_text())
+    assert again["scores"][PROBE] != scores[PROBE]
+    assert set(again["scores"]) == {PROBE, FINETUNING}

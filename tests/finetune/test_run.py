@@ -459,7 +459,7 @@ def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished
         assert evaluated.metrics == trained
     copy = finished / "pretrained"
     shutil.copytree(config.pretrained_model_dir, copy)
-    with pytest.raises(UserError, match=r"--init_checkpoint=.*no fine-tuned model"):
+    with pytest.raises(UserError, match=r"--init_checkpoint=.*is not a fine-tuned model"):
         finetune_run.run(make_finetuning_config(**other, init_checkpoint=str(copy)), quiet)
     with pytest.raises(UserError, match="no fine-tuned heads to evaluate"):
         make_finetuning_config(**other, init_checkpoint=config.pretrained_model_dir)
