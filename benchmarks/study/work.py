@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import pathlib
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -96,6 +97,11 @@ class Worker:
                 # Those of weights that are gone: another processor trains others.
                 result.scores, result.seconds = {}, {}
                 result.machine = self._machine
+                for folder in (
+                    self._probe_dir(run),
+                    *(self._finetuned_dir(run, task) for task in self._tasks),
+                ):
+                    shutil.rmtree(folder, ignore_errors=True)
                 missing = {kind: list(self._tasks) for kind in KINDS}
             steps = run.settings["num_train_steps"]
             result.model_flops = float(steps * model_flops_of(run.settings))
@@ -120,6 +126,12 @@ class Worker:
     def _model_dir(self, run: Run) -> pathlib.Path:
         return self._data_dir / "models" / run.name
 
+    def _probe_dir(self, run: Run) -> pathlib.Path:
+        return self._data_dir / "probes" / run.name
+
+    def _finetuned_dir(self, run: Run, task: str) -> pathlib.Path:
+        return self._data_dir / "finetuned" / task / run.name
+
     def _pretrain(self, run: Run) -> bool:
         """Returns whether it was trained, now, and not before."""
         model_dir = self._model_dir(run)
@@ -141,7 +153,7 @@ class Worker:
         return True
 
     def _probe(self, run: Run, tasks: Sequence[str]) -> dict[str, list[float]]:
-        folder = self._data_dir / "probes" / run.name
+        folder = self._probe_dir(run)
         output = folder / "scores.json"
         program = ["-m", "benchmarks.study.probe", f"--tasks={','.join(tasks)}"]
         program += [f"--output={output}", *self._task_flags(run, folder)]
@@ -149,7 +161,7 @@ class Worker:
         return json.loads(output.read_text(encoding="utf-8"))
 
     def _finetune(self, run: Run, task: str) -> list[float]:
-        folder = self._data_dir / "finetuned" / task / run.name
+        folder = self._finetuned_dir(run, task)
         flags = (
             *self._task_flags(run, folder),
             f"--task_names={task}",

@@ -230,9 +230,11 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
     assert "| share_by_gdes_b1_s1 | 2 |" in markdown
     # Without the model, that of another training gets scores of its own.
     shutil.rmtree(tmp_path / "study" / "models")
-    scores = {PROBE: {"sst": [1.0]}, FINETUNING: {}}
+    scores, path_time = {PROBE: {"sst": [1.0]}, FINETUNING: {}}, path.stat().st_mtime
     path.write_text(json.dumps({**first, "scores": scores}))
     assert "pre-training: started" in run()
     again = json.loads(path.read_text())
     assert again["scores"][PROBE] != scores[PROBE]
     assert set(again["scores"]) == {PROBE, FINETUNING}
+    (log,) = (tmp_path / "study" / "finetuned").glob("**/log.txt")
+    assert log.stat().st_mtime > path_time
