@@ -10,7 +10,10 @@ from absl import flags
 
 from electra_tf.util.errors import UserError
 from finetune.results.result_files import JSON_SUFFIX
+from flags.remote.paths import Role
 
+# What may be remote.
+REMOTE = {"results": Role.RUN, "output": Role.OUTPUT_FILE}
 # `run_pretraining.py --do_eval` writes it to the same folder.
 _PRETRAINING_RESULTS = "unsup_results.json"
 

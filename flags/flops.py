@@ -14,7 +14,10 @@ from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from flags import command_line, finetuning, hyperparameters, pretraining
 from flags.recipe_files import find_recipe
+from flags.remote.paths import Role
 
+# What may be remote.
+REMOTE = {"json": Role.OUTPUT_FILE}
 # These locate a checkpoint; alone, they do not describe a run.
 _PLACE = ("data_dir", "model_name")
 _UNNAMED = "command line"

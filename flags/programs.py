@@ -202,7 +202,7 @@ def run_finetuning() -> None:
             run_reports.report_finetuning(config, command_line.print_line)
 
 
-@command_line.program(comparison.define_flags, prints_result=True)
+@command_line.program(comparison.define_flags, remote=comparison.REMOTE, prints_result=True)
 def compare_results() -> None:
     r"""Compares the results of several fine-tuning runs in one Markdown table.
 
@@ -344,7 +344,7 @@ def export_saved_model() -> None:
     run.export(config, loaders=(PRETRAINED, FINETUNED))
 
 
-@command_line.program(web_demo.define_flags, prints_result=True)
+@command_line.program(web_demo.define_flags, remote=web_demo.REMOTE, prints_result=True)
 def serve_demo() -> None:
     r"""Serves a web page for exported models.
 
@@ -365,7 +365,7 @@ def serve_demo() -> None:
     serve(config)
 
 
-@command_line.program(flops.define_flags, prints_result=True)
+@command_line.program(flops.define_flags, remote=flops.REMOTE, prints_result=True)
 def flops_computation() -> None:
     r"""Prints train and inference FLOPs of the paper's models, and of runs of your own.
 

@@ -7,6 +7,10 @@ from absl import flags
 
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.util.errors import UserError
+from flags.remote.paths import Role
+
+# What may be remote.
+REMOTE = dict.fromkeys(("discriminator", "generator", "tasks"), Role.EXPORT)
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
+from electra_tf.util.content import not_text
 from electra_tf.util.errors import UserError, nearest_name_hint, not_utf8
 from finetune.data.parquet_files import read_parquet
 from finetune.data.raw_examples import RawExample, brief, valid_text
@@ -22,7 +23,8 @@ from finetune.data.raw_examples import RawExample, brief, valid_text
 DOCUMENT_START = "-DOCSTART-"
 _MAX_CELL_CHARACTERS = 10_000_000
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
-_BYTE_ORDER_MARKS_16 = (b"\xff\xfe", b"\xfe\xff")
+# Of tables that are named for another one.
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_records(
@@ -68,6 +70,8 @@ def read_records(
 
 
 def _check_exists(path: str) -> None:
+    if os.path.isdir(path):
+        raise UserError(f"{path} is a folder, not a file")
     if not os.path.isfile(path):
         raise UserError(f"No such file: {path}")
 
@@ -86,8 +90,8 @@ def read_text(path: str) -> str:
         raise UserError(f"{path} is not a complete .gz file: {error}") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    if content.startswith(_BYTE_ORDER_MARKS_16):
-        raise UserError(f"{path} is UTF-16; save it as UTF-8")
+    if reason := not_text(content):
+        raise UserError(f"{path} {reason}")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -179,7 +183,7 @@ def _column_indices(
         else:
             missing = (
                 f"column {column!r} ({role}); its header has: {', '.join(names)}."
-                f"{nearest_name_hint(column, names)}"
+                f"{_other_separator(column, names) or nearest_name_hint(column, names)}"
             )
         if role not in optional:
             raise UserError(f"{path} has no {missing}")
@@ -293,6 +297,17 @@ def _warn_of_quotes(records: Sequence[RawExample], file_format: str) -> None:
                     f"part of it: {rules[file_format]}"
                 )
                 return
+
+
+def _other_separator(column: str, names: Sequence[str]) -> str:
+    """Returns a hint at what a header that has a column is separated by, if it is one cell."""
+    for separator, called in _SEPARATORS.items():
+        cells = [cell.strip().strip('"') for cell in names[0].split(separator)]
+        if len(names) == 1 < len(cells) and column in cells:
+            known = {",": ' (its "format" is csv)', "\t": ' (its "format" is tsv)'}
+            advice = known.get(separator, ": save it with commas (csv) or tabs (tsv)")
+            return f" It is separated by {called}{advice}."
+    return ""
 
 
 def _stray_separator_hint(cells: Sequence[str], width: int) -> str:

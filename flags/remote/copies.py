@@ -126,6 +126,23 @@ def copy_tree(
             copy_file(path, target / name)
 
 
+def copy_export(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
+    """Copies the newest version of an exported model; raises OSError.
+
+    Args:
+        source: folder with one folder per version, of which the highest number is the newest.
+        target: folder to copy to.
+    """
+    if not source.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(source))
+    target.mkdir(parents=True)
+    versions = [path for path in source.iterdir() if path.name.isdigit() and path.is_dir()]
+    if versions:
+        newest = max(versions, key=lambda path: int(path.name))
+        copy_tree(newest, target / newest.name)
+    return target
+
+
 def copy_run(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
     """Copies what a report needs of a run: all but its weights.
 

@@ -6,6 +6,7 @@ that none is taken for a local path by accident.
 
 import contextlib
 import enum
+import functools
 import pathlib
 import re
 import shutil
@@ -28,6 +29,8 @@ ARGUMENTS = ""
 _ADDRESSES = ("mlflow", "tpu_name", "wandb", "workers")
 _PROBE = "write_test.tmp"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+# Between paths of a value that names several.
+_BEFORE_SCHEME = re.compile(rf",(?={_SCHEME.pattern})")
 
 
 class Role(enum.Enum):
@@ -38,6 +41,7 @@ class Role(enum.Enum):
     VOCABULARY = "a vocabulary to read, with its description"
     MODEL = "a model to read: a folder or the prefix of a checkpoint"
     DESCRIPTION = "a folder of a model, without its weights; need not exist"
+    EXPORT = "an exported model to read: a folder of versions"
     RUN = "a run to report on"
     OUTPUT_FILE = "a file to write"
     OUTPUT_FOLDER = "a folder to write, whose content is new"
@@ -54,6 +58,7 @@ _COPIES: Mapping[Role, Callable[[RemotePath, pathlib.Path], pathlib.Path]] = {
     Role.DESCRIPTION: lambda source, target: copies.copy_description(
         source, target / source.name
     ),
+    Role.EXPORT: lambda source, target: copies.copy_export(source, target / source.name),
     Role.RUN: copies.copy_run,
 }
 
@@ -92,7 +97,14 @@ def local_paths(
     import_tensorflow()
     with _Workspace() as workspace:
         for name, value in copied.items():
-            flag_values[name].value = workspace.local(f"--{name}", value, roles[name])
+            copy = functools.partial(workspace.local, f"--{name}", role=roles[name])
+            if isinstance(flag_values[name].value, list):
+                flag_values[name].value = [
+                    copy(each) if is_remote(each) else each
+                    for each in _each(flag_values[name].value)
+                ]
+            else:
+                flag_values[name].value = copy(value)
         if "overwrite" in flag_values and flag_values.overwrite:
             workspace.refuse_overwriting()
         with naming_remote_paths(workspace.names):
@@ -169,10 +181,16 @@ def remote_values(flag_values: flags.FlagValues) -> dict[str, str]:
             continue
         value = flag_values[name].value
         value = hparams.get(name) if value is None else value
-        for each in value if isinstance(value, list | tuple) else (value,):
+        for each in _each(value) if isinstance(value, list | tuple) else (value,):
             if is_remote(each):
                 found[name] = str(each)
     return found
+
+
+def _each(values: Sequence[Any]) -> Iterator[Any]:
+    """Yields the paths of a flag that may be repeated, divided before remote ones."""
+    for value in values:
+        yield from _BEFORE_SCHEME.split(value) if isinstance(value, str) else (value,)
 
 
 def given_value(flag_values: flags.FlagValues, name: str) -> Any:

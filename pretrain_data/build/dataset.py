@@ -127,6 +127,8 @@ def _build(
 
 def _no_text(manifest: records_manifest.Manifest, config: CorpusBuildConfig) -> UserError:
     what = f"its {manifest.num_lines:,} lines are blank or without tokens"
+    if not (manifest.num_lines or manifest.null_texts):
+        return UserError(f"The corpus in {config.corpus_name} contains no text: it is empty.")
     if num_nulls := sum(manifest.null_texts.values()):
         where = "--text_field, --text_column"
         what = f"{num_nulls:,} records have null as their text ({where})" + (

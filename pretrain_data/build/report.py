@@ -9,7 +9,7 @@ from electra_tf.text.description import warn_of_unknown_tokens
 from electra_tf.util.console import format_seconds
 from pretrain_data.build.output_dir import SHARD_PREFIX
 from pretrain_data.build.selection import CAUSES, DUPLICATE, NEAR_DUPLICATE
-from pretrain_data.corpus.corpus_report import print_nulls
+from pretrain_data.corpus.corpus_report import print_nulls, print_repairs
 from pretrain_data.records import manifest as records_manifest
 
 # Maximum length of the models that the position embeddings have by default.
@@ -25,8 +25,7 @@ def print_result(
     print_fn: Callable[[str], None],
 ) -> None:
     """Prints what was built, what was repaired or skipped, and the next command."""
-    for path, count in manifest.invalid_utf8.items():
-        print_fn(f"{path}: {count:,} invalid UTF-8 sequences were replaced with U+FFFD.")
+    print_repairs(manifest.invalid_utf8, print_fn)
     print_nulls(manifest.null_texts, print_fn)
     if manifest.unreadable:
         print_fn(f"Skipped {len(manifest.unreadable):,} unreadable files and folders:")

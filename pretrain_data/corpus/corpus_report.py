@@ -10,13 +10,18 @@ from pretrain_data.corpus.inputs import TEXT_SUFFIXES, Corpus
 def print_what_is_left_out(
     corpus: Corpus, corpus_dir: pathlib.Path | None, print_fn: Callable[[str], None]
 ) -> None:
-    """Prints which files of the corpus are in no known format, or empty."""
+    """Prints which files of the corpus are in no known format, empty, or links to others."""
     if corpus.ignored:
         suffixes = FORMATS if corpus_dir is None else TEXT_SUFFIXES
         *others, last = suffixes
         print_fn(
             f"Ignored {len(corpus.ignored)} files not named {', '.join(others)} or {last}: "
             + _examples(corpus.ignored, corpus_dir)
+        )
+    if corpus.links:
+        print_fn(
+            f"{len(corpus.links)} links to files that are read once, under another name: "
+            + _examples(corpus.links, corpus_dir)
         )
     if corpus.empty:
         print_fn(f"{len(corpus.empty)} empty files: {_examples(corpus.empty, corpus_dir)}")
@@ -25,6 +30,17 @@ def print_what_is_left_out(
 def _examples(paths: Sequence[pathlib.Path], corpus_dir: pathlib.Path | None) -> str:
     names = [str(path.relative_to(corpus_dir) if corpus_dir else path) for path in paths[:3]]
     return ", ".join([*names, *(["…"] if len(paths) > 3 else [])])
+
+
+def print_repairs(invalid_utf8: Mapping[str, int], print_fn: Callable[[str], None]) -> None:
+    """Prints how many bytes of each file are not UTF-8."""
+    for path, count in invalid_utf8.items():
+        print_fn(f"{path}: {count:,} invalid UTF-8 sequences were replaced with U+FFFD.")
+    if invalid_utf8:
+        print_fn(
+            "Text of another encoding loses characters by this: convert it, for instance "
+            "with iconv -f WINDOWS-1252 -t UTF-8."
+        )
 
 
 def print_nulls(null_texts: Mapping[str, int], print_fn: Callable[[str], None]) -> None:

@@ -79,5 +79,5 @@ def make_part(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> Cor
 def unknown_format(path: pathlib.Path) -> str:
     """Says that a file has no known suffix, and which are known."""
     known = ", ".join(FORMATS)
-    hint = nearest_name_hint("".join(path.suffixes), FORMATS)
+    hint = nearest_name_hint("".join(path.suffixes).lower(), FORMATS)
     return f"has no suffix of a corpus format; known are {known}.{hint}"

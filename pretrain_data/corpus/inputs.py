@@ -44,12 +44,14 @@ class Corpus:
         ignored: files in its folders of another format.
         unreadable: files and folders that cannot be read, with the reason.
         empty: files of no bytes.
+        links: names of files that are read under another name.
     """
 
     parts: tuple[CorpusPart, ...]
     ignored: tuple[pathlib.Path, ...]
     unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
     empty: tuple[pathlib.Path, ...] = ()
+    links: tuple[pathlib.Path, ...] = ()
 
 
 def find_corpus(
@@ -181,10 +183,12 @@ class _Finder:
         self._skip_unreadable = skip_unreadable
         self._suffixes = suffixes
         self._seen: set[str] = set()
+        self._names: set[str] = set()
         self.parts: list[CorpusPart] = []
         self.ignored: list[pathlib.Path] = []
         self.unreadable: dict[str, str] = {}
         self.empty: list[pathlib.Path] = []
+        self.links: list[pathlib.Path] = []
         self.num_repeated = 0
 
     def corpus(self) -> Corpus:
@@ -193,6 +197,7 @@ class _Finder:
             tuple(self.ignored),
             self.unreadable,
             tuple(self.empty),
+            tuple(path for path in self.links if os.path.abspath(path) not in self._names),
         )
 
     def add_folder(self, folder: AnyPath) -> None:
@@ -223,11 +228,13 @@ class _Finder:
                 self._add_part(path)
 
     def _add_part(self, path: pathlib.Path) -> None:
-        identity = str(path) if is_remote(path) else os.path.abspath(path)
+        identity = str(path) if is_remote(path) else os.path.realpath(path)
         if identity in self._seen:
             self.num_repeated += 1
+            self.links.append(path)
             return
         self._seen.add(identity)
+        self._names.add(os.path.abspath(path))
         try:
             num_bytes = size_of(path)
             part = make_part(path, num_bytes, self._options)

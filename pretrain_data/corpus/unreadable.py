@@ -32,7 +32,8 @@ class UnreadableError(UserError):
 
 def reason_of_os_error(error: OSError) -> str:
     """Returns why a file cannot be read."""
-    return f"cannot be read: {error.strerror or error}"
+    reason = error.strerror or " ".join(str(error).split()).rstrip(".")
+    return f"cannot be read: {reason}"
 
 
 @contextlib.contextmanager

@@ -63,8 +63,7 @@ def build_vocabulary(
         text_field=config.text_field,
         text_column=config.text_column,
     )
-    if config.inputs:
-        print_what_is_left_out(corpus, None, print_fn)
+    print_what_is_left_out(corpus, config.corpus_dir, print_fn)
     held_out = _find_held_out(config, corpus)
     second = None
     if config.compare_with is not None:
@@ -135,9 +134,7 @@ def _report(
         description = load_tokenizer_description(vocabulary.path) or config
         settings = (description.do_lower_case, description.strip_accents)
         if settings not in counts:
-            counts[settings] = count_words(
-                held_out, *settings, num_processes=config.num_processes
-            )
+            counts[settings] = count_words(held_out, *settings, print_fn, config.num_processes)
         if not counts[settings]:
             raise UserError(f"{', '.join(config.report)} ({REPORT_FLAG}) contains no words.")
         coverages.append(measure(vocabulary, counts[settings]))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from electra_tf.util.console import ProgressBar, discard
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
-from pretrain_data.corpus.corpus_report import print_nulls
+from pretrain_data.corpus.corpus_report import print_nulls, print_repairs
 from pretrain_data.corpus.inputs import Corpus
 from pretrain_data.corpus.partition import CorpusPart, divide
 from pretrain_data.parallel.counts import BuildCounts, WorkerError
@@ -41,10 +41,11 @@ class CountJob:
 
 
 class WordCounts(NamedTuple):
-    """Words of one process, and records without text by file."""
+    """Words of one process; by file, records without text and invalid UTF-8 sequences."""
 
     words: Counter[str]
     null_texts: Counter[str]
+    invalid_utf8: Counter[str]
 
 
 def count_words(
@@ -54,7 +55,7 @@ def count_words(
     print_fn: Callable[[str], None] = discard,
     num_processes: int = 1,
 ) -> Counter[str]:
-    """Counts the words of all files; prints what has no text.
+    """Counts the words of all files; prints what has no text, and what is repaired.
 
     Memory grows with the number of distinct words. The counts do not depend on the number of
     processes.
@@ -74,10 +75,12 @@ def count_words(
             shares: list[WordCounts] = run_jobs(count_words_of, jobs, progress)
     finally:
         progress.close()
-    words, null_texts = shares[0]
+    words, null_texts, invalid_utf8 = shares[0]
     for share in shares[1:]:
         words.update(share.words)
         null_texts.update(share.null_texts)
+        invalid_utf8.update(share.invalid_utf8)
+    print_repairs(invalid_utf8, print_fn)
     print_nulls(null_texts, print_fn)
     return words
 
@@ -92,6 +95,7 @@ def count_words_of(job: CountJob, report: Callable[[BuildCounts], None]) -> Word
     import_tensorflow()
     counter = _WordCounter(job.do_lower_case, job.strip_accents)
     null_texts: Counter[str] = Counter()
+    invalid_utf8: Counter[str] = Counter()
     disk_bytes = text_bytes = 0
     for part in job.parts:
         try:
@@ -99,6 +103,8 @@ def count_words_of(job: CountJob, report: Callable[[BuildCounts], None]) -> Word
                 counter.add(block.lines, block.num_text_bytes)
                 if block.num_nulls:
                     null_texts[block.path] += block.num_nulls
+                if block.num_repairs:
+                    invalid_utf8[block.path] += block.num_repairs
                 disk_bytes += block.num_disk_bytes
                 text_bytes += block.num_text_bytes
                 report(BuildCounts(disk_bytes, text_bytes, examples=counter.num_distinct))
@@ -106,7 +112,7 @@ def count_words_of(job: CountJob, report: Callable[[BuildCounts], None]) -> Word
             raise
         except Exception as error:
             raise WorkerError(f"Counting failed in {part.path}: {error!r}") from error
-    return WordCounts(counter.words(), null_texts)
+    return WordCounts(counter.words(), null_texts, invalid_utf8)
 
 
 class _WordCounter:

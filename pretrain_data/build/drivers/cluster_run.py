@@ -32,6 +32,8 @@ from pretrain_data.parallel.counts import WorkerError
 RUNNER_FLAG = "--runner"
 RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
 _DIRECT = RUNNERS[0]
+# Part of Beam's message where it cannot download the one of Flink or Spark.
+_JOB_SERVER = "job server jar"
 _UNITS_FILE, _RESULT_FILE = "units", "result"
 # The last line of the traceback of a worker, with what Beam adds to it.
 _USER_ERROR = re.compile(
@@ -85,6 +87,8 @@ class ClusterRun:
             found = _USER_ERROR.search(f"{type(error).__name__}: {error}")
             if found:
                 raise UserError(found[1]) from error
+            if _JOB_SERVER in str(error):
+                raise UserError(_no_job_server(plan.config.runner, error)) from error
             lines = str(error).strip().splitlines() or [repr(error)]
             raise WorkerError(f"The pipeline failed: {lines[-1]}") from error
         result: BuildResult = pickle.loads((plan.temporary_dir / _RESULT_FILE).read_bytes())
@@ -207,6 +211,17 @@ def _modules_for_workers() -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+
+
+def _no_job_server(runner: str, error: Exception) -> str:
+    """Says that Beam's server of a runner cannot be downloaded, and what can be done."""
+    address = re.search(r"https?://\S+\.jar", str(error))
+    option = {"FlinkRunner": "flink", "SparkRunner": "spark"}.get(runner, "RUNNER")
+    return (
+        f"{RUNNER_FLAG}={runner} needs Beam's job server, which cannot be downloaded"
+        f"{f' from {address[0]}' if address else ''}: download the file elsewhere, and pass "
+        f"--pipeline_options=--{option}_job_server_jar=FILE."
+    )
 
 
 def _check(result: BuildResult) -> None:

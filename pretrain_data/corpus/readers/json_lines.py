@@ -12,11 +12,21 @@ from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.documents import read_records
 from pretrain_data.corpus.readers.byte_range import ByteRange
 from pretrain_data.corpus.readers.compression import compression_of, uncompressed
+from pretrain_data.corpus.readers.content import check_utf8
 from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
 
 FIELD_FLAG = "--text_field"
 # A record is read as a whole; what is longer is no JSONL.
 MAX_RECORD_BYTES = 256 << 20
+_KINDS = {
+    bool: "a boolean",
+    dict: "an object",
+    float: "a number",
+    int: "a number",
+    list: "an array",
+    str: "a string",
+    type(None): "null",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +50,7 @@ class JsonLinesPart(ByteRange):
             naming_file(self.path, self.flag, compression_of(self.path)),
             open_binary(self.path) as raw,
         ):
+            check_utf8(uncompressed(raw, self.path), self.path, self.flag)
             raw.seek(self.start)
             texts = self._texts(uncompressed(raw, self.path))
             yield from read_records(texts, str(self.path), raw.tell)
@@ -80,8 +91,8 @@ class JsonLinesPart(ByteRange):
 
     def _text(self, record: object, number: int) -> str | None:
         if not isinstance(record, dict):
-            kind = type(record).__name__
-            raise self._unreadable(number, f"must be a JSON object, and is a {kind}")
+            kind = _KINDS[type(record)]
+            raise self._unreadable(number, f"must be a JSON object, and is {kind}")
         if self.text_field not in record:
             hint = nearest_name_hint(self.text_field, record)
             names = ", ".join(record) or "none"
@@ -93,7 +104,7 @@ class JsonLinesPart(ByteRange):
         if value is not None and not isinstance(value, str):
             raise UserError(
                 f"{self._where(number)}: the field {self.text_field!r} ({FIELD_FLAG}) must be "
-                f"text, and is a {type(value).__name__}."
+                f"text, and is {_KINDS[type(value)]}."
             )
         return value
 

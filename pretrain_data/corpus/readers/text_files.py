@@ -1,6 +1,5 @@
 """Finds the text files of a corpus, reads them and splits them."""
 
-import codecs
 import dataclasses
 from collections.abc import Iterator
 from typing import BinaryIO, Self
@@ -9,7 +8,8 @@ from electra_tf.util.paths import open_binary
 from pretrain_data.corpus.blocks import MAX_LINE_BYTES, Block, read_blocks
 from pretrain_data.corpus.readers.byte_range import ByteRange
 from pretrain_data.corpus.readers.compression import compression_of, uncompressed
-from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
+from pretrain_data.corpus.readers.content import check_utf8
+from pretrain_data.corpus.unreadable import naming_file
 
 FLAG = "--corpus-dir"
 # A longer document may be split.
@@ -32,7 +32,7 @@ class TextPart(ByteRange):
             naming_file(self.path, self.flag, compression_of(self.path)),
             open_binary(self.path) as raw,
         ):
-            self._check_encoding(uncompressed(raw, self.path))
+            check_utf8(uncompressed(raw, self.path), self.path, self.flag)
             raw.seek(self.start)
             text = uncompressed(raw, self.path)
             num_bytes = self.num_disk_bytes if self.is_divisible else None
@@ -79,8 +79,3 @@ class TextPart(ByteRange):
     def _end_line(self, f: BinaryIO) -> None:
         while not f.readline(MAX_LINE_BYTES).endswith(b"\n") and f.tell() < self.end:
             pass
-
-    def _check_encoding(self, text: BinaryIO) -> None:
-        if text.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            reason = "is UTF-16 (iconv -f UTF-16 -t UTF-8 converts it)"
-            raise UnreadableError(FILE, self.path, self.flag, reason)

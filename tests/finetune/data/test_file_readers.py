@@ -121,7 +121,14 @@ def test_missing_optional_columns_are_left_out(tmp_path):
         ("a.csv", 'text,label\nx,1\n"y,0\nz,1\n', "record at line 3 is not valid csv"),
         ("a.csv", b"text,label\nx,1\n\xb0\xa1,0\n", r"line 3 is not UTF-8 \(byte 0xb0\)"),
         ("a.csv", b"\xef\xbb\xbftext,label\n\xb0,0\n", r"line 2 is not UTF-8"),
-        ("a.csv", "text,label\nx,1".encode("utf-16"), "is UTF-16; save it as UTF-8"),
+        ("a.csv", "text,label\nx,1".encode("utf-16"), r"is UTF-16 \(iconv -f UTF-16 -t UTF-8"),
+        ("a.csv", "text,label\nx,1".encode("utf-32"), r"is UTF-32 \(iconv -f UTF-32 -t UTF-8"),
+        ("a.csv", "text,label\nx,1".encode("utf-16-le"), "many of its bytes are NUL"),
+        ("a.csv", gzip.compress(b"text,label\nx,1", mtime=0), "is compressed with gzip"),
+        ("a.csv", b"PK\x03\x04\x14\0", "is a ZIP archive, as are .xlsx"),
+        ("a.csv", b"text;label\nx;1", "It is separated by semicolons: save it with commas"),
+        ("a.csv", b"text\tlabel\nx\t1", r'separated by tabs \(its "format" is tsv\)\.$'),
+        ("a.tsv", b'"text","label"\nx,1', r'separated by commas \(its "format" is csv\)\.$'),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', "line 2 is not valid JSON"),
         ("a.jsonl", "[1]\n", r"line 1 must be a JSON object, not \[1\]"),
         ("a.jsonl", '{"texts": "a", "label": 1}', "line 1 has no 'text' .* texts, label. Did"),
@@ -138,6 +145,8 @@ def test_broken_files_are_named_with_line(tmp_path, name, content, message):
 def test_missing_and_broken_compressed_files_are_named(tmp_path):
     with pytest.raises(UserError, match=r"No such file: .*none\.tsv"):
         read_records(str(tmp_path / "none.tsv"), file_format="tsv", columns=TEXT_LABEL)
+    with pytest.raises(UserError, match="is a folder, not a file"):
+        read_records(str(tmp_path), file_format="tsv", columns=TEXT_LABEL)
     whole = gzip.compress(b"text\tlabel\nx\t1\n")
     for broken in (b"text", whole[:-4]):
         path = tmp_path / "a.tsv.gz"

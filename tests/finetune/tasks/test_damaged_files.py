@@ -161,7 +161,8 @@ def mutations(name: str, content: str, generator: np.random.Generator) -> Iterat
 # An error names a line or record, or is one of a whole file.
 PLACE = re.compile(
     r"line \d+|data\[|is empty|contains no|no usable|too few|same group|nothing to learn|"
-    r"header|has no column|UTF-16|not valid JSON|must be an object|lacks \"data\"|\"data\" must"
+    r"header|has no column|UTF-16|UTF-32|are NUL|not valid JSON|must be an object|"
+    r"lacks \"data\"|\"data\" must"
 )
 
 

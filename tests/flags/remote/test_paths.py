@@ -10,20 +10,24 @@ import pytest
 import safetensors.numpy
 from absl import flags as absl_flags
 
+from electra_tf.inference.web_demo.models import ExportedModel
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, as_path
 from flags import (
     command_line,
+    comparison,
     conversion,
     corpus,
     export,
     finetuning,
+    flops,
     inspection,
     pretraining,
     replaced_tokens,
     report,
     scoring,
     vocabulary,
+    web_demo,
 )
 from flags.remote import copies
 from flags.remote.finetuning_folders import staged
@@ -31,6 +35,7 @@ from flags.remote.paths import Role, local_paths, remote_values
 from tests.electra_tf.interop.models import HUGGINGFACE_DATA, assert_same_arrays
 from tests.electra_tf.report.test_page import write_run
 from tests.finetune.conftest import finetuning_data  # noqa: F401 - a fixture
+from tests.flags.test_comparison import write_run as write_results_of
 from tests.flags.test_docs_commands import DEFINE_FLAGS
 from tests.in_process import run_program
 
@@ -48,6 +53,9 @@ REMOTE = {
     "score_text.py": scoring.REMOTE,
     "show_replaced_tokens.py": replaced_tokens.REMOTE,
     "report.py": report.REMOTE,
+    "compare_results.py": comparison.REMOTE,
+    "serve_demo.py": web_demo.REMOTE,
+    "flops_computation.py": flops.REMOTE,
 }
 # Flags of text that is no path.
 NO_PATHS = ("mlflow", "tpu_name", "wandb", "workers")
@@ -277,6 +285,57 @@ def test_reports_of_remote_runs(program, remote, tmp_path):
     assert (remote / "page.html").read_text() == page
     message = program("report", remote / "models/none", status=1)
     assert f"run={remote}/models/none cannot be read" in message
+
+
+def test_comparison_of_remote_results(program, remote, tmp_path):
+    paths = [write_results_of(tmp_path / name / "results", name) for name in "ab"]
+    expected = program("compare_results", "--results", paths[0], "--results", paths[1])
+    for name in "ab":
+        copies.upload(tmp_path / name, remote / name)
+    there = [remote / "a/results", remote / "b/results" / pathlib.Path(paths[1]).name]
+    given = f"--results={there[0]},{there[1]}"
+    assert program("compare_results", given) == expected
+    program("compare_results", given, "--output", remote / "table.md")
+    assert (remote / "table.md").read_text() == expected
+    mixed = f"--results={paths[0]},{there[1]}"
+    assert program("compare_results", mixed) == expected
+    message = program("compare_results", f"--results={remote}/none", status=1)
+    assert f"--results={remote}/none cannot be read" in message
+    message = program("compare_results", given, "--names=x", status=1)
+    assert "--names has 1 names" in message
+
+
+def test_flops_are_written_to_a_remote_file(program, remote):
+    program("flops_computation", "--json", remote / "flops.json")
+    assert json.loads((remote / "flops.json").read_text())
+
+
+def test_the_page_serves_the_newest_version_of_remote_exports(remote):
+    for name in ("sst", "9", "10"):
+        (remote / "first" / name / "variables").mkdir()
+        (remote / "first" / name / "saved_model.pb").write_bytes(name.encode())
+        (remote / "first" / name / "variables/data").write_bytes(b"weights")
+    (remote / "empty").mkdir()
+    flag_values = absl_flags.FlagValues()
+    web_demo.define_flags(flag_values)
+    given = [f"--discriminator={remote}/first", f"--tasks={remote}/first,{remote}/empty,local"]
+    command_line.parse(["serve_demo.py", *given], None, flag_values)
+    with local_paths(web_demo.REMOTE, flag_values):
+        config = web_demo.demo_config(flag_values)
+        assert list(config.tasks) == ["first", "empty", "local"]
+        for folder in (config.discriminator, config.tasks["first"]):
+            assert [path.name for path in folder.iterdir()] == ["10"]
+            assert (folder / "10/saved_model.pb").read_bytes() == b"10"
+            assert (folder / "10/variables/data").read_bytes() == b"weights"
+    assert not config.discriminator.exists()
+    web_demo_flags = absl_flags.FlagValues()
+    web_demo.define_flags(web_demo_flags)
+    command_line.parse(["serve_demo.py", f"--tasks={remote}/empty"], None, web_demo_flags)
+    with (
+        pytest.raises(UserError, match=f"--tasks={remote}/empty contains no version"),
+        local_paths(web_demo.REMOTE, web_demo_flags),
+    ):
+        ExportedModel(web_demo.demo_config(web_demo_flags).tasks["empty"], "--tasks")
 
 
 def test_pretraining_goes_on_from_a_remote_model(

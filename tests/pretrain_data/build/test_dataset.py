@@ -98,6 +98,7 @@ def test_manifest_describes_the_data(build, corpus_dir, tmp_path, vocabulary):
     assert (manifest.num_documents, manifest.num_lines) == (13, 3 * (4 * 6 + 3) + 2)
     assert manifest.invalid_utf8 == {"d.txt.gz": 3}
     assert "d.txt.gz: 3 invalid UTF-8 sequences were replaced with U+FFFD." in messages
+    assert any("iconv -f WINDOWS-1252" in message for message in messages)
     assert (manifest.vocab_size, manifest.vocab_sha256) == (4096, vocabulary.sha256)
     sizes = {
         name: sum(1 for _ in tf.data.TFRecordDataset(str(tmp_path / "records" / name)))

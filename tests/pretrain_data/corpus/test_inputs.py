@@ -1,5 +1,6 @@
 """Tests of --input: finding files of every format, reading and dividing them."""
 
+import bz2
 import dataclasses
 import gzip
 import json
@@ -15,6 +16,7 @@ from electra_tf.util.errors import UserError
 from pretrain_data.corpus import blocks as blocks_module
 from pretrain_data.corpus import formats
 from pretrain_data.corpus.blocks import read_blocks
+from pretrain_data.corpus.corpus_report import print_what_is_left_out
 from pretrain_data.corpus.documents import document_spans
 from pretrain_data.corpus.formats import FormatOptions
 from pretrain_data.corpus.inputs import find_inputs, find_text
@@ -130,14 +132,18 @@ def test_a_long_record_is_one_document_in_pieces(tmp_path, monkeypatch):
     ("name", "content", "message"),
     [
         ("a.jsonl", json_lines() + b'{"text": 1', "line 11, which is not valid JSON"),
-        ("a.jsonl", b"[1]\n", "line 1, which must be a JSON object, and is a list"),
+        ("a.jsonl", b"[1]\n", "line 1, which must be a JSON object, and is an array"),
         (
             "a.jsonl",
             json_lines(field="texts"),
             "line 1 has no field 'text' (--text_field); its ",
         ),
         ("a.jsonl", json_lines(field="texts"), "Did you mean 'texts'?"),
-        ("a.jsonl", b'\n{"text": 5}\n', "line 2: the field 'text' (--text_field) must be text"),
+        (
+            "a.jsonl",
+            b'\n{"text": 5}\n',
+            "line 2: the field 'text' (--text_field) must be text",
+        ),
         ("a.jsonl", b"", "all 1 files are empty"),
         ("a.parquet", b"", "is not a complete Parquet file"),
         ("a.parquet", b"PAR1 not really", "is not a complete Parquet file"),
@@ -146,6 +152,16 @@ def test_a_long_record_is_one_document_in_pieces(tmp_path, monkeypatch):
         ("a.txt.zst", zstandard.compress(bytes(range(256)) * 99)[:-9], "is truncated"),
         ("a.txt.zst", b"not zstd at all", "is not a complete zstd file"),
         ("a.txt", "\ufefftext".encode("utf-16-le"), "is UTF-16"),
+        ("a.jsonl", '\ufeff{"text": "a"}'.encode("utf-16-le"), "is UTF-16"),
+        ("a.txt", "text".encode("utf-32"), "is UTF-32 (iconv -f UTF-32"),
+        ("a.txt", "A text.\n".encode("utf-16-le"), "many of its bytes are NUL"),
+        ("a.txt.gz", gzip.compress("A text.".encode("utf-16-be"), mtime=0), "bytes are NUL"),
+        ("a.txt", gzip.compress(b"text", mtime=0), "is compressed with gzip (.gz belongs"),
+        ("a.txt", zstandard.compress(b"text"), "is compressed with zstd"),
+        ("a.jsonl", bz2.compress(b"text" * 99), "is compressed with bzip2"),
+        ("a.txt", b"PK\x03\x04\x14", "is a ZIP archive"),
+        ("a.txt", b"%PDF-1.7\n", "is a PDF"),
+        ("a.TXT", b"text", "Did you mean '.txt'?"),
     ],
 )
 def test_bad_files_are_named(tmp_path, name, content, message):
@@ -154,6 +170,37 @@ def test_bad_files_are_named(tmp_path, name, content, message):
         documents(find_inputs([str(tmp_path / name)]).parts)
     assert name in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_text_that_begins_like_another_format_is_text(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"PAR1 of the text\n")
+    (tmp_path / "b.txt").write_bytes(b"BZh\n")
+    (tmp_path / "c.txt").write_bytes(b"one \0 two\n")
+    found = documents(find_inputs([str(tmp_path)]).parts)
+    assert found == ["PAR1 of the text", "BZh", "one \0 two"]
+
+
+def test_damage_inside_of_a_parquet_file_is_one_line(tmp_path):
+    write_parquet(tmp_path / "a.parquet")
+    content = bytearray((tmp_path / "a.parquet").read_bytes())
+    content[115:145] = b"\xff" * 30
+    (tmp_path / "a.parquet").write_bytes(content)
+    with pytest.raises(UnreadableError, match=r"cannot be read: .*thrift") as error:
+        documents(find_inputs([str(tmp_path)]).parts)
+    assert "\n" not in str(error.value)
+
+
+def test_links_to_files_are_read_once_and_told(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "b.txt").symlink_to("a.txt")
+    corpus = find_inputs([str(tmp_path), f"{tmp_path}/a*"])
+    assert documents(corpus.parts) == ["one"]
+    messages = []
+    print_what_is_left_out(corpus, None, messages.append)
+    assert messages == [
+        f"1 links to files that are read once, under another name: {tmp_path}/b.txt"
+    ]
+    assert not find_inputs([f"{tmp_path}/a.txt", f"{tmp_path}/a*"]).links
 
 
 def test_a_bad_line_of_a_divided_file_has_its_number(tmp_path):

@@ -1,5 +1,6 @@
 """Tests of the training of vocabularies."""
 
+import dataclasses
 import gzip
 import itertools
 import pathlib
@@ -219,6 +220,31 @@ def test_words_of_json_lines_are_counted_like_those_of_text(tmp_path):
         for name in ("a.txt", "a.jsonl")
     ]
     assert counts[0] == counts[1] == {"one": 1, "two": 2, "three": 1}
+
+
+def test_what_is_left_out_or_repaired_is_told(text_dir):
+    (text_dir / "latin.txt").write_bytes("caf\xe9\n".encode("latin-1"))
+    (text_dir / "empty.txt").touch()
+    (text_dir / "notes.md").write_text("text")
+    messages = []
+    config = VocabularyBuildConfig(
+        corpus_dir=text_dir,
+        output_file=text_dir.parent / "told.txt",
+        vocab_size=300,
+        report=(str(text_dir / "latin.txt"),),
+    )
+    with pytest.raises(UserError, match="part of the text to train on"):
+        build_vocabulary(config, messages.append)
+    assert any("Ignored 1 files" in m and m.endswith("notes.md") for m in messages)
+    assert "1 empty files: empty.txt" in messages
+    held_out = text_dir.parent / "held_out.txt"
+    (text_dir / "latin.txt").rename(held_out)
+    config = dataclasses.replace(config, report=(str(held_out),))
+    build_vocabulary(config, messages.append)
+    assert f"{held_out}: 1 invalid UTF-8 sequences were replaced with U+FFFD." in messages
+    messages.clear()
+    count_words(find_inputs([str(held_out)]), True, True, messages.append)
+    assert f"{held_out}: 1 invalid UTF-8 sequences were replaced with U+FFFD." in messages
 
 
 def test_counts_do_not_depend_on_processes_and_blocks(text_dir, monkeypatch):

@@ -1,6 +1,8 @@
 """The page in a real browser, headless Chromium: what scripts and styles make of it."""
 
+import contextlib
 import html
+import pathlib
 import re
 import shutil
 import subprocess
@@ -9,7 +11,8 @@ import urllib.parse
 
 import pytest
 
-from electra_tf.inference.web_demo.app import create_app
+from electra_tf.inference.web_demo.app import _create_app, create_app
+from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.server import PageServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -18,14 +21,23 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def url(demo_config):
-    server = PageServer("127.0.0.1", 0, create_app(demo_config), request_seconds=30)
+@contextlib.contextmanager
+def serving(app):
+    """Yields the address of a page that is served meanwhile."""
+    server = PageServer("127.0.0.1", 0, app, request_seconds=30)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def url(demo_config):
+    with serving(create_app(demo_config)) as address:
+        yield address
 
 
 def browse(url: str, profile, *arguments: str, **texts: str) -> str:
@@ -66,6 +78,38 @@ def test_every_token_is_shaded_and_has_alternatives(url, tmp_path):
     # The same text went to the task: its labels are text, whatever they look like.
     assert html.escape("<b>b</b>") in page
     assert "<b>b</b>" not in page
+
+
+class PickSecond:
+    """A task that chooses the second of the lines."""
+
+    tokenizer = None
+    input_names = ("choices", "text")
+    list_names = ("choices",)
+
+    def answer(self, choices: str, text: str) -> dict:
+        lines = choices.splitlines()
+        scores = [0.125, 0.75, 0.125]
+        return {"kind": "multiple_choice", "index": 1, "scores": scores, "choices": lines}
+
+
+def test_every_choice_has_its_share_and_the_best_is_marked(tmp_path):
+    config = DemoConfig(tasks={"pick": pathlib.Path("pick")})
+    app = _create_app(config, None, {"pick": PickSecond()})
+    with serving(app) as url:
+        choices = "w1\n<i>w2</i>\nw3"
+        page = browse(url, tmp_path, "--dump-dom", text="w1", choices=choices)
+    bars = re.findall(
+        r'<div class="(bar[^"]*)"><span>(.*?)</span><meter value="(.*?)"></meter>'
+        r"<span>(.*?)</span>",
+        page,
+    )
+    assert bars == [
+        ("bar", "w1", "0.125", "12.5 %"),
+        ("bar best", "&lt;i&gt;w2&lt;/i&gt;", "0.75", "75.0 %"),
+        ("bar", "w3", "0.125", "12.5 %"),
+    ]
+    assert 'class="error"' not in page
 
 
 def test_what_is_typed_is_never_read_as_html(url, tmp_path):

@@ -29,6 +29,13 @@ needs_beam = pytest.mark.skipif(
 ORDER = ("shards", "shard_bytes", "shard_sha256", "num_processes")
 
 
+# Of Beam 2.77, on a machine without a network.
+NO_JAR = (
+    "Unable to fetch remote job server jar at https://host/beam-runners-spark-3-job-server-2.77.0"
+    ".jar: <urlopen error>. If no Internet access at runtime, stage the jar at jars/"
+)
+
+
 @pytest.fixture
 def corpus(tmp_path) -> pathlib.Path:
     """Several units, with documents that repeat."""
@@ -133,7 +140,7 @@ def test_text_and_records_may_be_remote(build, corpus):
 @needs_beam
 def test_a_failure_is_one_line_and_leaves_nothing(build, corpus, tmp_path, monkeypatch):
     (corpus / "c.jsonl").write_text('{"text": "fine"}\n{"text": 5}\n')
-    with pytest.raises(UserError, match=r"^Corpus file .*c\.jsonl .*'text'.*a int\.$"):
+    with pytest.raises(UserError, match=r"^Corpus file .*c\.jsonl .*'text'.*a number\.$"):
         build("beam", runner="DirectRunner")
     (corpus / "c.jsonl").unlink()
 
@@ -144,6 +151,19 @@ def test_a_failure_is_one_line_and_leaves_nothing(build, corpus, tmp_path, monke
     with pytest.raises(WorkerError, match="boom"):
         build("beam", runner="DirectRunner")
     assert not (tmp_path / "beam").exists()
+
+
+@needs_beam
+def test_a_missing_job_server_is_one_line(build, monkeypatch):
+    def fail(*_):
+        raise RuntimeError(NO_JAR)
+
+    monkeypatch.setattr(ClusterRun, "_run_pipeline", fail)
+    message = (
+        r"=SparkRunner needs Beam's job server.*2\.77\.0\.jar: .*--spark_job_server_jar=FILE"
+    )
+    with pytest.raises(UserError, match=message):
+        build("beam", runner="SparkRunner")
 
 
 @needs_beam

@@ -1,0 +1,49 @@
+"""Recognizes files that are not the UTF-8 text that their names say."""
+
+import codecs
+
+# Of the start of a file, to recognize it.
+HEAD_BYTES = 4096
+# The byte order mark of UTF-32 begins with that of UTF-16.
+_ENCODINGS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+# First bytes of files that are often named like text, and what to do with them.
+_OTHER_FORMATS = {
+    b"\x1f\x8b": "is compressed with gzip (.gz belongs at the end of its name)",
+    b"\x28\xb5\x2f\xfd": "is compressed with zstd (.zst belongs at the end of its name)",
+    b"\xfd7zXZ\0": "is compressed with xz (unxz decompresses it)",
+    b"BZh": "is compressed with bzip2 (bunzip2 decompresses it)",
+    b"PK\x03\x04": "is a ZIP archive, as are .xlsx and .docx: extract or export its text",
+    b"%PDF-": "is a PDF (pdftotext converts it)",
+    b"PAR1": "is a Parquet file (.parquet belongs at the end of its name)",
+}
+# Text has none, and UTF-16 of an alphabet one in every second byte.
+_MAX_NUL_SHARE = 0.25
+
+
+def not_text(head: bytes) -> str | None:
+    """Returns what a file is that is not UTF-8 text, and what converts it; else None.
+
+    Invalid bytes within text are not looked for.
+
+    Args:
+        head: the first `HEAD_BYTES` bytes of the file, or more.
+    """
+    head = head[:HEAD_BYTES]
+    for mark, reason in _OTHER_FORMATS.items():
+        # Letters may also be the first word of a text.
+        if head.startswith(mark) and (not mark.isalnum() or b"\0" in head):
+            return reason
+    for mark, encoding in _ENCODINGS.items():
+        if head.startswith(mark):
+            return f"is {encoding} (iconv -f {encoding} -t UTF-8 converts it)"
+    if head.count(0) > _MAX_NUL_SHARE * len(head):
+        return (
+            "is no text in UTF-8: many of its bytes are NUL. If it is UTF-16, "
+            "iconv -f UTF-16LE -t UTF-8 converts it"
+        )
+    return None
