@@ -6,9 +6,11 @@ names below.
 """
 
 import collections
+import io
 import math
 import os
 import pickle
+import pickletools
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -31,6 +33,7 @@ _STORAGES = {
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }
+_MEMO_CODES = ("PUT", "BINPUT", "LONG_BINPUT")
 _HOW_TO_CONVERT = (
     'Convert it with PyTorch: python -c "import torch; from safetensors.torch import '
     "save_file; save_file({k: v.clone() for k, v in torch.load('pytorch_model.bin', "
@@ -48,9 +51,11 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(path) as archive:
             (member,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-            with archive.open(member) as file:
-                _check_stored(archive, member, path)
-                state = _Unpickler(file, archive, member.removesuffix("data.pkl")).load()
+            _check_stored(archive, member, path)
+            content = archive.read(member)
+            _check_sizes(content)
+            folder = member.removesuffix("data.pkl")
+            state = _Unpickler(io.BytesIO(content), archive, folder).load()
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -97,6 +102,17 @@ def _check_stored(archive: zipfile.ZipFile, member: str, path: str) -> None:
     size = archive.getinfo(member).file_size
     if size > os.path.getsize(path):
         raise ValueError(f"{member} has {size:,} bytes, more than the file")
+
+
+def _check_sizes(content: bytes) -> None:
+    """Raises ValueError for a pickle that would take much more memory than it has bytes.
+
+    The unpickler makes room for every number of a memo up to the largest one, and for an array
+    before it reads it.
+    """
+    for code, argument, _ in pickletools.genops(content):
+        if code.name in _MEMO_CODES and argument > len(content):
+            raise ValueError(f"number {argument:,} of a memo in {len(content):,} bytes")
 
 
 def _rebuild_parameter(data: np.ndarray, *_: Any) -> np.ndarray:

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import pathlib
 import pickle
+import resource
 import zipfile
 from typing import Any, NamedTuple
 
@@ -58,6 +59,31 @@ def test_other_files_say_how_to_convert_them(tmp_path):
         read_pytorch_archive(write(tmp_path / "list.bin", pickle.dumps([1])))
     with pytest.raises(UserError, match="cannot be read without PyTorch"):
         read_pytorch_archive(write(tmp_path / "cut.bin", pickle.dumps({"a": 1})[:-3]))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(b"r\xff\xff\xff\x1f", id="memo"),
+        pytest.param(b"p536870911\n", id="memo in decimal digits"),
+        pytest.param(b"\x96" + (1 << 33).to_bytes(8, "little"), id="array"),
+    ],
+)
+def test_numbers_of_a_pickle_take_no_memory(tmp_path, code):
+    """Each made Python's unpickler take 8 gigabytes; limited here, for a worse refusal."""
+    path = write(tmp_path / "x.bin", b"\x80\x02}" + code + b".")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (virtual_bytes() + (2 << 30), before[1]))
+    try:
+        with pytest.raises(UserError, match=r"of a memo in|bytes in a bytearray8"):
+            read_pytorch_archive(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def virtual_bytes() -> int:
+    pages = pathlib.Path("/proc/self/statm").read_text().split()[0]
+    return int(pages) * resource.getpagesize()
 
 
 class Tensor(NamedTuple):
