@@ -1,4 +1,4 @@
-"""The targets of coverage-guided fuzzing take their seeds, and damaged ones, without Atheris."""
+"""Targets of coverage-guided fuzzing take seeds, and damaged ones, without Atheris."""
 
 import random
 
