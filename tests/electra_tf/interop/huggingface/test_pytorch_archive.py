@@ -123,6 +123,23 @@ def test_views_of_a_storage_are_tensors(tmp_path):
     assert read_pytorch_archive(path)["x"].shape == (0, 2)
 
 
+def test_many_copies_of_a_storage_are_refused(tmp_path):
+    """A thousand transposed views of four megabytes are four gigabytes."""
+    size = 1 << 20
+    view = Tensor(0, (1 << 10, 1 << 10), (1, 1 << 10), size=size).pickled()
+    (start, stop) = (view.index(b"ctorch._utils"), view.rindex(b"s."))
+    values = np.zeros(size, np.float32).tobytes()
+
+    def state(count: int) -> bytes:
+        names = [pickle.dumps(f"x{i}", 0)[:-1] for i in range(count)]
+        return b"\x80\x02}" + b"".join(n + view[start:stop] + b"s" for n in names) + b"."
+
+    tensors = read_pytorch_archive(write(tmp_path / "few.bin", state(4), [("0", values)]))
+    assert [value.flags.c_contiguous for value in tensors.values()] == [True] * 4
+    with pytest.raises(UserError, match=r"tensors of 4,194,304,000 bytes that share"):
+        read_pytorch_archive(write(tmp_path / "many.bin", state(1000), [("0", values)]))
+
+
 @pytest.mark.parametrize(
     ("storage", "dtype"),
     [("BFloat16Storage", ml_dtypes.bfloat16), ("HalfStorage", np.float16)],
