@@ -24,6 +24,7 @@ from pretrain_data.build.units import Unit
 from pretrain_data.corpus.inputs import find_inputs
 from pretrain_data.corpus.partition import divide
 from pretrain_data.parallel import processes
+from pretrain_data.parallel.counts import WorkerError
 from pretrain_data.records.manifest import load_manifest
 
 
@@ -55,6 +56,17 @@ def test_the_same_documents_are_held_out_when_the_corpus_grows(tmp_path):
     lines = [json.dumps({"text": text}) for text in documents[:200]]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     assert fates(tmp_path / "a.jsonl", 0.2) == before
+
+
+def test_a_crash_while_reading_names_the_file(tmp_path, monkeypatch):
+    def fail(*_):
+        raise IndexError("boom")
+
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
+    monkeypatch.setattr("pretrain_data.build.selection._Scan.add_line", fail)
+    message = rf"Reading failed in {tmp_path}/a\.txt: IndexError\('boom'\)"
+    with pytest.raises(WorkerError, match=message):
+        fates(tmp_path / "a.txt", 0.2)
 
 
 def test_the_first_of_equal_documents_is_kept(tmp_path):
