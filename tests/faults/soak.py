@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.conftest import ROOT
-from tests.faults.corruption import VIOLATIONS, read_trials
+from tests.faults.corruption import CRASH, VIOLATIONS, Trial, read_trials
 from tests.faults.report_builder import add_builder
 from tests.faults.report_kills import add_kills
 from tests.faults.shim import compile_shim, compiler, environment
@@ -235,11 +235,14 @@ def _corruption(figures: dict[str, Any], seed: int, count: int, end: float) -> N
         command += [f"--seed={seed}", f"--trials={count}"]
         while True:
             before = len(read_trials(path))
-            if _run(command, end, None) or time.monotonic() > end:
+            if _run(command, end, None):
+                trials = read_trials(path)
+                break
+            if time.monotonic() > end:
+                trials = without_killed(read_trials(path))
                 break
             if len(read_trials(path)) == before:
                 raise RuntimeError("The trials of damages do not start")
-        trials = read_trials(path)
     if not trials:
         _not_reached(figures, "corruption")
     for trial in trials:
@@ -247,6 +250,14 @@ def _corruption(figures: dict[str, Any], seed: int, count: int, end: float) -> N
         kept[trial.outcome] = kept.get(trial.outcome, 0) + 1
         if trial.outcome in VIOLATIONS:
             figures["violations"].append(" | ".join(map(str, trial)))
+
+
+def without_killed(trials: Sequence[Trial]) -> list[Trial]:
+    """Returns trials of a process that was killed when its time was over.
+
+    The last one may have been under way, which is recorded as one that ends the process.
+    """
+    return [*trials[:-1], *(trial for trial in trials[-1:] if trial.outcome != CRASH)]
 
 
 def _run(command: list[str], end: float, variables: dict[str, str] | None) -> bool:
