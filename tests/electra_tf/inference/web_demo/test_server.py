@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from flask import Flask
 
+from electra_tf.inference.web_demo import app as app_module
 from electra_tf.inference.web_demo import server as server_module
 from electra_tf.inference.web_demo.app import _create_app
 from electra_tf.inference.web_demo.config import DemoConfig
@@ -63,6 +64,20 @@ def test_an_address_that_is_not_available(host, reason, capfd):
         with pytest.raises(UserError, match=message):
             PageServer(host, port, Flask("page"), 1.0)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1"])
+def test_the_page_says_where_it_is_and_who_can_reach_it(host, monkeypatch):
+    served, printed = [], []
+    monkeypatch.setattr(app_module, "create_app", lambda config: Flask("page"))
+    monkeypatch.setattr(PageServer, "serve_forever", lambda self: served.append(self))
+    app_module.serve(dataclasses.replace(CONFIG, host=host, port=0), printed.append)
+    (server,) = served
+    assert server.socket.fileno() == -1  # closed
+    *warning, message = printed
+    shown = "[::1]" if host == "::1" else host
+    assert message == f"Serving: http://{shown}:{server.server_port}/ (Ctrl-C to stop)"
+    assert len(warning) == (host == "0.0.0.0")
 
 
 def connect(port: int) -> socket.socket:
