@@ -156,6 +156,18 @@ def test_bad_files_are_named(tmp_path, name, content, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_record_that_is_too_long_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("pretrain_data.corpus.readers.json_lines.MAX_RECORD_BYTES", 20)
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "' + "b" * 20 + '"}\n')
+    with pytest.raises(UserError, match=r"a\.jsonl .*bad line 2, which is longer than 20 b"):
+        documents(find_inputs([str(tmp_path / "a.jsonl")]).parts)
+
+
+def test_no_input_is_refused():
+    with pytest.raises(UserError, match="--input names no file, glob or folder"):
+        find_inputs([])
+
+
 def test_a_bad_line_of_a_divided_file_has_its_number(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(json_lines() + b"bad\n")
     _, rest = divide(find_inputs([str(tmp_path)]).parts, 2, split_at_documents=True)
