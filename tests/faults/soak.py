@@ -44,11 +44,11 @@ PARTS = (
     "long_run",
 )
 # Of all time, the shares of some parts, and the longest load of servers.
-_SHARE_OF_KILLS, _SHARE_OF_BUILDER, _SHARE_OF_SERVING = 0.3, 0.15, 0.2
-_SHARE_OF_FUZZING = 0.1
+_SHARE_OF_KILLS, _SHARE_OF_BUILDER, _SHARE_OF_SERVING = 0.2, 0.1, 0.15
+_SHARE_OF_FUZZING = 0.08
 # Of the first round, until when damages and errors of the disk are tried, so that all parts
 # have a turn on a slow machine.
-_UNTIL = {"corruption": 0.15, "storage": 0.35}
+_UNTIL = {"corruption": 0.1, "storage": 0.25}
 _SERVING_MINUTES = 10.0
 _KILLS = 120
 _LONG_STEPS = 50_000
