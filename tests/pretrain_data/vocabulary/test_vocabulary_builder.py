@@ -315,6 +315,13 @@ def test_report_on_held_out_text_beside_a_second_vocabulary(text_dir):
     assert coverage.rarest()[0] in ("the", "t", "##he", "##h", "##e", "th")
 
 
+def test_a_report_on_text_without_words_is_refused(text_dir, tmp_path):
+    empty = tmp_path / "blank.txt"
+    empty.write_text(" \n\n")
+    with pytest.raises(UserError, match=rf"{empty} \(--report\) contains no words"):
+        build(text_dir, report=(str(empty),))
+
+
 def test_bad_reports_are_refused_before_training(text_dir):
     inside = (str(text_dir / "a.txt"),)
     with pytest.raises(UserError, match=r"a\.txt \(--report\) is part of the text to train on"):
