@@ -37,6 +37,9 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Of `make soak`: how long faults are tried, and the seed of the first round.
 SOAK_MINUTES ?= 20
 SOAK_SEED ?= 1
+# `make soak FUZZ_LOCK=requirements/fuzz.txt` installs Atheris, whose inputs are guided by the
+# branches that they reach; it has wheels for Linux (x86_64) only.
+FUZZ_LOCK ?=
 # Of `make mutants`: arguments of tests/mutation/run.py.
 MUTANTS ?=
 # Of `make coverage`: the tests that are run.
@@ -117,6 +120,7 @@ test: $(READY)
 	  $(PYTEST) tests --ignore=tests/electra_tf && exit $$library
 
 soak: $(READY)
+	$(if $(FUZZ_LOCK),$(PIP_INSTALL) $(HASHED) -r $(FUZZ_LOCK))
 	$(BIN)/python -m tests.faults.soak --minutes $(SOAK_MINUTES) --seed $(SOAK_SEED) --output soak
 
 mutants: $(READY) $(TOOLS)/.ready
@@ -164,12 +168,13 @@ lock: $(TOOLS)/.ready
 	$(COMPILE) pyproject.toml --extra gpu $(DOCKER_EXTRAS) $(AND_DEV) \
 	  --output-file requirements/docker-gpu.txt
 	$(COMPILE) requirements/tools.in --output-file requirements/tools.txt
+	$(COMPILE) requirements/fuzz.in --output-file requirements/fuzz.txt
 
 # Known vulnerabilities of the locked versions, from PyPI's advisories. It fails, too, where
 # these cannot be read.
 audit: $(TOOLS)/.ready
 	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off \
-	  $(addprefix --requirement requirements/,build.txt dev.txt docs.txt docker-gpu.txt)
+	  $(addprefix --requirement requirements/,build.txt dev.txt docs.txt docker-gpu.txt fuzz.txt)
 
 # A bill of materials (CycloneDX, JSON) of each lock that users install.
 sbom: $(TOOLS)/.ready

@@ -24,7 +24,7 @@ EXTRAS = {
     "docker-gpu": ("gpu", *DOCKER_EXTRAS),
 }
 # Lock to the files that it is made from.
-INPUTS = {"build": "build.in", "tools": "tools.in"}
+INPUTS = {"build": "build.in", "tools": "tools.in", "fuzz": "fuzz.in"}
 PLATFORMS = (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"))
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 

@@ -12,9 +12,10 @@ import pathlib
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from electra_tf.util.files import write_atomically
 from tests.conftest import resident_bytes
 
 # Compilation, allocation and the first evaluations, which the slopes leave out.
@@ -51,8 +52,20 @@ def slope(steps: Sequence[int], values: Sequence[float]) -> tuple[float, float]:
     return float(fit.slope), half
 
 
-def watch(num_steps: int, folder: pathlib.Path, log_steps: int = _LOG_STEPS) -> list[Sample]:
-    """Trains in this process; returns a sample of each line of the log."""
+def watch(
+    num_steps: int,
+    folder: pathlib.Path,
+    log_steps: int = _LOG_STEPS,
+    note: Callable[[Sequence[Sample]], None] | None = None,
+) -> list[Sample]:
+    """Trains in this process; returns a sample of each line of the log.
+
+    Args:
+        num_steps: how long.
+        folder: of the data and the model.
+        log_steps: steps between two lines of the log.
+        note: gets the samples so far, every so often: a soak may end before the run.
+    """
     from electra_tf.config.pretraining import PretrainingConfig
     from electra_tf.util.console import discard
     from tests import pretraining_runs
@@ -94,6 +107,8 @@ def watch(num_steps: int, folder: pathlib.Path, log_steps: int = _LOG_STEPS) -> 
                 now = (record["step"], time.process_time())
                 samples.append(_sample(now[0], (now[1] - before[1]) / (now[0] - before[0])))
                 before = now
+                if note and len(samples) % _BLOCKS == 0:
+                    note(samples)
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
@@ -139,10 +154,15 @@ def main() -> None:
     parser.add_argument("figures", type=pathlib.Path)
     parser.add_argument("--steps", type=int, default=50_000)
     options = parser.parse_args()
+
+    def note(samples: Sequence[Sample]) -> None:
+        figures = figures_of(samples) | {"series": [list(sample) for sample in samples]}
+        write_atomically(options.figures, f"{json.dumps(figures)}\n")
+
     with tempfile.TemporaryDirectory() as folder:
-        samples = watch(options.steps, pathlib.Path(folder))
-    figures = figures_of(samples) | {"series": [list(sample) for sample in samples]}
-    options.figures.write_text(json.dumps(figures) + "\n")
+        samples = watch(options.steps, pathlib.Path(folder), note=note)
+    note(samples)
+    figures = figures_of(samples)
     for name, measure in figures["measures"].items():
         print(name, measure)
 

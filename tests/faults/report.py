@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.util.console import markdown_table
-from tests.faults import report_builder, report_kills, report_runs, report_serving
+from tests.faults import (
+    report_builder,
+    report_fuzzing,
+    report_kills,
+    report_runs,
+    report_serving,
+)
 from tests.faults.corruption import (
     ANOTHER,
     DETECTED,
@@ -33,6 +39,7 @@ and {kill_minutes} minutes of kills; Python {python}, TensorFlow {tensorflow}, {
 
 **{summary}**
 """
+_NOT_REACHED = "The time was over before or during some parts: {}."
 _PROMISES = """\
 ## Promises
 
@@ -117,18 +124,22 @@ def report(figures: Mapping[str, Any]) -> str:
     summary = (
         f"{len(broken)} of the trials broke a promise:" if broken else "No promise was broken."
     )
+    notes = [*broken, *figures.get("notes", ())]
+    if figures.get("not_reached"):
+        notes.append(_NOT_REACHED.format(", ".join(figures["not_reached"])))
     parts = [
         _INTRODUCTION.format(
-            **figures, summary=summary, kill_minutes=figures["kills"]["minutes"]
+            **figures,
+            summary=summary,
+            kill_minutes=figures.get("kills", {}).get("minutes", 0.0),
         )
-        + "".join(f"\n- {line}" for line in (*broken, *figures.get("notes", ()))),
+        + "".join(f"\n- {note}" for note in notes),
         _PROMISES.format(
             **totals,
             **counts,
             damages=damages,
             kills="\n".join(
                 [
-                    report_kills.promise(figures["kills"]),
                     *(each.promise(figures[name]) for name, each in parts_of(figures)),
                     *report_runs.promises(figures),
                 ]
@@ -136,7 +147,6 @@ def report(figures: Mapping[str, Any]) -> str:
         ),
         f"{_STORAGE}\n{_storage_table(storage)}",
         f"{_CORRUPTION}\n{_corruption_table(corruption)}",
-        report_kills.section(figures["kills"]),
         *(each.section(figures[name]) for name, each in parts_of(figures)),
         *report_runs.sections(figures),
         _LIMITS,
@@ -146,7 +156,12 @@ def report(figures: Mapping[str, Any]) -> str:
 
 def parts_of(figures: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Returns the names and reports of the parts that not every soak has."""
-    parts = (("builder", report_builder), ("serving", report_serving))
+    parts = (
+        ("kills", report_kills),
+        ("builder", report_builder),
+        ("fuzzing", report_fuzzing),
+        ("serving", report_serving),
+    )
     return [(name, each) for name, each in parts if name in figures]
 
 

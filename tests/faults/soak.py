@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.conftest import ROOT
-from tests.faults.corruption import VIOLATIONS, read_trials
+from tests.faults.corruption import CRASH, VIOLATIONS, Trial, read_trials
 from tests.faults.report_builder import add_builder
 from tests.faults.report_kills import add_kills
 from tests.faults.shim import compile_shim, compiler, environment
@@ -37,13 +37,18 @@ PARTS = (
     "storage",
     "kills",
     "builder",
+    "fuzzing",
     "serving",
     "workers",
     "partition",
     "long_run",
 )
 # Of all time, the shares of some parts, and the longest load of servers.
-_SHARE_OF_KILLS, _SHARE_OF_BUILDER, _SHARE_OF_SERVING = 0.3, 0.15, 0.25
+_SHARE_OF_KILLS, _SHARE_OF_BUILDER, _SHARE_OF_SERVING = 0.2, 0.1, 0.15
+_SHARE_OF_FUZZING = 0.08
+# Of the first round, until when damages and errors of the disk are tried, so that all parts
+# have a turn on a slow machine.
+_UNTIL = {"corruption": 0.1, "storage": 0.25}
 _SERVING_MINUTES = 10.0
 _KILLS = 120
 _LONG_STEPS = 50_000
@@ -86,18 +91,27 @@ def soak(
         figures |= json.loads((output / FIGURES).read_text())
     for part in () if adds else only:
         figures.pop(part, None)
+    figures["not_reached"] = [
+        name for name in figures.get("not_reached", ()) if name.split()[0] not in only
+    ]
     figures |= {part: figures.get(part, {}) for part in ("storage", "corruption")}
     round_ = 0
     while time.monotonic() < end:
         limit, trials, damages = _FIRST if round_ == 0 else _ALL
         round_seed = seed + round_
         parts = []
+        shared = round_ == 0 and len(only) > 1
+        ends = {
+            name: start + (until if shared else 1.0) * 60 * minutes
+            for name, until in _UNTIL.items()
+        }
         if "corruption" in only:
-            parts.append(functools.partial(_corruption, figures, round_seed, damages, end))
+            until = ends["corruption"]
+            parts.append(functools.partial(_corruption, figures, round_seed, damages, until))
         if compiler() is not None and "storage" in only:
             flags = [f"--trials={trials}", *([f"--limit={limit}"] if limit else [])]
             parts += [
-                functools.partial(_storage, figures, name, round_seed, flags, end)
+                functools.partial(_storage, figures, name, round_seed, flags, ends["storage"])
                 for name in _writers()
             ]
         if compiler() is not None and "kills" in only:
@@ -140,7 +154,8 @@ def _storage(
         library = compile_shim(path)
         command = [sys.executable, "-m", "tests.faults.storage", str(path / FIGURES)]
         command += [f"--seed={seed}", f"--writer={name}", *flags]
-        if not _run(command, end, environment(library)):
+        if time.monotonic() > end or not _run(command, end, environment(library)):
+            _not_reached(figures, f"storage of {name}")
             return
         (found,) = json.loads((path / FIGURES).read_text()).values()
     kept = figures["storage"].setdefault(name, {"outcomes": {}})
@@ -153,11 +168,20 @@ def _storage(
     figures["violations"] += found["violations"]
 
 
+def _not_reached(figures: dict[str, Any], part: str) -> None:
+    """Notes what the time was over before, or ended."""
+    left = figures.setdefault("not_reached", [])
+    if part not in left:
+        left.append(part)
+
+
 def _once(seed: int, minutes: float, is_part: bool) -> dict[str, list[str]]:
     """Returns the parts that are modules of their own, with their flags; tried once."""
     serving = min(_SERVING_MINUTES, (_SHARE_OF_SERVING if is_part else 1.0) * minutes)
     steps = min(_LONG_STEPS, int(_STEPS_A_MINUTE * minutes) if is_part else _LONG_STEPS)
+    fuzzing = (_SHARE_OF_FUZZING if is_part else 1.0) * minutes
     return {
+        "fuzzing": [f"--seed={seed}", f"--minutes={fuzzing}"],
         "serving": [f"--seed={seed}", f"--minutes={serving}"],
         "workers": [f"--seed={seed}"],
         "partition": [f"--seed={seed}"],
@@ -169,7 +193,8 @@ def _module(figures: dict[str, Any], name: str, flags: list[str], end: float) ->
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / FIGURES
         command = [sys.executable, "-m", f"tests.faults.{name}", str(path), *flags]
-        _run(command, end, None)
+        if not _run(command, end, None):
+            _not_reached(figures, name)
         if path.exists():
             found = json.loads(path.read_text())
             figures["violations"] += found.pop("violations", [])
@@ -183,7 +208,8 @@ def _kills(figures: dict[str, Any], seed: int, minutes: float, end: float) -> No
         library = compile_shim(path)
         command = [sys.executable, "-m", "tests.faults.kills", str(path / FIGURES)]
         command += [f"--seed={seed}", f"--kills={_KILLS}", f"--minutes={minutes}"]
-        _run(command, end, environment(library))
+        if not _run(command, end, environment(library)):
+            _not_reached(figures, "kills")
         if (path / FIGURES).exists():
             add_kills(figures, json.loads((path / FIGURES).read_text()))
 
@@ -196,7 +222,8 @@ def _builder(
         command = [sys.executable, "-m", "tests.faults.builder", str(path), f"--seed={seed}"]
         command += ["--rounds=100", f"--minutes={minutes}"]
         command += [f"--line_mb={line_mb}", "--line=words"] if line_mb else []
-        _run(command, end, None)
+        if not _run(command, end, None):
+            _not_reached(figures, "builder")
         if path.exists():
             add_builder(figures, json.loads(path.read_text()))
 
@@ -208,16 +235,29 @@ def _corruption(figures: dict[str, Any], seed: int, count: int, end: float) -> N
         command += [f"--seed={seed}", f"--trials={count}"]
         while True:
             before = len(read_trials(path))
-            if _run(command, end, None) or time.monotonic() > end:
+            if _run(command, end, None):
+                trials = read_trials(path)
+                break
+            if time.monotonic() > end:
+                trials = without_killed(read_trials(path))
                 break
             if len(read_trials(path)) == before:
                 raise RuntimeError("The trials of damages do not start")
-        trials = read_trials(path)
+    if not trials:
+        _not_reached(figures, "corruption")
     for trial in trials:
         kept = figures["corruption"].setdefault(trial.target, {})
         kept[trial.outcome] = kept.get(trial.outcome, 0) + 1
         if trial.outcome in VIOLATIONS:
             figures["violations"].append(" | ".join(map(str, trial)))
+
+
+def without_killed(trials: Sequence[Trial]) -> list[Trial]:
+    """Returns trials of a process that was killed when its time was over.
+
+    The last one may have been under way, which is recorded as one that ends the process.
+    """
+    return [*trials[:-1], *(trial for trial in trials[-1:] if trial.outcome != CRASH)]
 
 
 def _run(command: list[str], end: float, variables: dict[str, str] | None) -> bool:

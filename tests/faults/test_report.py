@@ -65,3 +65,22 @@ def test_serving_and_networks_are_shown_or_why_not():
     assert "| cut | 3 | 1 | 12.3 |" in page
     left_out = {**figures, "partition": {"trials": [], "left_out": "needs root"}}
     assert "Not tried: needs root." in report(left_out)
+
+
+def test_fuzzed_inputs_are_shown_or_why_not():
+    target = {"inputs": 12_345, "branches": 99, "kept": 7, "seconds": 30}
+    page = report({**FIGURES, "fuzzing": {"targets": {"tokenizer": target}}})
+    assert "| tokenizer | 12,345 | 99 | 7 | 30 |" in page
+    assert "| 12,345 inputs |" in page
+    page = report({**FIGURES, "fuzzing": {"targets": {}, "left_out": "no atheris"}})
+    assert "Not tried: no atheris." in page
+    assert "not tried |" in page
+
+
+def test_parts_that_the_time_did_not_reach_are_named():
+    figures = {k: v for k, v in FIGURES.items() if k not in ("kills", "long_run")}
+    page = report({**figures, "not_reached": ["storage of records", "long_run"]})
+    assert (
+        "- The time was over before or during some parts: storage of records, long_run." in page
+    )
+    assert "## Long runs" not in page

@@ -73,6 +73,10 @@ def test_negations_have_the_authors_names():
     [
         (["--max-seq-length", "4"], "max_seq_length=4: 4 is not an integer in the range"),
         (["--num-processes", "0"], "num_processes=0"),
+        (
+            ["--pipeline_options=--a='b"],
+            "--pipeline_options cannot be split into options: No closing quotation.",
+        ),
         (["--max-seq-len", "64"], "Unknown flag --max_seq_len. Did you mean 'max_seq_length'?"),
     ],
 )

@@ -71,12 +71,13 @@ def test_finetuning_takes_the_encoder_of_the_model(tmp_path):
         (None, "no such file"),
         ("--max_seq_lenght=3", "Did you mean 'max_seq_length'"),
         ("--max_seq_length=9999", "exceeds the model's 512 position embeddings"),
+        ("--model_name=\udcff", "'utf-8' codec can't decode byte 0xff"),
     ],
 )
 def test_a_recipe_that_cannot_be_counted(tmp_path, text, message):
     path = tmp_path / "own.flags"
     if text is not None:
-        path.write_text(text + "\n")
+        path.write_text(text + "\n", errors="surrogateescape")
     with pytest.raises(UserError, match=message) as error:
         parse(f"--recipe={path}")
     assert str(path) in str(error.value)

@@ -97,6 +97,14 @@ def test_the_programs_find_recipes():
         flops.config_from_flags(parse(flops, "--recipe=recipes/none.flags"))
 
 
+def test_a_flagfile_that_is_not_utf8_is_named(tmp_path):
+    path = tmp_path / "own.flags"
+    path.write_bytes(b"--model-name=\xff\n")
+    message = f"^--flagfile={path}: the file, or one that it names, is not UTF-8$"
+    with pytest.raises(UserError, match=message):
+        parse(pretraining, f"--flagfile={path}")
+
+
 def test_records_are_built_with_the_vocabulary_of_a_recipe():
     flag_values = absl_flags.FlagValues()
     corpus.define_corpus_flags(flag_values)

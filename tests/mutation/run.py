@@ -40,6 +40,9 @@ README = ROOT / "tests/mutation/README.md"
 # Unchanged tests must pass; a mutant may take so much longer before it counts as noticed.
 TIMEOUT_FACTOR, TIMEOUT_SECONDS = 3, 20
 stopped = threading.Event()
+# Of a module; "unmade" are those that Cosmic Ray fails to make, such as of `except a.B`.
+COUNTS = ("places", "tried", "killed", "timeouts", "unmade")
+OPERATORS = "cosmic_ray/operators/"
 # Of a run that is not repeated to time it.
 ENOUGH_SECONDS = 15
 # Rewriting assertions, for better messages, takes as long as the tests.
@@ -160,14 +163,14 @@ class Copy(contextlib.ExitStack):
         every = all_mutations(path, self._folder / "session.sqlite")
         places = sample(path, every, seed)
         source = {"seed": seed, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-        figures = {"places": len(places), "tried": 0, "killed": 0, "timeouts": 0}
+        figures = dict.fromkeys(COUNTS, 0) | {"places": len(places)}
         survived: list[dict[str, Any]] = []
         if before and source.items() <= before.items():
-            figures.update({name: before[name] for name in ("tried", "killed", "timeouts")})
+            figures.update({name: before.get(name, 0) for name in COUNTS})
             survived = before["survivors"]
         elif survivors:
             raise SystemExit(f"{module} has changed: try all of its mutants again")
-        waiting = places[figures["tried"] : most]
+        waiting = places[figures["tried"] + figures["unmade"] : most]
         if survivors:
             again = {identity(survivor): survivor for survivor in survived}
             waiting = [p for p in every if (p.operator_name, p.occurrence) in again]
@@ -178,6 +181,9 @@ class Copy(contextlib.ExitStack):
             if result.output == "timeout":  # of a mutant, or of a busy machine
                 result = mutate_and_test([mutation], command, timeout)
             if result.worker_outcome != WorkerOutcome.NORMAL:
+                if OPERATORS in (result.output or ""):
+                    figures["unmade"] += 1
+                    continue
                 raise RuntimeError(f"{module}: {mutation}\n{result.output}")
             figures["tried"] += not survivors
             figures["timeouts"] += result.output == "timeout"

@@ -48,7 +48,10 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         for name, tests in {
             "checkpoint_files": (_CHECKPOINTS,),
             "checkpoint_writing": (_CHECKPOINTS,),
-            "checkpoint_directory": (_CHECKPOINTS,),
+            "checkpoint_directory": (
+                "tests/electra_tf/training/checkpoints/test_checkpoint_directory.py",
+                _CHECKPOINTS,
+            ),
             "best_checkpoint": (
                 "tests/electra_tf/training/checkpoints/test_best_checkpoint.py",
             ),

@@ -158,12 +158,7 @@ def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> N
         UserError: as `create_app`, or the address is not available.
     """
     app = create_app(config)
-    try:
-        server = PageServer(config.host, config.port, app, config.request_seconds)
-    except (OSError, SystemExit) as error:
-        raise UserError(
-            f"Cannot listen on --host={config.host} --port={config.port}: {error}"
-        ) from error
+    server = PageServer(config.host, config.port, app, config.request_seconds)
     if not config.is_local:
         print_fn(
             "Other machines can reach this page, which has no authentication or encryption."

@@ -9,6 +9,8 @@ from typing import Any
 from flask import Flask
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
+from electra_tf.util.errors import UserError
+
 # Connections at once; a browser opens about six to load the page.
 MAX_CONNECTIONS = 32
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -22,6 +24,9 @@ class PageServer(ThreadedWSGIServer):
         port: port to listen on; 0 picks a free one.
         app: the application.
         request_seconds: time to send a request, and to take its answer.
+
+    Raises:
+        UserError: the address is not available.
     """
 
     # Clients that wait for a thread.
@@ -31,6 +36,17 @@ class PageServer(ThreadedWSGIServer):
         handler = type("Handler", (_Handler,), {"timeout": request_seconds})
         super().__init__(host, port, app, handler)
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+
+    def server_bind(self) -> None:
+        """Binds the address; werkzeug would print why it cannot, and end the process."""
+        host, port = self.server_address[:2]
+        try:
+            super().server_bind()
+        except OSError as error:
+            self.server_close()
+            raise UserError(
+                f"Cannot listen on --host={host} --port={port}: {error.strerror}"
+            ) from error
 
     def process_request(self, request: socket.socket, client_address: Any) -> None:
         """Starts the thread of a connection; refuses those above the limit."""

@@ -6,9 +6,11 @@ names below.
 """
 
 import collections
+import io
 import math
 import os
 import pickle
+import pickletools
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -31,6 +33,10 @@ _STORAGES = {
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }
+_MEMO_CODES = ("PUT", "BINPUT", "LONG_BINPUT")
+# Tensors that are stored in another order, such as transposed ones, are copied: of the size of
+# the file, since each has a storage of its own, as a rule.
+_MOST_COPIES = 8
 _HOW_TO_CONVERT = (
     'Convert it with PyTorch: python -c "import torch; from safetensors.torch import '
     "save_file; save_file({k: v.clone() for k, v in torch.load('pytorch_model.bin', "
@@ -48,9 +54,11 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(path) as archive:
             (member,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-            with archive.open(member) as file:
-                _check_stored(archive, member, path)
-                state = _Unpickler(file, archive, member.removesuffix("data.pkl")).load()
+            _check_stored(archive, member, path)
+            content = archive.read(member)
+            _check_sizes(content)
+            folder = member.removesuffix("data.pkl")
+            state = _Unpickler(io.BytesIO(content), archive, folder).load()
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -70,11 +78,14 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
         ) from error
     if not isinstance(state, dict):
         raise UserError(f"{path} contains a {type(state).__name__}, not a state dictionary")
-    return {
-        str(name): np.ascontiguousarray(value)
-        for name, value in state.items()
-        if isinstance(value, np.ndarray)
-    }
+    arrays = {str(n): value for n, value in state.items() if isinstance(value, np.ndarray)}
+    copied = sum(value.nbytes for value in arrays.values() if not value.flags.c_contiguous)
+    if copied > _MOST_COPIES * os.path.getsize(path):
+        raise UserError(
+            f"{path} has tensors of {copied:,} bytes that share their storage, far more than "
+            f"the file. {_HOW_TO_CONVERT}"
+        )
+    return {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
 
 def _rebuild_tensor(
@@ -97,6 +108,17 @@ def _check_stored(archive: zipfile.ZipFile, member: str, path: str) -> None:
     size = archive.getinfo(member).file_size
     if size > os.path.getsize(path):
         raise ValueError(f"{member} has {size:,} bytes, more than the file")
+
+
+def _check_sizes(content: bytes) -> None:
+    """Raises ValueError for a pickle that would take much more memory than it has bytes.
+
+    The unpickler makes room for every number of a memo up to the largest one, and for an array
+    before it reads it.
+    """
+    for code, argument, _ in pickletools.genops(content):
+        if code.name in _MEMO_CODES and argument > len(content):
+            raise ValueError(f"number {argument:,} of a memo in {len(content):,} bytes")
 
 
 def _rebuild_parameter(data: np.ndarray, *_: Any) -> np.ndarray:

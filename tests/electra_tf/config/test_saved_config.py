@@ -38,6 +38,13 @@ def test_in_this_version_they_follow_from_the_width(tmp_path):
     assert (encoder.num_attention_heads, encoder.intermediate_size) == (1, 192)
 
 
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"hyperparameters": 1}', '"a"'])
+def test_what_describes_no_run_is_named(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(UserError, match=f"^{tmp_path}/config.json does not describe a run"):
+        load_saved_config(str(tmp_path))
+
+
 def test_a_newer_version_is_refused(tmp_path):
     write(tmp_path, {}, version=CONFIG_VERSION + 1)
     with pytest.raises(UserError, match="written by a newer program"):

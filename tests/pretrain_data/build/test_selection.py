@@ -1,5 +1,6 @@
 """Tests of holding documents out and of leaving duplicates out."""
 
+import gzip
 import json
 import pathlib
 import pickle
@@ -23,17 +24,31 @@ from pretrain_data.build.selection import (
 from pretrain_data.build.units import Unit
 from pretrain_data.corpus.inputs import find_inputs
 from pretrain_data.corpus.partition import divide
+from pretrain_data.corpus.unreadable import UnreadableError
 from pretrain_data.parallel import processes
+from pretrain_data.parallel.counts import WorkerError
 from pretrain_data.records.manifest import load_manifest
 
 
-def fates(path, eval_fraction=0.0, deduplicate="none", num_processes=1, blanks=True):
+def fates(
+    path,
+    eval_fraction=0.0,
+    deduplicate="none",
+    num_processes=1,
+    blanks=True,
+    skip_unreadable=False,
+):
     parts = find_inputs([str(path)]).parts
     shares = divide(parts, num_processes, blanks, whole_documents=True)
     units = [Unit(index, tuple(share)) for index, share in enumerate(shares)]
     nowhere = pathlib.Path()
     config = CorpusBuildConfig(
-        None, nowhere, nowhere, blanks_separate_docs=blanks, deduplicate=deduplicate
+        None,
+        nowhere,
+        nowhere,
+        blanks_separate_docs=blanks,
+        deduplicate=deduplicate,
+        skip_unreadable=skip_unreadable,
     )
     hashes = scan_documents(ScanJob(0, units, config), lambda counts: None)
     return b"".join(select_documents(hashes, eval_fraction, deduplicate, 0.8))
@@ -55,6 +70,27 @@ def test_the_same_documents_are_held_out_when_the_corpus_grows(tmp_path):
     lines = [json.dumps({"text": text}) for text in documents[:200]]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     assert fates(tmp_path / "a.jsonl", 0.2) == before
+
+
+def test_a_crash_while_reading_names_the_file(tmp_path, monkeypatch):
+    def fail(*_):
+        raise IndexError("boom")
+
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
+    monkeypatch.setattr("pretrain_data.build.selection._Scan.add_line", fail)
+    message = rf"Reading failed in {tmp_path}/a\.txt: IndexError\('boom'\)"
+    with pytest.raises(WorkerError, match=message):
+        fates(tmp_path / "a.txt", 0.2)
+
+
+def test_a_damaged_file_is_skipped_or_named(tmp_path):
+    text = gzip.compress(b"\n\n".join(b"%d" % i for i in range(100_000)), mtime=0)
+    (tmp_path / "a.txt.gz").write_bytes(text[: len(text) // 2])
+    (tmp_path / "b.txt").write_text("one\n\ntwo\n")
+    with pytest.raises(UnreadableError, match=f"{tmp_path}/a.txt.gz "):
+        fates(tmp_path, 0.2)
+    found = fates(tmp_path, 0.2, skip_unreadable=True)
+    assert found == fates(tmp_path / "b.txt", 0.2)
 
 
 def test_the_first_of_equal_documents_is_kept(tmp_path):

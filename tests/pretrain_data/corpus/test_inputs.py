@@ -203,6 +203,18 @@ def test_links_to_files_are_read_once_and_told(tmp_path):
     assert not find_inputs([f"{tmp_path}/a.txt", f"{tmp_path}/a*"]).links
 
 
+def test_a_record_that_is_too_long_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("pretrain_data.corpus.readers.json_lines.MAX_RECORD_BYTES", 20)
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "' + "b" * 20 + '"}\n')
+    with pytest.raises(UserError, match=r"a\.jsonl .*bad line 2, which is longer than 20 b"):
+        documents(find_inputs([str(tmp_path / "a.jsonl")]).parts)
+
+
+def test_no_input_is_refused():
+    with pytest.raises(UserError, match="--input names no file, glob or folder"):
+        find_inputs([])
+
+
 def test_a_bad_line_of_a_divided_file_has_its_number(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(json_lines() + b"bad\n")
     _, rest = divide(find_inputs([str(tmp_path)]).parts, 2, split_at_documents=True)

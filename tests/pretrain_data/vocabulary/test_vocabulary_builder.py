@@ -29,6 +29,7 @@ from pretrain_data.build.dataset import build_pretraining_data
 from pretrain_data.corpus import blocks
 from pretrain_data.corpus.inputs import find_corpus, find_inputs
 from pretrain_data.corpus.partition import divide
+from pretrain_data.parallel.counts import WorkerError
 from pretrain_data.vocabulary import word_counts
 from pretrain_data.vocabulary.vocabulary_builder import build_vocabulary
 from pretrain_data.vocabulary.vocabulary_report import measure
@@ -53,6 +54,17 @@ def text_dir(tmp_path) -> pathlib.Path:
     with gzip.open(directory / "below/b.txt.gz", "wt", encoding="utf-8") as f:
         f.write("\ud55c\uad6d \ub9d0 \ud55c\uad6d\uc5b4\n")
     return directory
+
+
+def test_a_crash_while_counting_names_the_file(text_dir, monkeypatch):
+    def fail(*_):
+        raise IndexError("boom")
+
+    monkeypatch.setattr(word_counts._WordCounter, "add", fail)
+    job = CountJob(0, find_corpus(text_dir).parts, True, True)
+    message = rf"Counting failed in {text_dir}/a\.txt: IndexError\('boom'\)"
+    with pytest.raises(WorkerError, match=message):
+        count_words_of(job, lambda counts: None)
 
 
 def build(text_dir: pathlib.Path, name: str = "vocab.txt", **settings) -> Vocabulary:
@@ -327,6 +339,13 @@ def test_report_on_held_out_text_beside_a_second_vocabulary(text_dir):
     assert coverage.piece_counts.sum() == coverage.num_pieces
     assert "wats".startswith(coverage.longest()[0].removeprefix("##")[:1])
     assert coverage.rarest()[0] in ("the", "t", "##he", "##h", "##e", "th")
+
+
+def test_a_report_on_text_without_words_is_refused(text_dir, tmp_path):
+    empty = tmp_path / "blank.txt"
+    empty.write_text(" \n\n")
+    with pytest.raises(UserError, match=rf"{empty} \(--report\) contains no words"):
+        build(text_dir, report=(str(empty),))
 
 
 def test_bad_reports_are_refused_before_training(text_dir):

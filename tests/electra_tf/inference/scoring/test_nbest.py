@@ -60,6 +60,15 @@ def test_a_line_that_is_not_a_list_is_named_with_the_reason(tmp_path, line, reas
         read_nbest_lists(tmp_path / "none", "--nbest_file")
 
 
+def test_lists_that_cannot_be_read_are_named(tmp_path):
+    path = tmp_path / "lists.jsonl"
+    with pytest.raises(UserError, match=f"^--nbest_file={path}: No such file"):
+        read_nbest_lists(path, "--nbest_file")
+    path.write_bytes(b'{"hypotheses": ["\xff"]}\n')
+    with pytest.raises(UserError, match=f"^--nbest_file={path}: .*UTF-8"):
+        read_nbest_lists(path, "--nbest_file")
+
+
 def test_hypotheses_are_ranked_by_both_scores():
     assert rank(LISTS[0], SCORES[0], 0.0) == [0, 1]
     assert rank(LISTS[0], SCORES[0], 0.5) == [1, 0]

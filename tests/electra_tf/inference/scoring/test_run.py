@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from electra_tf.inference.scoring.config import ScoringConfig
-from electra_tf.inference.scoring.run import run
+from electra_tf.inference.scoring.run import _read_texts, run
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
 from tests.electra_tf.test_pretraining import quiet
@@ -57,6 +57,22 @@ def test_scores_texts_and_their_perplexity(make_scoring):
     assert any(f"pseudo-perplexity {np.exp(-total / 5):.2f}" in line for line in said)
     with pytest.raises(UserError, match="--overwrite"):
         run(config, said.append)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, ": No such file or directory"),
+        (b"a\nb \xff\n", ": .*UTF-8"),
+        (b" \n\n", " contains no text"),
+    ],
+)
+def test_texts_that_cannot_be_read_are_named(tmp_path, content, problem):
+    path = tmp_path / "texts.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=f"^--text_file={path}{problem}"):
+        _read_texts(path)
 
 
 def test_reranks_lists_and_says_the_error_rates(make_scoring):

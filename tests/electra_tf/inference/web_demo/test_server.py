@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from flask import Flask
 
+from electra_tf.inference.web_demo import app as app_module
 from electra_tf.inference.web_demo import server as server_module
 from electra_tf.inference.web_demo.app import _create_app
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.server import PageServer
+from electra_tf.util.errors import UserError
 
 CONFIG = DemoConfig(tasks={"a": pathlib.Path("a")}, max_characters=100, request_seconds=1.0)
 
@@ -43,6 +46,38 @@ def serving(config: DemoConfig = CONFIG) -> Iterator[int]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("127.0.0.1", "Address already in use"),
+        ("192.0.2.1", "Cannot assign requested address"),
+        ("no.such.host.invalid", "Name or service not known|name resolution"),
+    ],
+)
+def test_an_address_that_is_not_available(host, reason, capfd):
+    """One message says why; it said "1", below what werkzeug printed."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = f"Cannot listen on --host={host} --port={port}: ({reason})$"
+        with pytest.raises(UserError, match=message):
+            PageServer(host, port, Flask("page"), 1.0)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1"])
+def test_the_page_says_where_it_is_and_who_can_reach_it(host, monkeypatch):
+    served, printed = [], []
+    monkeypatch.setattr(app_module, "create_app", lambda config: Flask("page"))
+    monkeypatch.setattr(PageServer, "serve_forever", lambda self: served.append(self))
+    app_module.serve(dataclasses.replace(CONFIG, host=host, port=0), printed.append)
+    (server,) = served
+    assert server.socket.fileno() == -1  # closed
+    *warning, message = printed
+    shown = "[::1]" if host == "::1" else host
+    assert message == f"Serving: http://{shown}:{server.server_port}/ (Ctrl-C to stop)"
+    assert len(warning) == (host == "0.0.0.0")
 
 
 def connect(port: int) -> socket.socket:

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import pathlib
 import pickle
+import resource
 import zipfile
 from typing import Any, NamedTuple
 
@@ -60,6 +61,31 @@ def test_other_files_say_how_to_convert_them(tmp_path):
         read_pytorch_archive(write(tmp_path / "cut.bin", pickle.dumps({"a": 1})[:-3]))
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(b"r\xff\xff\xff\x1f", id="memo"),
+        pytest.param(b"p536870911\n", id="memo in decimal digits"),
+        pytest.param(b"\x96" + (1 << 33).to_bytes(8, "little"), id="array"),
+    ],
+)
+def test_numbers_of_a_pickle_take_no_memory(tmp_path, code):
+    """Each made Python's unpickler take 8 gigabytes; limited here, for a worse refusal."""
+    path = write(tmp_path / "x.bin", b"\x80\x02}" + code + b".")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (virtual_bytes() + (2 << 30), before[1]))
+    try:
+        with pytest.raises(UserError, match=r"of a memo in|bytes in a bytearray8"):
+            read_pytorch_archive(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def virtual_bytes() -> int:
+    pages = pathlib.Path("/proc/self/statm").read_text().split()[0]
+    return int(pages) * resource.getpagesize()
+
+
 class Tensor(NamedTuple):
     """What PyTorch pickles of a tensor; its storage "0" has six values."""
 
@@ -95,6 +121,23 @@ def test_views_of_a_storage_are_tensors(tmp_path):
     np.testing.assert_array_equal(read_pytorch_archive(path)["x"], [[1, 2], [4, 5]])
     path = torch_file(tmp_path / "x.bin", Tensor(6, (0, 2), (2, 1)))
     assert read_pytorch_archive(path)["x"].shape == (0, 2)
+
+
+def test_many_copies_of_a_storage_are_refused(tmp_path):
+    """A thousand transposed views of four megabytes are four gigabytes."""
+    size = 1 << 20
+    view = Tensor(0, (1 << 10, 1 << 10), (1, 1 << 10), size=size).pickled()
+    (start, stop) = (view.index(b"ctorch._utils"), view.rindex(b"s."))
+    values = np.zeros(size, np.float32).tobytes()
+
+    def state(count: int) -> bytes:
+        names = [pickle.dumps(f"x{i}", 0)[:-1] for i in range(count)]
+        return b"\x80\x02}" + b"".join(n + view[start:stop] + b"s" for n in names) + b"."
+
+    tensors = read_pytorch_archive(write(tmp_path / "few.bin", state(4), [("0", values)]))
+    assert [value.flags.c_contiguous for value in tensors.values()] == [True] * 4
+    with pytest.raises(UserError, match=r"tensors of 4,194,304,000 bytes that share"):
+        read_pytorch_archive(write(tmp_path / "many.bin", state(1000), [("0", values)]))
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,26 @@ def test_lost_weights_are_forgotten_with_a_warning(tmp_path, capsys):
     assert run.restored() == 10
 
 
+@pytest.mark.parametrize(
+    "content", [None, b"", b"[]", b'{"step": 1, "value": 0.5, "evaluations": [1]}', b"\xff"]
+)
+def test_a_record_that_is_missing_or_damaged_is_forgotten(tmp_path, content, capsys):
+    run = Run(tmp_path)
+    run.evaluate(2, 0.5)
+    (record,) = [path for path in tmp_path.rglob("best*.json") if "ckpt" not in path.name]
+    if content is None:
+        record.unlink()
+    else:
+        record.write_bytes(content)
+    capsys.readouterr()
+    again = Run(tmp_path, step=2)
+    assert again.best.step is None
+    (warning,) = capsys.readouterr().err.splitlines()
+    problem = "missing" if content is None else "damaged"
+    assert warning.startswith(f"warning: {record} is {problem}")
+    assert warning.endswith("the best evaluation so far is forgotten")
+
+
 def test_records_of_older_versions_are_read(tmp_path):
     run = Run(tmp_path)
     run.evaluate(5, 0.5)

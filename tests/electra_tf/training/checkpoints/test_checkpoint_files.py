@@ -1,6 +1,7 @@
 """Damaged, missing and unfinished files of checkpoints, and what is read instead."""
 
 import errno
+import json
 import os
 import pathlib
 import resource
@@ -16,6 +17,7 @@ from electra_tf.training.checkpoints import (
 )
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.checkpoint_files import (
+    checkpoint_of,
     newest_whole,
     problem_of,
     require_whole,
@@ -98,9 +100,12 @@ def test_a_damaged_checkpoint_is_passed_over(folder, suffix, damage, with_manife
         require_whole(str(folder / "ckpt-6"))
 
 
-@pytest.mark.parametrize("damage", ["empty", "zeros", "missing"])
+@pytest.mark.parametrize("damage", ["empty", "zeros", "missing", "not UTF-8"])
 def test_the_state_file_does_not_decide(folder, damage, capsys):
-    DAMAGES[damage](folder / "checkpoint")
+    if damage == "not UTF-8":
+        (folder / "checkpoint").write_bytes(b'model_checkpoint_path: "\xff"')
+    else:
+        DAMAGES[damage](folder / "checkpoint")
     assert Run(folder).resume() == 6
     (warning,) = capsys.readouterr().err.splitlines()
     assert f"{folder}/checkpoint is " in warning
@@ -125,6 +130,81 @@ def test_a_damaged_manifest_leaves_the_checkpoint_to_the_reader(folder, capsys):
     DAMAGES["zeros"](folder / "ckpt-6.manifest.json")
     assert Run(folder).resume() == 6
     assert f"{folder}/ckpt-6.manifest.json is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("ckpt-6.index", "ckpt-6"),
+        ("model.ckpt-100.data-00000-of-00002", "model.ckpt-100"),
+        ("ckpt-6.manifest.json", "ckpt-6"),
+        ("config.json", None),
+        ("checkpoint", None),
+    ],
+)
+def test_the_name_of_the_checkpoint_of_a_file(file, name):
+    assert checkpoint_of(file) == name
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path):
+    long = str(tmp_path / ("x" * 300))
+    with pytest.raises(UserError, match=f"^{long} cannot be read: File name too long"):
+        newest_whole(long)
+    problem = problem_of(str(tmp_path / "gone/ckpt-2"))
+    assert problem == f"{tmp_path}/gone cannot be read: No such file or directory"
+
+
+def test_a_checkpoint_without_steps_is_found_by_the_only_name(folder, tmp_path):
+    """As those of the authors' code, of which a folder may have several."""
+    other = tmp_path / "others"
+    other.mkdir()
+
+    def copy(name: str) -> None:
+        for path in folder.glob("ckpt-6.*"):
+            if "manifest" not in path.name:
+                shutil.copy(path, other / path.name.replace("ckpt-6", name))
+
+    copy("model.ckpt-5")
+    assert newest_whole(str(other), None) == f"{other}/model.ckpt-5"
+    assert newest_whole(str(other), "bert.ckpt") is None
+    copy("bert.ckpt")
+    with pytest.raises(UserError, match=r"not of one run \(bert\.ckpt, model\.ckpt\)"):
+        newest_whole(str(other), None)
+    (other / "checkpoint").write_text('model_checkpoint_path: "bert.ckpt"\n')
+    assert newest_whole(str(other), None) == f"{other}/bert.ckpt"
+    (other / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+    assert newest_whole(str(other), None) == f"{other}/model.ckpt-5"
+
+
+def test_a_file_that_cannot_be_read_or_is_missing_is_named(folder, monkeypatch):
+    manifest = folder / "ckpt-6.manifest.json"
+    content = json.loads(manifest.read_text())
+    content["files"]["ckpt-6.data-00001-of-00002"] = {"bytes": 1, "sha256": "0"}
+    manifest.write_text(json.dumps(content))
+    problem = problem_of(str(folder / "ckpt-6"))
+    assert problem == "ckpt-6.data-00001-of-00002 is missing"
+
+    def fail(path):
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    monkeypatch.setattr(checkpoint_files, "sha256", fail)
+    problem = problem_of(str(folder / "ckpt-4"))
+    assert problem == "ckpt-4.data-00000-of-00001 cannot be read: Input/output error"
+
+
+def test_a_folder_that_cannot_be_removed_does_not_fail_a_save(tmp_path, monkeypatch):
+    def denied(path, *args, **kwargs):
+        raise PermissionError(13, "Permission denied", path)
+
+    run = Run(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("os.rmdir", denied)
+        run.save(2)
+    assert Run(tmp_path).resume() == 2
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] != []
+    run.save(4)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+    assert Run(tmp_path).resume() == 4
 
 
 def test_none_whole_is_an_error(folder):

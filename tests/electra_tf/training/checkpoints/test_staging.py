@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import threading
 import uuid
 from collections.abc import Callable
 
@@ -168,6 +169,34 @@ def _write_until_refused(
     with staged_folder(remote, "--model_dir", lambda line: None) as local:
         pathlib.Path(local, "a").write_text("a")
         monkeypatch.setattr(RemotePath, "write_bytes", refuse)
+
+
+def test_a_folder_for_copies_that_cannot_be_made_is_named(tmp_path, remote):
+    (tmp_path / "tmp").write_text("a file")
+    with (
+        pytest.raises(UserError, match=rf"{tmp_path}/tmp/.* \(TMPDIR\) cannot be written"),
+        staged_folder(f"{remote}/model", "--model_dir"),
+    ):
+        pass
+
+
+def test_a_copy_that_fails_while_training_is_told_and_tried_again(monkeypatch, capsys):
+    class FailingOnce:
+        uploads = 0
+
+        def upload(self):
+            FailingOnce.uploads += 1
+            if FailingOnce.uploads == 1:
+                raise OSError(5, "Input/output error", "gs://bucket/a")
+            ended.set()
+
+    ended = threading.Event()
+    monkeypatch.setattr(staging, "SECONDS_BETWEEN_COPIES", 0.0)
+    staging._copy_until(FailingOnce(), ended, "--model_dir")
+    assert FailingOnce.uploads == 2
+    assert capsys.readouterr().err == (
+        "warning: gs://bucket/a (--model_dir) cannot be written: Input/output error; retrying\n"
+    )
 
 
 def test_what_is_not_done_remotely_is_refused(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from electra_tf.util.errors import UserError
 from pretrain_data.build.dataset import CorpusBuildConfig, build_pretraining_data
 from pretrain_data.corpus.readers.archives import ArchivePart, find_archives
+from pretrain_data.corpus.unreadable import UnreadableError
 
 
 def write_archive(path, members) -> ArchivePart:
@@ -78,6 +79,20 @@ def test_damaged_archives_are_named(tmp_path):
         whole.path.write_bytes(damaged)
         with pytest.raises(UserError, match=r"a\.xz \(--data-dir\) is not a complete \.xz tar"):
             list(whole.read())
+
+
+def test_archives_that_cannot_be_read_are_named(tmp_path):
+    whole = write_archive(tmp_path / "a.xz", [("x", b"text")])
+    (tmp_path / "b.xz").symlink_to(tmp_path / "gone")
+    problem = "cannot be read: No such file or directory"
+    with pytest.raises(UnreadableError, match=f"^Archive {tmp_path}/b.xz .*{problem}"):
+        find_archives(tmp_path)
+    found, unreadable = find_archives(tmp_path, skip_unreadable=True)
+    assert [part.path for part in found] == [whole.path]
+    assert unreadable == {f"{tmp_path}/b.xz": problem}
+    (tmp_path / "a.xz").unlink()
+    with pytest.raises(UnreadableError, match=f"^Archive {tmp_path}/a.xz .*{problem}"):
+        list(whole.read())
 
 
 def test_missing_archives_are_refused(tmp_path):
