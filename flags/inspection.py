@@ -18,6 +18,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
 from flags.remote.paths import Role
+from pretrain_data.records.patterns import split_patterns
 
 # What the record of a run says about its data and its masking.
 _RECORDED = (
@@ -191,7 +192,7 @@ def _default_records(data_dir: str | None) -> str | None:
 
 def _data_dir(patterns: str) -> str:
     """Returns the folder above that of the first record file, where data directories are."""
-    first = patterns.split(",")[0].strip()
+    first = split_patterns(patterns)[0]
     if is_remote(first):
         return str(RemotePath(first).parent.parent)
     return os.path.dirname(os.path.dirname(os.path.abspath(first)))

@@ -7,6 +7,7 @@ from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.util.console import discard
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
+from pretrain_data.records.patterns import split_patterns
 from pretrain_data.records.source import RecordFiles
 
 
@@ -49,8 +50,8 @@ def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
 
 def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
     """Yields the records of --eval_fraction in the folders of the training records."""
-    files = records_of_length(config, config.max_seq_length).split(",")
-    for folder in sorted({os.path.dirname(file.strip()) for file in files}):
+    patterns = split_patterns(records_of_length(config, config.max_seq_length))
+    for folder in sorted(set(map(os.path.dirname, patterns))):
         held_out = os.path.join(folder, HELD_OUT_DIR)
         manifest = load_manifest(held_out)
         if manifest is not None and manifest.held_out:

@@ -5,6 +5,7 @@ with or without loss scaling.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,6 +16,7 @@ from electra_tf.interop.model_checkpoint import ADAM_SLOTS, LAMB_SLOTS
 from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.training.learning_rate import WarmupPolynomialDecay
 from electra_tf.training.optimizer import make_optimizer
+from electra_tf.util.plain_paths import plain_path
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _OPTIMIZER_KEYS = "optimizer/"
@@ -37,7 +39,11 @@ def saved_moments(prefix: str, mapping: Iterable[NamedVariable]) -> dict[str, np
     Returns:
         Arrays by the authors' names of the variables and one of `ADAM_SLOTS` or `LAMB_SLOTS`.
     """
-    reader = tf.train.load_checkpoint(prefix)
+    with plain_path(prefix) as readable:
+        return _moments(tf.train.load_checkpoint(readable), mapping)
+
+
+def _moments(reader: Any, mapping: Iterable[NamedVariable]) -> dict[str, np.ndarray]:
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
     graph.ParseFromString(reader.get_tensor(_OBJECT_GRAPH))
     keys = {

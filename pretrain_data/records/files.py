@@ -22,6 +22,7 @@ from pretrain_data.records.bad_records import (
 from pretrain_data.records.completeness import check_shards
 from pretrain_data.records.lengths import plausible_records
 from pretrain_data.records.manifest import Manifest
+from pretrain_data.records.patterns import pattern_of_files, split_patterns
 
 DEFAULT_FLAG = "--pretrain_tfrecords"
 
@@ -34,7 +35,8 @@ _HASHED_BYTES = 1 << 22
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
     """Resolves glob patterns to files, sorted within each pattern.
 
-    A file that several patterns match, however they spell its folder, is listed once.
+    A file that several patterns match, however they spell its folder, is listed once. The
+    characters of a folder that exists mean themselves: `data[1]/*` are the files of `data[1]`.
 
     Args:
         patterns: one or several patterns, comma-separated or as a sequence.
@@ -45,11 +47,9 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
     """
     if isinstance(patterns, str):
         patterns = [patterns]
-    patterns = [p.strip() for pattern in patterns for p in str(pattern).split(",")]
-    patterns = [pattern for pattern in patterns if pattern]
     files: dict[str, str] = {}
-    for pattern in patterns:
-        matches = sorted(tf.io.gfile.glob(pattern))
+    for pattern in (p for given in patterns for p in split_patterns(str(given))):
+        matches = sorted(tf.io.gfile.glob(pattern_of_files(pattern)))
         if not matches:
             raise UserError(
                 f"No file matches {pattern!r} ({flag}). Build records with "

@@ -225,6 +225,23 @@ def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path, run_of_tw
     assert pretraining_runs.evaluate(evaluation, quiet) == pytest.approx(values, nan_ok=True)
 
 
+def test_a_run_is_read_in_a_folder_whose_name_looks_like_a_pattern(
+    make_config, tmp_path, run_of_two_steps
+):
+    folder = tmp_path / "run [2], *?"
+    shutil.copytree(run_of_two_steps, folder)
+    evaluation = make_config(
+        model_dir=str(folder), num_train_steps=2, do_train=False, do_eval=True
+    )
+    pretraining_runs.evaluate(evaluation, quiet)
+    config = make_config(
+        model_dir=str(folder), num_train_steps=3, allow_changed_settings=("num_train_steps",)
+    )
+    said = []
+    pretraining_runs.train(config, said.append)
+    assert f"Resuming from {folder}/ckpt-2, step 2." in said
+
+
 def test_a_checkpoint_of_another_shape_names_the_variables(make_config, run_of_two_steps):
     shutil.copytree(run_of_two_steps, make_config().model_dir)
     allowed = ("num_train_steps", "embedding_size", "embedding_sharing")

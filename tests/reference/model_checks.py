@@ -3,6 +3,7 @@
 The weights come from the authors' checkpoints; masks and samples are the recorded ones.
 """
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -124,8 +125,21 @@ def special_token_ids(reference_dir: pathlib.Path) -> SpecialTokenIds:
 
 
 def make_config(recorded: dict) -> PretrainingConfig:
-    """Returns our configuration for what was passed to the authors' PretrainingConfig."""
-    return PretrainingConfig.create(**{"data_dir": "-", "model_name": "reference", **recorded})
+    """Returns our configuration for what was passed to the authors' PretrainingConfig.
+
+    Their Electric scores the noise with the generator's plain probabilities, whatever it was
+    sampled by; ours scores it at `temperature`, and refuses `disallow_correct`. The recorded
+    samples are used, so theirs is compared without both.
+    """
+    given = {"data_dir": "-", "model_name": "reference", **recorded}
+    # Null is what the authors' default means, such as an embedding size of the hidden size.
+    fields = {field.name: field for field in dataclasses.fields(PretrainingConfig)}
+    for name, value in recorded.items():
+        if value is None and name in fields:
+            given[name] = fields[name].metadata["null"]
+    if given.get("electric_objective"):
+        given |= {"temperature": 1.0, "disallow_correct": False}
+    return PretrainingConfig.create(**given)
 
 
 def check_models(reference_dir: pathlib.Path) -> Iterator[CheckResult]:

@@ -64,6 +64,24 @@ def test_optimizer(subtests):
     assert len(assert_all_pass(check_optimizer(REFERENCE_DIR), subtests)) == 16
 
 
+def test_settings_mean_what_they_mean_to_the_authors():
+    given = {
+        "model_size": "small",
+        "model_hparam_overrides": {"hidden_size": 64, "hidden_act": None},
+        "embedding_size": None,
+        "keep_checkpoint_max": None,
+    }
+    config = model_checks.make_config(given)
+    assert config.embedding_size == 64  # not 128, the default of the small model
+    assert config.keep_checkpoint_max == 0
+    # Their Electric samples the noise by these two, but scores it without them.
+    electric = {"electric_objective": True, "temperature": 2.0, "disallow_correct": True}
+    config = model_checks.make_config({**given, **electric})
+    assert (config.temperature, config.disallow_correct) == (1.0, False)
+    config = model_checks.make_config({**given, "temperature": 2.0, "disallow_correct": True})
+    assert (config.temperature, config.disallow_correct) == (2.0, True)
+
+
 @pytest.fixture
 def copied_set(tmp_path) -> pathlib.Path:
     return pathlib.Path(shutil.copytree(REFERENCE_DIR, tmp_path / "set"))

@@ -11,6 +11,7 @@ from electra_tf.inference.export.servable import TOKENIZER_FILE
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_json
+from electra_tf.util.plain_paths import plain_path
 
 _NUM_ALTERNATIVES = 5
 # Batch size of generator queries; each row masks one token.
@@ -56,7 +57,8 @@ class ExportedModel:
         check_checksums(self.directory)
         self.tokenizer = _tokenizer_of(self.directory)
         try:
-            self._model = tf.saved_model.load(str(self.directory))
+            with plain_path(self.directory) as readable:
+                self._model = tf.saved_model.load(readable)
             self._signatures = dict(self._model.signatures)
             specs = self._specs("serving_default")
             self.input_names = tuple(specs)

@@ -31,6 +31,7 @@ from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import write_atomically
 from electra_tf.util.paths import as_path, is_remote
+from electra_tf.util.plain_paths import plain_path
 from electra_tf.util.seals import sealed
 
 VOCAB_FILE = "vocab.txt"
@@ -127,10 +128,11 @@ class CheckpointDirectory:
     def _restore(self, prefix: str) -> None:
         self._check_variables(prefix)
         try:
-            status = self._checkpoint.restore(prefix)
-            if not self._with_optimizer:
-                status.expect_partial()
-            status.assert_existing_objects_matched()
+            with plain_path(prefix) as readable:
+                status = self._checkpoint.restore(readable)
+                if not self._with_optimizer:
+                    status.expect_partial()
+                status.assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             raise UserError(
                 f"The checkpoint {prefix} cannot be restored: {str(error)[:500]}"

@@ -22,6 +22,7 @@ import numpy as np
 
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.plain_paths import plain_path
 
 CHECKPOINT_NAME = "ckpt"
 INDEX = ".index"
@@ -197,7 +198,8 @@ def _reading(prefix: str) -> Iterator[Any]:
     import tensorflow as tf
 
     try:
-        yield tf.train.load_checkpoint(prefix)
+        with plain_path(prefix) as readable:
+            yield tf.train.load_checkpoint(readable)
     except Exception as error:  # the reader raises IndexError for a short file, and more
         message = " ".join(str(error).split())[:200]
         raise UserError(f"The checkpoint {prefix} cannot be read: {message}") from error

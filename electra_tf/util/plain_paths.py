@@ -1,0 +1,36 @@
+"""Paths for TensorFlow's readers, to which some characters of a path are those of a pattern."""
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+
+_OF_PATTERNS = re.compile(r"[*?\[\\]")
+
+
+@contextlib.contextmanager
+def plain_path(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a path at which TensorFlow reads a folder, or a checkpoint's files, of any name.
+
+    TensorFlow finds the files of checkpoints and SavedModels by a pattern made of their path,
+    which in a folder such as `run [2]` matches nothing. There the path is one of links in a
+    temporary folder, which is removed afterwards.
+
+    Args:
+        path: a folder, or the prefix of a checkpoint.
+    """
+    path = os.fspath(path)
+    if not _OF_PATTERNS.search(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as links:
+        link = os.path.join(links, "linked")
+        if os.path.isdir(path):
+            os.symlink(os.path.abspath(path), link)
+        else:
+            folder, name = os.path.split(os.path.abspath(path))
+            for entry in os.scandir(folder):
+                if entry.name.startswith(f"{name}."):
+                    os.symlink(entry.path, link + entry.name.removeprefix(name))
+        yield link

@@ -1,0 +1,37 @@
+"""TensorFlow reads what is in folders whose names look like patterns."""
+
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.training.checkpoints.checkpoint_files import read_shapes, read_tensors
+from electra_tf.util.plain_paths import plain_path
+
+NAMES = ["run [2]", "a*b", "what?", "back\\slash"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_checkpoints_and_saved_models_are_read(tmp_path: pathlib.Path, name: str) -> None:
+    folder = tmp_path / name
+    module = tf.Module()
+    module.v = tf.Variable(3.0)
+    checkpoint = tf.train.Checkpoint(v=module.v)
+    prefix = checkpoint.write(f"{folder}/ckpt-1")
+    key = "v/.ATTRIBUTES/VARIABLE_VALUE"
+    assert dict(read_tensors(prefix))[key] == 3
+    assert key in read_shapes(prefix)
+    module.v.assign(4.0)
+    with plain_path(prefix) as path:
+        checkpoint.read(path)
+    assert float(module.v) == 3
+    tf.saved_model.save(module, f"{folder}/exported")
+    with plain_path(folder / "exported") as path:
+        loaded = tf.saved_model.load(path)
+    assert not pathlib.Path(path).exists()
+    assert float(loaded.v) == 3
+
+
+def test_other_paths_are_yielded_as_they_are() -> None:
+    with plain_path("runs/a, b/ckpt-1") as path:
+        assert path == "runs/a, b/ckpt-1"
