@@ -449,6 +449,18 @@ def test_a_run_that_only_predicts_in_bfloat16_limits_threads(
         assert limited == expected
 
 
+def test_scores_on_a_single_label_are_warned_of(
+    make_finetuning_config, finetuning_data, finished, capsys
+):
+    raw = finished / "raw"
+    shutil.copytree(finetuning_data / "finetuning_data", raw)
+    sentences = "w1", "w2 w3", "w4"
+    dev = "".join(f"src\t1\t\t{sentence}\n" for sentence in sentences)
+    (raw / "cola" / "dev.tsv").write_text(dev)
+    finetune_run.run(make_finetuning_config(do_train=False, raw_data_dir=str(raw)), quiet)
+    assert "cola dev: all 3 examples have the label '1', so" in capsys.readouterr().err
+
+
 def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished):
     config = make_finetuning_config()
     trained = recorded_metrics(finished)

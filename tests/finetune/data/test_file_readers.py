@@ -183,7 +183,7 @@ def test_labels_of_all_spellings():
         ("text", " \t", "x is empty"),
         ("text", 3, "x must be a string, not 3"),
         ("label", "", "x is empty"),
-        ("label", 1.5, "x must be a string, not 1.5"),
+        ("label", 1.5, "x must be a string, an integer or a boolean, not 1.5"),
         ("number", "high", 'x must be a number, not "high"'),
         ("number", "nan", "x must be a number"),
         ("number", "inf", "x must be a number"),
