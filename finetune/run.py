@@ -21,7 +21,11 @@ from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.data.suspicious import describe_repeated, warn_of_unknown_rows
+from finetune.data.suspicious import (
+    describe_repeated,
+    warn_of_single_label,
+    warn_of_unknown_rows,
+)
 from finetune.initialization import find_checkpoint
 from finetune.predictions import predict_file
 from finetune.results.provenance import Provenance, files_digest
@@ -136,9 +140,11 @@ def _tell_what_is_suspicious(
         elif config.do_eval:
             parts |= {split: data.get(task, split) for split in task.dev_splits}
         for split, part in parts.items():
-            warn_of_unknown_rows(f"{task.name} {split}", part.rows, task.tokenizer.vocabulary)
+            name = f"{task.name} {split}"
+            warn_of_unknown_rows(name, part.rows, task.tokenizer.vocabulary)
+            if split != TRAIN:
+                warn_of_single_label(name, task.single_label(part), len(part.examples))
             if trained and split != TRAIN:
-                name = f"{task.name} {split}"
                 describe_repeated(name, part.rows, trained.rows, print_fn)
     if config.num_folds:
         for run in runs:

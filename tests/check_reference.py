@@ -4,10 +4,10 @@
     python -m tests.check_reference --reference_dir ../shared/reference/finetuning
     python -m tests.check_reference --reference_dir tests/data/reference/pretraining
 
-A set with a `features.jsonl` is one of fine-tuning, any other one of pre-training. Prints
-one line for each check, PASS, FAIL or SKIP, and exits with status 1 if any failed or any
-file is missing. The README beside the data defines every array; any set of that format
-can be given.
+A set with a `features.jsonl` is one of fine-tuning, any other one of pre-training; of a folder
+without either, the sets in it are checked. Prints one line for each check, PASS, FAIL or SKIP,
+and exits with status 1 if any failed or any file is missing. The README beside the data defines
+every array; any set of that format can be given.
 """
 
 import argparse
@@ -60,10 +60,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in (flags.reference_dir, flags.vocab_file):
         if not path.exists():
             parser.error(f"{path} does not exist")
-    start = time.monotonic()
     import_tensorflow()
+    failed = [path for path in find_sets(flags.reference_dir) if not _passes(path, flags)]
+    return 1 if failed else 0
+
+
+def find_sets(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the folder, or the sets in it if it is none itself."""
+
+    def is_set(path: pathlib.Path) -> bool:
+        return any((path / name).exists() for name in (*FINETUNING_FILES, *EXPECTED_FILES))
+
+    inside = [] if is_set(folder) else sorted(filter(is_set, folder.iterdir()))
+    return inside or [folder]
+
+
+def _passes(reference_dir: pathlib.Path, flags: argparse.Namespace) -> bool:
+    """Prints the results of a set, and returns whether none has failed."""
+    start = time.monotonic()
     results = []
-    for result in run_checks(flags.reference_dir, flags.vocab_file):
+    for result in run_checks(reference_dir, flags.vocab_file):
         word = "SKIP" if result.skipped else "PASS" if result.passed else "FAIL"
         print(f"{word} {result.name}: {result.detail}", flush=True)
         results.append(result)
@@ -71,9 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     skipped = sum(result.skipped for result in results)
     print(
         f"{len(results) - failed - skipped} passed, {failed} failed, {skipped} skipped "
-        f"in {time.monotonic() - start:.0f} s: {flags.reference_dir}"
+        f"in {time.monotonic() - start:.0f} s: {reference_dir}",
+        flush=True,
     )
-    return 1 if failed else 0
+    return not failed
 
 
 def run_checks(reference_dir: pathlib.Path, vocab_file: pathlib.Path) -> Iterator[CheckResult]:

@@ -3,6 +3,7 @@
 No TensorFlow is imported here.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,6 +11,12 @@ import numpy as np
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 NO_WEIGHTS, BALANCED = "none", "balanced"
+# A weight, and what follows its comma. A label may contain commas and equals signs.
+_WEIGHT = re.compile(
+    r"\s*(?P<label>\S.*?)\s*=\s*(?P<weight>[+-]?[0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*"
+    r"(?:,(?P<others>.*))?$",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def parse_class_weights(text: str) -> dict[str, float] | None:
@@ -24,12 +31,11 @@ def parse_class_weights(text: str) -> dict[str, float] | None:
     if text in (NO_WEIGHTS, BALANCED):
         return None
     weights: dict[str, float] = {}
-    for part in text.split(","):
-        label, _, value = (word.strip() for word in part.rpartition("="))
-        try:
-            weight = float(value)
-        except ValueError:
-            weight = 0.0
+    unparsed = text
+    while unparsed is not None:
+        parsed = _WEIGHT.match(unparsed)
+        label, value = parsed.group("label", "weight") if parsed else ("", "0")
+        weight = float(value)
         if not label or not 0 < weight < float("inf"):
             raise UserError(
                 f"--class_weights must be {NO_WEIGHTS}, {BALANCED} or positive weights such as "
@@ -38,6 +44,7 @@ def parse_class_weights(text: str) -> dict[str, float] | None:
         if label in weights:
             raise UserError(f"--class_weights has the label {label!r} twice")
         weights[label] = weight
+        unparsed = parsed.group("others")
     return weights
 
 

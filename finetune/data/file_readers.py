@@ -132,6 +132,7 @@ def _read_table(
 ) -> Iterator[RawExample]:
     indices: dict[str, int] | None = None
     names: list[str] | None = None
+    labels: set[str] = set()
     width, blank_line = 0, 0
     for line, cells in rows:
         if not cells:
@@ -152,7 +153,12 @@ def _read_table(
                 f"{path}: line {line} has {_count(len(cells), 'column')}, but {counted} has "
                 f"{width}{_stray_separator_hint(cells, width)}"
             )
-        yield RawExample(path, line, {role: cells[i] for role, i in indices.items()})
+        record = RawExample(path, line, {role: cells[i] for role, i in indices.items()})
+        if "label" in indices:
+            labels.add(record.values["label"].strip())
+        yield record
+    if names and isinstance(columns.get("label"), int):
+        _warn_of_lost_example(path, names, names[indices["label"]], labels)
 
 
 def _column_indices(
@@ -276,6 +282,23 @@ def _read_conll(
 def _lines(text: str) -> list[str]:
     """Splits at line breaks, but not at characters such as U+2028, as `splitlines` does."""
     return re.split(r"\r?\n", text)
+
+
+def _warn_of_lost_example(
+    path: str, names: Sequence[str], label: str, labels: set[str]
+) -> None:
+    """Warns of a first line that is read as names of columns, but looks like an example."""
+    if list(names) == [str(i) for i in range(len(names))]:
+        return  # the names that pandas gives
+    if label in labels or all(map(_is_number, (label, *labels))):
+        warn_once(
+            f"{path}: line 1, whose label column has {brief(label)}, is read as the names of "
+            'the columns; if it is an example, set "header" to false'
+        )
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+", text) is not None
 
 
 def _warn_of_quotes(records: Sequence[RawExample], file_format: str) -> None:

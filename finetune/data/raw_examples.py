@@ -122,7 +122,10 @@ class RawExample(NamedTuple):
         if isinstance(value, (bool, int)):
             return json.dumps(value)
         if not isinstance(value, str):
-            raise UserError(f"{self.where}: {role} must be a string, not {brief(value)}")
+            raise UserError(
+                f"{self.where}: {role} must be a string, an integer or a boolean, not "
+                f"{brief(value)}"
+            )
         if not value.strip():
             raise UserError(f"{self.where}: {role} is empty")
         return value.strip()

@@ -16,6 +16,8 @@ from finetune.data.features import Row, is_input_ids
 _WARNED_SHARE = 0.05
 # So many labels are not suspicious, however few examples there are.
 _FEW_LABELS = 20
+# Separators of lists in a cell that labels themselves seldom contain.
+_SEPARATORS = ",;|"
 
 
 def count_repeated(rows: Sequence[Row], train_rows: Sequence[Row]) -> int:
@@ -71,6 +73,43 @@ def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: s
         warn_once(
             f"{train_path} has {len(names)} different labels in {num_occurrences}, such as "
             f'{names[0]!r}; is the right column named in "columns"?'
+        )
+
+
+def warn_of_unseparated_labels(
+    labels: Sequence[Sequence[str]], separator: str, train_path: str
+) -> None:
+    """Warns of lists of labels that look like one label, for want of their separator.
+
+    Args:
+        labels: the labels of each example of a train file.
+        separator: what separates labels.
+        train_path: the file.
+    """
+    if max(map(len, labels)) > 1:
+        return
+    for other in _SEPARATORS:
+        lists = [name for names in labels for name in names if other in name]
+        if other != separator and lists:
+            warn_once(
+                f"{train_path}: every example has one label at most, such as {lists[0]!r}; if "
+                f'that is a list, set "label_separator", which is {separator!r}, to {other!r}'
+            )
+            return
+
+
+def warn_of_single_label(name: str, label: str | None, count: int) -> None:
+    """Warns if all examples to score have the same label.
+
+    Args:
+        name: task and split.
+        label: that label; None if there are several.
+        count: number of examples.
+    """
+    if label is not None:
+        warn_once(
+            f"{name}: all {count:,} examples have the label {label}, so the scores do not "
+            "tell how well labels are told apart"
         )
 
 

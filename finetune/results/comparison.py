@@ -16,7 +16,8 @@ def merge_tables(
     """Returns a Markdown table of the main metrics of several `*_results.json` files.
 
     A cell is "median ± standard deviation (number of trials)", or the mean over folds. Notes
-    below the table list runs with degenerate or unfinished trials.
+    below the table list runs with degenerate or unfinished trials, and columns whose runs were
+    trained or scored on different files.
 
     Args:
         json_paths: one path per run of a model on one or more tasks.
@@ -34,6 +35,7 @@ def merge_tables(
     cells: dict[tuple[str, str], str] = {}
     origins: dict[tuple[str, str], str | os.PathLike] = {}
     notes = []
+    rows_of_files: dict[tuple[str, str], dict[str, list[str]]] = {}
     for i, path in enumerate(json_paths):
         run = read_results(path)
         name = names[i] if names is not None else run.model_name
@@ -48,8 +50,15 @@ def merge_tables(
                 )
             origins[cell] = path
             cells[cell] = _cell(summary, task_split)
+            if run.task_files:
+                of_column = rows_of_files.setdefault((run.tasks, cell[1]), {})
+                of_column.setdefault(run.task_files, []).append(name)
         if not summary.splits:
             cells.setdefault((name, ""), "")
+    for (_, column), names_of in rows_of_files.items():
+        if len(names_of) > 1:
+            groups = " | ".join(", ".join(group) for group in names_of.values())
+            notes.append(f"{column}: the files of the task differ between {groups}")
     rows = list(dict.fromkeys(row for row, _ in cells))
     columns = list(dict.fromkeys(column for _, column in cells if column))
     table = markdown_table(

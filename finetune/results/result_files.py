@@ -40,11 +40,15 @@ class ResultFiles(NamedTuple):
 
 
 class RunResults(NamedTuple):
-    """Contents of a `*_results.json` file."""
+    """Contents of a `*_results.json` file.
+
+    `task_files` is the SHA-256 of the files of the tasks; None in those of older versions.
+    """
 
     model_name: str
     tasks: str
     trials: list[TrialResult]
+    task_files: str | None = None
 
 
 def write_results(
@@ -109,7 +113,8 @@ def read_results(path: str | os.PathLike) -> RunResults:
             )
             for trial in content["trials"]
         ]
-        return RunResults(content["model_name"], content["tasks"], trials)
+        task_files = (content.get("provenance") or {}).get("task_files")
+        return RunResults(content["model_name"], content["tasks"], trials, task_files)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     except UserError:

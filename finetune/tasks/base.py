@@ -259,6 +259,11 @@ class Task(abc.ABC):
         del data, outputs
         return None
 
+    def single_label(self, data: SplitData) -> str | None:
+        """Returns the label of all examples of a split; None if there are several."""
+        del data
+        return None
+
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         """Returns why a run counts as degenerate ("predicts one label"), or None."""
         return None

@@ -30,6 +30,8 @@ from finetune.trials.trial_runs import TrialRun
 
 # Key of `config.json`: digest of the examples of a fold.
 FOLD_EXAMPLES = "fold_examples"
+# Key of `config.json`: fingerprints of the data that the weights depend on.
+DATA = "data"
 # Key of `config.json`: SHA-256 of the encoder's weights that the training started from.
 PRETRAINED = "pretrained_encoder"
 # Suffix of the folder of a model that another one replaces.
@@ -45,6 +47,8 @@ def run_hyperparameters(
 ) -> dict[str, Any]:
     """Returns the settings that the weights of a run depend on, with data fingerprints.
 
+    The data are those of train and, with `keep_best`, of the split that chooses the weights.
+
     Args:
         config: hyperparameters.
         trial: the trial or fold.
@@ -52,7 +56,10 @@ def run_hyperparameters(
         data: their data.
         pretrained: digest of the encoder that the training starts from; None if unknown.
     """
-    fingerprints = {k: v for k, v in data.fingerprints.items() if k.endswith(f"/{TRAIN}")}
+    splits = {f"{task.name}/{TRAIN}" for task in tasks}
+    if config.keep_best and not config.num_folds:
+        splits |= {f"{task.name}/{split}" for task in tasks for split in task.dev_splits[:1]}
+    fingerprints = {k: v for k, v in data.fingerprints.items() if k in splits}
     return {
         **json.loads(json.dumps(dataclasses.asdict(config))),
         "trial_seed": trial.seed,
@@ -60,7 +67,7 @@ def run_hyperparameters(
         FOLD_EXAMPLES: trial.examples and trial.examples.digest,
         LABELS: _labels(tasks),
         TASKS: {task.name: task.description for task in tasks},
-        "data": fingerprints,
+        DATA: fingerprints,
         **({PRETRAINED: pretrained} if pretrained else {}),
     }
 
@@ -126,6 +133,10 @@ def changes_of_model(trial: TrialRun, hyperparameters: Mapping[str, Any]) -> lis
     saved = dict(description.hyperparameters)
     folds = hyperparameters[FOLD_EXAMPLES]
     saved.setdefault(FOLD_EXAMPLES, folds if _has_older_folds(trial) else None)
+    # An older version did not record the split that chose the weights.
+    now = hyperparameters[DATA]
+    dev = {name: now[name] for name in now if not name.endswith(f"/{TRAIN}")}
+    saved[DATA] = {**dev, **saved.get(DATA, now)}
     changes = changed_settings(FinetuningConfig, saved, hyperparameters)
     if PRETRAINED not in saved:  # an older version recorded the path alone
         path = hyperparameters["init_checkpoint"]

@@ -250,6 +250,33 @@ def test_a_changed_setting_file_or_checkpoint_is_computed_anew(
     assert provenance_of(config) == hashes[-1]
 
 
+def test_weights_are_chosen_anew_when_the_data_that_chose_them_change(
+    make_finetuning_config, finetuning_data, tmp_path
+):
+    raw = tmp_path / "raw"
+    shutil.copytree(finetuning_data / "finetuning_data", raw)
+    config = make_finetuning_config(raw_data_dir=str(raw), num_train_epochs=1, keep_best=True)
+    finetune_run.run(config, quiet)
+
+    def lines_of_next_run() -> list[str]:
+        lines: list[str] = []
+        finetune_run.run(config, lines.append)
+        return lines
+
+    assert any(line.startswith("Resuming from") for line in lines_of_next_run())
+    with (raw / "cola" / "dev.tsv").open("a") as file:
+        file.write("src\t1\t\tw1 w2\n")
+    lines = lines_of_next_run()
+    assert any(line.startswith("  data: ") for line in lines), lines
+    assert not any(line.startswith("Resuming from") for line in lines)
+    # A model of an older version, which recorded the training data alone, is reused.
+    path = tmp_path / "model_1" / "config.json"
+    recorded = without_seal(json.loads(path.read_text()), path)
+    assert recorded["hyperparameters"]["data"].pop("cola/dev")
+    path.write_text(json.dumps(recorded))
+    assert any(line.startswith("Resuming from") for line in lines_of_next_run())
+
+
 def test_a_model_without_a_recorded_checkpoint_is_reused_and_said(
     make_finetuning_config, finished
 ):
@@ -447,6 +474,18 @@ def test_a_run_that_only_predicts_in_bfloat16_limits_threads(
     for precision, expected in (("float32", []), ("mixed_bfloat16", [True])):
         finetune_run.run(make_finetuning_config(do_train=False, precision=precision), quiet)
         assert limited == expected
+
+
+def test_scores_on_a_single_label_are_warned_of(
+    make_finetuning_config, finetuning_data, finished, capsys
+):
+    raw = finished / "raw"
+    shutil.copytree(finetuning_data / "finetuning_data", raw)
+    sentences = "w1", "w2 w3", "w4"
+    dev = "".join(f"src\t1\t\t{sentence}\n" for sentence in sentences)
+    (raw / "cola" / "dev.tsv").write_text(dev)
+    finetune_run.run(make_finetuning_config(do_train=False, raw_data_dir=str(raw)), quiet)
+    assert "cola dev: all 3 examples have the label '1', so" in capsys.readouterr().err
 
 
 def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished):

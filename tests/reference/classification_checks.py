@@ -18,7 +18,7 @@ from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.learning_rate import layer_factors
 from finetune.config.finetuning import FinetuningConfig
-from finetune.config.task_kinds import CLASSIFICATION, REGRESSION
+from finetune.config.task_kinds import CLASSIFICATION, QA, REGRESSION, TAGGING
 from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, DataReport, Row
 from finetune.tasks.base import SplitData
 from finetune.tasks.text.classification import ClassificationTask
@@ -171,11 +171,12 @@ def _compare_metrics(
 class RecordedHeads:
     """A set's random weights for an encoder and heads, and the recorded outputs."""
 
-    def __init__(self, reference_dir: pathlib.Path, name: str = "multi") -> None:
-        self.folder = reference_dir / "heads" / name
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
         self.given = json.loads((self.folder / "config.json").read_text())
         self.arrays = dict(np.load(self.folder / "arrays.npz"))
         config = self.given["config"]
+        self.task_names: list[str] = config["task_names"]
         self.encoder_config = EncoderConfig(
             **{
                 "vocab_size": config["vocab_size"],
@@ -210,11 +211,23 @@ class RecordedHeads:
         return self.arrays[f"out/{task_name}/{name}"]
 
 
+def recorded_heads(reference_dir: pathlib.Path) -> Iterator[RecordedHeads]:
+    """Yields every recorded model of a set."""
+    for path in sorted((reference_dir / "heads").glob("*/config.json")):
+        yield RecordedHeads(path.parent)
+
+
 def check_heads(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
-    """Compares losses, logits and predictions of cola and sts, and what is made of them."""
-    recorded = RecordedHeads(reference_dir)
-    for task_name in ("cola", "sts"):
-        comparison = Comparison(f"head {task_name}")
+    """Yields the results of every recorded model of texts, and of what it was fed."""
+    for recorded in recorded_heads(reference_dir):
+        yield from _check_text_heads(recorded)
+        yield _check_whole(recorded)
+
+
+def _check_text_heads(recorded: RecordedHeads) -> Iterator[CheckResult]:
+    """Compares losses, logits and predictions of GLUE tasks, and what is made of them."""
+    for task_name in (name for name in recorded.task_names if name in GLUE_TASKS):
+        comparison = Comparison(f"head {recorded.folder.name} {task_name}")
         task = make_glue_task(make_config("unused"), task_name, tokenizer=None)
         with keras.name_scope("task_specific"):
             head = task.build_head(recorded.encoder_config, keras.DTypePolicy("float32"))
@@ -225,7 +238,7 @@ def check_heads(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
         comparison.true("paths", paths == expected, f"{paths}, expected {expected}")
         output = head(recorded.encoded.sequence_output, recorded.features)
         comparison.close("loss", output.losses, recorded.output(task_name, "loss"), TOLERANCE)
-        if task_name == "cola":
+        if task_name in CLASSIFICATION.built_in:
             logits = output.outputs["logits"]
             comparison.close("logits", logits, recorded.output(task_name, "logits"), TOLERANCE)
             comparison.equal(
@@ -253,6 +266,29 @@ def check_heads(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
         mean = float(np.mean(recorded.output(task_name, "loss")))
         comparison.close("score's loss", scores.metrics["loss"], mean, TOLERANCE)
         yield comparison.result()
+
+
+def _check_whole(recorded: RecordedHeads) -> CheckResult:
+    """Compares the loss of a batch with those of its rows, and the inputs that are echoed.
+
+    The other checks compare the losses of the rows, each with those of one head.
+    """
+    comparison = Comparison(f"heads {recorded.folder.name} together")
+    arrays, names = recorded.arrays, recorded.task_names
+    for name in names:
+        is_known = name in (*GLUE_TASKS, *TAGGING.built_in, *QA.built_in)
+        comparison.true(name, is_known, "there is no such task")
+    losses = [
+        arrays.get(f"out/{names[task_id]}/loss", np.full(row + 1, np.nan))[row]
+        for row, task_id in enumerate(arrays["in/task_id"])
+    ]
+    comparison.close("loss", np.sum(losses), arrays["out/loss"], TOLERANCE)
+    for name, array in arrays.items():
+        # Such as in/cola_eid of out/cola/eid.
+        given = "in/" + name.removeprefix("out/").replace("/", "_", 1)
+        if name.startswith("out/") and given in arrays:
+            comparison.equal(name, array, arrays[given])
+    return comparison.result()
 
 
 def check_layer_rates(reference_dir: pathlib.Path) -> Iterator[CheckResult]:

@@ -31,10 +31,15 @@ def skip(name: str, reason: str) -> CheckResult:
 def relative_difference(actual: np.ndarray, expected: np.ndarray) -> float:
     """Returns the largest difference, relative to the largest absolute value expected.
 
-    Relative to 1 where all expected values are 0; infinite for NaN and for other shapes.
+    Relative to 1 where all expected values are 0; infinite for other shapes, and for values
+    that are not finite. NaN, such as the correlation with a constant, is equal to NaN.
     """
     actual, expected = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
-    if actual.shape != expected.shape or not np.isfinite(actual).all():
+    if actual.shape != expected.shape:
+        return float("inf")
+    is_number = ~(np.isnan(actual) & np.isnan(expected))
+    actual, expected = actual[is_number], expected[is_number]
+    if not (np.isfinite(actual).all() and np.isfinite(expected).all()):
         return float("inf")
     if not expected.size:
         return 0.0

@@ -2,10 +2,13 @@
 
 import json
 import pathlib
+import shutil
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from tests.check_reference import find_sets
 from tests.reference import (
     classification_checks,
     qa_checks,
@@ -13,6 +16,7 @@ from tests.reference import (
     tagging_checks,
 )
 from tests.reference.qa_scorer_checks import check_squad_evaluation
+from tests.reference.result import relative_difference
 from tests.reference.test_numeric_checks import assert_all_pass
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -23,17 +27,55 @@ REFERENCE_DIR = ROOT / "tests/data/reference/finetuning"
     ("check", "count"),
     [
         (classification_checks.check_scorers, 3),
-        (classification_checks.check_heads, 2),
+        (classification_checks.check_heads, 5),
         (classification_checks.check_layer_rates, 3),
         (tagging_checks.check_spans, 2),
         (tagging_checks.check_scorers, 1),
-        (tagging_checks.check_head, 1),
+        (tagging_checks.check_heads, 1),
         (qa_checks.check_qa_heads, 12),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_check(check: Callable, count: int, subtests):
     assert len(assert_all_pass(check(REFERENCE_DIR), subtests)) == count
+
+
+@pytest.mark.parametrize(
+    ("check", "model", "name"),
+    [
+        (classification_checks.check_heads, "multi", "out/loss"),
+        (classification_checks.check_heads, "multi", "out/sts/targets"),
+        (classification_checks.check_heads, "qa_plain", "out/squad/start_positions"),
+        (qa_checks.check_qa_heads, "qa_plain", "out/squad/end_top_index"),
+    ],
+)
+def test_a_wrong_output_fails(tmp_path, check, model, name):
+    shutil.copytree(REFERENCE_DIR / "heads", tmp_path / "heads")
+    path = tmp_path / "heads" / model / "arrays.npz"
+    arrays = dict(np.load(path))
+    arrays[name] = arrays[name] + 1
+    np.savez(path, **arrays)
+    assert any(not result.passed for result in check(tmp_path))
+
+
+def test_models_of_any_name_and_task_are_checked(tmp_path, subtests):
+    shutil.copytree(REFERENCE_DIR / "heads" / "multi", tmp_path / "heads" / "other")
+    config_path = tmp_path / "heads" / "other" / "config.json"
+    config_path.write_text(config_path.read_text().replace('"cola"', '"unknown"'))
+    results = {result.name: result for result in classification_checks.check_heads(tmp_path)}
+    assert results["head other sts"].passed
+    assert "there is no such task" in results["heads other together"].detail
+
+
+def test_correlations_with_constants_agree():
+    assert relative_difference([np.nan, 1.0], [np.nan, 1.0]) == 0
+    assert relative_difference(np.nan, 1.0) == relative_difference(1.0, np.nan) == np.inf
+
+
+def test_sets_in_a_folder_are_found():
+    assert find_sets(REFERENCE_DIR) == [REFERENCE_DIR]
+    both = [REFERENCE_DIR, REFERENCE_DIR.with_name("pretraining")]
+    assert find_sets(REFERENCE_DIR.parent) == both
 
 
 def test_squad_evaluation(subtests):

@@ -112,7 +112,10 @@ class CustomQATask(QATask):
         else:
             self._read_records(path, builder, labeled=labeled)
         if not builder.examples:
-            raise UserError(f"{path} contains no usable question")
+            reasons = ", ".join(f"{len(c):,} x {name}" for name, c in report.problems.items())
+            raise UserError(
+                f"{path} contains no usable question{f': {reasons}' if reasons else ''}"
+            )
         return builder.examples
 
     def _read_records(self, path: str, builder: ExampleBuilder, *, labeled: bool) -> None:

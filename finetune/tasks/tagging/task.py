@@ -231,6 +231,11 @@ class TaggingTask(SourceTask):
                 found.append(PredictionError(" ".join(example.words), *named, loss))
         return found
 
+    def single_label(self, data: SplitData) -> str | None:
+        """Returns the tag that all words have, or None."""
+        tags = {tag for example in data.examples for tag in example.tags}
+        return f"{tags.pop()!r} on all words" if len(tags) == 1 else None
+
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
         """Returns a message if there are several tags, but only one is predicted."""
         rows = (row[f"{self.name}_labels"] for row in data.rows)

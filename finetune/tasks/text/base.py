@@ -207,6 +207,11 @@ class TextTask(SourceTask, abc.ABC):
                 found.append(PredictionError(text, gold, predicted, float(output["loss"])))
         return found
 
+    def single_label(self, data: SplitData) -> str | None:
+        """Returns the label, labels or number that all examples have, or None."""
+        labels = {example.label for example in data.examples}
+        return repr(_label_text(labels.pop())) if len(labels) == 1 else None
+
     @abc.abstractmethod
     def prediction(self, output: Outputs) -> dict[str, Any]:
         """Returns the prediction for one example, JSON-serializable."""

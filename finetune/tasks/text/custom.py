@@ -11,6 +11,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.raw_examples import RawExample
+from finetune.data.suspicious import warn_of_unseparated_labels
 from finetune.tasks.custom_files import GROUP, TRAIN, CustomSource, Labels, refuse_single_label
 from finetune.tasks.text.classification import ClassificationTask
 from finetune.tasks.text.examples import InputExample, Label
@@ -121,8 +122,10 @@ class LabelSets(LabelColumn):
     def _known(self) -> Labels:
         if self._spec.labels:
             return Labels(self._spec, self._spec.labels)
-        found = [label for record in self._read_train() for label in self._given(record)]
+        given = [self._given(record) for record in self._read_train()]
+        found = [label for labels in given for label in labels]
         path = self._train_path()
+        warn_of_unseparated_labels(given, self._spec.label_separator, path)
         if not found:
             raise UserError(f"{path}: no example has a label, so there is nothing to learn")
         return Labels(self._spec, found, path)

@@ -19,7 +19,15 @@ def test_named_weights_and_one_for_the_others():
     assert named_class_weights("balanced", ("ham", "spam"), "mail") is None
 
 
-@pytest.mark.parametrize("text", ["", "spam", "spam=", "=2", "a=0", "a=-1", "a=nan", "a=inf"])
+def test_labels_may_contain_commas():
+    weights = {"a, or b": 2.0, "c=d,e": 0.5, "f": 10.0}
+    assert parse_class_weights("a, or b=2, c=d,e=.5,f=1e1") == weights
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a=1.2.3", "a=1,", "a=1,=2", "", "spam", "spam=", "=2", "a=0", "a=-1", "a=nan", "a=inf"],
+)
 def test_bad_weights_are_refused(text):
     with pytest.raises(UserError, match=r"--class_weights must be none, balanced or .*, not "):
         parse_class_weights(text)

@@ -192,7 +192,7 @@ def test_labels_of_all_spellings():
         ("text", " \t", "x is empty"),
         ("text", 3, "x must be a string, not 3"),
         ("label", "", "x is empty"),
-        ("label", 1.5, "x must be a string, not 1.5"),
+        ("label", 1.5, "x must be a string, an integer or a boolean, not 1.5"),
         ("number", "high", 'x must be a number, not "high"'),
         ("number", "nan", "x must be a number"),
         ("number", "inf", "x must be a number"),
@@ -213,3 +213,25 @@ def test_bad_label_lists_are_named():
         record("a,,b").labels("x", ",")
     with pytest.raises(UserError, match="line 4: x must be a list of labels, not 3"):
         record(3).labels("x", ",")
+
+
+@pytest.mark.parametrize(
+    ("lines", "warned"),
+    [
+        (["one,a", "two,b", "three,a"], True),
+        (["one,2.5", "two,3", "three,-.5"], True),
+        (["one,c", "two,b", "three,a"], False),
+        (["text,label", "two,3", "three,1"], False),
+        (["0,1", "two,1", "three,0"], False),  # as pandas names columns
+    ],
+)
+def test_an_example_read_as_a_header_is_warned_of(tmp_path, capsys, lines, warned):
+    path = tmp_path / "train.csv"
+    path.write_text("\n".join(lines))
+    columns = {"text_a": 0, "label": -1}
+    assert len(read_records(str(path), file_format="csv", columns=columns)) == 2
+    expected = "is read as the names of the columns; if it is an example"
+    assert (expected in capsys.readouterr().err) == warned
+    by_name = dict(zip(columns, lines[0].split(","), strict=True))
+    assert len(read_records(str(path), file_format="csv", columns=by_name)) == 2
+    assert capsys.readouterr().err == ""

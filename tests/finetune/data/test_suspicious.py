@@ -7,6 +7,7 @@ from finetune.data.suspicious import (
     count_repeated,
     describe_repeated,
     warn_of_unknown_rows,
+    warn_of_unseparated_labels,
 )
 
 
@@ -45,3 +46,21 @@ def test_unknown_tokens_of_all_sequences_are_counted(vocabulary, capsys):
     choices = row(*[known] * 8, **{"input_ids/1": np.array([unknown, unknown])})
     warn_of_unknown_rows("task dev", [choices], vocabulary)
     assert "20.0% of the tokens of task dev are unknown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("labels", "separator", "warned"),
+    [
+        ([["a;b"], ["c"], []], ",", "';'"),
+        ([["a,b"], ["c"]], ";", "','"),
+        ([["a;b", "c"], ["c"]], ",", None),
+        ([["a"], ["b"], []], ",", None),
+        ([["a;b"]], ";", None),
+    ],
+)
+def test_lists_that_look_like_one_label(labels, separator, warned, capsys):
+    warn_of_unseparated_labels(labels, separator, f"train {labels} {separator}")
+    error = capsys.readouterr().err
+    assert bool(error) == (warned is not None)
+    if warned:
+        assert error.count(f'set "label_separator", which is {separator!r}, to {warned}') == 1

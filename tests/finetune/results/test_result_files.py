@@ -11,6 +11,7 @@ import pytest
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from finetune.results.comparison import merge_tables
+from finetune.results.provenance import Provenance
 from finetune.results.result_files import read_results, write_results
 from finetune.results.result_text import format_markdown, format_summary, format_text
 from finetune.results.summary import TrialResult, summarize
@@ -263,6 +264,23 @@ def test_merged_table(tmp_path):
     named = merge_tables(paths, ["one", "two", "two"])
     assert "| one | 15.00 ± 7.07 (2) | - |" in named
     assert "| two | 50.00 (1) | 85.00 ± 7.07 (2 folds) |" in named
+
+
+def test_a_table_says_which_scores_are_of_different_files(tmp_path):
+    def path(name: str, task_files: str | None, tasks: str = "cola") -> str:
+        provenance = task_files and Provenance("random", task_files, "settings")
+        return write_results(
+            [trial(1, 1.0)],
+            model_name=name,
+            tasks_label=tasks,
+            results_dir=str(tmp_path / name),
+            provenance=provenance,
+        ).json
+
+    runs = [path("a", "x"), path("b", "x"), path("old", None), path("two", "z", "cola,rte")]
+    assert "differ" not in merge_tables(runs)
+    note = "- cola/dev (mcc): the files of the task differ between a, b | c\n"
+    assert note in merge_tables([*runs, path("c", "y")])
 
 
 def test_merging_refuses_two_results_for_one_cell(tmp_path):

@@ -42,6 +42,14 @@ def jsonl(*records):
     return "\n".join(map(json.dumps, records))
 
 
+def test_questions_that_cannot_be_used_are_counted_by_reason(make_task):
+    records = [{"q": "who?", "c": "me or was me", "a": "nobody"} for _ in range(8)]
+    files = {"train.jsonl": jsonl(*records)}
+    task = make_task(files, "qa", NO_EVAL, columns=COLUMNS, dev_fraction=0)
+    with pytest.raises(UserError, match="no usable question: 8 x answer not found in the con"):
+        load(task, "train")
+
+
 def test_answers_of_all_layouts(make_task):
     answers = [
         "me",

@@ -169,6 +169,12 @@ def test_multilabel_cells_and_lists(make_source, tmp_path):
         load(source, "dev")
 
 
+def test_a_separator_that_separates_nothing_is_warned_of(make_source, capsys):
+    files = {"train.tsv": tsv("one\ta;b", "two\tc")}
+    assert make_source(files, kind="multilabel").labels.names == ("a;b", "c")
+    assert "such as 'a;b'; if that is a list" in capsys.readouterr().err
+
+
 def test_regression_range(make_source):
     files = {"train.tsv": tsv("a\t1", "b\t4.5"), "dev.tsv": tsv("c\t6")}
     found = make_source(files, kind="regression")
