@@ -42,7 +42,7 @@ def test_the_utilization_is_of_gpus_whose_peak_is_known(make_config, monkeypatch
         (51, [100], "rises to 0.00049 at most"),
         (10_000, [100], "rises to 2.5e-06 at most"),
         # The schedule starts anew in each stage.
-        (50, [200, 60], "50 are too many for 60 training steps"),
+        (50, [200, 60], "50 is too long for 60 training steps"),
     ],
 )
 def test_a_warmup_that_takes_most_of_the_run(

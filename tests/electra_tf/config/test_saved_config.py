@@ -40,7 +40,7 @@ def test_in_this_version_they_follow_from_the_width(tmp_path):
 
 def test_a_newer_version_is_refused(tmp_path):
     write(tmp_path, {}, version=CONFIG_VERSION + 1)
-    with pytest.raises(UserError, match="written by a newer program"):
+    with pytest.raises(UserError, match="written by a newer version of this program"):
         load_saved_config(tmp_path)
 
 

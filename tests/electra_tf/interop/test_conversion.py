@@ -106,7 +106,7 @@ def test_every_line_of_a_vocabulary_is_a_token_of_its_own(tmp_path, target):
     (source / "vocab.txt").write_text("\n".join([*tokens, "", ""]))
     lines = run(source, target, tmp_path / "there")
     (said,) = [line for line in lines if "of the vocabulary" in line]
-    assert "2 lines of the vocabulary are empty or repeated in a later one" in said
+    assert "2 lines of the vocabulary are empty or repeated later" in said
     tokens[8:10] = "[unused_row_8]", "[unused_row_9]"
     written = read(tmp_path / "there", target).description.vocabulary
     assert written.decode() == "".join(f"{token}\n" for token in tokens)
@@ -245,7 +245,7 @@ def test_a_folder_of_models_hints_at_them(tmp_path):
     for name in ("sst", "mnli"):
         shutil.copytree(SMALL / "discriminator", tmp_path / name)
     (tmp_path / "other").mkdir()
-    hint = f"Its folders do: pass one of {tmp_path}/mnli, {tmp_path}/sst$"
+    hint = f"Its subfolders do: pass one of {tmp_path}/mnli, {tmp_path}/sst$"
     with pytest.raises(UserError, match=hint):
         find_format(str(tmp_path), "--from")
 
@@ -337,7 +337,7 @@ def test_a_folder_of_another_conversion_is_never_read_instead(tmp_path, earlier,
         refusal = str(error)
     if refusal:
         assert earlier != target
-        assert "would be read instead of what is written" in refusal
+        assert "would be read instead of the new ones" in refusal
         assert files == {path: path.read_bytes() for path in files}
     else:
         ours = read(tmp_path / "there", target)

@@ -102,7 +102,7 @@ def test_a_second_training_does_not_touch_the_files_of_the_first(remote):
     with staged_folder(remote, "--model_dir", lambda line: None) as local:
         pathlib.Path(local, "ckpt-2.index").write_text("not copied yet")
         with (
-            pytest.raises(UserError, match=rf"is training into {remote} \(--model_dir\)"),
+            pytest.raises(UserError, match=rf"is training in {remote} \(--model_dir\)"),
             staged_folder(remote, "--model_dir"),
         ):
             pass
@@ -152,7 +152,7 @@ def test_what_cannot_be_written_is_one_line(tmp_path, remote, monkeypatch):
             staged_folder(remote, "--model_dir"),
         ):
             pass
-    with pytest.raises(UserError, match=r"no permission: 403\. What is missing there is in"):
+    with pytest.raises(UserError, match=r"no permission: 403\. The files missing there are in"):
         _write_until_refused(remote, monkeypatch, refuse)
     assert list(tmp_path.glob("tmp/*/*/a"))
     with (
