@@ -89,7 +89,7 @@ def test_rows_without_a_token_get_unused_ones(tmp_path):
     tokens = (source / "vocab.txt").read_text().splitlines()
     (source / "vocab.txt").write_text("\n".join(tokens[:-2]))
     lines = run(source, "electra_tf", tmp_path / "ours")
-    assert any("2 embeddings without a token" in line for line in lines)
+    assert any("2 embeddings have no token" in line for line in lines)
     written = (tmp_path / "ours/vocab.txt").read_text().splitlines()
     assert written == [*tokens[:-2], "[unused_row_46]", "[unused_row_47]"]
     (source / "vocab.txt").write_text("\n".join([*tokens, "more"]))

@@ -36,7 +36,7 @@ def test_models_of_different_tokenizers_are_refused(demo_config):
     with pytest.raises(UserError, match=r"tokenizer\.json has changed since the export"):
         create_app(demo_config)
     checksums.unlink()
-    message = "--generator=.* another tokenizer than .* strip_accents is false, not true"
+    message = "--generator=.* a different tokenizer from .* strip_accents is false, not true"
     try:
         with pytest.raises(UserError, match=message):
             create_app(demo_config)

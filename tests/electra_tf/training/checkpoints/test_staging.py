@@ -132,11 +132,11 @@ def test_what_a_killed_run_had_not_copied_is_kept(remote, monkeypatch):
     leave("first")
     as_path(f"{remote}/log.jsonl").write_bytes(b"first")
     with staged_folder(remote, "--model_dir", printed.append):
-        assert not [line for line in printed if "had not copied" in line]
+        assert not [line for line in printed if "were not copied" in line]
     leave("second")
     with staged_folder(remote, "--model_dir", printed.append) as local:
         assert pathlib.Path(local, "log.jsonl").read_text() == "first"
-    (line,) = [line for line in printed if "had not copied" in line]
+    (line,) = [line for line in printed if "were not copied" in line]
     left = pathlib.Path(line.removesuffix(".").rpartition(" ")[2])
     assert (left / "log.jsonl").read_text() == "second"
 
