@@ -92,7 +92,7 @@ def test_damaged_and_foreign_descriptions_are_refused(vocab_file):
             load_tokenizer_description(vocab_file)
     describe(vocab_file)
     vocab_file.write_text(vocab_file.read_text() + "one more\n")
-    with pytest.raises(UserError, match="vocab.* has been replaced"):
+    with pytest.raises(UserError, match=r"vocab.* has been replaced"):
         load_tokenizer_description(vocab_file)
 
 

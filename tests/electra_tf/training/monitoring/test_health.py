@@ -48,7 +48,7 @@ def test_a_healthy_log_has_no_diagnosis_at_any_step():
             "discriminator always says original",
             "temperature",
         ),
-        ({"replaced_share": 0.004}, "hardly any tokens are replaced", "disallow_correct"),
+        ({"replaced_share": 0.004}, "hardly any token is replaced", "disallow_correct"),
         ({"gradient_norm": 60.0}, "gradient norm explodes", "num_warmup_steps"),
     ],
     ids=["generator", "original", "replaced", "gradient"],
