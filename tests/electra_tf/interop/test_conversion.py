@@ -351,7 +351,7 @@ def test_the_tokenizer_of_another_model_is_not_left_beside_a_vocabulary(tmp_path
     (tmp_path / "discriminator/tokenizer.json").write_text("{}")
     before = (tmp_path / "generator/config.json").stat().st_mtime_ns
     with pytest.raises(
-        UserError, match=r"another model.* written: .*tor/tokenizer\.json\. Del"
+        UserError, match=r"another model.* new ones: .*tor/tokenizer\.json\. Del"
     ):
         run(SMALL, "huggingface", tmp_path, overwrite=True)
     assert (tmp_path / "generator/config.json").stat().st_mtime_ns == before
