@@ -156,7 +156,7 @@ GOOD = {"text": "a", "choices": ["b", "c"], "label": 1}
         ({"choices": {"text": ["b", "c"], "label": ["A", "A"]}}, "list of different strings"),
         ({"label": 2}, r"line 2: label '2' is not one of its 2 choices, 0, 1; if they"),
         ({"label": "c"}, r"line 2: label 'c' is not one of its 2 choices, 0, 1"),
-        ({"label": -1}, "line 2: label '-1' is none"),
+        ({"label": -1}, "line 2: label '-1' is not one of"),
         ({"label": [1]}, "line 2: label must be a string"),
         ({"text": " "}, "line 2: text is empty"),
         ({"text": 7}, "line 2: text must be a string, not 7"),
