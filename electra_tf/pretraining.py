@@ -238,7 +238,7 @@ def _non_finite_error(
         "Reduce --learning_rate, increase --num_warmup_steps, or check the data of this step"
     )
     if not skipping:
-        advice += ". --on_nonfinite=skip leaves such updates out"
+        advice += ". --on_nonfinite=skip omits such updates"
     return UserError(
         f"Step {step}: not finite: {describe_terms(terms, skipping)}. {kept}. {advice}"
     )

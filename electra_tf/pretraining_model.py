@@ -358,7 +358,7 @@ class PretrainingModel(keras.Model):
         if strategy_class(config).learns and generator.is_constant:
             raise UserError(
                 f"--masking={config.masking} learns from the losses of a generator that reads "
-                f"the text, not --generator_type={config.generator_type}: see "
+                f"the text, which --generator_type={config.generator_type} does not: use "
                 "--masking=strategic"
             )
 

@@ -115,7 +115,7 @@ def describe_run(
     for length in dict.fromkeys(phase.seq_length for phase in phases):
         print_fn(
             f"Data:    {records.describe(length)}, {vocabulary.size:,} tokens in the "
-            f"vocabulary, {config.train_batch_size} x {length} tokens a step"
+            f"vocabulary, {config.train_batch_size} x {length} tokens per step"
         )
         examples = records.num_examples(length)
         if examples is not None and run.workers.is_chief:
@@ -138,9 +138,9 @@ def _warn_of_long_warmup(config: PretrainingConfig, stages: Sequence[Stage]) -> 
     if peak < config.learning_rate / 2:
         steps = min(stage.num_steps for stage in stages)
         warn_once(
-            f"the learning rate rises to {peak:.2g} at most, not to --learning_rate="
-            f"{config.learning_rate:g}: --num_warmup_steps={config.num_warmup_steps} are too "
-            f"many for {steps} training steps"
+            f"the learning rate peaks at {peak:.2g}, below --learning_rate="
+            f"{config.learning_rate:g}: --num_warmup_steps={config.num_warmup_steps} is too "
+            f"long for {steps} training steps"
         )
 
 

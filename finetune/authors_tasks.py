@@ -25,7 +25,9 @@ def describe_task(name: str, variables: Collection[str]) -> tuple[TaskDescriptio
         return TaskDescription(name, kind.name, *_labels_and_settings(name)), []
     layers = {variable.partition("/")[0] for variable in variables}
     kind = CLASSIFICATION if layers == {_LAYER} else QA
-    return TaskDescription(name, kind.name), [f"its kind is not recorded: taken as {kind.name}"]
+    return TaskDescription(name, kind.name), [
+        f"its kind is not recorded: {kind.name} is assumed"
+    ]
 
 
 def _labels_and_settings(name: str) -> tuple[tuple[str, ...], dict[str, Any]]:

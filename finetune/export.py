@@ -45,8 +45,8 @@ def load_finetuned(
     run = on_one_device(FinetuningConfig(**select_fields(FinetuningConfig, saved)))
     if TASKS not in saved:
         raise UserError(
-            f"{config.model_dir} does not describe its tasks. Run the same command of "
-            "run_finetuning.py again, which completes the description of a finished model"
+            f"{config.model_dir} does not describe its tasks. Run the same run_finetuning.py "
+            "command again: it completes the description of a finished model"
         )
     components = (*run.task_names, EMBEDDINGS)
     component = choose_component(config.component, components, config.model_dir)
@@ -63,8 +63,8 @@ def load_finetuned(
     (task,) = [task for task in tasks if task.name == component]
     if run.long_text == WINDOWS and task.kind is CLASSIFICATION:
         print_fn(
-            f"Texts:   over {length} tokens in windows, {run.window_pooling} of their logits; "
-            "rows of token ids one by one"
+            f"Texts:   longer than {length} tokens are split into windows, with the "
+            f"{run.window_pooling} of their logits; rows of token ids are not split"
         )
     return pkgutil.resolve_name(task.kind.servable)(model, task, length)
 

@@ -176,8 +176,9 @@ def _same_sources(before: Provenance | None, now: Provenance) -> Provenance:
         before, now = before._replace(**unknown), now._replace(**unknown)
     if before != now:
         raise UserError(
-            "The trials are of different pre-trained checkpoints or settings, so they have no "
-            f"common result: fine-tune again. {before.describe()}; {now.describe()}"
+            "The trials come from different pre-trained checkpoints or settings, so their "
+            "results cannot be aggregated: fine-tune again. {before.describe()}; "
+            "{now.describe()}"
         )
     return now
 
@@ -211,8 +212,8 @@ def _restore_best(
         raise UserError("--do_predict: no trial finished, so there is no model to predict with")
     if len(there) > 1 and not any(result.metrics for _, result in there):
         warn_once(
-            f"{len(there)} trials are there, but --do_eval=false scores none: "
-            f"{there[0][0].title} predicts; with --do_eval, the best one does"
+            f"--do_eval=false scores none of the {len(there)} trials, so {there[0][0].title} "
+            "predicts; with --do_eval, the best one would"
         )
     trainer.restore(max(there, key=value)[0].model_dir)
 

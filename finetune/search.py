@@ -158,8 +158,8 @@ def _report(runs: Sequence[SearchRun], path: str, print_fn: Callable[[str], None
     if runs[0].score is not None:
         print_fn(f"Best: {_flags(runs[0].hyperparameters)}")
         print_fn(
-            f"Its score is the best of {len(runs)} on dev, so it is optimistic: report that of "
-            "data that has chosen nothing."
+            f"Its score is the best of {len(runs)} on dev, so it is optimistic: report a score "
+            "on data that was not used for selection."
         )
     print_fn(f"Results: {path}")
 

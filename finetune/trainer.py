@@ -204,8 +204,8 @@ class Trainer:
         for line in log.health():
             self._print_fn(line)
         if result.stopped_early:
-            since = "finite one" if best.step is None else f"better one since step {best.step}"
-            self._print_fn(f"Stopped early: of the dev results, no {since}.")
+            since = "finite" if best.step is None else f"better since step {best.step}"
+            self._print_fn(f"Stopped early: no dev score was {since}.")
         best_step = None
         if config.keep_best and best.step is not None:
             best_step = best.step

@@ -258,8 +258,8 @@ def _define_output_flags(*, quiet: bool) -> None:
         flags.DEFINE_bool(
             "quiet",
             False,
-            "Print no progress, results or diagnoses of training, only errors and warnings of "
-            "files, devices and settings.",
+            "Print only errors, and warnings about files, devices and settings: no progress, "
+            "results or diagnoses of training.",
             module_name=sys.argv[0],
         )
     flags.DEFINE_bool(

@@ -48,14 +48,15 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_boolean(
         "do_lower_case",
         None,
-        "Whether the model's text is lowercased, which a TensorFlow 1 checkpoint does not "
-        "record; if unset, as the description beside the vocabulary says, else true.",
+        "Whether the model expects lowercased text, which a TensorFlow 1 checkpoint does not "
+        "record. If unset, taken from the tokenizer description beside the vocabulary, else "
+        "true.",
         **options,
     )
     flags.DEFINE_boolean(
         "strip_accents",
         None,
-        "Whether accents are stripped from lowercased text; likewise.",
+        "Whether accents are stripped when lowercasing. If unset, chosen like --do_lower_case.",
         **options,
     )
     flags.DEFINE_boolean("overwrite", False, "Write into a non-empty folder.", **options)

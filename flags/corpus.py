@@ -50,8 +50,8 @@ def define_corpus_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         "runner",
         None,
         RUNNERS,
-        "Build with Apache Beam instead of processes of this machine: DirectRunner tries the "
-        "pipeline here, the others use a cluster. Needs the extra beam.",
+        "Build with Apache Beam instead of local processes: DirectRunner tries the pipeline "
+        "on this machine, the others use a cluster. Needs the extra `beam`.",
     )
     define.string(
         "pipeline_options",
@@ -81,15 +81,15 @@ def define_text_flags(flag_values: flags.FlagValues) -> None:
     define.string(
         "corpus_dir",
         None,
-        "Directory of the text: .txt and .txt.gz files, searched recursively; without them, "
-        "files whose names have no suffix.",
+        "Directory of the text: .txt and .txt.gz files, searched recursively; if there are "
+        "none, files without a suffix.",
     )
     define.string(
         "input",
         None,
         "Instead of --corpus_dir: comma-separated files, globs and folders (searched "
-        f"recursively) of {', '.join(FORMATS)}, also on gs://. A line of JSONL or a row of "
-        "Parquet or Arrow is a document; blank lines inside of it do not end it.",
+        f"recursively) of {', '.join(FORMATS)}, also on gs://. A line of JSONL, or a row of "
+        "Parquet or Arrow, is one document, even if it contains blank lines.",
     )
     define.string("text_field", "text", "Key of the text in JSONL files.")
     define.string("text_column", "text", "Column of the text in Parquet and Arrow files.")
@@ -103,7 +103,7 @@ def text_settings(flag_values: flags.FlagValues) -> dict[str, object]:
     """
     corpus_dir, inputs = flag_values.corpus_dir, flag_values.input
     if (corpus_dir is None) == (inputs is None):
-        raise UserError(f"Pass either {INPUT_FLAG} or --corpus-dir, and not both.")
+        raise UserError(f"Pass exactly one of {INPUT_FLAG} and --corpus-dir.")
     return {
         "corpus_dir": None if corpus_dir is None else local_path(corpus_dir, FLAG),
         "inputs": split_inputs(inputs),
@@ -162,7 +162,7 @@ def _define_common_flags(define: "_Definer") -> None:
     define.integer(
         "num_processes",
         1,
-        "Number of worker processes; changes the order of the examples, but not the examples.",
+        "Number of worker processes; affects the order of the examples, but not their content.",
         lower_bound=1,
     )
     define.integer(
@@ -174,14 +174,14 @@ def _define_common_flags(define: "_Definer") -> None:
     define.boolean(
         "do_lower_case",
         None,
-        "Lowercase the text; --no-lower-case keeps case. If unset, as the description beside "
-        "the vocabulary says; without one, true.",
+        "Lowercase the text; --no-lower-case keeps case. If unset, taken from the tokenizer "
+        "description beside the vocabulary, else true.",
     )
     define.boolean(
         "do_strip_accents",
         None,
-        "Strip accents when lowercasing; --no-strip-accents keeps them. If unset, as the "
-        "description beside the vocabulary says; without one, true.",
+        "Strip accents when lowercasing; --no-strip-accents keeps them. If unset, taken from "
+        "the tokenizer description beside the vocabulary, else true.",
     )
     define.boolean("shuffle_files", True, "Read the files in random order.")
     define.integer(
@@ -190,19 +190,21 @@ def _define_common_flags(define: "_Definer") -> None:
     define.boolean(
         "authors_trimming",
         False,
-        "Drop what does not fit into a segment, as the authors' builder does; otherwise it "
-        "goes on in the next segment or example and no token is lost.",
+        "Drop text that does not fit into a segment, as the authors' builder does. By "
+        "default, it continues in the next segment or example, and no token is lost.",
     )
     define.boolean(
         "skip_unreadable",
         False,
-        "Skip files and folders that cannot be read, and list them; otherwise they are errors.",
+        "Skip files and folders that cannot be read, and list them. By default, they are "
+        "errors.",
     )
     define.float(
         "eval_fraction",
         0.0,
-        "Share of the documents to hold out, by the hash of their text, into records in "
-        "OUTPUT_DIR/held_out, on which run_pretraining.py evaluates every checkpoint.",
+        "Fraction of the documents to hold out, chosen by the hash of their text. Their "
+        "records are written to OUTPUT_DIR/held_out, where run_pretraining.py evaluates every "
+        "checkpoint on them.",
         lower_bound=0.0,
         upper_bound=0.99,
     )
@@ -210,13 +212,13 @@ def _define_common_flags(define: "_Definer") -> None:
         "deduplicate",
         "none",
         DEDUPLICATE_CHOICES,
-        "Leave out documents: exact keeps the first of documents with the same text, near the "
-        "first of those with nearly the same (MinHash LSH).",
+        "Remove duplicate documents, keeping the first: exact compares the whole text, near "
+        "also finds near-duplicates (MinHash LSH).",
     )
     define.float(
         "near_duplicate_threshold",
         0.8,
-        "Jaccard similarity of sets of shingles from which --deduplicate=near considers "
+        "Lowest Jaccard similarity of shingle sets at which --deduplicate=near considers "
         "documents duplicates.",
         lower_bound=0.0,
         upper_bound=1.0,
@@ -224,33 +226,33 @@ def _define_common_flags(define: "_Definer") -> None:
     define.integer(
         "near_duplicate_words",
         5,
-        "Number of consecutive words in a shingle of --deduplicate=near.",
+        "Words per shingle of --deduplicate=near.",
         lower_bound=1,
     )
     define.integer(
         "near_duplicate_permutations",
         128,
-        "Length of the MinHash signatures of --deduplicate=near: longer ones estimate the "
+        "MinHash signature length of --deduplicate=near: longer signatures estimate "
         "similarity better, but take more memory.",
         lower_bound=2,
     )
     define.boolean(
         "pack",
         False,
-        "Fill rows with several documents, separated by [SEP]; otherwise a document starts a "
-        "row of its own.",
+        "Pack several documents into a row, separated by [SEP]. By default, every document "
+        "starts a new row.",
     )
     define.enum(
         "sentences",
         "lines",
         SENTENCES_CHOICES,
-        "How rows are filled: with lines, or with the sentences that lines are split into.",
+        "What fills a row: whole lines, or the sentences that lines are split into.",
     )
     define.string(
         "sentence_language",
         "en",
-        "Language whose rules split sentences (ISO 639, such as en, ko, de); a language "
-        "without rules has those of English.",
+        "Language whose rules split sentences (ISO 639, such as en, ko, de); languages "
+        "without their own rules use those of English.",
     )
     define.boolean("overwrite", False, "Replace the data in the output directory.")
 

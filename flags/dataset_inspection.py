@@ -90,7 +90,7 @@ def _verify(config: InspectionConfig, files: Sequence[str], vocabulary: Vocabula
     num_bytes = sum(each.num_bytes for each in verified)
     print(
         f"{len(verified):,} files with {num_records:,} records ({num_bytes / 1e6:,.1f} MB) are "
-        "whole."
+        "intact."
     )
     unlisted = [each.path for each in verified if not each.in_manifest]
     if unlisted:

@@ -110,7 +110,10 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         **options,
     )
     flags.DEFINE_string(
-        "json", None, "Also write all numbers to this JSON file; - prints only them.", **options
+        "json",
+        None,
+        "Also write all numbers to this JSON file; - prints nothing but the JSON.",
+        **options,
     )
     flags.DEFINE_string("html", None, "Also write an HTML page to this file.", **options)
     flags.DEFINE_boolean(

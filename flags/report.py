@@ -46,8 +46,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "output",
         None,
-        f"HTML file to write. If unset, {REPORT_FILE} in the folder of the run, or for several "
-        "runs or a remote one in the current folder.",
+        f"HTML file to write. If unset, {REPORT_FILE} in the run's folder; for several runs "
+        "or a remote run, in the current folder.",
         flag_values=flag_values,
         module_name=sys.argv[0],
     )

@@ -53,7 +53,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_integer(
         "score_batch_size",
         64,
-        "Sequences per batch; --method=mlm has one for each token of a text.",
+        "Sequences per batch; --method=mlm needs one sequence per token of a text.",
         lower_bound=1,
         **options,
     )

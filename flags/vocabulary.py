@@ -49,9 +49,9 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_float(
         "character_coverage",
         None,
-        "Share of the text's characters to cover; words with others become [UNK]. If unset, "
-        "the most frequent ones, such that half of the vocabulary, or 8,000 entries of a large "
-        "one, is left to longer pieces.",
+        "Fraction of the text's characters to cover; words with other characters become "
+        "[UNK]. If unset, the most frequent characters are kept, and half of the vocabulary, "
+        "or 8,000 entries of a large one, is left for longer pieces.",
         lower_bound=0.5,
         upper_bound=1.0,
         **options,
@@ -66,15 +66,15 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "report",
         None,
-        "Report on this held-out text, which is not trained on: files, globs and folders as "
+        "Held-out text to report on, which is not trained on: files, globs and folders, as "
         "for --input. Shows pieces per word, unknown words, and the longest and rarest pieces.",
         **options,
     )
     flags.DEFINE_string(
         "compare_with",
         None,
-        "Second vocabulary of the report, with the case and accents that are described "
-        "beside it.",
+        "Second vocabulary to report on, with the case and accents of its tokenizer "
+        "description.",
         **options,
     )
     flags.DEFINE_boolean("overwrite", False, "Replace the output file.", **options)

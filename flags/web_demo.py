@@ -37,14 +37,15 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_list(
         "allowed_hosts",
         [],
-        "Names of this machine, besides --host and its addresses, under which the page may be "
-        "opened, comma-separated.",
+        "Comma-separated host names under which the page may be opened, besides --host and "
+        "its addresses.",
         **options,
     )
     flags.DEFINE_float(
         "request_seconds",
         DemoConfig.request_seconds,
-        "Seconds that a client may take to send a request, and to receive its answer.",
+        "Timeout of a request, in seconds: for the client to send it, and for it to receive "
+        "the answer.",
         **options,
     )
     flags.DEFINE_integer(

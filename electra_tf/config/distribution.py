@@ -57,8 +57,8 @@ class DistributionConfig:
     )
     max_starts_without_progress: int | None = hyperparameter(
         None,
-        "Training: number of starts without a new checkpoint after which the run is refused, "
-        "for cluster managers that restart it; unlimited if unset.",
+        "Training: refuse to start after this many starts without a new checkpoint, so that a "
+        "cluster manager does not restart a failing run forever; unlimited if unset.",
         influence=NOTHING,
     )
     shard_by: str = hyperparameter(
@@ -72,7 +72,7 @@ class DistributionConfig:
         1, "Micro-batches per update on each replica.", influence=NOTHING
     )
     use_tpu: bool = hyperparameter(
-        False, "The authors' name of --strategy=tpu.", influence=SYNONYM
+        False, "The authors' name for --strategy=tpu.", influence=SYNONYM
     )
     tpu_name: str | None = hyperparameter(
         None,
@@ -221,7 +221,7 @@ def warn_of_repeated_examples(batch_size: int, num_examples: int) -> None:
     if num_examples < batch_size:
         warn_once(
             f"--train_batch_size={batch_size} is more than the {num_examples:,} training "
-            "examples, so every step has some repeatedly"
+            "examples, so every batch repeats some of them"
         )
 
 
@@ -230,8 +230,8 @@ def check_accumulation(batch_size: int, gradient_accumulation_steps: int) -> Non
     if batch_size % gradient_accumulation_steps:
         raise UserError(
             f"--train_batch_size={batch_size} is not a multiple of "
-            f"--gradient_accumulation_steps={gradient_accumulation_steps}, the number of its "
-            "micro-batches"
+            f"--gradient_accumulation_steps={gradient_accumulation_steps}, the number of "
+            "micro-batches per update"
         )
 
 

@@ -181,7 +181,7 @@ def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict
     if UNRECORDED_HEADS in saved and not is_sized:
         raise UserError(
             f"{saved[UNRECORDED_HEADS]} does not record its number of attention heads, and its "
-            "size is not a published one: pass --model_hparam_overrides="
+            "size is not one of the published sizes: pass --model_hparam_overrides="
             "'{\"num_attention_heads\": N}'. The authors' default is one head per "
             f"{HEAD_SIZE} units, here {encoder_shape(width, 1)['num_attention_heads']}"
         )

@@ -68,7 +68,7 @@ def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> A
     values = {}
     for name, value in given.items():
         if name not in fields:
-            known = f" Known: {', '.join(fields)}." if fields else " There are none."
+            known = f" Known: {', '.join(fields)}." if fields else " It has no keys."
             hint = nearest_name_hint(name, fields)
             raise UserError(f"Unknown key {name!r} in {flag}.{hint or known}")
         wanted = fields[name].type

@@ -34,9 +34,9 @@ def steps_by_length(config: PretrainingConfig) -> dict[int, int]:
     starts = [0, *ends[:-1]]
     if any(start >= end for start, end in zip(starts, ends, strict=True)):
         raise UserError(
-            f"--length_curriculum_share={config.length_curriculum_share} of --num_train_steps="
-            f"{config.num_train_steps} leaves one of the lengths "
-            f"{', '.join(map(str, lengths))} without a step"
+            f"--length_curriculum_share={config.length_curriculum_share} with "
+            f"--num_train_steps={config.num_train_steps} leaves no steps for one of the "
+            f"lengths {', '.join(map(str, lengths))}"
         )
     return {
         length: end - start for length, start, end in zip(lengths, starts, ends, strict=True)
@@ -77,8 +77,8 @@ def records_of_length(config: PretrainingConfig, seq_length: int) -> str:
     folder, name = os.path.split(patterns)
     if folder != os.path.join(config.data_dir, "pretrain_tfrecords"):
         raise UserError(
-            f"--pretrain_tfrecords={patterns} does not locate the records of {seq_length} "
-            f"tokens for --length_curriculum: put {LENGTH_PLACEHOLDER} in the path"
+            f"--pretrain_tfrecords={patterns} does not say where the records of {seq_length} "
+            f"tokens are, which --length_curriculum needs: put {LENGTH_PLACEHOLDER} in the path"
         )
     return os.path.join(f"{folder}_{seq_length}", name)
 

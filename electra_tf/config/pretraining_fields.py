@@ -44,7 +44,7 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
     debug: bool = hyperparameter(
         False,
-        "Smoke test: a tiny model and batches, 20 steps, anew each time.",
+        "Smoke test: train a tiny model on tiny batches for 20 steps, from scratch each time.",
         influence=NOTHING,
     )
     do_train: bool = hyperparameter(True, "Pre-train.", influence=NOTHING, null=False)
@@ -54,8 +54,8 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
 
     objective: str | None = hyperparameter(
         None,
-        "Pre-training objective. If unset, electra, or the one that --electra_objective and "
-        "--electric_objective select.",
+        "Pre-training objective. If unset, selected by --electra_objective and "
+        "--electric_objective; electra by default.",
         tuple(OBJECTIVES),
     )
     objective_hparams: Mapping[str, Any] = hyperparameter(
@@ -75,12 +75,12 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     gen_weight: float = hyperparameter(1.0, "Weight of the generator loss.")
     disc_weight: float = hyperparameter(50.0, "Weight of the discriminator loss.")
     mask_prob: float = hyperparameter(
-        0.15, "Masking rate. The paper's large models have 0.25; see their recipe."
+        0.15, "Masking rate. The paper's large models use 0.25; see their recipe."
     )
     max_predictions_per_seq: int | None = hyperparameter(
         None,
-        "Maximum number of masked tokens per sequence; int((mask_prob + 0.005) * "
-        "max_seq_length) if unset, of the larger rate if there is a --mask_prob_end.",
+        "Maximum number of masked tokens per sequence. If unset, int((mask_prob + 0.005) * "
+        "max_seq_length), with the larger of --mask_prob and --mask_prob_end.",
     )
     mask_prob_end: float | None = hyperparameter(
         None, "Final masking rate of a linear schedule; constant at --mask_prob if unset."
@@ -93,9 +93,9 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
     word_list: str | None = hyperparameter(
         None,
-        "File with a word per line, or jieba for the dictionary of that package: its longest "
-        "matches are the words of --masking=whole_word and span where text has no spaces, as "
-        "in Chinese.",
+        "Word list for --masking=whole_word and span in text without spaces, such as Chinese: "
+        "a file with one word per line, or jieba for that package's dictionary. The longest "
+        "matches are the words.",
         influence=NOTHING,
     )
     masking_with_replacement: bool = hyperparameter(
@@ -107,12 +107,12 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
 
     learning_rate: float = hyperparameter(
         5e-4,
-        "Peak learning rate. The paper's base and large models have 2e-4; see their recipes.",
+        "Peak learning rate. The paper's base and large models use 2e-4; see their recipes.",
     )
     generator_learning_rate: float | None = hyperparameter(
         None,
-        "Peak learning rate of the weights that only the generator has; --learning_rate if "
-        "unset.",
+        "Peak learning rate of the weights that belong to the generator alone; "
+        "--learning_rate if unset.",
     )
     optimizer: str = hyperparameter(
         "adam", "Optimizer: the authors' Adam, or LAMB for large batches.", OPTIMIZERS
@@ -146,8 +146,8 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     model_hparam_overrides: Mapping[str, Any] = hyperparameter(
         None,
         'Overrides of the model size, as a JSON object: {"num_hidden_layers": 6}. '
-        "num_attention_heads and intermediate_size follow from an overridden hidden_size "
-        "(hidden_size / 64, and four times) unless given.",
+        "Unless given, num_attention_heads and intermediate_size follow an overridden "
+        "hidden_size (hidden_size / 64 and 4 * hidden_size).",
     )
     embedding_size: int | None = hyperparameter(
         None,
@@ -158,19 +158,19 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     vocab_size: int = hyperparameter(30522, "Vocabulary size.")
     do_lower_case: bool = hyperparameter(
         True,
-        "Whether the records are lowercased. If unset, as the description beside the "
-        "vocabulary says, if there is one.",
+        "Whether the records are lowercased. If unset, taken from the tokenizer description "
+        "beside the vocabulary, if there is one.",
     )
     strip_accents: bool = hyperparameter(
         True,
-        "Whether accents have been stripped from the records. If unset, as the description "
-        "beside the vocabulary says, if there is one.",
+        "Whether accents were stripped from the records. If unset, taken from the tokenizer "
+        "description beside the vocabulary, if there is one.",
     )
 
     generator_type: str | None = hyperparameter(
         None,
-        "Generator of the replacement tokens. If unset, masked_lm, or the one that "
-        "--uniform_generator and --two_tower_generator select.",
+        "Source of the replacement tokens. If unset, selected by --uniform_generator and "
+        "--two_tower_generator; by default two_tower for Electric, else masked_lm.",
         tuple(GENERATORS),
     )
     uniform_generator: bool = hyperparameter(
@@ -181,13 +181,14 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
     embedding_sharing: str | None = hyperparameter(
         None,
-        "Weights shared by generator and discriminator. If unset, embeddings, or what "
-        "--untied_generator and --untied_generator_embeddings select.",
+        "Weights that the generator shares with the discriminator. If unset, selected by "
+        "--untied_generator and --untied_generator_embeddings; embeddings by default.",
         tuple(EMBEDDING_SHARING),
     )
     untied_generator: bool = hyperparameter(
         True,
-        "False ties all weights of generator and discriminator.",
+        "Share only the weights of --embedding_sharing; false shares all weights between "
+        "generator and discriminator.",
         influence=SYNONYM,
         null=False,
     )
@@ -204,8 +205,8 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
     replacement: str = hyperparameter(
         "sample",
-        "Replacement tokens: sample draws them from the generator; argmax takes its most "
-        "likely tokens.",
+        "How the generator chooses replacement tokens: sample draws from its distribution, "
+        "argmax takes its most likely tokens.",
         REPLACEMENTS,
     )
     disallow_correct: bool = hyperparameter(
@@ -249,7 +250,7 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     eval_tfrecords: str | None = hyperparameter(
         None,
         "Held-out records, evaluated at every checkpoint and by --do_eval. If unset, those "
-        "that --eval_fraction of the corpus builder put beside the training records.",
+        "that build_pretraining_dataset.py --eval_fraction wrote beside the training records.",
         influence=EVALUATION,
     )
     vocab_file: str | None = hyperparameter(
@@ -275,8 +276,8 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     )
     model_dir: str | None = hyperparameter(
         None,
-        "Directory of checkpoints and logs; DATA_DIR/models/NAME if unset. A remote one "
-        "(gs://…) is written through a folder in TMPDIR.",
+        "Directory of checkpoints and logs; DATA_DIR/models/NAME if unset. A remote directory "
+        "(gs://…) is staged in TMPDIR.",
         influence=NOTHING,
     )
     results_txt: str | None = hyperparameter(
@@ -295,15 +296,15 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
 
     report: bool = hyperparameter(
         True,
-        "At the end of the run, write an HTML report into its folder, if the extra `report` is "
+        "Write an HTML report into the run's folder when it ends, if the extra `report` is "
         "installed.",
         influence=NOTHING,
     )
 
     allow_changed_settings: Sequence[str] = hyperparameter(
         (),
-        "Settings that a resumed run may change, comma-separated, such as num_train_steps. "
-        "Other changes of what the run was started with are refused.",
+        "Comma-separated settings that a resumed run may change, such as num_train_steps; any "
+        "other change that affects training is refused.",
         influence=SYNONYM,
     )
 

@@ -18,7 +18,7 @@ _SHOWN_LENGTH = 60
 
 
 class Change(NamedTuple):
-    """A setting whose value differs: in the record, and as given now."""
+    """A setting whose recorded value differs from the one given now."""
 
     name: str
     recorded: Any
@@ -26,9 +26,9 @@ class Change(NamedTuple):
     influence: str
 
     def describe(self) -> str:
-        """Returns "name: VALUE in the record, VALUE now"."""
+        """Returns "name: VALUE before, VALUE now"."""
         recorded, given = (_shortened(value) for value in (self.recorded, self.given))
-        return f"{self.name}: {recorded} in the record, {given} now"
+        return f"{self.name}: {recorded} before, {given} now"
 
 
 def influences(config_class: type) -> dict[str, str]:

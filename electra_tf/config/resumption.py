@@ -24,7 +24,7 @@ def check_allowed_names(config: PretrainingConfig) -> None:
     for name in config.allow_changed_settings:
         if name not in known:
             hint = nearest_name_hint(name, known)
-            raise UserError(f"{FLAG}: there is no setting {name!r}.{hint}")
+            raise UserError(f"{FLAG}: unknown setting {name!r}.{hint}")
 
 
 def changes_of_resumed_run(
@@ -43,8 +43,8 @@ def changes_of_resumed_run(
     saved = load_saved_config(config.model_dir)
     if saved is None:
         raise UserError(
-            f"{config.model_dir} has checkpoints, but no {CONFIG_FILE} that says how they were "
-            "trained: restore it from a copy, or choose another --model_name"
+            f"{config.model_dir} has checkpoints but no {CONFIG_FILE}, which records their "
+            "settings: restore it from a copy, or pass another --model_name"
         )
     # There was none before it could be given.
     recorded = {WORDS: None, **saved.hyperparameters}
@@ -57,9 +57,9 @@ def changes_of_resumed_run(
     if refused:
         names = ",".join((*config.allow_changed_settings, *(each.name for each in refused)))
         raise UserError(
-            f"{config.model_dir} has a checkpoint of a run with other settings (see its "
-            f"{CONFIG_FILE}). Restore them, choose another --model_name, or go on with the new "
-            f"ones by {FLAG}={names}. Changed:\n  "
+            f"{config.model_dir} has a checkpoint trained with different settings (see its "
+            f"{CONFIG_FILE}). Restore them, pass another --model_name, or accept the changes "
+            f"with {FLAG}={names}. Changed:\n  "
             + "\n  ".join(change.describe() for change in refused)
         )
     return changes
@@ -81,8 +81,8 @@ def check_recorded_model(config: PretrainingConfig) -> None:
     ]
     if changes:
         raise UserError(
-            f"The model in {config.model_dir} is not the configured one: {'; '.join(changes)}. "
-            "Set --model_size and --model_hparam_overrides as in its "
+            f"The model in {config.model_dir} differs from the configured one: "
+            f"{'; '.join(changes)}. Set --model_size and --model_hparam_overrides as in its "
             f"{CONFIG_FILE}"
         )
 
@@ -102,6 +102,6 @@ def describe_changes(changes: list[Change], unrecorded: Sequence[str] = ()) -> l
         lines = [f"{CONFIG_FILE} of an older version lacks, taken to be the same: {names}"]
     return lines + [
         f"Changed: {change.describe()} "
-        + ("(allowed)" if change.influence == TRAINING else "(does not change the training)")
+        + ("(allowed)" if change.influence == TRAINING else "(does not affect training)")
         for change in changes
     ]

@@ -67,8 +67,8 @@ def upgrade_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, An
     version = values.pop(VERSION, None) or 1
     if version > CONFIG_VERSION:
         raise UserError(
-            f"{path} was written by a newer program (version {version}; this program reads up "
-            f"to {CONFIG_VERSION})"
+            f"{path} was written by a newer version of this program (format {version}; this "
+            f"one reads up to {CONFIG_VERSION})"
         )
     overrides = values.get("model_hparam_overrides") or {}
     size = values.get("model_size")

@@ -11,11 +11,11 @@ class TrackerFields:
 
     wandb: str | None = hyperparameter(
         None,
-        "Project of Weights & Biases that gets the log, too; needs the extra `wandb`.",
+        "Weights & Biases project to log to as well; needs the extra `wandb`.",
         influence=NOTHING,
     )
     mlflow: str | None = hyperparameter(
         None,
-        "Experiment of MLflow that gets the log, too; needs the extra `mlflow`.",
+        "MLflow experiment to log to as well; needs the extra `mlflow`.",
         influence=NOTHING,
     )

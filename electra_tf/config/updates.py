@@ -14,9 +14,9 @@ class UpdateFields:
 
     on_nonfinite: str = hyperparameter(
         STOP,
-        "What to do if the loss or a gradient is NaN or infinite: stop ends the run, and the "
-        "last checkpoint stays as it is; skip leaves the update out, counts it in the log, and "
-        "stops after 50 in a row. Finite updates are the same with both.",
+        "What to do when the loss or a gradient is NaN or infinite: stop ends the run and "
+        "keeps the last checkpoint; skip omits the update, counts it in the log, and stops "
+        "after 50 in a row. Finite updates are identical with both.",
         ON_NONFINITE,
         influence=NOTHING,
     )

@@ -22,14 +22,15 @@ from electra_tf.util.console import markdown_table
 
 SMALL_REFERENCE, LARGE_REFERENCE = "BERT-Base", "ELECTRA-400K"
 _NOTE = (
-    "FLOPs are counted as in the paper (the backward pass as much as the forward pass, "
-    "embeddings as dense products); inference is one sequence of "
-    f"{INFERENCE_LENGTH} tokens. The paper's speed-ups of ELECTRA-Small correspond to 1.4e18 "
-    "FLOPs; the authors' script and this one count 1.29e18."
+    "FLOPs are counted as in the paper (a backward pass costs as much as a forward pass, "
+    f"embeddings are dense products); inference is one sequence of {INFERENCE_LENGTH} tokens. "
+    "The paper's speed-ups of ELECTRA-Small correspond to 1.4e18 FLOPs; the authors' script "
+    "and this one count 1.29e18."
 )
 _RUN_NOTE = (
-    "Model FLOPs count matrix products only, the backward pass as two forward passes. Divided "
-    "by step time and peak FLOP/s of the hardware, they give its utilization (MFU)."
+    "Model FLOPs count matrix products only, and the backward pass as two forward passes. "
+    "Divided by the step time and the hardware's peak FLOP/s, they give the model FLOPs "
+    "utilization (MFU)."
 )
 
 
@@ -185,8 +186,8 @@ def _runs_table(runs: Sequence[RunFlops]) -> str:
                 _count(run.model_flops_per_step),
             ]
         )
-    header = ["", "FLOPs a step", "steps", "train FLOPs", "inference FLOPs"]
-    header += [f"speed-up over {SMALL_REFERENCE}: train", "inference", "model FLOPs a step"]
+    header = ["", "FLOPs per step", "steps", "train FLOPs", "inference FLOPs"]
+    header += [f"speed-up over {SMALL_REFERENCE}: train", "inference", "model FLOPs per step"]
     return markdown_table(header, rows, text_columns=1)
 
 

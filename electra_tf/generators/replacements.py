@@ -60,11 +60,11 @@ def check_replacement(
         return
     reason = None
     if not has_generator:
-        reason = f"--objective={config.objective} replaces no token"
+        reason = f"--objective={config.objective} replaces no tokenss"
     elif needs_samples:
-        reason = f"the loss of --objective={config.objective} is derived for samples"
+        reason = f"the loss of --objective={config.objective} assumes sampled tokens"
     elif generator.is_constant:
-        reason = f"that of --generator_type={config.generator_type} is always the same"
+        reason = f"--generator_type={config.generator_type} would always take the same one"
     elif config.temperature_end is not None:
         reason = f"--temperature_end={config.temperature_end} does not change it"
     elif config.temperature != 1.0:

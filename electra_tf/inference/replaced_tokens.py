@@ -49,8 +49,7 @@ def show(
     )
     tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     print_fn(
-        f"The generator replaced some tokens of each sentence (model of step {step}, "
-        f"{checkpoint})."
+        f"The generator replaced some tokens of each sentence (step {step}, {checkpoint})."
     )
     print_fn(
         "Underlined: replaced. Red: what the discriminator suspects most."

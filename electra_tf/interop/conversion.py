@@ -99,8 +99,8 @@ def _check_shadowing(names: Sequence[str], written: str, output: str) -> None:
     ]
     if left:
         raise UserError(
-            f"--output={output} has files of another model, which would be read instead of "
-            f"what is written: {', '.join(left)}. Delete them, or pass another folder"
+            f"--output={output} has files of another model, which would be read instead of the "
+            f"new ones: {', '.join(left)}. Delete them, or pass another folder"
         )
 
 
@@ -153,8 +153,8 @@ def _check_heads(checkpoint: ModelCheckpoint, config: ConversionConfig) -> None:
     if not description.heads_recorded:
         raise UserError(
             f"{config.source} does not record its number of attention heads, and its size is "
-            "not a published one: pass --num_attention_heads. The authors' default is one head "
-            f"per 64 units, here {description.encoder.num_attention_heads}"
+            "not one of the published sizes: pass --num_attention_heads. The authors' default "
+            f"is one head per 64 units, here {description.encoder.num_attention_heads}"
         )
 
 
@@ -204,7 +204,7 @@ def _with_vocabulary(
     try:
         parse_vocabulary(vocabulary, where, pathlib.Path(config.source))
     except UserError as error:
-        raise UserError(f"{error} Pass the model's with --vocab_file") from error
+        raise UserError(f"{error} Pass the model's vocabulary with --vocab_file") from error
     return dataclasses.replace(
         checkpoint, description=dataclasses.replace(description, vocabulary=vocabulary)
     )
@@ -226,7 +226,7 @@ def _with_rows(vocabulary: bytes, size: int, where: str, notes: list[str]) -> by
         given = vocabulary.decode().removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{where}: {not_utf8(error)}. Pass another with --vocab_file"
+            f"{where}: {not_utf8(error)}. Pass another file with --vocab_file"
         ) from error
     lines = list(given)
     while len(lines) > size and not lines[-1].strip():
@@ -241,11 +241,11 @@ def _with_rows(vocabulary: bytes, size: int, where: str, notes: list[str]) -> by
     more = range(len(lines), size)
     if hidden:
         notes.append(
-            f"{len(hidden)} lines of the vocabulary are empty or repeated in a later one: "
-            "replaced by unused tokens"
+            f"{len(hidden)} lines of the vocabulary are empty or repeated later: they become "
+            "unused tokens"
         )
     if more:
-        notes.append(f"{len(more)} embeddings without a token: as many unused tokens are added")
+        notes.append(f"{len(more)} embeddings have no token: unused tokens are added for them")
     lines += [""] * len(more)
     for i in (*hidden, *more):
         lines[i] = PADDING_TOKEN.format(i)

@@ -112,7 +112,7 @@ def _models_inside(folder: str) -> str:
     if not models:
         return ""
     more = ", …" if len(models) > _MODELS_SHOWN else ""
-    return f". Its folders do: pass one of {', '.join(models[:_MODELS_SHOWN])}{more}"
+    return f". Its subfolders do: pass one of {', '.join(models[:_MODELS_SHOWN])}{more}"
 
 
 def _meant(path: str) -> str:

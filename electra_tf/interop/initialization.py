@@ -114,8 +114,8 @@ def resume_authors_run(
     slots = slot_variables(mapping, optimizer)
     loaded = len(assign_arrays(checkpoint.slots, slots, source, ()).matched)
     print_fn(
-        f"Going on from {source}, a checkpoint of the authors' code, step "
-        f"{checkpoint.step or 0}, with {loaded} of {2 * len(names)} moments of the optimizer; "
+        f"Continuing from {source}, a checkpoint of the authors' code at step "
+        f"{checkpoint.step or 0}, with {loaded} of {2 * len(names)} optimizer moments; "
         "variables:"
     )
     for line in report.lines():

@@ -176,7 +176,7 @@ def _notes(checkpoint: ModelCheckpoint) -> list[str]:
         name for name in checkpoint.weights if not name.startswith(ENCODER)
     )
     if checkpoint.slots:
-        notes.append(f"{len(checkpoint.slots)} moments of the optimizer")
+        notes.append(f"{len(checkpoint.slots)} optimizer moments")
     if checkpoint.step is not None:
         notes.append(f"the step ({checkpoint.step})")
     return notes

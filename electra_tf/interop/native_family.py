@@ -120,9 +120,7 @@ class NativeFamily(ModelFamily):
             for each in (optimizer, getattr(optimizer, "inner_optimizer", optimizer)):
                 each.iterations.assign(checkpoint.step or 0)
             if taken.missing:
-                notes.append(
-                    f"the optimizer's moments: {len(taken.missing)} of them are missing"
-                )
+                notes.append(f"{len(taken.missing)} optimizer moments are missing")
                 optimizer = None
         notes += sorted(left)
         vocabulary = os.path.join(directory, VOCAB_FILE)

@@ -72,9 +72,8 @@ class TwoStage(PretrainingModel):
         share = cls.parse_hparams(config).generator_share
         if not 0 < round(config.num_train_steps * share) < config.num_train_steps:
             raise UserError(
-                f"generator_share={share} in --objective_hparams leaves "
-                "one of the two stages without a step of --num_train_steps="
-                f"{config.num_train_steps}"
+                f"generator_share={share} in --objective_hparams leaves no steps of "
+                f"--num_train_steps={config.num_train_steps} for one of the two stages"
             )
 
     def stages(self) -> list[Stage]:

@@ -89,7 +89,9 @@ def report_page(runs: Sequence[ReportRun], references: Sequence[ReportRun] = ())
     template = importlib.resources.files(__package__).joinpath("page.html")
     return string.Template(template.read_text(encoding="utf-8")).substitute(
         title=html.escape(", ".join(run.name for run in runs)),
-        subtitle="Curves zoom by dragging; a double click resets them. Dotted: held-out data.",
+        subtitle=(
+            "Drag across a curve to zoom, and double-click to reset. Dotted: held-out data."
+        ),
         plotly=figures.plotly_javascript(),
         body="\n".join(part for part in parts if part),
         figures=_script_json(drawn),
@@ -108,7 +110,7 @@ def _health(runs: Sequence[ReportRun]) -> str:
         for run in runs
         for line in run.health
     ]
-    lines = lines or ['<p class="good">Nothing wrong found in the logged values.</p>']
+    lines = lines or ['<p class="good">No problems found in the logged values.</p>']
     notes = [
         f'<p class="faint">{html.escape(_prefix(runs, run) + line)}</p>'
         for run in runs

@@ -81,7 +81,7 @@ class TokenizerDescription:
         """Returns the first difference, such as `strip_accents is true, not false`."""
         ours, theirs = self.to_dict(), other.to_dict()
         if ours["vocab_sha256"] != theirs["vocab_sha256"]:
-            return "the vocabulary is another one"
+            return "the vocabularies differ"
         for name, value in ours.items():
             if value != theirs[name]:
                 return f"{name} is {json.dumps(value)}, not {json.dumps(theirs[name])}"
@@ -126,8 +126,8 @@ def load_tokenizer_description(vocab_file: str | os.PathLike) -> TokenizerDescri
     actual = hash_vocabulary(vocab_file)
     if actual is not None and actual != description.vocab_sha256:
         raise UserError(
-            f"{path} describes another vocabulary than {vocab_file}, which has been replaced: "
-            "restore the vocabulary, or remove the description to use it without one."
+            f"{path} does not describe {vocab_file}, which has been replaced: restore the "
+            "vocabulary, or delete the description to use the new one without it."
         )
     return description
 
@@ -158,8 +158,7 @@ def tokenizer_settings(
         actual = hash_vocabulary(vocab_file)
         if described and actual and actual != described.vocab_sha256:
             raise UserError(
-                f"--vocab_file={vocab_file} is not the vocabulary of the model: that is "
-                f"{model_vocab_file}."
+                f"--vocab_file={vocab_file} is not the model's vocabulary, {model_vocab_file}."
             )
     source = description_file(model_vocab_file if described else vocab_file)
     described = described or load_tokenizer_description(vocab_file)
@@ -174,9 +173,9 @@ def tokenizer_settings(
         counts = name != "strip_accents" or described.do_lower_case
         if given.get(name) is not None and given[name] != expected and counts:
             raise UserError(
-                f"{flags[name]} is {json.dumps(given[name])}, but {source} says that "
-                f"{name} is {json.dumps(expected)}: omit the flag, or use a vocabulary and "
-                "data that were made with it."
+                f"{flags[name]} is {json.dumps(given[name])}, but {source} says that {name} is "
+                f"{json.dumps(expected)}: omit the flag, or use a vocabulary and data built "
+                "with that setting."
             )
         values[name] = expected
     return values
@@ -196,7 +195,7 @@ def warn_of_unknown_tokens(
     if num_unknown > MOST_UNKNOWN * num_tokens:
         warn_once(
             f"{num_unknown / num_tokens:.1%} of the tokens of {where} are unknown ([UNK]): "
-            f"does {vocab_file} fit the language of the text, and whether it is lowercased?"
+            f"check that {vocab_file} fits the language and the casing of the text"
         )
 
 
@@ -213,5 +212,5 @@ def _warn_of_capitals(vocab_file: str | os.PathLike, flag: str) -> None:
         warn_once(
             f"{len(capitals):,} of the {len(entries):,} entries of {vocab_file} have capitals, "
             f"such as {capitals[-1]!r}, but text is lowercased: pass {flag}=false if the "
-            f"vocabulary is of cased text, or {flag}=true"
+            f"vocabulary is cased, else {flag}=true"
         )

@@ -61,7 +61,7 @@ def _split(x: tf.Tensor, num_parts: int) -> tf.Tensor:
     if batch is not None and batch % num_parts:
         raise UserError(
             f"The {batch} examples per device cannot be split into "
-            f"--gradient_accumulation_steps={num_parts} equal micro-batches: change it, or "
+            f"--gradient_accumulation_steps={num_parts} equal micro-batches: change it or "
             "--train_batch_size"
         )
     shape = tf.concat([[num_parts, tf.shape(x)[0] // num_parts], tf.shape(x)[1:]], axis=0)

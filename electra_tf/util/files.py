@@ -254,8 +254,8 @@ def check_model_name(name: str) -> None:
     """Raises UserError unless --model_name stays in DATA_DIR/models, at whatever depth."""
     if os.path.isabs(name) or os.pardir in pathlib.PurePath(name).parts:
         raise UserError(
-            f"--model_name={name} leads out of DATA_DIR/models: pass a name, and the path of "
-            "another folder as --model_dir"
+            f"--model_name={name} points outside DATA_DIR/models: pass a name, or another "
+            "folder as --model_dir"
         )
 
 

@@ -32,8 +32,8 @@ def without_seal(content: Mapping[str, Any], path: str | os.PathLike) -> dict[st
     rest = {name: value for name, value in content.items() if name != SEAL}
     if SEAL in content and content[SEAL] != _digest(rest):
         raise UserError(
-            f"{path} is not what was written: {SEAL} in it is the checksum of another content. "
-            f"Restore the file from a copy; if you have edited it, delete {SEAL} from it"
+            f"{path} has changed since it was written: its checksum, {SEAL}, does not match. "
+            f"Restore the file from a copy; if you edited it, delete {SEAL} from it"
         )
     return rest
 

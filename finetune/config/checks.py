@@ -74,9 +74,7 @@ def check_finetuning(config: FinetuningFields) -> None:
             f"--label_smoothing must be at least 0 and below 1, not {config.label_smoothing}"
         )
     if parse_class_weights(config.class_weights) and len(config.task_names) > 1:
-        raise UserError(
-            "--class_weights with the names of labels takes a single task in --task_names"
-        )
+        raise UserError("--class_weights with label names needs a single task in --task_names")
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
     if config.strategy == TPU and config.bucket_by_length:
@@ -84,7 +82,7 @@ def check_finetuning(config: FinetuningFields) -> None:
     if config.num_folds is not None and config.num_folds < 2:
         raise UserError(f"--num_folds must be at least 2, not {config.num_folds}")
     if config.num_folds is not None and len(config.task_names) > 1:
-        raise UserError("--num_folds takes a single task in --task_names")
+        raise UserError("--num_folds needs a single task in --task_names")
     if config.selection_fraction is not None:
         if not 0 < config.selection_fraction < 1:
             raise UserError(
@@ -102,11 +100,11 @@ def check_finetuning(config: FinetuningFields) -> None:
             f"--predict_output must end in .jsonl or .tsv, not {config.predict_output}"
         )
     if config.do_predict and len(config.task_names) > 1:
-        raise UserError("--do_predict takes a single task in --task_names")
+        raise UserError("--do_predict needs a single task in --task_names")
     if config.num_folds is not None and (config.do_predict or config.write_test_outputs):
         raise UserError(
-            "--num_folds does not train a single model to predict with: remove "
-            "--do_predict and --write_test_outputs"
+            "--num_folds trains a model per fold, so there is no single model to predict with: "
+            "remove --do_predict and --write_test_outputs"
         )
     for name in ("model_dir", "results_dir", "preprocessed_data_dir"):
         path = getattr(config, name)

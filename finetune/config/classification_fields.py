@@ -20,30 +20,31 @@ class ClassificationFields:
 
     class_weights: str = hyperparameter(
         NO_WEIGHTS,
-        "Classification: weights of the classes in the training loss: none, balanced "
-        "(inversely to their frequency in the training data), or such as spam=2,ham=0.5; "
-        "labels that are not named have 1.",
+        "Classification: class weights in the training loss: none; balanced, inverse to the "
+        "class frequencies of the training data; or weights by label, such as spam=2,ham=0.5, "
+        "with 1 for the others.",
     )
     label_smoothing: float = hyperparameter(
         0.0,
-        "Classification and multiple choice: share of the target probability that is spread "
-        "over all labels, or over the choices of an example, in training.",
+        "Classification and multiple choice: label smoothing, the fraction of the target "
+        "probability that is spread over all labels (or choices) in training.",
     )
     focal_gamma: float = hyperparameter(
         0.0,
-        "Classification and multiple choice: exponent of the focal loss, which weighs easy "
-        "examples down in training; 2 is usual, 0 is cross-entropy.",
+        "Classification and multiple choice: exponent (gamma) of the focal loss, which "
+        "down-weights easy examples; 2 is common, 0 is cross-entropy.",
     )
     long_text: str = hyperparameter(
         TRUNCATE,
-        "Classification: what becomes of texts over --max_seq_length: truncate them, or divide "
-        "them into windows, each a training example, whose predictions are pooled.",
+        "Classification: how to handle texts longer than --max_seq_length: truncate them, or "
+        "split them into windows, which are trained as separate examples and whose "
+        "predictions are pooled.",
         (TRUNCATE, WINDOWS),
     )
     window_stride: int = hyperparameter(
         0,
-        "Classification: tokens between the starts of two windows of --long_text=windows; 0 is "
-        "half of --max_seq_length.",
+        "Classification: stride of the windows of --long_text=windows, in tokens; 0 is half "
+        "of --max_seq_length.",
     )
     window_pooling: str = hyperparameter(
         MEAN,
@@ -72,6 +73,6 @@ class ClassificationFields:
         most = max_seq_length - NUM_SPECIAL[1]
         if not 0 <= self.window_stride <= most:
             raise UserError(
-                f"--window_stride must be from 0 to {most}, the tokens of a window of "
+                f"--window_stride must be from 0 to {most}, the text tokens in a window of "
                 f"--max_seq_length={max_seq_length}, not {self.window_stride}"
             )

@@ -18,7 +18,7 @@ class CustomTaskFields:
     )
     own_task_kind: str | None = hyperparameter(
         None,
-        "Custom task without --task_spec: its kind.",
+        "Custom task, without --task_spec: kind of the task.",
         tuple(kind.name for kind in KINDS),
     )
     own_task_files: str | None = hyperparameter(
@@ -27,20 +27,20 @@ class CustomTaskFields:
     own_task_columns: str | None = hyperparameter(
         None,
         "Custom task: columns by name or index, such as text=review,label=1; "
-        "choices=a+b+c for choices that have a column each.",
+        "choices=a+b+c if every choice has its own column.",
     )
     own_task_group_column: str | None = hyperparameter(
         None,
-        "Custom task: column whose value groups examples, by name or index; folds and held-out "
-        "examples keep groups whole.",
+        "Custom task: column that groups examples, by name or index; folds and held-out "
+        "examples never split a group.",
     )
     own_task_labels: str | None = hyperparameter(
         None,
-        "Custom task: labels, such as a,b, or of multiple choice the names of the choices in "
-        "their order; those of the train split if unset.",
+        "Custom task: labels, such as a,b; for multiple choice, the names of the choices in "
+        "order. Those of the train split if unset.",
     )
     own_task_label_separator: str | None = hyperparameter(
-        None, "Custom multilabel task: separator of the labels of a cell; a comma if unset."
+        None, "Custom multilabel task: separator of the labels in a cell; a comma if unset."
     )
     own_task_metric: str | None = hyperparameter(
         None, "Custom task: main metric; the default of its kind if unset."

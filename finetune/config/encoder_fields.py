@@ -14,7 +14,8 @@ class EncoderFields:
 
     freeze_layers: int = hyperparameter(
         0,
-        "Number of encoder layers to freeze, from the lowest, with the embeddings below them.",
+        "Number of encoder layers to freeze, counted from the lowest, together with the "
+        "embeddings.",
     )
     freeze_embeddings: bool = hyperparameter(False, "Freeze the embeddings.")
     interpolate_positions: bool = hyperparameter(

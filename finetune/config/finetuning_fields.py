@@ -49,7 +49,7 @@ class FinetuningFields(
     )
     num_trials: int = hyperparameter(
         1,
-        "Random restarts; metrics are aggregated. Negative goes on until stopped.",
+        "Random restarts; metrics are aggregated. A negative number repeats until stopped.",
         influence=NOTHING,
     )
     do_train: bool = hyperparameter(True, "Fine-tune.", influence=NOTHING)
@@ -90,8 +90,8 @@ class FinetuningFields(
 
     learning_rate: float = hyperparameter(
         1e-4,
-        "Peak learning rate of the heads; 5e-5 for large models, also when their size is taken "
-        "from the checkpoint.",
+        "Peak learning rate of the heads; 5e-5 for large models, whether their size is given "
+        "or read from the checkpoint.",
     )
     weight_decay_rate: float = hyperparameter(
         0.01, "Decoupled weight decay, excluding LayerNorm and biases."
@@ -110,8 +110,8 @@ class FinetuningFields(
     )
     num_train_epochs: float = hyperparameter(
         3.0,
-        "Number of training epochs. Of a task trained alone: 10 for rte and sts, 2 for QA "
-        "except naturalqs.",
+        "Number of training epochs. For a task trained alone, the default is 10 for rte and "
+        "sts, and 2 for QA except naturalqs.",
     )
     warmup_proportion: float = hyperparameter(0.1, "Linear warm-up, as a fraction of training.")
     clip_norm: float = hyperparameter(1.0, "Gradient clipping by global norm.")
@@ -127,12 +127,13 @@ class FinetuningFields(
         influence=NOTHING,
     )
     eval_steps: int | None = hyperparameter(
-        None, "Evaluation interval on dev during training, in steps; an epoch if unset."
+        None, "Interval of evaluations on dev during training, in steps; one epoch if unset."
     )
     keep_best: bool = hyperparameter(
         False,
-        "Keep the weights with the best score on dev, or on --selection_fraction of the "
-        "training part of a fold, instead of the last ones.",
+        "Keep the weights with the best dev score instead of the last ones. In "
+        "cross-validation, the score is that on --selection_fraction of the fold's training "
+        "data.",
     )
     early_stopping_patience: int | None = hyperparameter(
         None, "Evaluations without improvement before stopping; implies keep_best."
@@ -147,12 +148,12 @@ class FinetuningFields(
     )
     selection_fraction: float | None = hyperparameter(
         None,
-        "Folds with --keep_best or --early_stopping_patience: fraction of the training part "
-        "that chooses the weights; 0.1 if unset.",
+        "Cross-validation with --keep_best or --early_stopping_patience: fraction of each "
+        "fold's training data held out to select the weights; 0.1 if unset.",
     )
     overwrite: bool = hyperparameter(
         False,
-        "Train from scratch, replacing existing models, also of the same settings.",
+        "Train again, replacing existing models even if their settings are the same.",
         influence=NOTHING,
     )
 
@@ -174,8 +175,9 @@ class FinetuningFields(
 
     max_seq_length: int = hyperparameter(
         128,
-        "Maximum sequence length, in tokens. Of a task trained alone: 512 for QA except "
-        "naturalqs, 256 for chunk. If unset, no more than the checkpoint has positions.",
+        "Maximum sequence length, in tokens. For a task trained alone, the default is 512 for "
+        "QA except naturalqs, and 256 for chunk. A default never exceeds the checkpoint's "
+        "position embeddings.",
     )
     bucket_by_length: bool = hyperparameter(True, "Dynamic padding to length buckets.")
     length_buckets: Sequence[int] = hyperparameter(
@@ -221,7 +223,7 @@ class FinetuningFields(
     )
     qa_na_threshold: float = hyperparameter(
         -2.75,
-        "Threshold of the null odds above which a question has no answer.",
+        "Null-odds threshold above which a question is predicted to have no answer.",
         influence=EVALUATION,
     )
 
@@ -278,8 +280,8 @@ class FinetuningFields(
 
     report: bool = hyperparameter(
         True,
-        "At the end of the run, write an HTML report into its results, if the extra `report` "
-        "is installed.",
+        "Write an HTML report into the results when the run ends, if the extra `report` is "
+        "installed.",
         influence=NOTHING,
     )
 

@@ -62,7 +62,9 @@ class FeatureCache:
             try:
                 lock.acquire(timeout=0)
             except filelock.Timeout:
-                self._print(f"{name}: waiting for another program that prepares these features")
+                self._print(
+                    f"{name}: waiting for another program that is preparing these features"
+                )
                 lock.acquire(timeout=_LOCK_SECONDS)
         except (filelock.Timeout, OSError, NotImplementedError) as error:
             self._print(f"{name}: the cache is not locked: {error}")

@@ -153,7 +153,7 @@ def hold_out(
         try:
             _, chosen = hold_out([None] * len(names), fraction, seed)
         except UserError as error:
-            raise UserError(f"{error}: all are of the same group") from error
+            raise UserError(f"{error}: all are in the same group") from error
         held_out = {names[i] for i in chosen}
         is_held_out = np.array([group in held_out for group in groups])
         return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)

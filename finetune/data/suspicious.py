@@ -36,9 +36,9 @@ def describe_repeated(
     count = count_repeated(rows, train_rows)
     if not count:
         return
-    line = f"{name}: {count:,} of {len(rows):,} rows have the text of one of train"
+    line = f"{name}: {count:,} of {len(rows):,} rows repeat a text of the train split"
     if count > _WARNED_SHARE * len(rows):
-        warn_once(f"{line}; their scores say little about other texts")
+        warn_once(f"{line}; scores on them say little about new texts")
     else:
         print_fn(line)
 
@@ -66,8 +66,8 @@ def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: s
     if pairs:
         more = f", and {len(pairs) - 3} more" if len(pairs) > 3 else ""
         warn_once(
-            f"{train_path}: these labels differ only in case, spacing or form of their "
-            f"characters, but are different labels: {'; '.join(pairs[:3])}{more}"
+            f"{train_path}: these labels differ only in case, spacing or Unicode form, but "
+            f"count as different labels: {'; '.join(pairs[:3])}{more}"
         )
     if len(names) > _FEW_LABELS and len(names) > num_occurrences / 2:
         warn_once(

@@ -110,8 +110,8 @@ def check_fold(trial: TrialRun) -> None:
         is_same = _has_older_folds(trial) and saved.get("trial_seed") == trial.seed
     if not is_same:
         raise UserError(
-            f"The model in {trial.model_dir} was trained or chosen on other examples than "
-            f"those of fold {trial.fold}, so its score would not be of held-out examples: "
+            f"The model in {trial.model_dir} was trained or selected on different examples "
+            f"than those of fold {trial.fold}, so its score would not be on held-out examples: "
             "train it again with --overwrite, or restore --seed, --num_folds, --keep_best and "
             "the data"
         )
@@ -175,8 +175,8 @@ def check_pretrained(model_dir: str, initial_digest: str | None) -> None:
     if recorded in (None, RANDOM_INIT) or initial_digest in (None, recorded):
         return
     raise UserError(
-        f"The model in {model_dir} was fine-tuned from other weights than those of "
-        f"{INIT_FLAG} (by default DATA_DIR/models/NAME) now. Fine-tune again without "
+        f"The model in {model_dir} was fine-tuned from weights other than the current ones of "
+        f"{INIT_FLAG} (by default DATA_DIR/models/NAME). Fine-tune again without "
         f"--do_train=false, or evaluate this model by its name, {INIT_FLAG}={model_dir}"
     )
 
@@ -210,7 +210,7 @@ def clear_folder(
     if workers.is_chief and overwrite:
         shutil.rmtree(folder, ignore_errors=True)
     elif workers.is_chief and reasons:
-        print_fn(f"{folder} has another model, moved to {set_aside(folder)}:")
+        print_fn(f"{folder} had a different model, moved to {set_aside(folder)}:")
         for reason in reasons:
             print_fn(f"  {reason}")
     workers.barrier()
@@ -218,6 +218,6 @@ def clear_folder(
         return hyperparameters
     print_fn(
         f"{folder} does not record the weights that it was fine-tuned from (older version): "
-        "they are taken to be the same. --overwrite trains it anew."
+        "the current ones are assumed. --overwrite trains it again."
     )
     return {name: value for name, value in hyperparameters.items() if name != PRETRAINED}

@@ -281,8 +281,8 @@ class _Workspace:
         for flag, local, remote, _ in self._outputs:
             if local.is_dir() and any(local.iterdir()):
                 raise UserError(
-                    f"{flag}={remote} is not empty, and --overwrite replaces no remote folder: "
-                    "pass another folder"
+                    f"{flag}={remote} is not empty, and --overwrite cannot replace a remote "
+                    "folder: pass another folder"
                 )
 
     def upload(self) -> None:

@@ -40,7 +40,7 @@ def print_result(
             f"{output_dir}/{records_manifest.HELD_OUT_DIR}"
         )
     if manifest.pack:
-        print_fn(f"{manifest.num_packed:,} examples have several documents.")
+        print_fn(f"{manifest.num_packed:,} examples contain several documents.")
     warn_of_unknown_tokens(
         "the records", manifest.num_unknown, manifest.num_tokens_written, vocab_file
     )

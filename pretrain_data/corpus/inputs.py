@@ -166,7 +166,7 @@ def find_text(
         UserError: both or none are given; or as `find_corpus` and `find_inputs`.
     """
     if (corpus_dir is None) == (not inputs):
-        raise UserError(f"Pass either {INPUT_FLAG} or {FLAG}, and not both.")
+        raise UserError(f"Pass exactly one of {INPUT_FLAG} and {FLAG}.")
     if corpus_dir is not None:
         return find_corpus(corpus_dir, skip_unreadable=skip_unreadable)
     options = FormatOptions(INPUT_FLAG, text_field, text_column)

@@ -98,7 +98,7 @@ def spread(summary: Mapping[str, Any]) -> str:
         return "none"
     return (
         f"mean {summary['mean']:.1f}, median {summary['median']}, 5 to 95 %: "
-        f"{summary['p05']} to {summary['p95']}, least {summary['min']}, most {summary['max']}"
+        f"{summary['p05']} to {summary['p95']}, min {summary['min']}, max {summary['max']}"
     )
 
 

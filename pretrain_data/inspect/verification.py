@@ -135,8 +135,8 @@ def _problem(
         )
     if sha256 is not None and sha256 != manifest.shard_sha256[name]:
         return (
-            f"{path}: bad between bytes 0 and {num_bytes}: its records are whole, but not "
-            f"those that were built. The SHA-256 is {sha256}; {source} has "
+            f"{path}: bad between bytes 0 and {num_bytes}: its records are intact, but not the "
+            f"ones that were built. The SHA-256 is {sha256}; {source} has "
             f"{manifest.shard_sha256[name]}"
         )
     return None

@@ -239,7 +239,7 @@ def check_vocabulary(
     for directory, manifest in sorted(_manifests(files).items()):
         if manifest is not None and manifest.vocab_sha256 != vocabulary.sha256:
             raise UserError(
-                f"The records of {flag} in {directory} were built with another vocabulary "
+                f"The records of {flag} in {directory} were built with a different vocabulary "
                 f"than --vocab_file={vocabulary.path}: use the one they were built with"
             )
 

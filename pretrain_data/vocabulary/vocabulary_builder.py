@@ -156,8 +156,8 @@ def _warn_of_jamo(
     share = num_korean / sum(word_counts.values())
     if share >= _WARNED_KOREAN_SHARE:
         print_fn(
-            f"Warning: {share:.0%} of the words are Korean, and stripping accents takes their "
-            "syllables apart: pass --no-strip-accents."
+            f"Warning: {share:.0%} of the words are Korean, and stripping accents decomposes "
+            "their syllables: pass --no-strip-accents."
         )
 
 

@@ -163,7 +163,7 @@ def test_a_resumed_run_refuses_changes_that_are_not_allowed(
     }.items():
         flag = {"num_attention_heads": "model_hparam_overrides", "data": "pretrain_tfrecords"}
         given = {"num_train_steps": 2, flag.get(name, name): value}
-        with pytest.raises(UserError, match=rf"\n  {name}: .* in the record, .* now"):
+        with pytest.raises(UserError, match=rf"\n  {name}: .* before, .* now"):
             pretraining_runs.train(make_config(**given), quiet)
     after = {path: path.read_bytes() for path in folder.glob("*") if path.is_file()}
     assert after == before
@@ -179,7 +179,7 @@ def test_a_resumed_run_refuses_changes_that_are_not_allowed(
     )
     pretraining_runs.train(config, lines.append)
     changed = [line for line in lines if line.startswith("Changed: ")]
-    assert "Changed: num_train_steps: 2 in the record, 4 now (allowed)" in changed
+    assert "Changed: num_train_steps: 2 before, 4 now (allowed)" in changed
     assert any(
         "iterations_per_loop: 2" in line and "does not change" in line for line in changed
     )
@@ -283,7 +283,7 @@ def test_a_model_of_other_heads_is_refused_though_its_variables_fit(make_config)
     (folder / "config.json").write_text(json.dumps(content))
     heads = {**config.model_hparam_overrides, "num_attention_heads": 4}
     other = make_config(model_hparam_overrides=heads, do_train=False, do_eval=True)
-    with pytest.raises(UserError, match="num_attention_heads: 2 in the record, 4 now"):
+    with pytest.raises(UserError, match="num_attention_heads: 2 before, 4 now"):
         pretraining_runs.evaluate(other, quiet)
 
 

@@ -39,10 +39,10 @@ def test_the_utilization_is_of_gpus_whose_peak_is_known(make_config, monkeypatch
     [
         (50, [100], ""),
         (0, [1], ""),
-        (51, [100], "rises to 0.00049 at most"),
-        (10_000, [100], "rises to 2.5e-06 at most"),
+        (51, [100], "peaks at 0.00049, below"),
+        (10_000, [100], "peaks at 2.5e-06, below"),
         # The schedule starts anew in each stage.
-        (50, [200, 60], "50 are too many for 60 training steps"),
+        (50, [200, 60], "50 is too long for 60 training steps"),
     ],
 )
 def test_a_warmup_that_takes_most_of_the_run(

@@ -80,12 +80,12 @@ def test_the_kind_of_another_task_is_assumed_by_its_head_and_reported():
     checkpoint = renamed("cola", "mine")
     (task,) = [task for task in checkpoint.description.tasks if task.name == "mine"]
     assert (task.kind, task.labels) == ("classification", ("LABEL_0", "LABEL_1"))
-    expected = "task_specific/mine: its kind is not recorded: taken as classification"
+    expected = "task_specific/mine: its kind is not recorded: classification is assumed"
     assert expected in checkpoint.notes
     plain = TF1_DATA / "finetuning/heads/qa_plain/model.ckpt"
     checkpoint = renamed("squad", "mine", plain)
     assert checkpoint.description.tasks[0].kind == "qa"
-    assert checkpoint.notes == ("task_specific/mine: its kind is not recorded: taken as qa",)
+    assert checkpoint.notes == ("task_specific/mine: its kind is not recorded: qa is assumed",)
 
 
 def test_other_outputs_than_the_authors_labels_have_other_names():

@@ -18,7 +18,7 @@ def test_trials_without_scores_predict_with_the_first_and_say_so(
     run(make_finetuning_config(**predicts, num_trials=2), discard)
     assert "--do_eval=false" not in capsys.readouterr().err
     run(make_finetuning_config(**predicts, num_trials=2, do_eval=False), discard)
-    expected = "2 trials are there, but --do_eval=false scores none: Trial 1 predicts"
+    expected = "--do_eval=false scores none of the 2 trials, so Trial 1 predicts"
     assert expected in capsys.readouterr().err
 
 

@@ -229,7 +229,7 @@ def test_a_changed_setting_file_or_checkpoint_is_computed_anew(
         assert not any(line.startswith("Resuming from") for line in lines)
         hashes.append(provenance_of(config))
 
-    changed("  learning_rate: 0.005 in the record, 0.001 now", learning_rate=1e-3)
+    changed("  learning_rate: 0.005 before, 0.001 now", learning_rate=1e-3)
     assert (tmp_path / "model_1.replaced" / "config.json").exists()
     given["learning_rate"] = 1e-3
     with (data / "finetuning_data" / "cola" / "train.tsv").open("a") as file:
@@ -238,7 +238,7 @@ def test_a_changed_setting_file_or_checkpoint_is_computed_anew(
     shutil.rmtree(data / "models" / "m")
     write_model(data / "models" / "m", tiny_data, weights_seed=5)
     evaluation = make_finetuning_config(**given, do_train=False)
-    with pytest.raises(UserError, match=r"fine-tuned from other weights.*--init_checkpoint="):
+    with pytest.raises(UserError, match=r"from weights other than.*--init_checkpoint="):
         finetune_run.run(evaluation, quiet)
     changed("  pretrained_encoder: ")
     parts = ("settings", "task_files", "pretrained_checkpoint")
@@ -386,7 +386,7 @@ def test_the_weights_of_a_fold_are_not_chosen_on_the_examples_that_are_reported(
     other = make_finetuning_config(
         num_folds=2, keep_best=True, selection_fraction=0.25, do_train=False, seed=43
     )
-    with pytest.raises(UserError, match="other examples than those of fold 1"):
+    with pytest.raises(UserError, match="different examples than those of fold 1"):
         finetune_run.run(other, quiet)
 
 

@@ -81,7 +81,7 @@ def test_an_export_answers_long_texts_like_the_evaluation(finished, tmp_path):
     export = ExportConfig(model_dir=model_dir, export_dir=tmp_path)
     lines: list[str] = []
     servable = load_finetuned(export, saved, lines.append)
-    assert "over 8 tokens in windows, mean of their logits" in lines[-1]
+    assert "longer than 8 tokens are split into windows, with the mean of" in lines[-1]
     answers = servable.answer_texts(
         {"text": tf.constant([example.text_a for example in data.examples])}
     )

@@ -121,5 +121,5 @@ def test_the_corpus_is_one_of_two_flags():
     assert settings["inputs"] == ("a.jsonl", "b/*.parquet")
     assert (settings["text_field"], settings["text_column"]) == ("body", "text")
     for arguments in ([], ["--input=a", "--corpus-dir=b"]):
-        with pytest.raises(UserError, match="either --input or --corpus-dir, and not both"):
+        with pytest.raises(UserError, match="exactly one of --input and --corpus-dir"):
             text_settings(*arguments)

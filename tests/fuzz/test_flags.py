@@ -181,8 +181,8 @@ def test_searches(grid):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("--model_name=../m", "leads out of DATA_DIR/models"),
-        ("--model_name=/m", "leads out of DATA_DIR/models"),
+        ("--model_name=../m", "points outside DATA_DIR/models"),
+        ("--model_name=/m", "points outside DATA_DIR/models"),
         ("--clip_norm=inf", "--clip_norm must be a number from"),
         ("--learning_rate=nan", "--learning_rate must be a number from"),
         ("--weight_decay_rate=1e39", "--weight_decay_rate must be a number from"),

@@ -127,7 +127,7 @@ def load_servable(
         refuse_authors_checkpoint(config.model_dir)
         raise UserError(
             f"--model_dir={config.model_dir} contains no {CONFIG_FILE}: pass the folder of a "
-            "model of run_pretraining.py (DATA_DIR/models/NAME) or of run_finetuning.py "
+            "model from run_pretraining.py (DATA_DIR/models/NAME) or run_finetuning.py "
             "(…/finetuning_models/TASK_model_1)"
         )
     saved = {

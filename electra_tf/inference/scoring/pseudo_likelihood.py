@@ -237,7 +237,7 @@ def create_scorer(
         raise UserError(
             f"--method={method} is unavailable for a model of --objective="
             f"{model.config.objective} and --generator_type={model.config.generator_type}"
-            + (f": choose {' or '.join(usable)}" if usable else ", and so are all others")
+            + (f": choose {' or '.join(usable)}" if usable else ", as are all other methods")
         )
     scorers = {MASKED: MaskedScorer, TWO_TOWER: TwoTowerScorer, ELECTRIC: ElectricScorer}
     return scorers[method](model, batch_size, num_cores)

@@ -57,7 +57,7 @@ def _create_app(
         if config.allows(name):
             return None
         return jsonify(
-            error=f"This page is not served under the name {name!r}; see --allowed_hosts"
+            error=f"This server does not answer to the host name {name!r}; see --allowed_hosts"
         ), 421
 
     @app.get("/")
@@ -137,7 +137,7 @@ def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
     texts = [body.get(name) if isinstance(body, dict) else None for name in names]
     for name, text in zip(names, texts, strict=True):
         if not isinstance(text, str):
-            raise UserError(f"The request must be a JSON object with the text {name!r}")
+            raise UserError(f"The request must be a JSON object with a string {name!r}")
         if len(text) > max_characters:
             raise UserError(
                 f"{name!r} has {len(text)} characters; the limit is {max_characters}"

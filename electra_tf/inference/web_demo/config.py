@@ -55,7 +55,9 @@ class DemoConfig:
             raise UserError(f"--request_seconds must be positive, not {self.request_seconds}")
         for name in self.allowed_hosts:
             if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-                raise UserError(f"--allowed_hosts must be names without port, not {name!r}")
+                raise UserError(
+                    f"--allowed_hosts must be host names without a port, not {name!r}"
+                )
 
     @property
     def is_local(self) -> bool:

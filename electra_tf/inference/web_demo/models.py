@@ -191,7 +191,7 @@ def _lines(name: str, text: str) -> list[str]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) < _MIN_CHOICES:
         raise UserError(
-            f"{name!r} must have at least {_MIN_CHOICES} lines, one for each of them, not "
+            f"{name!r} must have at least {_MIN_CHOICES} lines, one per choice, not "
             f"{len(lines)}"
         )
     return lines
@@ -209,7 +209,7 @@ def _require_same_tokenizer(discriminator: ExportedModel, generator: ExportedMod
     difference = generator.tokenizer.difference(discriminator.tokenizer)
     if difference:
         raise UserError(
-            f"--generator={generator.directory} has another tokenizer than --discriminator="
+            f"--generator={generator.directory} has a different tokenizer from --discriminator="
             f"{discriminator.directory}: {difference}"
         )
 

@@ -73,9 +73,9 @@ def _is_one_layer(settings: Mapping[str, Any]) -> bool:
 def _note(tensors: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> str:
     given = ", ".join(f"{name} {value!r:.40}" for name, value in settings.items())
     return (
-        f"{', '.join(sorted(tensors))}: a multiple-choice head with {given}, but the one here "
-        "is one layer on [CLS], without projection and activation; the encoder is converted, "
-        "fine-tune a new head"
+        f"{', '.join(sorted(tensors))}: a multiple-choice head with {given}, but the head here "
+        "is a single layer on [CLS], without projection or activation: only the encoder is "
+        "converted, so fine-tune a new head"
     )
 
 

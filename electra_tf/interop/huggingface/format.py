@@ -109,7 +109,7 @@ class HuggingFaceFormat(CheckpointFormat):
         notes: list[str] = []
         parts = _parts(checkpoint, notes)
         if checkpoint.slots:
-            notes.append(f"{len(checkpoint.slots)} moments of the optimizer")
+            notes.append(f"{len(checkpoint.slots)} optimizer moments")
         if checkpoint.step is not None:
             notes.append(f"the step ({checkpoint.step})")
         pad = _pad_token_id(checkpoint.description.vocabulary)
@@ -150,7 +150,9 @@ class HuggingFaceFormat(CheckpointFormat):
 def _pad_token_id(vocabulary: bytes) -> int:
     tokens = [token.strip() for token in vocabulary.decode().split("\n")]
     if "[PAD]" not in tokens:
-        raise UserError("The vocabulary has no token [PAD]: pass the model's with --vocab_file")
+        raise UserError(
+            "The vocabulary has no token [PAD]: pass the model's vocabulary with --vocab_file"
+        )
     return tokens.index("[PAD]")
 
 
@@ -205,7 +207,7 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
     ):
         raise UserError(
             f"The vocabularies of {DISCRIMINATOR_FOLDER} and {GENERATOR_FOLDER} differ: "
-            "convert one of these folders"
+            "convert one of these folders alone alone"
         )
     notes = [
         f"{name} {getattr(theirs, name)} of the generator's tokenizer"
@@ -264,7 +266,7 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
 def _exact_gelu(activation: str) -> str:
     return (
         f"{GENERATOR_HEAD}: {MASKED_LM_CLASS} applies the exact GELU there, but the head here "
-        f"{activation}, as in the encoder: their logits differ"
+        f"{activation}, as the encoder does, so logits differ"
     )
 
 

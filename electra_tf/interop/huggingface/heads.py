@@ -38,12 +38,14 @@ HEADS: dict[str, HeadConverter] = {
 SETTINGS = "electra_tf"
 # What models without this entry do not tell, by kind of task.
 _UNKNOWN = {
-    "classification": "whether texts are pairs: taken as single texts",
-    "multilabel": "whether texts are pairs: taken as single texts",
-    "regression": "whether texts are pairs, and the range of the labels: taken as single texts "
-    "and [0, 1]",
-    "multiple_choice": "whether choices follow a question: taken as without",
-    "qa": "whether questions may be unanswerable: taken as always answered",
+    "classification": "whether texts are pairs is unknown: single texts are assumed",
+    "multilabel": "whether texts are pairs is unknown: single texts are assumed",
+    "regression": (
+        "whether texts are pairs, and the range of the labels, are unknown: single texts and "
+        "[0, 1] are assumed"
+    ),
+    "multiple_choice": "whether choices follow a question is unknown: no question is assumed",
+    "qa": "whether questions may be unanswerable is unknown: all are assumed to have an answer",
 }
 
 
@@ -71,8 +73,8 @@ def to_huggingface_head(
         settings = {SETTINGS: dict(task.settings)} if task.settings else {}
         return head._replace(config=head.config | settings)
     note = (
-        f"{TASK_SCOPE}{task.name}: heads of the kind {task.kind} are not converted; only the "
-        "encoder is written"
+        f"{TASK_SCOPE}{task.name}: {task.kind} heads are not converted; only the encoder is "
+        "written"
     )
     return HuggingFaceHead(ENCODER_CLASS, {}, {"finetuning_task": task.name}, (note,))
 

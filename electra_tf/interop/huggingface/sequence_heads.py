@@ -56,8 +56,8 @@ class SequenceHead(HeadConverter):
         config = self._config(task, units)
         if 2 * units > hidden_size:
             note = (
-                f"{TASK_SCOPE}{task.name}: {units} outputs are more than half of the hidden "
-                f"size {hidden_size}, so {SEQUENCE_CLASS} cannot compute the same"
+                f"{TASK_SCOPE}{task.name}: {units} outputs exceed half of the hidden size "
+                f"{hidden_size}, so {SEQUENCE_CLASS} cannot represent this head"
             )
             return HuggingFaceHead(ENCODER_CLASS, {}, config, (note,))
         config["problem_type"] = self.problem_type
@@ -81,7 +81,8 @@ class SequenceHead(HeadConverter):
                 return scoped(task, {KERNEL: kernel, BIAS: bias})
         note = (
             "classifier.dense and classifier.out_proj: a two-layer head, but classification "
-            "here has one layer on [CLS]; the encoder is converted, fine-tune a new head"
+            "here has a single layer on [CLS]: only the encoder is converted, so fine-tune a "
+            "new head"
         )
         return ConvertedHead(None, {}, (note,))
 

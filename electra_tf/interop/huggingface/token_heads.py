@@ -73,8 +73,8 @@ class AnswerHead(HeadConverter):
         if "qa_hidden" in unused:
             note = (
                 f"{scope}: the end of an answer is predicted given its start, which "
-                f"{ANSWER_CLASS} does not support; train with --joint_prediction=false for it. "
-                "Only the encoder is written"
+                f"{ANSWER_CLASS} does not support. Only the encoder is written; train with "
+                "--joint_prediction=false to convert the head"
             )
             return HuggingFaceHead(ENCODER_CLASS, {}, config, (note,))
         notes = ()

@@ -163,7 +163,7 @@ def _fast_vocabulary(fast_file: str, vocab_size: int) -> bytes | None:
     last = max(tokens, default=-1)
     if len(tokens) < len(ids) or min(tokens, default=0) < 0 or last > len(ids) + vocab_size:
         raise UserError(
-            f"{fast_file}: each token of the model needs an id of its own, from 0; the "
+            f"{fast_file}: the tokens of the model need distinct ids from 0; the "
             f"{len(ids)} tokens have {len(set(ids.values()))} ids up to {last}"
         )
     # An empty line is an id without token.

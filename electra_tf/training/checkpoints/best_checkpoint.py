@@ -139,8 +139,8 @@ class BestCheckpoint:
             return
         self._evaluations = {}
         warn_once(
-            f"The weights of the best evaluation, {prefix}, are not whole ({problem}): the "
-            "best one is chosen from the evaluations to come"
+            f"The weights of the best evaluation, {prefix}, are not intact ({problem}): the "
+            "best model will be chosen from later evaluations"
         )
 
 

@@ -66,8 +66,8 @@ class CheckpointDirectory:
     ) -> None:
         if "://" in directory:
             raise UserError(
-                f"{directory} is not a folder of a file system, as checkpoints need: mount the "
-                "bucket, and pass the path of the mounted folder"
+                f"{directory} is not a folder on a file system, which checkpoints need: mount "
+                "the bucket, and pass the path of the mounted folder"
             )
         self.directory = directory
         self._partial = partial
@@ -211,8 +211,8 @@ class CheckpointDirectory:
             if len(differences) > len(shown):
                 shown.append(f"… and {len(differences) - len(shown)} more")
             raise UserError(
-                f"The checkpoint {prefix} is of a different model than the configured one. "
-                "Use another --model_name, or the flags of the first run (see "
+                f"The checkpoint {prefix} belongs to a different model than the configured "
+                "one. Use another --model_name, or the flags of the first run (see "
                 f"{os.path.join(self.directory, CONFIG_FILE)}). Differing variables:\n  "
                 + "\n  ".join(shown)
             )

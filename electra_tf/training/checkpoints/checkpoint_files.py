@@ -95,8 +95,8 @@ def newest_whole(folder: str, stem: str | None = CHECKPOINT_NAME) -> str | None:
             return prefix
         problems.append(f"{prefix}: {reason}")
     raise UserError(
-        f"{folder} has checkpoints, but none of them is whole. Restore their files from a "
-        "copy, or delete them to start anew:\n  " + "\n  ".join(problems)
+        f"{folder} has checkpoints, but none of them is intact. Restore their files from a "
+        "copy, or delete them to start over:\n  " + "\n  ".join(problems)
     )
 
 
@@ -115,7 +115,7 @@ def require_whole(prefix: str) -> None:
     """Raises UserError unless the checkpoint of a prefix is whole; see `problem_of`."""
     problem = problem_of(prefix)
     if problem is not None:
-        raise UserError(f"The checkpoint {prefix} is not whole: {problem}")
+        raise UserError(f"The checkpoint {prefix} is not intact: {problem}")
 
 
 def problem_of(prefix: str) -> str | None:
@@ -161,7 +161,7 @@ def _difference(
     for file, recorded in manifest.items():
         try:
             if sha256(os.path.join(folder, file)) != recorded["sha256"]:
-                return f"{file} is not what was written (another SHA-256)"
+                return f"{file} has changed since it was written (its SHA-256 differs)"
         except OSError as error:
             return f"{file} cannot be read: {error.strerror}"
     return None
@@ -257,8 +257,8 @@ def _only_stem(folder: str, every: Sequence[_Found], named: str | None) -> str |
     if len(stems) > 1 and not of_named:
         raise UserError(
             f"The folder {folder} has no `{STATE_FILE}` file that names a checkpoint in it, "
-            f"and its checkpoints are not of one run ({', '.join(sorted(stems))}): pass the "
-            "prefix of one, such as FOLDER/model.ckpt-1000000"
+            f"and its checkpoints belong to several runs ({', '.join(sorted(stems))}): pass "
+            "the prefix of one, such as FOLDER/model.ckpt-1000000"
         )
     return next(iter(of_named or stems), None)
 
@@ -278,7 +278,7 @@ def _named_by_state(folder: str) -> tuple[str | None, str | None]:
 
 def _warn_of_passed(problems: Sequence[str], used: str) -> None:
     for problem in problems:
-        warn_once(f"Passed over a damaged checkpoint, {problem}. Using {used}")
+        warn_once(f"Skipped a damaged checkpoint: {problem}. Using {used}")
 
 
 def _warn_of_state(
@@ -288,7 +288,7 @@ def _warn_of_state(
     if problem is not None and used.startswith(f"{CHECKPOINT_NAME}-"):
         warn_once(f"{problem}: using {used}, the newest whole checkpoint beside it")
     elif named is not None and named != used and named not in every[: every.index(used)]:
-        there = "" if named in every else ", which is not there"
+        there = "" if named in every else ", which does not exist"
         warn_once(
             f"{os.path.join(folder, STATE_FILE)} names {named}{there}: using {used}, the "
             "newest whole checkpoint"

@@ -55,10 +55,10 @@ def _lock(descriptor: int, path: str, folder: str, flags: str) -> None:
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             raise UserError(
-                f"Another program is training into {folder} (it has locked {path}): wait until "
+                f"Another program is training in {folder} (it has locked {path}): wait until "
                 f"it ends, or choose another folder with {flags}"
             ) from None
         raise UserError(
             f"{path} cannot be locked against other programs: {error.strerror}. Mount its file "
-            f"system with locks, or choose a folder on another one with {flags}"
+            f"system with locking, or choose a folder on another file system with {flags}"
         ) from error

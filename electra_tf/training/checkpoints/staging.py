@@ -70,8 +70,8 @@ def staged_folder(
             raise UserError(f"{folder} ({flag}) cannot be used: {error.strerror}") from error
         if left is not None and not _remove_copied(left, local):
             print_fn(
-                f"A run that was killed had not copied all of its files to {folder}: "
-                f"they are kept in {left}."
+                f"A killed run left files that were not copied to {folder}. They are kept in "
+                f"{left}."
             )
         print_fn(f"Writing to {local}, which is copied to {folder} while the program runs.")
         ended = threading.Event()
@@ -101,7 +101,7 @@ def _local_folder(folder: str, flag: str, trains: bool, part: str) -> Iterator[p
             path = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=base))
     except filelock.Timeout:
         raise UserError(
-            f"Another program on this machine is training into {folder} ({flag}): wait until "
+            f"Another program on this machine is training in {folder} ({flag}): wait until "
             "it ends, or choose another folder"
         ) from None
     except (OSError, NotImplementedError) as error:
@@ -275,8 +275,8 @@ def _copy_the_rest(mirror: Mirror, flag: str) -> None:
                 threading.Event().wait(_SECONDS_BETWEEN_ATTEMPTS)
                 continue
             raise UserError(
-                f"{error.filename} ({flag}) cannot be written: {error.strerror}. What is "
-                f"missing there is in {mirror.local}"
+                f"{error.filename} ({flag}) cannot be written: {error.strerror}. The files "
+                f"missing there are in {mirror.local}"
             ) from error
         shutil.rmtree(mirror.local, ignore_errors=True)
         return

@@ -112,8 +112,8 @@ def few_replaced_tokens(
     return Diagnosis(
         "hardly any token is replaced",
         streak[0]["step"],
-        f"hardly any token is replaced ({streak[-1]['replaced_share']:.2%} with a masking "
-        f"rate of {facts.mask_prob:.0%}), so the discriminator has nothing to find",
+        f"hardly any tokens are replaced ({streak[-1]['replaced_share']:.2%} with a masking "
+        f"rate of {facts.mask_prob:.0%}), so the discriminator has little to detect",
         ("--disallow_correct", "--generator_hidden_size"),
     )
 
@@ -154,9 +154,9 @@ def always_original(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Di
     return Diagnosis(
         "discriminator always says original",
         streak[0]["step"],
-        f'the discriminator says "original" of every token (recall {last["disc_recall"]:.3f}; '
-        f"loss {last['disc_loss']:.4f}, and {entropy(last['replaced_share']):.4f} is the "
-        "entropy of the replaced share)",
+        f'the discriminator predicts "original" for every token (recall '
+        f"{last['disc_recall']:.3f}; loss {last['disc_loss']:.4f}, and "
+        f"{entropy(last['replaced_share']):.4f} is the entropy of the replaced share)",
         ("--learning_rate", "--temperature"),
     )
 
@@ -194,7 +194,7 @@ def detection_by_frequency(
     return Diagnosis(
         "detection by token frequency",
         streak[0]["step"],
-        "the discriminator goes by how often each token is replaced, not by the context (on "
+        "the discriminator relies on how often each token is replaced, not on the context (on "
         f"held-out text, AUC {last['disc_auc']:.3f}, but {last['disc_auc_within_token']:.3f} "
         "among occurrences of the same token; 0.5 is chance)",
         ("--temperature", "--generator_hidden_size"),
@@ -220,7 +220,8 @@ def exploding_gradient(
     return Diagnosis(
         "gradient norm explodes",
         streak[0]["step"],
-        f"the gradient norm explodes ({last[name]:.3g}{where}; before, {usual:.3g} was usual)",
+        f"the gradient norm explodes ({last[name]:.3g}{where}; the median before was "
+        f"{usual:.3g})",
         ("--learning_rate", facts.warmup_flag),
     )
 
@@ -240,7 +241,7 @@ def large_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
         "updates too large",
         streak[0]["step"],
         f"an update changes the weights of {layer} by {ratio:.0%} of their norm (0.1 % is "
-        "usual), so the learning rate is too high for this model",
+        "typical), so the learning rate is too high for this model",
         ("--learning_rate", facts.warmup_flag),
     )
 
@@ -260,7 +261,7 @@ def small_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
     return Diagnosis(
         "updates too small",
         records[0]["step"],
-        f"updates change no layer by more than {highest:.1e} of its norm (1e-3 is usual)",
+        f"updates change no layer by more than {highest:.1e} of its norm (1e-3 is typical)",
         ("--learning_rate", "--clip_norm"),
     )
 

@@ -178,7 +178,7 @@ def close_trackers(trackers: list[Tracker]) -> None:
         try:
             tracker.close()
         except Exception as error:
-            warn_once(f"--{tracker.name}: the run was not ended: {error}")
+            warn_once(f"--{tracker.name}: the run could not be ended: {error}")
 
 
 @contextlib.contextmanager

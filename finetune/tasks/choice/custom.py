@@ -70,7 +70,7 @@ class ChoiceSource(CustomSource):
             return tuple(str(index) for index in range(count))
         if count > len(_LETTERS):
             raise UserError(
-                f"{path}: {count} choices are more than there are letters: name them as "
+                f"{path}: {count} choices exceed the letters A to Z: name them as "
                 f'"labels" in {self._spec.source}'
             )
         return _LETTERS[:count]
@@ -115,7 +115,7 @@ class ChoiceSource(CustomSource):
                 f"{self._spec.source}"
             )
         raise UserError(
-            f"{record.where}: label {label!r} is none of its {len(names)} choices, which are "
+            f"{record.where}: label {label!r} is not one of its {len(names)} choices, "
             f"{', '.join(names)}{hint}"
         )
 
@@ -139,8 +139,8 @@ class ChoiceSource(CustomSource):
                 raise UserError(f"{record.where}: choice {index + 1} is empty")
         if len(value) < 2:
             raise UserError(
-                f"{record.where}: needs at least 2 choices, not {len(value)}; add them or "
-                f"remove the {record.unit}"
+                f"{record.where}: an example needs at least 2 choices, not {len(value)}; add "
+                f"some or remove the {record.unit}"
             )
         if names is not None and len(names) != len(value):
             raise UserError(

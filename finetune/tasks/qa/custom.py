@@ -105,7 +105,7 @@ class CustomQATask(QATask):
             if (file_format == "mrqa") != path.endswith(MRQA_SUFFIXES):
                 expected = " or ".join(MRQA_SUFFIXES)
                 raise UserError(
-                    f"{path}: files in the format of MRQA, and only they, end in {expected}; "
+                    f"{path}: MRQA files, and no others, end in {expected}; "
                     f'"format" of task {self._spec.name!r} is {file_format}'
                 )
             read_questions(path, builder)

@@ -97,7 +97,7 @@ class QAFeaturizer:
                 row[f"{self._name}_is_impossible"] = int(example.is_impossible)
                 rows.append(row)
             if span and not found:
-                report.add("answer not whole in any window", id=example.qas_id)
+                report.add("answer not contained in any window", id=example.qas_id)
         return rows
 
     def windows(self, examples: Sequence[QAExample]) -> Iterator[list[Window]]:
@@ -126,7 +126,9 @@ class QAFeaturizer:
         for example, question in zip(examples, questions, strict=True):
             if report is not None and len(question) > longest:
                 report.add(
-                    "question cut to max_query_length", id=example.qas_id, pieces=len(question)
+                    "question truncated to max_query_length",
+                    id=example.qas_id,
+                    pieces=len(question),
                 )
             if example.context is not last:  # questions of a paragraph are adjacent
                 last, pieces = example.context, _join(example.context, ids_of_words)

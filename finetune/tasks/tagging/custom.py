@@ -70,7 +70,8 @@ class CustomTaggingSource(CustomSource):
             refuse_single_label(names, path, of="words", role="tag")
         elif not names:
             raise UserError(
-                f"{path}: no word is in a span, so there is nothing to learn; is the right "
+                f"{path}: no word is part of a span, so there is nothing to learn; is the "
+                "right "
                 'column named in "columns"?'
             )
 

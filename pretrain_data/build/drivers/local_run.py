@@ -70,7 +70,7 @@ def _jobs(plan: BuildPlan) -> list[BuildJob]:
 def _selected(plan: BuildPlan, jobs: list[BuildJob]) -> list[BuildJob]:
     """Returns the jobs with the fates of their documents."""
     config = plan.config
-    plan.print_fn("Hashing the documents, to hold out or leave out some of them.")
+    plan.print_fn("Hashing the documents, to choose those to hold out or leave out.")
     scans = [ScanJob(job.index, job.units, config) for job in jobs]
     progress = ProgressBar(plan.num_disk_bytes, unit="documents")
     try:

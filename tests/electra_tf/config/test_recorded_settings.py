@@ -65,7 +65,7 @@ def test_a_setting_that_the_record_lacks_had_its_default():
 
 def test_checkpoints_without_a_description_are_refused(tmp_path):
     config = PretrainingConfig.create(data_dir=str(tmp_path), model_name="m")
-    with pytest.raises(UserError, match=r"models/m has checkpoints, but no config\.json"):
+    with pytest.raises(UserError, match=r"models/m has checkpoints but no config\.json"):
         changes_of_resumed_run(config, dataclasses.asdict(config))
 
 
@@ -79,7 +79,7 @@ def test_what_older_versions_did_not_record_is_said(tmp_path):
     assert changes_of_resumed_run(config, given) == []
     # They had no word list.
     assert changes_of_resumed_run(config, {**given, "words": None}) == []
-    with pytest.raises(UserError, match=r"words: None in the record, 'digest' now"):
+    with pytest.raises(UserError, match=r"words: None before, 'digest' now"):
         changes_of_resumed_run(config, {**given, "words": "digest"})
     (line,) = describe_changes([], unrecorded_settings(config))
     assert line.endswith("taken to be the same: data, vocabulary")
@@ -98,5 +98,5 @@ def test_only_settings_can_be_allowed_to_change():
     config = PretrainingConfig.create(
         data_dir="data", model_name="m", allow_changed_settings=("data", "learning_rates")
     )
-    with pytest.raises(UserError, match=r"no setting 'learning_rates'.*'learning_rate'"):
+    with pytest.raises(UserError, match=r"unknown setting 'learning_rates'.*'learning_rate'"):
         check_allowed_names(config)

@@ -47,7 +47,7 @@ def test_what_describes_no_run_is_named(tmp_path, content):
 
 def test_a_newer_version_is_refused(tmp_path):
     write(tmp_path, {}, version=CONFIG_VERSION + 1)
-    with pytest.raises(UserError, match="written by a newer program"):
+    with pytest.raises(UserError, match="written by a newer version of this program"):
         load_saved_config(tmp_path)
 
 

@@ -54,9 +54,9 @@ def test_no_gradient_flows_through_the_replacements(make_model):
     ("overrides", "message"),
     [
         ({"objective": "mlm"}, "--objective=mlm replaces no token"),
-        ({"objective": "electric"}, "--objective=electric is derived for samples"),
-        ({"objective": "adversarial"}, "--objective=adversarial is derived for samples"),
-        ({"generator_type": "uniform"}, "--generator_type=uniform is always the same"),
+        ({"objective": "electric"}, "--objective=electric assumes sampled tokens"),
+        ({"objective": "adversarial"}, "--objective=adversarial assumes sampled tokens"),
+        ({"generator_type": "uniform"}, "--generator_type=uniform would always take the same"),
         ({"temperature": 2.0}, "--temperature=2.0 does not change it"),
         ({"temperature_end": 2.0}, "--temperature_end=2.0 does not change it"),
     ],

@@ -64,7 +64,7 @@ def test_shows_sentences_from_the_newest_checkpoint(make_config):
         color=False,
         print_fn=said.append,
     )
-    assert f"model of step 2, {config.model_dir}/ckpt-2" in said[0]
+    assert f"(step 2, {config.model_dir}/ckpt-2" in said[0]
     assert sum("most suspected: " in line for line in said) == 2
 
 

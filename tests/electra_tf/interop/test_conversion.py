@@ -89,7 +89,7 @@ def test_rows_without_a_token_get_unused_ones(tmp_path):
     tokens = (source / "vocab.txt").read_text().splitlines()
     (source / "vocab.txt").write_text("\n".join(tokens[:-2]))
     lines = run(source, "electra_tf", tmp_path / "ours")
-    assert any("2 embeddings without a token" in line for line in lines)
+    assert any("2 embeddings have no token" in line for line in lines)
     written = (tmp_path / "ours/vocab.txt").read_text().splitlines()
     assert written == [*tokens[:-2], "[unused_row_46]", "[unused_row_47]"]
     (source / "vocab.txt").write_text("\n".join([*tokens, "more"]))
@@ -106,7 +106,7 @@ def test_every_line_of_a_vocabulary_is_a_token_of_its_own(tmp_path, target):
     (source / "vocab.txt").write_text("\n".join([*tokens, "", ""]))
     lines = run(source, target, tmp_path / "there")
     (said,) = [line for line in lines if "of the vocabulary" in line]
-    assert "2 lines of the vocabulary are empty or repeated in a later one" in said
+    assert "2 lines of the vocabulary are empty or repeated later" in said
     tokens[8:10] = "[unused_row_8]", "[unused_row_9]"
     written = read(tmp_path / "there", target).description.vocabulary
     assert written.decode() == "".join(f"{token}\n" for token in tokens)
@@ -245,7 +245,7 @@ def test_a_folder_of_models_hints_at_them(tmp_path):
     for name in ("sst", "mnli"):
         shutil.copytree(SMALL / "discriminator", tmp_path / name)
     (tmp_path / "other").mkdir()
-    hint = f"Its folders do: pass one of {tmp_path}/mnli, {tmp_path}/sst$"
+    hint = f"Its subfolders do: pass one of {tmp_path}/mnli, {tmp_path}/sst$"
     with pytest.raises(UserError, match=hint):
         find_format(str(tmp_path), "--from")
 
@@ -337,7 +337,7 @@ def test_a_folder_of_another_conversion_is_never_read_instead(tmp_path, earlier,
         refusal = str(error)
     if refusal:
         assert earlier != target
-        assert "would be read instead of what is written" in refusal
+        assert "would be read instead of the new ones" in refusal
         assert files == {path: path.read_bytes() for path in files}
     else:
         ours = read(tmp_path / "there", target)
@@ -351,7 +351,7 @@ def test_the_tokenizer_of_another_model_is_not_left_beside_a_vocabulary(tmp_path
     (tmp_path / "discriminator/tokenizer.json").write_text("{}")
     before = (tmp_path / "generator/config.json").stat().st_mtime_ns
     with pytest.raises(
-        UserError, match=r"another model.* written: .*tor/tokenizer\.json\. Del"
+        UserError, match=r"another model.* new ones: .*tor/tokenizer\.json\. Del"
     ):
         run(SMALL, "huggingface", tmp_path, overwrite=True)
     assert (tmp_path / "generator/config.json").stat().st_mtime_ns == before

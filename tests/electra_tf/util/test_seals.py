@@ -19,7 +19,7 @@ def test_a_changed_digit_is_noticed():
         "shape": [2, 3],
         "name": "é",
     }
-    with pytest.raises(UserError, match=r"^f\.json is not what was written"):
+    with pytest.raises(UserError, match=r"^f\.json has changed since it was written"):
         without_seal(json.loads(text.replace("0.25", "0.26")), "f.json")
 
 

@@ -135,7 +135,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"warmup_proportion": 1.5}, "--warmup_proportion must be in"),
         ({"num_trials": -1, "num_folds": 2}, "--num_trials=-1 never ends"),
         ({"num_folds": 1}, "--num_folds must be at least 2"),
-        ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds takes a single task"),
+        ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds needs a single task"),
         ({"do_predict": True}, "--do_predict needs --predict_file"),
         ({"do_train": False, "do_eval": False}, "Nothing to do"),
         ({"model_size": "tiny"}, "--model_size must be one of"),
@@ -155,7 +155,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"class_weights": "balance"}, "--class_weights must be none, balanced or positive"),
         (
             {"class_weights": "a=2", "task_names": ("cola", "rte")},
-            "--class_weights with the names of labels takes a single task",
+            "--class_weights with label names needs a single task",
         ),
     ],
 )

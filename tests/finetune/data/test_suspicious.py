@@ -36,7 +36,7 @@ def test_few_are_printed_and_many_warned_of(count, printed, warned, capsys):
     error = capsys.readouterr().err
     assert error.count("warning: cola dev") == warned
     for text in [*lines, *([error] if warned else [])]:
-        assert f"{count} of 100 rows have the text of one of train" in text
+        assert f"{count} of 100 rows repeat a text of the train split" in text
 
 
 def test_unknown_tokens_of_all_sequences_are_counted(vocabulary, capsys):

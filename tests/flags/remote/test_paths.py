@@ -168,7 +168,7 @@ def test_conversion_reads_and_writes_remote_folders(program, remote):
         f"error: --output={remote}/back is not empty: pass another folder, or --overwrite\n"
     )
     message = program("convert_checkpoint", *arguments, "--overwrite", status=1)
-    assert f"--output={remote}/back is not empty, and --overwrite replaces no" in message
+    assert f"--output={remote}/back is not empty, and --overwrite cannot replace" in message
     assert names(remote / "back") == before
     message = program(
         "convert_checkpoint",
@@ -226,7 +226,7 @@ def test_inspection_of_remote_records(program, remote, tiny_data, finetuning_dat
     for name in ("m", "not_begun"):
         of_run = (f"--model-name={name}", "--examples=1")
         assert "Examples" in program("inspect_dataset", f"--data-dir={remote}", *of_run)
-    assert "are whole" in program("inspect_dataset", records, "--verify")
+    assert "are intact" in program("inspect_dataset", records, "--verify")
     message = program("inspect_dataset", records, f"--html={remote}/x.html", status=1)
     assert f"--html={remote}/x.html must be on this machine" in message
 

@@ -314,7 +314,7 @@ def test_packed_rows_are_counted_and_lose_nothing(build, tmp_path):
     assert (plain.num_packed, plain.pack, packed.pack) == (0, False, True)
     assert 0 < packed.num_packed <= packed.num_examples < plain.num_examples
     assert packed.num_padding < plain.num_padding
-    assert f"{packed.num_packed} examples have several documents." in messages
+    assert f"{packed.num_packed} examples contain several documents." in messages
     assert "% of the positions are padding." in messages[-1]
     records = [tf.train.Example.FromString(r) for r in read_shards(tmp_path / "records")]
     masks = [record.features.feature["input_mask"].int64_list.value for record in records]

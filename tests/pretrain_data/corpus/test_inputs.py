@@ -101,7 +101,7 @@ def test_files_globs_and_folders_are_found_once(files, monkeypatch):
     ]:
         with pytest.raises(UserError, match=re.escape(message)):
             find_inputs(inputs)
-    with pytest.raises(UserError, match="Pass either --input or --corpus-dir"):
+    with pytest.raises(UserError, match="Pass exactly one of --input and --corpus-dir"):
         find_text(None, ())
 
 

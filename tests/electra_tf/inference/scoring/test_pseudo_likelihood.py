@@ -170,5 +170,5 @@ def test_a_method_that_the_model_has_not_is_refused(make_model):
         create_scorer(make_model(), "electric", 8)
     with pytest.raises(UserError, match=r"--method=mlm.*choose two_tower or electric"):
         create_scorer(make_model(objective="electric"), "mlm", 8)
-    with pytest.raises(UserError, match="and so are all others"):
+    with pytest.raises(UserError, match="as are all other methods"):
         create_scorer(make_model(generator_type="uniform"), "auto", 8)

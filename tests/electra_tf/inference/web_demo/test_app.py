@@ -36,7 +36,7 @@ def test_models_of_different_tokenizers_are_refused(demo_config):
     with pytest.raises(UserError, match=r"tokenizer\.json has changed since the export"):
         create_app(demo_config)
     checksums.unlink()
-    message = "--generator=.* another tokenizer than .* strip_accents is false, not true"
+    message = "--generator=.* a different tokenizer from .* strip_accents is false, not true"
     try:
         with pytest.raises(UserError, match=message):
             create_app(demo_config)
@@ -105,8 +105,8 @@ def test_a_list_is_given_as_lines():
             "'text' has 101 characters; the limit is 100",
         ),
         ("/api/tokens", {"text": "x" * 10_000}, 413, "at most 100 characters"),
-        ("/api/tokens", {"txt": "x"}, 400, "a JSON object with the text 'text'"),
-        ("/api/tokens", ["x"], 400, "a JSON object with the text 'text'"),
+        ("/api/tokens", {"txt": "x"}, 400, "a JSON object with a string 'text'"),
+        ("/api/tokens", ["x"], 400, "a JSON object with a string 'text'"),
         ("/api/tasks/other", {"text": "x"}, 404, "No such task: 'other'"),
         ("/api/other", {"text": "x"}, 404, "not found"),
     ],

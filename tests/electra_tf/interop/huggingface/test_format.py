@@ -123,7 +123,7 @@ def test_choices_with_padding_and_segments():
         TaskDescription("multiple_choice", "multiple_choice"),
     )
     (note,) = checkpoint.notes
-    assert "whether choices follow a question: taken as without" in note
+    assert "whether choices follow a question is unknown: no question is assumed" in note
     inputs, theirs = stored("multiple_choice")
     ours = choice_logits(checkpoint, inputs)
     assert ours.shape == (1, 3)
@@ -328,7 +328,7 @@ def test_the_weights_of_another_head_are_refused(tmp_path, tensors):
 
 def test_heads_without_counterpart_are_reported(tmp_path):
     notes = HUGGINGFACE.write(finetuned("classification", units=9), str(tmp_path / "many"))
-    assert "9 outputs are more than half of the hidden size 16" in notes[0]
+    assert "9 outputs exceed half of the hidden size 16" in notes[0]
     config = json.loads((tmp_path / "many/config.json").read_text())
     assert config["architectures"] == ["ElectraModel"]
     tensors = safetensors.numpy.load_file(tmp_path / "many/model.safetensors")
@@ -347,8 +347,7 @@ def test_heads_without_counterpart_are_reported(tmp_path):
     )
     notes = HUGGINGFACE.write(finetuned("counting"), str(tmp_path / "other"))
     assert notes[0] == (
-        "task_specific/mine: heads of the kind counting are not converted; only the encoder is "
-        "written"
+        "task_specific/mine: counting heads are not converted; only the encoder is written"
     )
     config = json.loads((tmp_path / "other/config.json").read_text())
     assert config["architectures"] == ["ElectraModel"]

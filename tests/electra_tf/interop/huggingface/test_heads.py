@@ -122,7 +122,7 @@ def test_settings_of_a_task_survive_a_round_trip(kind, tmp_path):
     HUGGINGFACE.write(ours, str(tmp_path / "there"))
     after = read(tmp_path / "there", "huggingface")
     assert after.description.tasks == before.description.tasks
-    assert not any("taken as" in note for note in after.notes)
+    assert not any(" assumed" in note for note in after.notes)
     described = own_hyperparameters(after)["tasks"]["mine"]
     assert described.items() >= {"kind": kind, **SETTINGS[kind]}.items()
 
@@ -131,7 +131,7 @@ def test_settings_of_a_task_survive_a_round_trip(kind, tmp_path):
 def test_settings_that_transformers_does_not_record_are_reported(kind, tmp_path):
     HUGGINGFACE.write(with_settings(kind), str(tmp_path))
     notes = read(tmp_path, "huggingface").notes
-    assert any(": taken as " in note for note in notes) == (kind != "tagging")
+    assert any(" assumed" in note for note in notes) == (kind != "tagging")
 
 
 @pytest.mark.parametrize(

@@ -157,9 +157,9 @@ def test_a_token_with_a_line_break_does_not_move_the_others(tmp_path):
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
-        ({"x": 7, "y": 7}, "each token of the model needs an id of its own"),
-        ({"x": -1}, "each token of the model needs an id of its own"),
-        ({"x": 10**9}, "each token of the model needs an id of its own.* up to 1000000000"),
+        ({"x": 7, "y": 7}, "the tokens of the model need distinct ids"),
+        ({"x": -1}, "the tokens of the model need distinct ids"),
+        ({"x": 10**9}, "the tokens of the model need distinct ids.* up to 1000000000"),
     ],
 )
 def test_ids_that_are_no_rows_are_refused(tmp_path, ids, said):

@@ -110,7 +110,7 @@ def test_lost_weights_are_forgotten_with_a_warning(tmp_path, capsys):
     os.truncate(tmp_path / "ckpt-5.index", 10)
     run = Run(tmp_path, 5)
     assert run.best.step is None
-    assert f"{tmp_path}/ckpt-5, are not whole" in capsys.readouterr().err
+    assert f"{tmp_path}/ckpt-5, are not intact" in capsys.readouterr().err
     assert run.evaluate(10, 0.1)
     assert run.restored() == 10
 

@@ -94,9 +94,9 @@ def test_a_damaged_checkpoint_is_passed_over(folder, suffix, damage, with_manife
     DAMAGES[damage](folder / f"ckpt-6.{suffix}")
     assert Run(folder).resume() == 4
     (warning,) = capsys.readouterr().err.splitlines()
-    assert warning.startswith(f"warning: Passed over a damaged checkpoint, {folder}/ckpt-6: ")
+    assert warning.startswith(f"warning: Skipped a damaged checkpoint: {folder}/ckpt-6: ")
     assert warning.endswith(f"Using {folder}/ckpt-4")
-    with pytest.raises(UserError, match="ckpt-6 is not whole"):
+    with pytest.raises(UserError, match="ckpt-6 is not intact"):
         require_whole(str(folder / "ckpt-6"))
 
 
@@ -116,7 +116,7 @@ def test_the_state_file_does_not_decide(folder, damage, capsys):
 
 
 def test_a_url_is_not_a_folder():
-    with pytest.raises(UserError, match="gs://bucket/run is not a folder of a file system"):
+    with pytest.raises(UserError, match="gs://bucket/run is not a folder on a file system"):
         Run("gs://bucket/run")
 
 
@@ -210,7 +210,7 @@ def test_a_folder_that_cannot_be_removed_does_not_fail_a_save(tmp_path, monkeypa
 def test_none_whole_is_an_error(folder):
     for step in STEPS:
         DAMAGES["zeros"](folder / f"ckpt-{step}.index")
-    with pytest.raises(UserError, match=r"none of them is whole(.|\n)*ckpt-6(.|\n)*ckpt-2: "):
+    with pytest.raises(UserError, match=r"none of them is intact(.|\n)*ckpt-6(.|\n)*ckpt-2: "):
         Run(folder).checkpoints.restore_latest()
     for path in folder.glob("*.index"):
         path.unlink()

@@ -28,7 +28,7 @@ def test_a_second_program_is_refused_until_the_first_has_ended(tmp_path):
     program.start()
     try:
         assert ours.recv() == "held"
-        message = rf"Another program is training into {folder} .* with --model_dir"
+        message = rf"Another program is training in {folder} .* with --model_dir"
         with (
             pytest.raises(UserError, match=message),
             lock_model_dir(folder, "--model_dir", CHIEF),

@@ -103,7 +103,7 @@ def test_a_second_training_does_not_touch_the_files_of_the_first(remote):
     with staged_folder(remote, "--model_dir", lambda line: None) as local:
         pathlib.Path(local, "ckpt-2.index").write_text("not copied yet")
         with (
-            pytest.raises(UserError, match=rf"is training into {remote} \(--model_dir\)"),
+            pytest.raises(UserError, match=rf"is training in {remote} \(--model_dir\)"),
             staged_folder(remote, "--model_dir"),
         ):
             pass
@@ -133,11 +133,11 @@ def test_what_a_killed_run_had_not_copied_is_kept(remote, monkeypatch):
     leave("first")
     as_path(f"{remote}/log.jsonl").write_bytes(b"first")
     with staged_folder(remote, "--model_dir", printed.append):
-        assert not [line for line in printed if "had not copied" in line]
+        assert not [line for line in printed if "were not copied" in line]
     leave("second")
     with staged_folder(remote, "--model_dir", printed.append) as local:
         assert pathlib.Path(local, "log.jsonl").read_text() == "first"
-    (line,) = [line for line in printed if "had not copied" in line]
+    (line,) = [line for line in printed if "were not copied" in line]
     left = pathlib.Path(line.removesuffix(".").rpartition(" ")[2])
     assert (left / "log.jsonl").read_text() == "second"
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_written_is_one_line(tmp_path, remote, monkeypatch):
             staged_folder(remote, "--model_dir"),
         ):
             pass
-    with pytest.raises(UserError, match=r"no permission: 403\. What is missing there is in"):
+    with pytest.raises(UserError, match=r"no permission: 403\. The files missing there are in"):
         _write_until_refused(remote, monkeypatch, refuse)
     assert list(tmp_path.glob("tmp/*/*/a"))
     with (

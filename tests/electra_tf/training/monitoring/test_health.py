@@ -105,7 +105,7 @@ def test_updates_are_compared_with_the_weights():
 def test_an_exploding_gradient_names_the_layers():
     layers = {"gradient_norm/electra/layer_0": 59.0, "gradient_norm/generator/layer_0": 5.0}
     (found,) = diagnose(log(1200, gradient_norm=60.0, **layers), FACTS)
-    assert "explodes (60, most of it in electra/layer_0; before" in found.line()
+    assert "explodes (60, most of it in electra/layer_0; the median before" in found.line()
 
 
 def test_a_discriminator_that_finds_nothing_is_one_diagnosis():

@@ -102,7 +102,7 @@ def test_any_metric_of_the_level_can_be_the_main_one(make_task, level):
             {},
             r"line 1: the tag 'NN' of the word 'a' must be O.*\"token\"",
         ),
-        ("train.conll", "a O\nb O\n", {}, "no word is in a span, so there is nothing to learn"),
+        ("train.conll", "a O\nb O\n", {}, "no word is part of a span, so there is nothing"),
         (
             "train.conll",
             "a X\nb X\n",

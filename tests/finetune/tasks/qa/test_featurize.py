@@ -127,7 +127,7 @@ def test_an_answer_over_the_edge_of_all_windows_is_reported(featurize):
     examples = make_examples((" ".join(words), "who ?", "anna berg"))
     rows, _, report = featurize(examples, max_seq_length=17, doc_stride=12)
     assert {row["squad_start_positions"] for row in rows} == {0}
-    assert report.problems["answer not whole in any window"] == [{"id": "q0"}]
+    assert report.problems["answer not contained in any window"] == [{"id": "q0"}]
 
 
 def test_lengths_are_reported_and_questions_cut(featurize, tokenizer):
@@ -143,7 +143,7 @@ def test_lengths_are_reported_and_questions_cut(featurize, tokenizer):
         "[SEP]",
     ]
     assert report.problems == {
-        "question cut to max_query_length": [{"id": "q0", "pieces": 6}],
+        "question truncated to max_query_length": [{"id": "q0", "pieces": 6}],
         "answer longer than max_answer_length": [{"id": "q0", "pieces": 3}],
         "context without tokens": [{"id": "q1"}],
     }
