@@ -19,7 +19,7 @@ from pretrain_data.corpus.readers.text_files import TextPart
 from pretrain_data.examples.example_writer import ExampleSerializer
 from pretrain_data.examples.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.records.format import FEATURES, parse_records
-from tests.reference.result import CheckResult
+from tests.reference.result import CheckResult, guarded
 
 # do_lower_case and strip_accents to a tokenizer.
 TokenizerOf = Callable[[bool, bool], Tokenizer]
@@ -44,11 +44,15 @@ def check_data(reference_dir: pathlib.Path, vocab_file: pathlib.Path) -> Iterato
     tokenizer_of = functools.cache(functools.partial(Tokenizer, vocabulary))
     meta = json.loads((reference_dir / "pretraining_examples_meta.json").read_text())
     yield _check_sha256("vocabulary", vocab_file, meta["vocab"]["sha256"])
-    yield from check_tokenization(reference_dir / "tokenization.jsonl", tokenizer_of)
+    yield from guarded(
+        "tokenization",
+        lambda: check_tokenization(reference_dir / "tokenization.jsonl", tokenizer_of),
+    )
     for name, sha256 in meta["corpus_sha256"].items():
         yield _check_sha256(f"corpus {name}", reference_dir / name, sha256)
     for case in meta["cases"]:
-        yield from check_examples(reference_dir, case, tokenizer_of)
+        check = functools.partial(check_examples, reference_dir, case, tokenizer_of)
+        yield from guarded(f"examples {case['file']}", check)
     yield from check_records(reference_dir, meta["cases"], tokenizer_of)
 
 

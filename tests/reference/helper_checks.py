@@ -4,9 +4,11 @@ Masking draws other random numbers than theirs, so its frequencies are compared 
 samples of one distribution.
 """
 
+import functools
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +18,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
 from tests.reference.masking_statistics import Draws, deviations
-from tests.reference.result import CheckResult, Comparison
+from tests.reference.result import CheckResult, Comparison, guarded
 
 TOLERANCE = 1e-6
 # Standard deviations; some thousand frequencies are compared.
@@ -33,24 +35,37 @@ def check_helpers(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
     config = json.loads((reference_dir / "helpers_config.json").read_text())
     ids = config["tiny_vocab_ids"]
     special = SpecialTokenIds(cls=ids["[CLS]"], sep=ids["[SEP]"], mask=ids["[MASK]"])
-    yield check_gather(arrays)
-    yield check_scatter(arrays)
-    yield check_candidates(arrays, special)
-    yield check_unmask(arrays)
-    yield check_sampling(arrays, "sample")
-    yield check_sampling(arrays, "sample_disallow")
-    yield check_num_to_predict(arrays, config["num_to_predict_rows"])
+    for name, check in _checks(arrays, config, special):
+        # What a set lacks is the failure of one check, not the end of the others.
+        yield from guarded(f"helpers {name}", lambda check=check: [check()])
+
+
+def _checks(
+    arrays: Arrays, config: dict[str, Any], special: SpecialTokenIds
+) -> Iterator[tuple[str, Callable[[], CheckResult]]]:
+    yield "gather_positions", lambda: check_gather(arrays)
+    yield "scatter_update", lambda: check_scatter(arrays)
+    yield "candidates_mask", lambda: check_candidates(arrays, special)
+    yield "unmask", lambda: check_unmask(arrays)
+    for name in ("sample", "sample_disallow"):
+        yield f"sample_from_softmax {name}", functools.partial(check_sampling, arrays, name)
+    yield "num_to_predict", lambda: check_num_to_predict(arrays, config["num_to_predict_rows"])
     for name in config:
-        if name.startswith("mask_"):
-            case = {
-                key.removeprefix(f"{name}/"): value
-                for key, value in arrays.items()
-                if key.startswith(f"{name}/")
-            }
-            yield check_recorded_masks(name, case, special)
-            yield check_masking_with_replacement(name, case, config[name], special)
-            yield check_masking(name, case, config[name], special)
-    yield check_no_candidates(config["sequence_with_no_candidates"], special, ids["[PAD]"])
+        if not name.startswith("mask_"):
+            continue
+        case = {
+            key.removeprefix(f"{name}/"): value
+            for key, value in arrays.items()
+            if key.startswith(f"{name}/")
+        }
+        yield name, functools.partial(check_recorded_masks, name, case, special)
+        for check in (check_masking_with_replacement, check_masking):
+            yield name, functools.partial(check, name, case, config[name], special)
+    pad = config["tiny_vocab_ids"]["[PAD]"]
+    yield (
+        "no_candidates",
+        lambda: check_no_candidates(config["sequence_with_no_candidates"], special, pad),
+    )
 
 
 def check_gather(arrays: Arrays) -> CheckResult:

@@ -1,5 +1,6 @@
 """Runs the numeric half of the reference check on the small set of tests/data."""
 
+import json
 import pathlib
 import shutil
 from collections.abc import Iterable
@@ -155,3 +156,34 @@ def test_an_array_that_nothing_compares_is_found(copied_set):
 def test_a_difference_elsewhere_is_found(copied_set, file, key, factor, checks, failed):
     change(copied_set / f"{file}.npz", key, factor)
     assert {result.name for result in checks(copied_set) if not result.passed} == {failed}
+
+
+def test_cases_of_other_names_are_compared_as_well(copied_set, subtests):
+    config = json.loads((copied_set / "optimizer_config.json").read_text())
+    arrays = dict(np.load(copied_set / "optimizer.npz"))
+    renamed = {f"z_{name}" if name == "a_pretrain" else name: v for name, v in config.items()}
+    (copied_set / "optimizer_config.json").write_text(json.dumps(renamed))
+    np.savez(
+        copied_set / "optimizer.npz",
+        **{f"z_{key}" if key.startswith("a_pretrain") else key: v for key, v in arrays.items()},
+    )
+    names = assert_all_pass(check_optimizer(copied_set), subtests)
+    assert "optimizer z_a_pretrain_unforced_order" in names
+    assert len(names) == 16
+    fewer = {name: case for name, case in config.items() if name == "c_power"}
+    (copied_set / "optimizer_config.json").write_text(json.dumps(fewer))
+    kept = {key: value for key, value in arrays.items() if key.startswith("c_power/")}
+    np.savez(copied_set / "optimizer.npz", **kept)
+    assert len(assert_all_pass(check_optimizer(copied_set), subtests)) == 4
+
+
+def test_a_missing_array_fails_one_check(copied_set):
+    path = copied_set / "helpers.npz"
+    arrays = dict(np.load(path))
+    del arrays["seq_int"]
+    np.savez(path, **arrays)
+    results = {result.name: result for result in check_helpers(copied_set)}
+    failed = {name for name, result in results.items() if not result.passed}
+    assert failed == {"helpers gather_positions", "helpers scatter_update"}
+    assert "seq_int" in results["helpers scatter_update"].detail
+    assert len(results) == 14
