@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from absl import flags
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.file_patterns import split_patterns
 from electra_tf.util.files import local_path
 from electra_tf.util.paths import given_path
 from flags.recipe_files import find_recipe
@@ -114,7 +115,7 @@ def text_settings(flag_values: flags.FlagValues) -> dict[str, object]:
 
 def split_inputs(value: str | None) -> tuple[str, ...]:
     """Returns the comma-separated entries of a flag such as --input."""
-    return tuple(entry.strip() for entry in (value or "").split(",") if entry.strip())
+    return tuple(split_patterns(value or ""))
 
 
 def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:

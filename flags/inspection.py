@@ -15,10 +15,10 @@ from electra_tf.interop.formats import pretraining_config
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
+from electra_tf.util.file_patterns import split_patterns
 from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
 from flags.remote.paths import Role
-from pretrain_data.records.patterns import split_patterns
 
 # What the record of a run says about its data and its masking.
 _RECORDED = (

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.util.console import discard
+from electra_tf.util.file_patterns import split_patterns
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
-from pretrain_data.records.patterns import split_patterns
 from pretrain_data.records.source import RecordFiles
 
 

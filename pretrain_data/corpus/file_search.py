@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.file_patterns import pattern_of_files
 from electra_tf.util.paths import AnyPath, RemotePath
 from pretrain_data.corpus.unreadable import FOLDER, UnreadableError, reason_of_os_error
 
@@ -43,7 +44,8 @@ def exists(path: AnyPath, flag: str) -> bool:
 def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
     """Returns the paths that match a glob; raises UserError if they cannot be listed."""
     if not isinstance(pattern, RemotePath):
-        return [pathlib.Path(p) for p in sorted(glob.glob(str(pattern), recursive=True))]
+        found = glob.glob(pattern_of_files(str(pattern)), recursive=True)
+        return [pathlib.Path(path) for path in sorted(found)]
     if "**" in str(pattern):
         raise UserError(f"{flag}: {pattern}: remote globs have no **; name the folder instead.")
     try:

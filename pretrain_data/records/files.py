@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.text.description import SETTINGS, TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
+from electra_tf.util.file_patterns import pattern_of_files, split_patterns
 from electra_tf.util.paths import is_remote
 from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.bad_records import (
@@ -22,7 +23,6 @@ from pretrain_data.records.bad_records import (
 from pretrain_data.records.completeness import check_shards
 from pretrain_data.records.lengths import plausible_records
 from pretrain_data.records.manifest import Manifest
-from pretrain_data.records.patterns import pattern_of_files, split_patterns
 
 DEFAULT_FLAG = "--pretrain_tfrecords"
 

@@ -13,6 +13,7 @@ import zstandard
 from pyarrow import parquet
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.file_patterns import split_patterns
 from pretrain_data.corpus import blocks as blocks_module
 from pretrain_data.corpus import formats
 from pretrain_data.corpus.blocks import read_blocks
@@ -273,3 +274,18 @@ def test_a_new_format_is_a_class_and_a_line(tmp_path, monkeypatch):
     )
     (tmp_path / "a.loud").write_text("hear\n\nthis\n")
     assert documents(find_inputs([f"{tmp_path}/*.loud"]).parts) == ["HEAR", "THIS"]
+
+
+def test_names_that_look_like_patterns_mean_themselves(tmp_path):
+    for name in ("v[1]/a.txt", "v1/b.txt", "one, two/c.txt", "plain/d,e.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{name}\n")
+
+    def read(value: str) -> list[str]:
+        return documents(find_inputs(split_patterns(value)).parts)
+
+    for pattern in ("v[1]", "v[1]/*.txt", "v[1]/**/*.txt", "v[1]/a.txt"):
+        assert read(f"{tmp_path}/{pattern}") == ["v[1]/a.txt"]
+    assert read(f"{tmp_path}/v[12]/*") == ["v1/b.txt"]
+    both = f"{tmp_path}/one, two/*.txt, {tmp_path}/plain/d,e.txt"
+    assert read(both) == ["one, two/c.txt", "plain/d,e.txt"]

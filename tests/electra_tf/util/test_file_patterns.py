@@ -5,8 +5,8 @@ import pathlib
 import pytest
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.file_patterns import split_patterns
 from pretrain_data.records.files import find_record_files
-from pretrain_data.records.patterns import split_patterns
 
 
 @pytest.fixture(name="files")

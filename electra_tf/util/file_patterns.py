@@ -1,0 +1,45 @@
+"""Comma-separated files and glob patterns; imports no TensorFlow."""
+
+import glob
+import os
+import pathlib
+
+
+def split_patterns(patterns: str) -> list[str]:
+    """Returns comma-separated patterns, without the empty ones and the spaces around them.
+
+    A comma in the name of a folder or file that exists does not separate.
+    """
+    pieces = patterns.split(",")
+    found = []
+    while pieces:
+        end = next((i for i in range(len(pieces), 1, -1) if _exists(pieces[:i])), 1)
+        found.append(",".join(pieces[:end]).strip())
+        pieces = pieces[end:]
+    return [pattern for pattern in found if pattern]
+
+
+def pattern_of_files(pattern: str) -> str:
+    """Returns a pattern in which the name of a folder or file that exists means itself.
+
+    So the files of `data[1]/**/*` are those below `data[1]`, if there is such a folder.
+    """
+    if not glob.has_magic(pattern):
+        return pattern
+    if os.path.exists(pattern):
+        return glob.escape(pattern)
+    parts = pathlib.PurePath(pattern).parts
+    for end in range(len(parts) - 1, 0, -1):
+        folder = os.path.join(*parts[:end])
+        if os.path.isdir(folder):
+            return os.path.join(glob.escape(folder), *parts[end:])
+    return pattern
+
+
+def _exists(pieces: list[str]) -> bool:
+    """Whether pieces of a list are one path: of a file, or of files in a folder."""
+    pattern = ",".join(pieces).strip()
+    folder, name = os.path.split(pattern)
+    if "," in name:
+        return os.path.exists(pattern) and not os.path.exists(pieces[0].strip())
+    return os.path.isdir(folder)
