@@ -99,7 +99,7 @@ def describe_changes(changes: list[Change], unrecorded: Sequence[str] = ()) -> l
     lines = []
     if unrecorded:
         names = ", ".join(unrecorded)
-        lines = [f"{CONFIG_FILE} of an older version lacks, taken to be the same: {names}"]
+        lines = [f"{CONFIG_FILE}, written by an older version, does not record {names}: assumed unchanged"]
     return lines + [
         f"Changed: {change.describe()} "
         + ("(allowed)" if change.influence == TRAINING else "(does not affect training)")

@@ -181,7 +181,7 @@ def test_a_resumed_run_refuses_changes_that_are_not_allowed(
     changed = [line for line in lines if line.startswith("Changed: ")]
     assert "Changed: num_train_steps: 2 before, 4 now (allowed)" in changed
     assert any(
-        "iterations_per_loop: 2" in line and "does not change" in line for line in changed
+        "iterations_per_loop: 2" in line and "does not affect" in line for line in changed
     )
     (logged,) = [record for record in log_records(config) if record["kind"] == "settings"]
     assert logged["step"] == 2

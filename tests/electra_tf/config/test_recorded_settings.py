@@ -82,7 +82,7 @@ def test_what_older_versions_did_not_record_is_said(tmp_path):
     with pytest.raises(UserError, match=r"words: None before, 'digest' now"):
         changes_of_resumed_run(config, {**given, "words": "digest"})
     (line,) = describe_changes([], unrecorded_settings(config))
-    assert line.endswith("taken to be the same: data, vocabulary")
+    assert line.endswith("does not record data, vocabulary: assumed unchanged")
 
 
 def test_whatever_declares_nothing_influences_the_training():

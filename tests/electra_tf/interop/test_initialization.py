@@ -169,7 +169,7 @@ def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
     lines: list[str] = []
     pretraining_runs.train(config, lines.append)
     moments = len(source.slots)
-    assert f"step 7, with {moments} of {moments} moments" in "\n".join(lines)
+    assert f"step 7, with {moments} of {moments} optimizer moments" in "\n".join(lines)
     trained = read(folder, "electra_tf")
     assert trained.step == 8
     for name, value in source.weights.items():

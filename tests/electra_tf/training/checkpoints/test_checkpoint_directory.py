@@ -65,7 +65,7 @@ def test_a_checkpoint_of_another_model_is_refused_with_its_differences(tmp_path,
         return str(error.value)
 
     lines = message(1).splitlines()
-    assert lines[0].startswith(f"The checkpoint {folder}/ckpt-3 is of a different model")
+    assert lines[0].startswith(f"The checkpoint {folder}/ckpt-3 belongs to a different model")
     assert f"{folder}/config.json" in lines[0]
     assert lines[1:] == ["  model/table_00: [2, 3] in the checkpoint, [2, 4] in the model"]
     assert len(message(20).splitlines()) == 1 + 20

@@ -168,7 +168,7 @@ def test_a_checkpoint_without_steps_is_found_by_the_only_name(folder, tmp_path):
     assert newest_whole(str(other), None) == f"{other}/model.ckpt-5"
     assert newest_whole(str(other), "bert.ckpt") is None
     copy("bert.ckpt")
-    with pytest.raises(UserError, match=r"not of one run \(bert\.ckpt, model\.ckpt\)"):
+    with pytest.raises(UserError, match=r"belong to several runs \(bert\.ckpt, model\.ckpt\)"):
         newest_whole(str(other), None)
     (other / "checkpoint").write_text('model_checkpoint_path: "bert.ckpt"\n')
     assert newest_whole(str(other), None) == f"{other}/bert.ckpt"
