@@ -28,7 +28,7 @@ from finetune.data.suspicious import (
 )
 from finetune.initialization import find_checkpoint
 from finetune.predictions import predict_file
-from finetune.results.provenance import Provenance, files_digest
+from finetune.results.provenance import Provenance, common_provenance, files_digest
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
@@ -108,7 +108,7 @@ def _run(
             session = TrialSession(config, trainer, tasks, data, trial, task_files, print_fn)
             results.append(session.run(trial.train_data or train_data))
             done.append(trial)
-            sources = _same_sources(sources, session.provenance())
+            sources = common_provenance(sources, session.provenance())
             if not trainer.is_chief:
                 continue
             is_last = len(done) == count
@@ -161,26 +161,6 @@ def _with_labels(task: Task) -> str:
         return task.name
     more = ", …" if len(labels) > _LABELS_SHOWN else ""
     return f"{task.name} ({len(labels)} labels: {', '.join(labels[:_LABELS_SHOWN])}{more})"
-
-
-def _same_sources(before: Provenance | None, now: Provenance) -> Provenance:
-    """Returns what the scores of two trials are of; unknown if one does not record it.
-
-    Raises:
-        UserError: they are of different pre-trained checkpoints or settings.
-    """
-    if before is None:
-        return now
-    if before.pretrained_checkpoint is None or now.pretrained_checkpoint is None:
-        unknown = {"pretrained_checkpoint": None}
-        before, now = before._replace(**unknown), now._replace(**unknown)
-    if before != now:
-        raise UserError(
-            "The trials come from different pre-trained checkpoints or settings, so their "
-            "results cannot be aggregated: fine-tune again. {before.describe()}; "
-            "{now.describe()}"
-        )
-    return now
 
 
 def _files_digest(config: FinetuningConfig, tasks: Sequence[Task]) -> str:

@@ -99,7 +99,9 @@ def describe_changes(changes: list[Change], unrecorded: Sequence[str] = ()) -> l
     lines = []
     if unrecorded:
         names = ", ".join(unrecorded)
-        lines = [f"{CONFIG_FILE}, written by an older version, does not record {names}: assumed unchanged"]
+        lines = [
+            f"{CONFIG_FILE}, written by an older version, does not record {names}: assumed unchanged"
+        ]
     return lines + [
         f"Changed: {change.describe()} "
         + ("(allowed)" if change.influence == TRAINING else "(does not affect training)")

@@ -60,7 +60,7 @@ def check_replacement(
         return
     reason = None
     if not has_generator:
-        reason = f"--objective={config.objective} replaces no tokenss"
+        reason = f"--objective={config.objective} replaces no tokens"
     elif needs_samples:
         reason = f"the loss of --objective={config.objective} assumes sampled tokens"
     elif generator.is_constant:

@@ -14,6 +14,7 @@ from electra_tf.config.recorded_settings import (
     influences,
     settings_digest,
 )
+from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 
 # Settings of the training that an evaluation may set anew, and that change its scores.
@@ -58,6 +59,30 @@ class Provenance(NamedTuple):
         parts |= {"task files": self.task_files, "settings": self.settings}
         named = ", ".join(f"{name} {value[:_SHOWN]}" for name, value in parts.items())
         return f"Hash {self.hash[:_SHOWN]}: {named}"
+
+
+def common_provenance(before: Provenance | None, now: Provenance) -> Provenance:
+    """Returns the provenance that two trials share; unknown where one does not record it.
+
+    Args:
+        before: that of the trials so far; None before the first.
+        now: that of the next trial.
+
+    Raises:
+        UserError: they differ.
+    """
+    if before is None:
+        return now
+    if before.pretrained_checkpoint is None or now.pretrained_checkpoint is None:
+        unknown = {"pretrained_checkpoint": None}
+        before, now = before._replace(**unknown), now._replace(**unknown)
+    if before != now:
+        raise UserError(
+            "The trials come from different pre-trained checkpoints or settings, so their "
+            f"results cannot be aggregated: fine-tune again. Before: {before.describe()}. "
+            f"Now: {now.describe()}"
+        )
+    return now
 
 
 def files_digest(paths: Iterable[str]) -> str:

@@ -207,7 +207,7 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
     ):
         raise UserError(
             f"The vocabularies of {DISCRIMINATOR_FOLDER} and {GENERATOR_FOLDER} differ: "
-            "convert one of these folders alone alone"
+            "convert one of these folders alone"
         )
     notes = [
         f"{name} {getattr(theirs, name)} of the generator's tokenizer"

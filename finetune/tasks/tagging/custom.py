@@ -71,8 +71,7 @@ class CustomTaggingSource(CustomSource):
         elif not names:
             raise UserError(
                 f"{path}: no word is part of a span, so there is nothing to learn; is the "
-                "right "
-                'column named in "columns"?'
+                'right column named in "columns"?'
             )
 
     def _strata(self, examples: Sequence[TaggingExample]) -> list[str | None]:

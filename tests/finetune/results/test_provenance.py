@@ -1,0 +1,29 @@
+"""What the scores of a trial depend on, and whether trials share it."""
+
+import re
+
+import pytest
+
+from electra_tf.util.errors import UserError
+from finetune.results.provenance import Provenance, common_provenance
+
+FIRST = Provenance("a" * 64, "b" * 64, "c" * 64)
+
+
+def test_trials_of_one_provenance_are_aggregated():
+    assert common_provenance(None, FIRST) == FIRST
+    assert common_provenance(FIRST, FIRST) == FIRST
+
+
+def test_a_checkpoint_that_one_trial_does_not_record_is_unknown():
+    unknown = FIRST._replace(pretrained_checkpoint=None)
+    assert common_provenance(FIRST, unknown) == unknown
+    assert common_provenance(unknown, FIRST) == unknown
+
+
+@pytest.mark.parametrize("name", Provenance._fields)
+def test_trials_that_differ_are_refused_with_both_hashes(name):
+    other = FIRST._replace(**{name: "d" * 64})
+    expected = f"Before: {FIRST.describe()}. Now: {other.describe()}"
+    with pytest.raises(UserError, match=re.escape(expected)):
+        common_provenance(FIRST, other)
