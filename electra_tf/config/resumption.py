@@ -100,7 +100,8 @@ def describe_changes(changes: list[Change], unrecorded: Sequence[str] = ()) -> l
     if unrecorded:
         names = ", ".join(unrecorded)
         lines = [
-            f"{CONFIG_FILE}, written by an older version, does not record {names}: assumed unchanged"
+            f"{CONFIG_FILE}, written by an older version, does not record {names}: assumed "
+            "unchanged"
         ]
     return lines + [
         f"Changed: {change.describe()} "
