@@ -250,7 +250,7 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
     eval_tfrecords: str | None = hyperparameter(
         None,
         "Held-out records, evaluated at every checkpoint and by --do_eval. If unset, those "
-        "that build_pretraining_dataset.py --eval_fraction wrote beside the training records.",
+        "that --eval_fraction of the corpus builder wrote beside the training records.",
         influence=EVALUATION,
     )
     vocab_file: str | None = hyperparameter(

@@ -197,7 +197,7 @@ class _Finder:
             tuple(self.ignored),
             self.unreadable,
             tuple(self.empty),
-            tuple(path for path in self.links if os.path.abspath(path) not in self._names),
+            tuple(path for path in self.links if _full_name(path) not in self._names),
         )
 
     def add_folder(self, folder: AnyPath) -> None:
@@ -234,7 +234,7 @@ class _Finder:
             self.links.append(path)
             return
         self._seen.add(identity)
-        self._names.add(os.path.abspath(path))
+        self._names.add(_full_name(path))
         try:
             num_bytes = size_of(path)
             part = make_part(path, num_bytes, self._options)
@@ -254,3 +254,7 @@ class _Finder:
         if not self._skip_unreadable:
             raise error
         self.unreadable[error.path] = error.reason
+
+
+def _full_name(path: AnyPath) -> str:
+    return str(path) if is_remote(path) else os.path.abspath(path)
