@@ -29,10 +29,10 @@ from tests.faults.corruption import (
 _INTRODUCTION = """\
 # Reliability
 
-What the programs promise when something goes wrong, how it is tested, and what was measured.
-`make test` tries a small part of it with a fixed seed. `make soak SOAK_MINUTES=20` tries a
-larger part, then all of it and then other random faults, as far as there is time; the tables
-have what was tried. This page is written by
+This page lists what the programs promise when something goes wrong, how that is tested, and
+what was measured. `make test` tests a small part of it with a fixed seed.
+`make soak SOAK_MINUTES=20` tests a larger part, then everything, and then other random faults
+for the remaining time; the tables show what was tested. This page is written by
 `python -m tests.faults.report tests/faults/figures.json RELIABILITY.md`
 from the figures of the last soak: {rounds} rounds in {minutes} minutes from seed {first_seed},
 and {kill_minutes} minutes of kills; Python {python}, TensorFlow {tensorflow}, {system}.
@@ -62,40 +62,41 @@ _STORAGE = """\
 ## Full disks, errors of the disk and power cuts
 
 A library loaded into the process (`tests/faults/shim.c`) records every change of a file or a
-name, those of TensorFlow's C++ writers included. Each is then made to fail in turn: ENOSPC
-once, ENOSPC from then on, EIO once, EIO from then on, and a write of half of the bytes. After
-each, the power is cut in a model of the disk (`tests/faults/disk.py`) in which only flushed
-data and names in flushed folders are safe: all is written, only what was flushed, names without
-their data, zeros as data, a random part of the journal with torn writes, and names in any
-order. Each state is read by the programs' own code, written to again and read again. *Refused*
-is a message that says what to do, while data is being replaced. Different states are counted
-once; a call can fail in five ways.
+name, including those of TensorFlow's C++ writers. Each call is then made to fail in turn:
+ENOSPC once, ENOSPC from then on, EIO once, EIO from then on, and a write of half of the bytes.
+After each change, the power is cut in a model of the disk (`tests/faults/disk.py`), in which
+only flushed data and names in flushed folders are safe. The states after the cut have
+everything written, only what was flushed, names without their data, zeros as data, a random
+part of the journal with torn writes, or names in any order. The programs' own code reads each
+state, writes to it again and reads it again. *Refused* means a message that says what to do,
+while data is being replaced. Each distinct state is counted once; a call can fail in five ways.
 """
 _CORRUPTION = """\
 ## Damaged files
 
-A file of each kind is changed by a bit, a byte or a digit, cut, emptied, zeroed, partly zeroed,
-garbled or left out, made longer or removed, and read as the programs read it. *In a warning*
-means that an older checkpoint or another way is taken. *Another input* is one that is still
-legal, so that no program can know better: text of the user's own, such as a vocabulary with
-another word, and records without a manifest that are cut exactly between two of them.
+One file of each kind is damaged and read as the programs read it: a bit, a byte or a digit is
+changed, or the file is cut, emptied, zeroed, partly zeroed, garbled, lengthened or removed. *In
+a warning* means that the program falls back to an older checkpoint or to another way. *Another
+input* is one that is still valid, so that no program can detect the damage: text of the user's
+own, such as a vocabulary with another word, and records without a manifest that are cut exactly
+between two of them.
 """
 _LIMITS = """\
 ## What is not promised
 
-- Records without `pretrain_data.json`, such as those of the authors' code, have checksums of
-  each record only: a file that is cut exactly between two records reads as a shorter one. A
-  missing or empty shard is warned of.
-- Training compares the sizes of record files and the checksum of every record. A file replaced
-  by another one of the same size is found by `inspect_dataset.py --verify`.
-- Files of earlier versions have no checksum of their content: of `config.json`, manifests,
+- Records without `pretrain_data.json`, such as those of the authors' code, have a checksum for
+  each record only: a file cut exactly between two records reads as a shorter file. The program
+  warns of missing and empty shards.
+- Training checks the sizes of record files and the checksum of every record. Only
+  `inspect_dataset.py --verify` finds a file replaced by another one of the same size.
+- Files of earlier versions have no checksum of their content: in `config.json`, manifests,
   results and exports, only damage that breaks their format is found.
-- A vocabulary whose description has been removed is used with the settings that are given;
-  records and models that were made with it refuse others.
-- The last lines of the log may be lost in a power cut, and features are made again.
-- A disk that reports data as flushed and loses it.
-- Training a vocabulary takes memory for every distinct word, and text without spaces has words
-  as long as its lines. A record of JSONL or Parquet is in memory as a whole.
+- A vocabulary whose description has been removed is used with the given settings; records and
+  models made with it refuse other settings.
+- A power cut may lose the last lines of the log, and features are recomputed.
+- Nothing is promised on a disk that reports data as flushed and loses it.
+- Training a vocabulary takes memory for every distinct word, and in text without spaces, words
+  are as long as the lines. A JSONL or Parquet record is held in memory as a whole.
 """
 
 

@@ -10,17 +10,17 @@ _OUTCOMES = (OLD, NONE, NEW, REFUSED)
 _TEXT = """\
 ## Building data
 
-`build_pretraining_dataset.py` and `build_vocabulary.py` themselves, with one or two processes,
-over older data (`tests/faults/builder.py`): the program or one of its processes is killed by
-SIGKILL at a random time; the disk is one of memory without room for all; permissions are taken
-away (from root too, by its capabilities); two programs write to the same place. Every file
-with a final name must be that of the older or of the new data, the message one line without a
-traceback, nothing else left, and the next build as if nothing had happened. *Refused* are
-records that say that they are not complete.
+`build_pretraining_dataset.py` and `build_vocabulary.py` run over older data, with one or two
+processes, under these faults (`tests/faults/builder.py`): SIGKILL of the program or one of its
+processes at a random time; a disk in memory that is too small; missing permissions (for root
+too, by dropping its capabilities); two programs that write to the same place. Every file with
+a final name must be from the older or the new data, the message must be one line without a
+traceback, nothing else may be left, and the next build must work as if nothing had happened.
+*Refused* are records that say that they are not complete.
 """
 _MEMORY = """\
-Memory of the first process while it reads one line of so many megabytes, and how much more that
-is than for a line of one megabyte:
+Peak memory of the first process while it reads one line of the given size, and the increase
+over a line of one megabyte:
 """
 
 

@@ -9,14 +9,14 @@ _COUNTS = ("trials", "kills", "starts", "fresh")
 _TEXT = """\
 ## Killed programs
 
-The programs, with their command lines, are killed by SIGKILL and started again until they end:
-in the middle of a change of a file that is drawn from all that an unkilled run makes (`shim.c`
-counts them, and half of a write is done), or at a random time. Then everything that they have
-left is compared with what an unkilled run leaves: weights, moments and step of every
+The programs, run from their command lines, are killed by SIGKILL and restarted until they end.
+A kill strikes at a random time, or in the middle of a file change drawn from all that an
+unkilled run makes (`shim.c` counts them, and half of a write is done). Then everything that
+they leave is compared with what an unkilled run leaves: weights, moments and step of every
 checkpoint, every line of the logs (each step's losses, which follow from the order of the
-data), features, results, records, and names of files; but for times, checksums of content
-with times, TensorBoard's files, pictures and the graph of an export. Two replicas may differ
-by 1e-6, all others not by a bit. Most starts are forks of a process that has imported
+data), features, results, records, and names of files. The comparison excludes times, checksums
+of content with times, TensorBoard's files, pictures and the graph of an export. Two replicas
+may differ by 1e-6; all others must be bit-identical. Most starts fork a process that imported
 TensorFlow and has no device yet; *fresh* ones are new processes. Of {starts:,} starts,
 {kills:,} were killed, the others ended by themselves. The kills struck {places}.
 """

@@ -8,22 +8,22 @@ from electra_tf.util.console import markdown_table
 _WORKERS = """\
 ## Lost workers
 
-One of two or three workers on this machine, drawn at random, is struck after a checkpoint
-that is drawn at random: *kill* is SIGKILL, *stop* SIGSTOP for good, *delay* SIGSTOP for
-some seconds; with *other settings*, it is started with another learning rate. The survivors
-of a kill or a stop end with status 43 after the seconds of the table; all are then started
-again, and the weights and logs are compared with those of unhindered workers, up to 1e-6. A
-delayed worker's run ends as if nothing had happened. With other settings, all end with
+A fault strikes one of two or three workers on this machine, drawn at random, after a random
+checkpoint. *Kill* is SIGKILL, *stop* is SIGSTOP for good, and *delay* is SIGSTOP for some
+seconds; with *other settings*, the worker starts with another learning rate. After a kill or a
+stop, the survivors end with status 43 after the seconds in the table. Then all workers are
+restarted, and weights and logs are compared with those of undisturbed workers, up to 1e-6. A
+delayed worker's run ends as if nothing had happened. With other settings, all workers end with
 status 1 and nothing is written.
 """
 _NO_PARTITION = "Broken networks have not been tried.\n"
 _PARTITION = """\
 ## Broken networks
 
-Each worker has a network namespace of its own, and the port of one is taken out of the bridge
-between them, so that all it sends and gets is lost (`tests/faults/partition.py`). *Cut* for
-good, all workers end with status 43 after the seconds of the table, and a restart goes on
-exactly; cut for some seconds, the run ends as if nothing had happened.
+Each worker has its own network namespace, and the port of one worker is removed from the bridge
+between them, so that all its traffic is lost (`tests/faults/partition.py`). If the network is
+*cut* for good, all workers end with status 43 after the seconds in the table, and a restart
+resumes exactly; if it is cut for some seconds, the run ends as if nothing had happened.
 """
 _LONG = """\
 ## Long runs

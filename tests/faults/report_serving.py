@@ -12,10 +12,11 @@ _TEXT = """\
 {clients} clients at once send requests, drawn at random (`tests/faults/serving.py`): valid
 ones; malformed ones, such as broken JSON, other paths, hosts and bytes; oversized texts,
 headers and bodies; slow ones, which are whole in time or never; and connections that are closed
-early. A valid answer must be that of a single quiet request within 1e-5, every other one of an
-expected status, without a traceback, and afterwards no more files may be open than before.
-*Busy* were answered 503, since 32 connections are served at once. Latencies are those of valid
-requests; slopes are of the last four fifths, with their 95 % intervals.
+early. A valid answer must equal that of a single request on an idle server within 1e-5. Every
+other answer must have an expected status and no traceback. Afterwards, no more files may be
+open than before. *Busy* requests were answered with 503, since 32 connections are served at
+once. Latencies are those of valid requests. Slopes are fitted to the last four fifths, with
+95 % intervals.
 """
 
 
