@@ -87,15 +87,16 @@ def read_result(
 def write_result(path: pathlib.Path, result: Result) -> None:
     """Writes a result; the file is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = _finite(dataclasses.asdict(result))
+    content = rounded(dataclasses.asdict(result))
     write_atomically(str(path), json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
-def _finite(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """Returns JSON values as a file has them: with six digits, and null if not finite."""
     if isinstance(value, dict):
-        return {name: _finite(v) for name, v in value.items()}
+        return {name: rounded(v) for name, v in value.items()}
     if isinstance(value, list):
-        return [_finite(v) for v in value]
+        return [rounded(v) for v in value]
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return value

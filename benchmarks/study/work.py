@@ -19,6 +19,7 @@ from benchmarks.study.results import (
     PROBE,
     Result,
     read_result,
+    rounded,
     write_result,
 )
 from benchmarks.study.sizes import Size
@@ -93,8 +94,13 @@ class Worker:
         is_random = run.model == RANDOM.name
         evaluates = run.is_evaluated and any(missing.values())
         if not is_random and (evaluates or not result.pretraining):
-            if self._pretrain(run):
-                # Those of weights that are gone: another processor trains others.
+            self._pretrain(run)
+            steps = run.settings["num_train_steps"]
+            result.model_flops = float(steps * model_flops_of(run.settings))
+            result.paper_flops = float(steps * paper_flops_of(run.settings))
+            pretraining = rounded(read_pretraining(self._model_dir(run)))
+            if result.pretraining and result.pretraining["metrics"] != pretraining["metrics"]:
+                # The scores are of weights that are gone: another processor trains others.
                 result.scores, result.seconds = {}, {}
                 result.machine = self._machine
                 for folder in (
@@ -103,10 +109,7 @@ class Worker:
                 ):
                     shutil.rmtree(folder, ignore_errors=True)
                 missing = {kind: list(self._tasks) for kind in KINDS}
-            steps = run.settings["num_train_steps"]
-            result.model_flops = float(steps * model_flops_of(run.settings))
-            result.paper_flops = float(steps * paper_flops_of(run.settings))
-            result.pretraining = read_pretraining(self._model_dir(run))
+            result.pretraining = pretraining
             write_result(path, result)
         if not evaluates:
             return
@@ -132,12 +135,11 @@ class Worker:
     def _finetuned_dir(self, run: Run, task: str) -> pathlib.Path:
         return self._data_dir / "finetuned" / task / run.name
 
-    def _pretrain(self, run: Run) -> bool:
-        """Returns whether it was trained, now, and not before."""
+    def _pretrain(self, run: Run) -> None:
         model_dir = self._model_dir(run)
         steps = run.settings["num_train_steps"]
         if is_trained(run.settings, model_dir):
-            return False
+            return
         given = {
             **run.settings,
             "save_checkpoints_steps": max(1, -(-steps // _EVALUATIONS)),
@@ -150,7 +152,6 @@ class Worker:
         arguments = [f"--data_dir={self._data_dir}", f"--model_name={run.name}"]
         program = ["run_pretraining.py", *arguments, f"--hparams={json.dumps(given)}"]
         self._process(f"{run.name}, pre-training", program, model_dir / "log.txt")
-        return True
 
     def _probe(self, run: Run, tasks: Sequence[str]) -> dict[str, list[float]]:
         folder = self._probe_dir(run)
