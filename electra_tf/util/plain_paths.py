@@ -6,6 +6,8 @@ import re
 import tempfile
 from collections.abc import Iterator
 
+from electra_tf.util.paths import is_remote
+
 _OF_PATTERNS = re.compile(r"[*?\[\\]")
 
 
@@ -15,13 +17,13 @@ def plain_path(path: str | os.PathLike) -> Iterator[str]:
 
     TensorFlow finds the files of checkpoints and SavedModels by a pattern made of their path,
     which in a folder such as `run [2]` matches nothing. There the path is one of links in a
-    temporary folder, which is removed afterwards.
+    temporary folder, which is removed afterwards. Remote paths are left as they are.
 
     Args:
         path: a folder, or the prefix of a checkpoint.
     """
     path = os.fspath(path)
-    if not _OF_PATTERNS.search(path):
+    if is_remote(path) or not _OF_PATTERNS.search(path):
         yield path
         return
     with tempfile.TemporaryDirectory() as links:

@@ -35,3 +35,8 @@ def test_checkpoints_and_saved_models_are_read(tmp_path: pathlib.Path, name: str
 def test_other_paths_are_yielded_as_they_are() -> None:
     with plain_path("runs/a, b/ckpt-1") as path:
         assert path == "runs/a, b/ckpt-1"
+
+
+def test_remote_paths_are_left_as_they_are():
+    with plain_path("gs://bucket/run [2]/ckpt-3") as path:
+        assert path == "gs://bucket/run [2]/ckpt-3"
