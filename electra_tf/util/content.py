@@ -14,7 +14,7 @@ _ENCODINGS = {
 # First bytes of files that are often named like text, and what to do with them.
 _OTHER_FORMATS = {
     b"\x1f\x8b": "is compressed with gzip (.gz belongs at the end of its name)",
-    b"\x28\xb5\x2f\xfd": "is compressed with zstd (.zst belongs at the end of its name)",
+    b"\x28\xb5\x2f\xfd": "is compressed with zstd (unzstd decompresses it)",
     b"\xfd7zXZ\0": "is compressed with xz (unxz decompresses it)",
     b"BZh": "is compressed with bzip2 (bunzip2 decompresses it)",
     b"PK\x03\x04": "is a ZIP archive, as are .xlsx and .docx: extract or export its text",
@@ -43,7 +43,7 @@ def not_text(head: bytes) -> str | None:
             return f"is {encoding} (iconv -f {encoding} -t UTF-8 converts it)"
     if head.count(0) > _MAX_NUL_SHARE * len(head):
         return (
-            "is no text in UTF-8: many of its bytes are NUL. If it is UTF-16, "
+            "is not UTF-8 text: many of its bytes are NUL. If it is UTF-16, "
             "iconv -f UTF-16LE -t UTF-8 converts it"
         )
     return None
