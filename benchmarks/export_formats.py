@@ -5,7 +5,7 @@ r"""Compares exported models with the model in this process and with Hugging Fac
 The model is that of `benchmarks.inference`, whose flags, rules and variants this program
 shares: ELECTRA with random weights that classifies sequences of full length. Beside the
 variants there it measures SavedModels that take ids, in float32 and bfloat16, one that
-takes raw text, the two LiteRT files and the ONNX file, each loaded as a client would load
+takes raw text, the two files of LiteRT and of ONNX, each loaded as a client would load
 it. It reports the size of each format, milliseconds a batch and sequences a second, and how
 far the probabilities are from those of the model in this process. It needs `ai-edge-litert`,
 `tf2onnx` and `onnxruntime` (`pip install -e '.[dev]'`).
@@ -42,6 +42,7 @@ VARIANTS = {
     "LiteRT, float32": (LITERT, "litert/model_float32.tflite"),
     "LiteRT, int8 weights": (LITERT, "litert/model_int8.tflite"),
     "ONNX Runtime, float32": (ONNX, "onnx/model.onnx"),
+    "ONNX Runtime, int8 weights": (ONNX, "onnx/model_int8.onnx"),
 }
 REFERENCE = inference_turns.REFERENCE
 

@@ -16,9 +16,12 @@ FORMATS = {
     "onnx": "electra_tf.inference.export.onnx:write_onnx",
     "stablehlo": "electra_tf.inference.export.stablehlo:write_stablehlo",
 }
-# Package that a format requires, and the extra that installs it; the warm-up requests of
+# Packages that a format requires, and the extra that installs them; the warm-up requests of
 # SavedModels need TensorFlow Serving's.
-EXTRAS = {SAVED_MODEL: ("tensorflow_serving", "serving"), "onnx": ("tf2onnx", "onnx")}
+EXTRAS = {
+    SAVED_MODEL: (("tensorflow_serving",), "serving"),
+    "onnx": (("tf2onnx", "onnxruntime"), "onnx"),
+}
 # [CLS], a pair of tokens and its [SEP]s.
 MIN_SEQ_LENGTH = 8
 

@@ -1,24 +1,23 @@
-"""ONNX export.
-
-As with LiteRT, the model takes ids. tf2onnx converts the graph; it lacks a mapping for `Erfc`,
-which TensorFlow's exact GELU uses, so this module provides it.
-"""
+"""ONNX export, of a graph that tf2onnx converts. As with LiteRT, the model takes ids."""
 
 import pathlib
-from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from electra_tf.inference.export.onnx_operators import convert_erfc, fuse_layer_norms
 from electra_tf.inference.export.servable import Servable, trace_predict, write_description
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
-ONNX_FILE = "model.onnx"
+FLOAT32_FILE, INT8_FILE = "model.onnx", "model_int8.onnx"
 _OPSET = 18
 
 
 def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
-    """Writes the model in float32; inputs are int32 [batch, seq] of any size.
+    """Writes the model in float32, and with int8 weights.
+
+    The latter is ONNX Runtime's dynamic quantization: kernels are int8 with a scale per output
+    channel, tables of embeddings uint8 with one scale, and the activations that enter a product
+    are quantized at runtime. Inputs are int32 [batch, seq] of any size.
 
     Args:
         servable: the model, in float32.
@@ -29,6 +28,7 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
     # Imported here, because they are optional dependencies.
     import onnx
     import tf2onnx
+    from onnxruntime import quantization
 
     concrete = trace_predict(servable)
     specs = list(concrete.structured_input_signature[1].values())
@@ -41,25 +41,16 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
             function,
             input_signature=specs,
             opset=_OPSET,
-            custom_op_handlers={"Erfc": (_convert_erfc, [])},
+            custom_op_handlers={"Erfc": (convert_erfc, [])},
+            custom_rewriter=[fuse_layer_norms],
         )
     onnx.checker.check_model(model)  # tf2onnx skips what it cannot convert
-    (directory / ONNX_FILE).write_bytes(model.SerializeToString())
+    (directory / FLOAT32_FILE).write_bytes(model.SerializeToString())
+    with suppress_native_stderr():  # it advises to optimize the graph first: runtimes do
+        quantization.quantize_dynamic(
+            directory / FLOAT32_FILE,
+            directory / INT8_FILE,
+            per_channel=True,
+            weight_type=quantization.QuantType.QInt8,
+        )
     write_description(servable, concrete, directory)
-
-
-def _convert_erfc(context: Any, node: Any, name: str, arguments: Any) -> Any:
-    """Converts erfc(x) to 1 - erf(x)."""
-    one = context.make_const(f"{name}/one", np.array(1, np.float32))
-    erf = context.make_node("Erf", node.input, name=f"{name}/erf")
-    output, shape = node.output[0], context.get_shape(node.output[0])
-    dtype = context.get_dtype(output)
-    context.remove_node(name)
-    return context.make_node(
-        "Sub",
-        [one.output[0], erf.output[0]],
-        name=name,
-        outputs=[output],
-        shapes=[shape],
-        dtypes=[dtype],
-    )

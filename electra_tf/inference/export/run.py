@@ -40,8 +40,9 @@ def export(
         UserError: the input is invalid; nothing has been written.
     """
     if config.format in EXTRAS:
-        module, extra = EXTRAS[config.format]
-        import_extra(module, extra, f"--format={config.format}")
+        modules, extra = EXTRAS[config.format]
+        for module in modules:
+            import_extra(module, extra, f"--format={config.format}")
     version = version_to_write(config.export_dir, config.version)
     servable = load_servable(config, loaders, print_fn)
     write = choices.load(FORMATS, config.format)

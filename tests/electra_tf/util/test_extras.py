@@ -29,7 +29,11 @@ def test_a_package_that_is_broken_is_not_said_to_be_missing(monkeypatch, tmp_pat
 
 @pytest.mark.parametrize(
     ("format", "module", "extra"),
-    [("saved_model", "tensorflow_serving", "serving"), ("onnx", "tf2onnx", "onnx")],
+    [
+        ("saved_model", "tensorflow_serving", "serving"),
+        ("onnx", "tf2onnx", "onnx"),
+        ("onnx", "onnxruntime", "onnx"),
+    ],
 )
 def test_an_export_fails_before_anything_is_read_or_written(
     monkeypatch, tmp_path, format, module, extra

@@ -79,13 +79,37 @@ def test_onnx(exported_litert):
     reason = "needs ONNX: pip install tf2onnx onnxruntime"
     pytest.importorskip("tf2onnx", reason=reason)
     onnxruntime = pytest.importorskip("onnxruntime", reason=reason)
+    import onnx
+
+    from electra_tf.inference.export import onnx as onnx_format
+
     _, servable, config = exported_litert
     directory = export(dataclasses.replace(config, format="onnx"), [PRETRAINED], quiet)
-    session = onnxruntime.InferenceSession(str(directory / "model.onnx"))
+    paths = [directory / onnx_format.FLOAT32_FILE, directory / onnx_format.INT8_FILE]
+    float32, int8 = (onnxruntime.InferenceSession(str(path)) for path in paths)
     for shape in ((1, 5), (3, 16)):
         inputs = example_inputs(shape)
         features = {name: value.numpy() for name, value in inputs._asdict().items()}
-        (found,) = session.run(["replaced_probability"], features)
         wanted = servable.predict(inputs)["replaced_probability"]
+        (found,) = float32.run(["replaced_probability"], features)
         np.testing.assert_allclose(found, wanted, atol=1e-5)
+        (found,) = int8.run(["replaced_probability"], features)
+        np.testing.assert_allclose(found, wanted, atol=0.02)
+        assert np.any(found != wanted)
     assert (directory / "vocab.txt").exists()
+    sizes = [path.stat().st_size for path in paths]
+    assert sizes[1] < 0.6 * sizes[0]
+
+    # Fused operators are much faster.
+    operators = [node.op_type for node in onnx.load(paths[0]).graph.node]
+    assert "LayerNormalization" in operators
+    assert not {"Reciprocal", "Sqrt"} & {*operators}
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(directory / "optimized.onnx")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    onnxruntime.InferenceSession(str(paths[1]), options)
+    optimized = [
+        node.op_type for node in onnx.load(options.optimized_model_filepath).graph.node
+    ]
+    assert "Gelu" in optimized
+    assert "Erf" not in optimized
