@@ -27,13 +27,14 @@ import numpy as np
 from absl import flags
 
 from benchmarks import inference, inference_turns
+from benchmarks.exported_models import IDS, LITERT, LOADERS, ONNX
 from benchmarks.side_by_side import NUM_CORES, describe_machine, our_command, spread
 from electra_tf.util.console import markdown_table
 from electra_tf.util.files import write_atomically
 from flags import command_line
 
 VOCABULARY = pathlib.Path(__file__).parents[1] / "recipes/vocab/bert_uncased_vocab.txt"
-IDS, TEXT, LITERT, ONNX = "saved_model_ids", "saved_model_text", "litert", "onnx"
+TEXT = "saved_model_text"
 # Name of a variant: how it is run, and its files in the folder of exports.
 VARIANTS = {
     "SavedModel, float32": (IDS, "float32"),
@@ -119,10 +120,15 @@ def serve(settings_json: str) -> None:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(settings["num_threads"])
-    load = {IDS: _load_ids, TEXT: _load_text, LITERT: _load_litert, ONNX: _load_onnx}[
-        settings["kind"]
-    ]
-    run = load(settings)
+    path, num_threads = settings["path"], settings["num_threads"]
+    if settings["kind"] == TEXT:
+        run = _load_text(path)
+    else:
+        predict = LOADERS[settings["kind"]](path, num_threads)
+
+        def run(ids: np.ndarray) -> np.ndarray:
+            return predict(ids, np.ones_like(ids), np.zeros_like(ids))
+
     inputs = {ids.shape: ids for ids in np.load(settings["inputs"]).values()}
     scores = {}
     for (batch_size, length), ids in inputs.items():
@@ -179,28 +185,11 @@ def write_exports(
     return model, task
 
 
-def _load_ids(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
-    import tensorflow as tf
-
-    model = tf.saved_model.load(settings["path"])
-    signature = model.signatures["tokens"]
-
-    def run(ids: np.ndarray) -> np.ndarray:
-        ids = tf.constant(ids)
-        outputs = signature(
-            input_ids=ids, input_mask=tf.ones_like(ids), segment_ids=tf.zeros_like(ids)
-        )
-        return {name: value.numpy() for name, value in outputs.items()}["scores"]
-
-    run.model = model  # a signature does not keep its model alive
-    return run
-
-
-def _load_text(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+def _load_text(path: str) -> Callable[[np.ndarray], np.ndarray]:
     """Asks for texts of as many tokens as the ids have."""
     import tensorflow as tf
 
-    model = tf.saved_model.load(settings["path"])
+    model = tf.saved_model.load(path)
     signature = model.signatures["serving_default"]
     lines = VOCABULARY.read_text(encoding="utf-8").splitlines()
     words = np.array([line for line in lines if line.isascii() and line.isalpha()])
@@ -211,38 +200,6 @@ def _load_text(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray
         return {name: value.numpy() for name, value in outputs.items()}["scores"]
 
     run.model = model
-    return run
-
-
-def _load_litert(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(settings["path"], num_threads=settings["num_threads"])
-    runner = interpreter.get_signature_runner()
-
-    def run(ids: np.ndarray) -> np.ndarray:
-        return runner(
-            input_ids=ids, input_mask=np.ones_like(ids), segment_ids=np.zeros_like(ids)
-        )["scores"]
-
-    return run
-
-
-def _load_onnx(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = settings["num_threads"]
-    session = onnxruntime.InferenceSession(settings["path"], options)
-
-    def run(ids: np.ndarray) -> np.ndarray:
-        features = {
-            "input_ids": ids,
-            "input_mask": np.ones_like(ids),
-            "segment_ids": np.zeros_like(ids),
-        }
-        return session.run(["scores"], features)[0]
-
     return run
 
 

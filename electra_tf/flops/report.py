@@ -146,8 +146,8 @@ def _small_table() -> str:
         ]
         for model in models
     ]
-    header = ["", "train FLOPs are", "train FLOPs", "inference FLOPs"]
-    header += ["speed-up: train", "inference", "the paper prints"]
+    header = ["", "source of train FLOPs", "train FLOPs", "inference FLOPs"]
+    header += ["speed-up: train", "inference", "in the paper"]
     return markdown_table(header, rows, text_columns=2)
 
 
@@ -165,8 +165,8 @@ def _large_table() -> str:
         ]
         for model in models
     ]
-    header = ["", "train FLOPs are", "train FLOPs", "inference FLOPs", "train, relative"]
-    return markdown_table([*header, "the paper prints"], rows, text_columns=2)
+    header = ["", "source of train FLOPs", "train FLOPs", "inference FLOPs", "train, relative"]
+    return markdown_table([*header, "in the paper"], rows, text_columns=2)
 
 
 def _runs_table(runs: Sequence[RunFlops]) -> str:

@@ -60,9 +60,8 @@ def _split(x: tf.Tensor, num_parts: int) -> tf.Tensor:
     batch = x.shape[0]
     if batch is not None and batch % num_parts:
         raise UserError(
-            f"The {batch} examples per device cannot be split into "
-            f"--gradient_accumulation_steps={num_parts} equal micro-batches: change it or "
-            "--train_batch_size"
+            f"--gradient_accumulation_steps={num_parts} does not divide the {batch} examples "
+            "per device (--train_batch_size divided by the number of devices)"
         )
     shape = tf.concat([[num_parts, tf.shape(x)[0] // num_parts], tf.shape(x)[1:]], axis=0)
     parts = tf.reshape(x, shape)

@@ -90,7 +90,7 @@ def print_report(coverages: Sequence[Coverage], print_fn: Callable[[str], None])
         "pieces per word": lambda c: f"{c.num_pieces / c.num_words:.3f}",
         "words of one piece": lambda c: f"{c.num_whole / c.num_words:.2%}",
         "unknown words": lambda c: f"{c.num_unknown / c.num_words:.3%}",
-        "entries that do not occur": lambda c: f"{len(c.unused()):,}",
+        "unused entries": lambda c: f"{len(c.unused()):,}",
     }
     rows = [[name, *map(value, coverages)] for name, value in values.items()]
     print_fn(markdown_table(["held-out text", *names], rows, text_columns=1))
@@ -99,7 +99,7 @@ def print_report(coverages: Sequence[Coverage], print_fn: Callable[[str], None])
             f"{name}\n"
             f"  longest pieces: {_examples(coverage.longest())}\n"
             f"  rarest pieces:  {_examples(coverage.rarest())}\n"
-            f"  do not occur:   {_examples(coverage.unused())}"
+            f"  unused:         {_examples(coverage.unused())}"
         )
 
 
