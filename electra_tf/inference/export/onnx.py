@@ -1,6 +1,7 @@
 """ONNX export, of a graph that tf2onnx converts. As with LiteRT, the model takes ids."""
 
 import pathlib
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,6 +11,9 @@ from electra_tf.util.tensorflow_import import suppress_native_stderr
 
 FLOAT32_FILE, INT8_FILE = "model.onnx", "model_int8.onnx"
 _OPSET = 18
+# Products with a smaller side, such as those of classifiers, stay in float32: quantizing them
+# saves nothing.
+_MIN_INT8_SIZE = 32
 
 
 def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
@@ -17,7 +21,8 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
 
     The latter is ONNX Runtime's dynamic quantization: kernels are int8 with a scale per output
     channel, tables of embeddings uint8 with one scale, and the activations that enter a product
-    are quantized at runtime. Inputs are int32 [batch, seq] of any size.
+    are quantized at runtime. The products of classifiers stay in float32. Inputs are int32
+    [batch, seq] of any size.
 
     Args:
         servable: the model, in float32.
@@ -52,5 +57,17 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
             directory / INT8_FILE,
             per_channel=True,
             weight_type=quantization.QuantType.QInt8,
+            nodes_to_exclude=_small_products(model),
         )
     write_description(servable, concrete, directory)
+
+
+def _small_products(model: Any) -> list[str]:
+    """Returns the names of the products whose kernel has a small side."""
+    shapes = {weight.name: list(weight.dims) for weight in model.graph.initializer}
+    return [
+        node.name
+        for node in model.graph.node
+        if node.op_type == "MatMul"
+        and min(shapes.get(node.input[1], [_MIN_INT8_SIZE])) < _MIN_INT8_SIZE
+    ]

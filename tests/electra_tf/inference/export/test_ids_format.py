@@ -100,6 +100,10 @@ def test_onnx(exported_litert):
     sizes = [path.stat().st_size for path in paths]
     assert sizes[1] < 0.6 * sizes[0]
 
+    # The product of one unit, which makes the logit, is not quantized.
+    products = [node for node in onnx.load(paths[1]).graph.node if node.op_type == "MatMul"]
+    assert any("discriminator_predictions" in node.name for node in products)
+
     # Fused operators are much faster.
     operators = [node.op_type for node in onnx.load(paths[0]).graph.node]
     assert "LayerNormalization" in operators
