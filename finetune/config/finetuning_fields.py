@@ -79,7 +79,7 @@ class FinetuningFields(
         null=0,
     )
     vocab_size: int | None = hyperparameter(
-        None, "Vocabulary size; that of the vocabulary file if unset."
+        None, "Vocabulary size; that of the checkpoint or of the vocabulary file if unset."
     )
     do_lower_case: bool | None = hyperparameter(
         None, "Lowercase the text; as in pre-training if unset."
