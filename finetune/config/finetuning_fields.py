@@ -97,7 +97,9 @@ class FinetuningFields(
         0.01, "Decoupled weight decay, excluding LayerNorm and biases."
     )
     layerwise_lr_decay: float = hyperparameter(
-        0.8, "Layer-wise learning-rate decay factor; 0.9 for large models, 0 disables it."
+        0.8,
+        "Layer-wise learning-rate decay factor; 0.9 for large models. It is disabled by 0, and "
+        "by negative numbers, as in the authors' code.",
     )
     authors_layerwise_lr_decay: bool = hyperparameter(
         False, "Apply one more decay factor to every encoder layer, as the authors' code does."
