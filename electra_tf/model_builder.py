@@ -13,8 +13,12 @@ from electra_tf.config.resumption import check_recorded_model
 from electra_tf.masking.base import TokenStatistics, strategy_class, token_statistics
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
-from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
+from electra_tf.text.vocabulary import Vocabulary, load_model_vocabulary, load_vocabulary
+from electra_tf.training.checkpoints.authors_files import (
+    authors_checkpoint,
+    has_own_checkpoint,
+    refuse_authors_checkpoint,
+)
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.training.optimizer import make_optimizer
@@ -76,14 +80,24 @@ def load_model(
 
 
 def load_checked_vocabulary(config: PretrainingConfig) -> Vocabulary:
-    """Loads `--vocab_file`, which must have `--vocab_size` entries."""
-    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
-    if vocabulary.size != config.vocab_size:
+    """Loads `--vocab_file`, with a token for each of the `--vocab_size` embeddings.
+
+    Raises:
+        UserError: it has too many entries; or fewer than the default of `--vocab_size`, which
+            then has been forgotten, unless a checkpoint has as many embeddings.
+    """
+    size = load_vocabulary(config.vocab_file, "--vocab_file").size
+    continues = (
+        config.init_checkpoint
+        or authors_checkpoint(config.model_dir)
+        or has_own_checkpoint(config.model_dir)
+    )
+    if size < config.vocab_size == PretrainingConfig.vocab_size and not continues:
         raise UserError(
-            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has "
-            f"{vocabulary.size} entries: pass --vocab_size={vocabulary.size}"
+            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has {size} "
+            f"entries: pass --vocab_size={size}"
         )
-    return vocabulary
+    return load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
 
 
 def special_token_ids(vocabulary: Vocabulary) -> SpecialTokenIds:

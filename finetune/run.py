@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
-from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.text.vocabulary import load_model_vocabulary
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
@@ -66,12 +66,7 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
 def _run(
     config: FinetuningConfig, context: DistributionContext, print_fn: PrintFn
 ) -> list[TrialResult]:
-    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
-    if vocabulary.size != config.vocab_size:
-        raise UserError(
-            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has "
-            f"{vocabulary.size} entries"
-        )
+    vocabulary = load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
     tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     tasks = build_tasks(config, tokenizer)
     if config.do_train:

@@ -8,7 +8,7 @@ from typing import Any
 
 from electra_tf.config.pretraining import TRAIN_FLAG
 from electra_tf.inference.masked_examples import legend, load_masking, masked_examples, render
-from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.text.vocabulary import Vocabulary, load_model_vocabulary, load_vocabulary
 from electra_tf.util.files import to_json, write_atomically
 from flags.inspection import STANDARD_OUTPUT, InspectionConfig
 from flags.records import training_records
@@ -47,7 +47,8 @@ def run(config: InspectionConfig) -> None:
         check_file_sizes(files)
     masking = None
     if config.examples:
-        masking = load_masking(model, vocabulary, training_records(model).token_counts)
+        of_model = load_model_vocabulary(model.vocab_file, model.vocab_size, "--vocab_file")
+        masking = load_masking(model, of_model, training_records(model).token_counts)
     found = inspect_files(
         files,
         vocabulary,

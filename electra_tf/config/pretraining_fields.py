@@ -155,7 +155,11 @@ class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
         "--hparams) is the hidden size.",
         null=0,
     )
-    vocab_size: int = hyperparameter(30522, "Vocabulary size.")
+    vocab_size: int = hyperparameter(
+        30522,
+        "Vocabulary size: the number of embeddings, at least that of the entries of "
+        "--vocab_file.",
+    )
     do_lower_case: bool = hyperparameter(
         True,
         "Whether the records are lowercased. If unset, taken from the tokenizer description "

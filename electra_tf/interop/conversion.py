@@ -18,7 +18,7 @@ from electra_tf.interop.model_checkpoint import (
     containing_folder,
 )
 from electra_tf.text.description import SETTINGS, tokenizer_settings
-from electra_tf.text.vocabulary import load_vocabulary, parse_vocabulary
+from electra_tf.text.vocabulary import UNUSED_TOKEN, load_vocabulary, parse_vocabulary
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
 from electra_tf.training.checkpoints.checkpoint_writing import remove_checkpoint
 from electra_tf.util.errors import UserError, not_utf8
@@ -30,7 +30,6 @@ FROM_FLAG = "--from"
 DescribeTask = Callable[[str, Sequence[str]], tuple[TaskDescription, Sequence[str]]]
 # Kinds of tasks with a label for each output.
 LABELED_KINDS = ("classification", "multilabel", "tagging")
-PADDING_TOKEN = "[unused_row_{}]"
 
 
 def convert(
@@ -248,7 +247,7 @@ def _with_rows(vocabulary: bytes, size: int, where: str, notes: list[str]) -> by
         notes.append(f"{len(more)} embeddings have no token: unused tokens are added for them")
     lines += [""] * len(more)
     for i in (*hidden, *more):
-        lines[i] = PADDING_TOKEN.format(i)
+        lines[i] = UNUSED_TOKEN.format(i)
     if lines == given:
         return vocabulary
     return "".join(f"{line}\n" for line in lines).encode()

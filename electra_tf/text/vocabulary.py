@@ -5,11 +5,14 @@ import hashlib
 import pathlib
 from collections.abc import Mapping
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import as_path
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEFAULT_FLAG = "--vocab-file"
+# Of embeddings without a token, by their row.
+UNUSED_TOKEN = "[unused_row_{}]"
 MIN_VOCAB_SIZE = 32
 
 
@@ -120,6 +123,42 @@ def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocab
     except OSError as error:
         raise UserError(f"{where} cannot be read: {error.strerror}.") from error
     return parse_vocabulary(content, where, path)
+
+
+def load_model_vocabulary(
+    path: str | pathlib.Path, vocab_size: int, flag: str = DEFAULT_FLAG
+) -> Vocabulary:
+    """Reads the vocabulary of a model, and adds unused tokens for embeddings without a token.
+
+    The authors' code takes a vocabulary of fewer tokens than embeddings, too: their number may
+    have been rounded up.
+
+    Args:
+        path, flag: as in `load_vocabulary`.
+        vocab_size: number of embeddings.
+
+    Raises:
+        UserError: as `load_vocabulary`, or there are more tokens than embeddings.
+    """
+    vocabulary = load_vocabulary(path, flag)
+    missing = range(vocabulary.size, vocab_size)
+    if vocabulary.size > vocab_size:
+        raise UserError(
+            f"--vocab_size is {vocab_size}, but {path} has {vocabulary.size} entries: pass "
+            f"--vocab_size={vocabulary.size}, or the vocabulary of the model"
+        )
+    if not missing:
+        return vocabulary
+    warn_once(
+        f"{path} has {vocabulary.size} entries, fewer than --vocab_size={vocab_size}: the last "
+        f"{len(missing)} embeddings have no token"
+    )
+    unused = {UNUSED_TOKEN.format(row): row for row in missing}
+    return dataclasses.replace(
+        vocabulary,
+        tokens=(*vocabulary.tokens, *unused),
+        ids={**vocabulary.ids, **unused},
+    )
 
 
 def parse_vocabulary(content: bytes, where: str, path: pathlib.Path) -> Vocabulary:

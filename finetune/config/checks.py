@@ -57,9 +57,14 @@ def check_finetuning(config: FinetuningFields) -> None:
     ):
         if not getattr(config, name) >= 0:
             raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
-    for name in ("warmup_proportion", "layerwise_lr_decay"):
-        if not 0 <= getattr(config, name) <= 1:
-            raise UserError(f"--{name} must be in [0, 1], not {getattr(config, name)}")
+    if not 0 <= config.warmup_proportion <= 1:
+        raise UserError(
+            f"--warmup_proportion must be in [0, 1], not {config.warmup_proportion}"
+        )
+    if not config.layerwise_lr_decay <= 1:
+        raise UserError(
+            f"--layerwise_lr_decay must be at most 1, not {config.layerwise_lr_decay}"
+        )
     for name, choices in (
         ("precision", PRECISIONS),
         ("optimizer", OPTIMIZERS),

@@ -79,7 +79,7 @@ class FinetuningFields(
         null=0,
     )
     vocab_size: int | None = hyperparameter(
-        None, "Vocabulary size; that of the vocabulary file if unset."
+        None, "Vocabulary size; that of the checkpoint or of the vocabulary file if unset."
     )
     do_lower_case: bool | None = hyperparameter(
         None, "Lowercase the text; as in pre-training if unset."
@@ -97,7 +97,9 @@ class FinetuningFields(
         0.01, "Decoupled weight decay, excluding LayerNorm and biases."
     )
     layerwise_lr_decay: float = hyperparameter(
-        0.8, "Layer-wise learning-rate decay factor; 0.9 for large models, 0 disables it."
+        0.8,
+        "Layer-wise learning-rate decay factor; 0.9 for large models. It is disabled by 0, and "
+        "by negative numbers, as in the authors' code.",
     )
     authors_layerwise_lr_decay: bool = hyperparameter(
         False, "Apply one more decay factor to every encoder layer, as the authors' code does."

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model_builder import model_class
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
@@ -316,7 +317,9 @@ def test_a_corrupt_record_is_named_or_skipped(make_config, tiny_data, tmp_path):
 
 def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data, tmp_path):
     cases = {
-        "--vocab_size is 41": {"vocab_size": 41},
+        "--vocab_size is 39": {"vocab_size": 39},
+        # The default, which has been forgotten.
+        "--vocab_size is 30522, .* has 40 entries: pass --vocab_size=40": {"vocab_size": 30522},
         "--pretrain_tfrecords": {"pretrain_tfrecords": str(tmp_path / "none*")},
         "--vocab_file": {"vocab_file": str(tmp_path / "none.txt")},
     }
@@ -332,6 +335,18 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
     evaluation = make_config(do_train=False, do_eval=True)
     with pytest.raises(UserError, match="No checkpoint"):
         pretraining_runs.evaluate(evaluation, quiet)
+
+
+def test_more_embeddings_than_tokens_are_trained_and_evaluated(make_config, capsys):
+    config = make_config(vocab_size=43, num_train_steps=2, masking="strategic")
+    pretraining_runs.train(config, quiet)
+    assert "fewer than --vocab_size=43: the last 3 embeddings" in capsys.readouterr().err
+    evaluation = dataclasses.replace(config, do_train=False, do_eval=True)
+    assert np.isfinite(pretraining_runs.evaluate(evaluation, quiet)["loss"])
+    weights = weights_of(config, 2)
+    assert {43} <= {size for value in weights.values() for size in value.shape}
+    loading = make_config(vocab_size=30522, init_checkpoint=config.model_dir)
+    assert model_builder.load_checked_vocabulary(loading).size == 30522
 
 
 # Together they have every objective, masking, generator, replacement and sharing, and the

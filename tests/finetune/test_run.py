@@ -349,6 +349,21 @@ def test_tasks_train_together(make_finetuning_config):
     assert result.steps == 32
 
 
+def test_a_model_with_more_embeddings_than_tokens_is_finetuned(
+    make_finetuning_config, finetuning_data, tiny_data, tmp_path, capsys
+):
+    data = tmp_path / "data"
+    write_model(data / "models" / "m", tiny_data, vocab_size=43)
+    (data / "finetuning_data").symlink_to(finetuning_data / "finetuning_data")
+    config = make_finetuning_config(data_dir=str(data), num_train_epochs=1)
+    assert config.vocab_size == config.encoder.vocab_size == 43
+    (result,) = finetune_run.run(config, quiet)
+    assert np.isfinite(result.metrics["cola/dev"]["loss"])
+    assert "fewer than --vocab_size=43: the last 3 embeddings" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"--vocab_size is 39, but .* has 40 entries"):
+        finetune_run.run(dataclasses.replace(config, vocab_size=39), quiet)
+
+
 def test_folds_hold_out_every_example_once(make_finetuning_config):
     config = make_finetuning_config(num_folds=4)
     results = finetune_run.run(config, quiet)

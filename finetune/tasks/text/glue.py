@@ -5,8 +5,10 @@
 
 import dataclasses
 import os
+from collections.abc import Mapping
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.console import warn_once
 from finetune.config.finetuning import FinetuningConfig
 from finetune.tasks.text.classification import ClassificationTask
 from finetune.tasks.text.examples import class_label, number_label
@@ -112,7 +114,7 @@ def make_glue_task(
         task.layouts,
         class_label(task.labels) if task.labels else number_label(*STS_RANGE),
         task.labels[0] if task.labels else STS_RANGE[0],
-        dev_splits=task.dev_splits,
+        dev_splits=_dev_splits(name, task, files),
         test_splits=task.test_splits,
         double_unordered=task.unordered and config.double_unordered,
     )
@@ -122,3 +124,18 @@ def make_glue_task(
         )
     low, high = STS_RANGE
     return RegressionTask(config, name, tokenizer, source, min_label=low, max_label=high)
+
+
+def _dev_splits(name: str, task: GlueTask, files: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the dev splits to evaluate on: without the second one if it has no file.
+
+    The authors' code reads the first one only. Without any, the error is of the first.
+    """
+    first, *others = task.dev_splits
+    if not os.path.exists(files[first]):
+        return task.dev_splits
+    there = [split for split in others if os.path.exists(files[split])]
+    for split in others:
+        if split not in there:
+            warn_once(f"{name}: there is no {files[split]}, so only {first} is evaluated")
+    return (first, *there)

@@ -1,19 +1,33 @@
-"""Reads the `.xz` tar archives of OpenWebText without extracting them to disk."""
+"""Reads the tar archives of OpenWebText without extracting them to disk."""
 
+import bz2
+import contextlib
 import dataclasses
+import gzip
 import lzma
 import os
 import pathlib
 import tarfile
-from collections.abc import Iterator
-from typing import ClassVar
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import BinaryIO, ClassVar
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from pretrain_data.corpus.blocks import Block, read_blocks
 from pretrain_data.corpus.readers.compression import COMPRESSION_RATIO
 from pretrain_data.corpus.unreadable import UnreadableError
 
-ARCHIVE_SUFFIX = ".xz"
+# The release has the first; the authors' program takes every compression of `tarfile`.
+_OPENERS: Mapping[str, Callable[[BinaryIO], AbstractContextManager]] = {
+    ".xz": lzma.open,
+    ".tar": contextlib.nullcontext,
+    ".gz": gzip.open,
+    ".tgz": gzip.open,
+    ".bz2": bz2.open,
+}
+ARCHIVE_SUFFIXES = tuple(_OPENERS)
 FLAG = "--data-dir"
 
 
@@ -36,7 +50,7 @@ class _Member(tarfile.TarInfo):
 
 @dataclasses.dataclass(frozen=True)
 class ArchivePart:
-    """A compressed tar archive of text files."""
+    """A tar archive of text files, compressed as its suffix says."""
 
     path: pathlib.Path
     num_disk_bytes: int
@@ -45,7 +59,7 @@ class ArchivePart:
     @property
     def weight(self) -> int:
         """Expected bytes of text."""
-        return self.num_disk_bytes * COMPRESSION_RATIO
+        return self.num_disk_bytes * (1 if self.path.suffix == ".tar" else COMPRESSION_RATIO)
 
     def read(self) -> Iterator[Block]:
         """Yields the text of the members, in archive order.
@@ -58,7 +72,7 @@ class ArchivePart:
         try:
             with (
                 open(self.path, "rb") as raw,
-                lzma.open(raw) as uncompressed,
+                _OPENERS[self.path.suffix](raw) as uncompressed,
                 tarfile.open(fileobj=uncompressed, mode="r|", tarinfo=_Member) as archive,
             ):
                 for member in archive:
@@ -70,8 +84,11 @@ class ArchivePart:
                         # Includes the bytes between members.
                         num_disk_bytes, position = raw.tell() - position, raw.tell()
                         yield dataclasses.replace(block, num_disk_bytes=num_disk_bytes)
-        except (EOFError, lzma.LZMAError, tarfile.TarError) as error:
-            reason = f"is not a complete .xz tar archive: {error}"
+        except (
+            *(EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile),
+            tarfile.TarError,
+        ) as error:
+            reason = f"is not a complete {self.path.suffix} tar archive: {error}"
             raise UnreadableError("Archive", self.path, FLAG, reason) from error
         except OSError as error:
             reason = f"cannot be read: {error.strerror or error}"
@@ -97,7 +114,7 @@ class ArchivePart:
 def find_archives(
     directory: str | pathlib.Path, flag: str = FLAG, *, skip_unreadable: bool = False
 ) -> tuple[list[ArchivePart], dict[str, str]]:
-    """Finds the `.xz` archives directly in `directory`.
+    """Finds the archives directly in `directory`, and warns of other files.
 
     Returns:
         The archives, sorted by name, and those that cannot be read with the reason; there are
@@ -111,16 +128,21 @@ def find_archives(
     if not directory.is_dir():
         raise UserError(
             f"{directory} does not exist; {flag} must be the directory that contains "
-            f"{directory.name}/ with the {ARCHIVE_SUFFIX} archives."
+            f"{directory.name}/ with the .xz archives."
         )
     try:
         names = sorted(os.listdir(directory))
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         raise UnreadableError("Folder", directory, flag, reason) from error
-    paths = [directory / name for name in names if name.endswith(ARCHIVE_SUFFIX)]
+    visible = [directory / name for name in names if not name.startswith(".")]
+    paths = [path for path in visible if path.suffix in ARCHIVE_SUFFIXES]
     if not paths:
-        raise UserError(f"{directory} ({flag}) contains no {ARCHIVE_SUFFIX} archives.")
+        raise UserError(
+            f"{directory} ({flag}) contains no archives ({', '.join(ARCHIVE_SUFFIXES)})."
+        )
+    if others := [path.name for path in visible if path.suffix not in ARCHIVE_SUFFIXES]:
+        warn_once(f"{directory}: {len(others)} files are no archives: {', '.join(others[:3])}")
     parts: list[ArchivePart] = []
     unreadable: dict[str, str] = {}
     for path in paths:

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.text.vocabulary import load_model_vocabulary, load_vocabulary
 from electra_tf.util.errors import UserError
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
@@ -64,3 +64,21 @@ def test_missing_file_and_wrong_encoding_are_named(tmp_path):
     path.write_bytes(SPECIAL.encode() + b"caf\xe9\n")
     with pytest.raises(UserError, match="not UTF-8: invalid byte at offset 34"):
         load_vocabulary(path)
+
+
+def test_embeddings_without_a_token_get_an_unused_one(tmp_path, capsys):
+    path = tmp_path / "vocab.txt"
+    path.write_text(SPECIAL + "a\n")
+    given = load_vocabulary(path)
+    assert load_model_vocabulary(path, 6) == given
+    assert capsys.readouterr().err == ""
+    padded = load_model_vocabulary(path, 8)
+    assert padded.tokens == (*given.tokens, "[unused_row_6]", "[unused_row_7]")
+    assert (padded.size, padded.ids["[unused_row_7]"], padded.ids["a"]) == (8, 7, 5)
+    assert padded.sha256 == given.sha256
+    assert capsys.readouterr().err == (
+        f"warning: {path} has 6 entries, fewer than --vocab_size=8: the last 2 embeddings have "
+        "no token\n"
+    )
+    with pytest.raises(UserError, match=r"--vocab_size is 5, but .* has 6 entries: pass"):
+        load_model_vocabulary(path, 5)

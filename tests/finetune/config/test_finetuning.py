@@ -133,6 +133,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"task_names": ("cola", "cola")}, "cola more than once"),
         ({"num_trials": 0}, "--num_trials must be positive"),
         ({"warmup_proportion": 1.5}, "--warmup_proportion must be in"),
+        ({"layerwise_lr_decay": 1.1}, "--layerwise_lr_decay must be at most 1, not 1.1"),
         ({"num_trials": -1, "num_folds": 2}, "--num_trials=-1 never ends"),
         ({"num_folds": 1}, "--num_folds must be at least 2"),
         ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds needs a single task"),
@@ -162,6 +163,10 @@ def test_debug_keeps_away_from_real_models(tmp_path):
 def test_what_cannot_be_is_refused(tmp_path, given, message):
     with pytest.raises(UserError, match=message):
         create(tmp_path, **given)
+
+
+def test_a_negative_layerwise_decay_is_none_as_with_the_authors(tmp_path):
+    assert create(tmp_path, layerwise_lr_decay=-1.0).layerwise_lr_decay == -1.0
 
 
 def test_early_stopping_keeps_the_best(tmp_path):

@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,21 @@ def test_every_task_is_built_with_its_metrics(tmp_path):
     assert tasks["mnli"].dev_splits == ("dev_matched", "dev_mismatched")
     assert tasks["mnli"].test_splits == ("test_matched", "test_mismatched", "diagnostic")
     assert tasks["rte"].split_files("dev") == [str(tmp_path / "rte" / "dev.tsv")]
+
+
+def test_mnli_needs_the_first_dev_split_only(tmp_path, capsys):
+    (tmp_path / "mnli").mkdir()
+    for split in ("train", "dev_matched"):
+        (tmp_path / "mnli" / f"{split}.tsv").touch()
+    build = functools.partial(make_glue_task, make_config(tmp_path), "mnli", None)
+    assert build().dev_splits == ("dev_matched",)
+    missing = tmp_path / "mnli" / "dev_mismatched.tsv"
+    assert capsys.readouterr().err == (
+        f"warning: mnli: there is no {missing}, so only dev_matched is evaluated\n"
+    )
+    missing.touch()
+    assert build().dev_splits == ("dev_matched", "dev_mismatched")
+    assert capsys.readouterr().err == ""
 
 
 PAIRS = ["q\ti\tj\ts\tt", "1\t7\t8\ta\tb", "0\t7\t8\tc\td"]

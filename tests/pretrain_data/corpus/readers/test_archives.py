@@ -13,9 +13,9 @@ from pretrain_data.corpus.readers.archives import ArchivePart, find_archives
 from pretrain_data.corpus.unreadable import UnreadableError
 
 
-def write_archive(path, members) -> ArchivePart:
-    """Writes an `.xz` tar archive of (name, content) or `tarfile.TarInfo`."""
-    with tarfile.open(path, "w:xz") as archive:
+def write_archive(path, members, compression: str = "xz") -> ArchivePart:
+    """Writes a tar archive of (name, content) or `tarfile.TarInfo`."""
+    with tarfile.open(path, f"w:{compression}") as archive:
         for member in members:
             if isinstance(member, tarfile.TarInfo):
                 archive.addfile(member)
@@ -50,6 +50,35 @@ def test_reads_every_file_of_an_archive(tmp_path):
     assert [block.num_repairs for block in blocks] == [0, 0, 1]
     assert blocks[2].path.endswith("a.xz:texts/2.txt")
     assert 0 < sum(block.num_disk_bytes for block in blocks) <= part.num_disk_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "compression"),
+    [("a.tar", ""), ("a.tar.gz", "gz"), ("a.tgz", "gz"), ("a.tar.bz2", "bz2"), ("a.xz", "xz")],
+)
+def test_the_suffix_tells_the_compression(tmp_path, name, compression):
+    random = np.random.default_rng(0).integers(32, 127, 5000).astype(np.uint8).tobytes()
+    written = write_archive(tmp_path / name, [("1.txt", random), ("2.txt", b"b")], compression)
+    (part,), unreadable = find_archives(tmp_path)
+    assert (part, unreadable) == (written, {})
+    assert part.weight == part.num_disk_bytes * (3 if compression else 1)
+    lines = [line for block in part.read() for line in block.lines]
+    assert lines == [random.decode(), "b"]
+    content = part.path.read_bytes()
+    for damaged in (content[:3000], content[: len(content) // 2] + b"x" * 99, b"no archive"):
+        part.path.write_bytes(damaged)
+        with pytest.raises(UnreadableError, match=rf"{name} \(--data-dir\) (is|cannot be)"):
+            list(part.read())
+
+
+def test_other_files_beside_archives_are_warned_of(tmp_path, capsys):
+    write_archive(tmp_path / "a.xz", [("1.txt", b"a")])
+    for name in ("README", "vocab.txt", ".hidden"):
+        (tmp_path / name).touch()
+    assert len(find_archives(tmp_path)[0]) == 1
+    assert capsys.readouterr().err == (
+        f"warning: {tmp_path}: 2 files are no archives: README, vocab.txt\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +127,7 @@ def test_archives_that_cannot_be_read_are_named(tmp_path):
 def test_missing_archives_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"openwebtext does not exist; --data-dir must be"):
         find_archives(tmp_path / "openwebtext")
-    with pytest.raises(UserError, match=r"contains no \.xz archives"):
+    with pytest.raises(UserError, match=r"no archives \(\.xz, \.tar, \.gz, \.tgz, \.bz2\)"):
         find_archives(tmp_path)
 
 
