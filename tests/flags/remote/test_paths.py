@@ -310,6 +310,19 @@ def test_flops_are_written_to_a_remote_file(program, remote):
     assert json.loads((remote / "flops.json").read_text())
 
 
+def test_flops_of_a_remote_model(program, remote, finetuning_data, tmp_path):  # noqa: F811
+    copies.upload(finetuning_data / "models/m/config.json", remote / "models/m/config.json")
+    copies.upload(finetuning_data / "models/m/vocab.txt", remote / "models/m/vocab.txt")
+    recipe = tmp_path / "cola.flags"
+    recipe.write_text("--task_names=cola\n--vocab_size=40\n")
+    flags = ("--model-name=m", f"--recipe={recipe}")
+    here = program("flops_computation", f"--data-dir={finetuning_data}", *flags)
+    assert program("flops_computation", f"--data-dir={remote}", *flags) == here
+    assert program("flops_computation", "--data-dir=nowhere", *flags) != here
+    message = program("flops_computation", "--data-dir=nope://b", *flags, status=1)
+    assert "--data_dir=nope://b cannot be read" in message
+
+
 def test_the_page_serves_the_newest_version_of_remote_exports(remote):
     for name in ("sst", "9", "10"):
         (remote / "first" / name / "variables").mkdir()
