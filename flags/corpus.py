@@ -197,8 +197,8 @@ def _define_common_flags(define: "_Definer") -> None:
     define.boolean(
         "skip_unreadable",
         False,
-        "Skip files and folders that cannot be read, and list them. By default, they are "
-        "errors.",
+        "Skip files and folders that cannot be read, and list them; the text before the damage "
+        "of a file is kept. By default, they are errors.",
     )
     define.float(
         "eval_fraction",

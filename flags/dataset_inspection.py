@@ -17,7 +17,7 @@ from pretrain_data.inspect.inspection import inspect_files
 from pretrain_data.inspect.page import import_template_engine, render_page
 from pretrain_data.inspect.verification import verify_files
 from pretrain_data.records.files import (
-    check_file_sizes,
+    check_built_files,
     check_sequence_length,
     check_vocabulary,
     find_record_files,
@@ -43,8 +43,7 @@ def run(config: InspectionConfig) -> None:
     if "max_seq_length" in config.settings:
         check_sequence_length(files[-1:], model.max_seq_length, TRAIN_FLAG)
     check_vocabulary(files, vocabulary, TRAIN_FLAG)
-    if not model.skip_bad_records:
-        check_file_sizes(files)
+    check_built_files(files, skip_bad_records=model.skip_bad_records)
     masking = None
     if config.examples:
         of_model = load_model_vocabulary(model.vocab_file, model.vocab_size, "--vocab_file")

@@ -24,6 +24,8 @@ SEARCH = "hparam_search"
 REMOTE = {
     "data_dir": Role.ITSELF,
     "init_checkpoint": Role.ITSELF,
+    "model_dir": Role.ITSELF,
+    "results_dir": Role.ITSELF,
     "vocab_file": Role.VOCABULARY,
     "task_spec": Role.ITSELF,
     "predict_file": Role.FILE,

@@ -1,23 +1,32 @@
 """Flags of `flops_computation.py`, in addition to those of pre-training."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 
 from absl import flags
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.util.errors import UserError
+from electra_tf.util.paths import RemotePath, is_remote
+from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.config.finetuning import FinetuningConfig
 from flags import command_line, finetuning, hyperparameters, pretraining
 from flags.recipe_files import find_recipe
-from flags.remote.paths import Role
+from flags.remote import copies
+from flags.remote.paths import Role, naming_remote_paths
 
 # What may be remote.
-REMOTE = {"json": Role.OUTPUT_FILE}
+REMOTE = {
+    "data_dir": Role.ITSELF,
+    "vocab_file": Role.VOCABULARY,
+    "json": Role.OUTPUT_FILE,
+}
 # These locate a checkpoint; alone, they do not describe a run.
 _PLACE = ("data_dir", "model_name")
 _UNNAMED = "command line"
@@ -61,17 +70,42 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
     place = {"data_dir": given.get("data_dir", "."), "model_name": given.get("model_name")}
-    runs = [
-        _count_recipe(path.strip(), place)
-        for value in flag_values.recipe or ()
-        for path in value.split(",")
-    ]
-    if set(given) - set(_PLACE):
-        name = place["model_name"] or _UNNAMED
-        config = PretrainingConfig.create(**{**given, **place, "model_name": name})
-        runs.append(count_pretraining(name, config))
+    with _here(place) as place:
+        runs = [
+            _count_recipe(path.strip(), place)
+            for value in flag_values.recipe or ()
+            for path in value.split(",")
+        ]
+        if set(given) - set(_PLACE):
+            name = place["model_name"] or _UNNAMED
+            config = PretrainingConfig.create(**{**given, **place, "model_name": name})
+            runs.append(count_pretraining(name, config))
     json = flag_values.json
     return FlopsConfig(tuple(runs), json and os.path.expanduser(json))
+
+
+@contextlib.contextmanager
+def _here(place: dict[str, str | None]) -> Iterator[dict[str, str | None]]:
+    """Yields data_dir and model_name; what describes a remote model is copied here."""
+    data_dir, name = place["data_dir"], place["model_name"]
+    if not is_remote(data_dir):
+        yield place
+        return
+    import_tensorflow()
+    remote = RemotePath(data_dir)
+    with tempfile.TemporaryDirectory(prefix="electra-remote-") as folder:
+        local = pathlib.Path(folder)
+        try:
+            if (remote / "vocab.txt").exists():
+                copies.copy_vocabulary(remote / "vocab.txt", local / "vocab.txt")
+            if name and (remote / f"models/{name}").is_dir():
+                copies.copy_description(remote / f"models/{name}", local / "models" / name)
+        except OSError as error:
+            raise UserError(
+                f"--data_dir={data_dir} cannot be read: {error.strerror}"
+            ) from error
+        with naming_remote_paths({folder: str(remote)}):
+            yield {**place, "data_dir": folder}
 
 
 def _count_recipe(path: str, place: dict[str, str | None]) -> RunFlops:

@@ -3,7 +3,6 @@
 No TensorFlow is imported here: flags are checked against it before anything slow happens.
 """
 
-import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 from electra_tf.config.encoder import MODEL_SIZES, encoder_shape
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_plain_name
+from electra_tf.util.files import check_plain_name, loads_json
 from electra_tf.util.seals import without_seal
 
 CONFIG_FILE = "config.json"
@@ -37,7 +36,7 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
     """
     path = os.path.join(directory, CONFIG_FILE)
     try:
-        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        content = loads_json(pathlib.Path(path).read_text(encoding="utf-8"))
         content = without_seal(content, path)
         hyperparameters = {**content["hyperparameters"], VERSION: content.get(VERSION)}
         for name in hyperparameters.get("task_names") or ():

@@ -1,7 +1,7 @@
 """Tokenizers for large amounts of text: the in-graph tokenizer behind a word cache."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class CorpusTokenizer:
         self._tokenizer = tokenizer
         self._max_cached_words = max_cached_words
         # Joining bytes is several times faster than chaining lists of ids.
-        self._bytes_of = _Cache()
+        self._ids_of = _Cache()
         self._num_characters = 0
 
     def tokenize(self, lines: list[str]) -> list[array]:
@@ -47,63 +47,54 @@ class CorpusTokenizer:
             The ids of each line, without [CLS] and [SEP], as arrays of `ID_TYPE`.
         """
         if (
-            len(self._bytes_of) > self._max_cached_words
+            len(self._ids_of) > self._max_cached_words
             or self._num_characters > MAX_CACHED_CHARACTERS
         ):
-            self._bytes_of.clear()
+            self._ids_of.clear()
             self._num_characters = 0
-        look_up, new_words, join = self._bytes_of.__getitem__, self._bytes_of.missing, b"".join
-        new_words.clear()
-        bytes_of_lines: list[bytes] = []
-        incomplete: dict[int, list[bytes | None]] = {}
-        num_new = 0
-        for line in lines:
-            pieces = list(map(look_up, line.split(" ")))
-            if len(new_words) > num_new:
-                num_new = len(new_words)
-                incomplete[len(bytes_of_lines)] = pieces
-                bytes_of_lines.append(b"")
-            else:
-                bytes_of_lines.append(join(pieces))
-        if incomplete:
-            self._complete(bytes_of_lines, incomplete)
-        return [array(ID_TYPE, ids) for ids in bytes_of_lines]
+        look_up = self._ids_of.__getitem__
+        rows = [list(map(look_up, line.split(" "))) for line in lines]
+        if self._ids_of.missing:
+            self._complete()
+        join = b"".join
+        return [array(ID_TYPE, join(row)) for row in rows]
 
-    def _complete(
-        self, bytes_of_lines: list[bytes], incomplete: Mapping[int, list[bytes | None]]
-    ) -> None:
-        """Fills in the lines with new words: their numbers, and the ids of their words."""
-        self._add(list(dict.fromkeys(self._bytes_of.missing)))
-        new_words = iter(self._bytes_of.missing)
-        for i, pieces in incomplete.items():
-            for position in [j for j, piece in enumerate(pieces) if piece is None]:
-                pieces[position] = self._bytes_of[next(new_words)]
-            bytes_of_lines[i] = b"".join(pieces)
-
-    def _add(self, new_words: list[str]) -> None:
-        self._num_characters += sum(map(len, new_words))
-        ragged_ids = self._tokenizer.tokenize([word.encode() for word in new_words])
-        ids = ragged_ids.values.numpy().astype(ID_TYPE).tobytes()
-        ends = (ragged_ids.row_splits.numpy() * array(ID_TYPE).itemsize).tolist()
-        self._bytes_of.update(
-            (word, ids[start:end])
-            for word, start, end in zip(new_words, ends, ends[1:], strict=False)
-        )
+    def _complete(self) -> None:
+        """Tokenizes the words that were missing, and fills in what stands for their ids."""
+        missing = self._ids_of.missing
+        try:
+            words = list(missing)
+            ragged_ids = self._tokenizer.tokenize([word.encode() for word in words])
+            ids = ragged_ids.values.numpy().astype(ID_TYPE).tobytes()
+            ends = (ragged_ids.row_splits.numpy() * array(ID_TYPE).itemsize).tolist()
+            for word, start, end in zip(words, ends, ends[1:], strict=False):
+                missing[word][:] = ids[start:end]
+                self._ids_of[word] = ids[start:end]
+        except BaseException:
+            self._ids_of.clear()
+            raise
+        finally:
+            missing.clear()
+        self._num_characters += sum(map(len, words))
 
 
 class _Cache(dict):
-    """The ids of words, as bytes; None for a word that is not there.
+    """The ids of words, as bytes.
+
+    A word that is not there gets an empty bytearray, to be filled in: a word is looked up only
+    once, however often it occurs, and lines with new words are joined as the others are.
 
     Attributes:
-        missing: the words that were looked up and not there, in order.
+        missing: the bytearrays of new words, in order.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.missing: list[str] = []
+        self.missing: dict[str, bytearray] = {}
 
-    def __missing__(self, word: str) -> None:
-        self.missing.append(word)
+    def __missing__(self, word: str) -> bytearray:
+        ids = self[word] = self.missing[word] = bytearray()
+        return ids
 
 
 class CachedTokenizer:

@@ -14,7 +14,7 @@ from typing import Any
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import to_json, write_atomically
+from electra_tf.util.files import loads_json, to_json, write_atomically
 from electra_tf.util.paths import AnyPath, as_path
 
 DESCRIPTION_SUFFIX = ".tokenizer.json"
@@ -117,7 +117,7 @@ def load_tokenizer_description(vocab_file: str | os.PathLike) -> TokenizerDescri
     """
     path = description_file(vocab_file)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = loads_json(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:

@@ -171,17 +171,28 @@ def parse_json(text: str, source: str) -> Any:
         UserError: it is not valid JSON, nested too deeply, or a key is repeated.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object_without_repeated_keys)
+        return loads_json(text)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{source} is not valid JSON: {error}") from error
 
 
+def loads_json(text: str) -> Any:
+    """Returns the value of a JSON text, as `json.loads`, unless an object has a key twice.
+
+    Raises:
+        ValueError: it is not valid JSON, or a key is repeated.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(text, object_pairs_hook=_object_without_repeated_keys)
+
+
 def _object_without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"duplicate key {repeated!r}")
-    return dict(pairs)
+        raise ValueError(f"duplicate key {repeated!r:.80}")
+    return value
 
 
 def read_given_text(path: str, source: str) -> str:
@@ -207,7 +218,7 @@ def read_given_text(path: str, source: str) -> str:
 def read_json(path: str) -> dict[str, Any]:
     """Returns the object in a JSON file; empty if there is no file."""
     try:
-        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        content = loads_json(pathlib.Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,7 @@ import functools
 import io
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import BinaryIO
 
@@ -119,13 +119,20 @@ class RemotePath:
             found = map(RemotePath, sorted(_gfile().glob(f"{self._uri}/{pattern}")))
         return (path for path in found if not path.name.startswith("."))
 
-    def walk(self) -> Iterator["RemotePath"]:
-        """Yields the files in a folder at any depth, except hidden ones."""
+    def walk(
+        self, enters: Callable[["RemotePath"], bool] = lambda folder: True
+    ) -> Iterator["RemotePath"]:
+        """Yields the files in a folder at any depth, except hidden ones.
+
+        Args:
+            enters: whether to look into a folder below.
+        """
         for path in sorted(self.iterdir()):
             if path.name.startswith("."):
                 continue
             if path.is_dir():
-                yield from path.walk()
+                if enters(path):
+                    yield from path.walk(enters)
             else:
                 yield path
 

@@ -7,7 +7,6 @@ csv cell, a conll sentence) is located by its first line.
 import csv
 import gzip
 import io
-import json
 import os
 import re
 import zlib
@@ -17,6 +16,7 @@ from typing import Any
 from electra_tf.util.console import warn_once
 from electra_tf.util.content import not_text
 from electra_tf.util.errors import UserError, nearest_name_hint, not_utf8
+from electra_tf.util.files import loads_json
 from finetune.data.parquet_files import read_parquet
 from finetune.data.raw_examples import RawExample, brief, valid_text
 
@@ -226,10 +226,10 @@ def parse_json(content: str, where: str) -> Any:
         where: file, and line of a file of several values, for errors.
 
     Raises:
-        UserError: it is not valid JSON, or nested too deeply.
+        UserError: it is not valid JSON, a key is repeated, or it is nested too deeply.
     """
     try:
-        value = json.loads(content)
+        value = loads_json(content)
         return _without_surrogates(value) if _SURROGATE.search(content) else value
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is not valid JSON: {error}") from error

@@ -1,6 +1,7 @@
-"""Fine-tuning with a remote --data-dir: copies what a run reads, and back what it writes."""
+"""Fine-tuning in remote folders: copies what a run reads, and back what it writes."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import shutil
@@ -28,13 +29,13 @@ def staged(
 
     Of DATA_DIR, the vocabulary, the files of the tasks and the pre-trained model are copied.
     The folder of the model gets what changes in finetuning_models, results and
-    test_predictions.
+    test_predictions, or --model_dir and --results_dir do.
 
     Raises:
         UserError: a folder cannot be read or written, or several workers would write to it.
     """
     given = finetuning.explicit_settings(flag_values)
-    names = ("data_dir", "task_spec", "init_checkpoint")
+    names = ("data_dir", "task_spec", "init_checkpoint", "model_dir", "results_dir")
     remote = {name: given[name] for name in names if _is_remote(given.get(name))}
     is_complete = given.get("data_dir") and given.get("model_name")
     if not remote or not is_complete:  # otherwise the configuration says what is missing
@@ -54,6 +55,8 @@ def staged(
         if "data_dir" in remote:
             stack.enter_context(folders.data_dir())
         stack.enter_context(folders.init_checkpoint())
+        if "model_dir" in remote or "results_dir" in remote:
+            stack.enter_context(folders.outputs())
         for name, value in folders.local.items():
             flag_values[name].value = value
         with naming_remote_paths(folders.names):
@@ -147,6 +150,46 @@ class _Folders:
             self.names[str(local)] = value
             yield
 
+    @contextlib.contextmanager
+    def outputs(self) -> Iterator[None]:
+        """Copies the content of --model_dir and --results_dir, and back what is written.
+
+        Both are in one local folder: the results name the folder of the models relative to
+        their own.
+        """
+        paths = defaults.paths(self._given, self._tasks)
+        models = (self._given.get("model_dir") or paths["model_dir"]).rstrip("/")
+        results = paths["results_dir"].rstrip("/")
+        root = _common_folder(models.rpartition("/")[0], results)
+        if not (is_remote(models) and is_remote(results) and root):
+            raise UserError(
+                f"--model_dir={models} and --results_dir={results} must be in the same bucket, "
+                "since the results name the folder of the models: pass both"
+            )
+        model, result = models[len(root) + 1 :], results[len(root) + 1 :]
+
+        def is_used(name: str) -> bool:
+            is_result = name.startswith(f"{result}/") if result else "/" not in name
+            return is_result or name.startswith(f"{model}_")
+
+        def enters(folder: str) -> bool:
+            is_above = any(path.startswith(f"{folder}/") for path in (model, result))
+            return is_above or folder == result or is_used(f"{folder}/")
+
+        with staged_folder(
+            root,
+            "--model_dir",
+            self._print,
+            trains=self._given.get("do_train", True),
+            part=model,
+            is_used=is_used,
+            enters=enters,
+        ) as local:
+            self.local["model_dir"] = os.path.join(local, model)
+            self.local["results_dir"] = os.path.join(local, result) if result else local
+            self.names[local] = root
+            yield
+
     @property
     def _label(self) -> str:
         """The first part of the names of the run's models."""
@@ -156,6 +199,14 @@ class _Folders:
 def _is_remote(value: str | None) -> bool:
     """Whether a value is a remote path, and not JSON that contains one."""
     return is_remote(value) and not value.lstrip().startswith(("{", "["))
+
+
+def _common_folder(first: str, second: str) -> str | None:
+    """Returns the deepest folder that both remote folders are in; None in two buckets."""
+    # Of `gs://bucket/folder`, the first two parts are `gs:` and an empty one.
+    pairs = zip(first.split("/"), second.split("/"), strict=False)
+    common = [name for name, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    return "/".join(common) if len(common) > 2 else None
 
 
 def _used_files(model: RemotePath, label: str) -> Callable[[str], bool]:

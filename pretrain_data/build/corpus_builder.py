@@ -83,14 +83,19 @@ class CorpusBuilder:
         self._start(unit, fates)
         for part in unit.parts:
             path = str(part.path)
+            num_kept = 0
             try:
                 for block in part.read():
                     path = block.path
+                    num_kept += block.num_text_bytes
                     yield self._build_block(block)
             except UnreadableError as error:
                 if not self._config.skip_unreadable:
                     raise
-                self._unreadable[error.path] = error.reason
+                kept = (
+                    f"; the {num_kept:,} bytes of text before that are kept" if num_kept else ""
+                )
+                self._unreadable[error.path] = f"{error.reason}{kept}"
                 yield self._built(self._builder.end_document())
             except UserError:
                 raise

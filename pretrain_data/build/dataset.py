@@ -127,6 +127,12 @@ def _build(
 
 def _no_text(manifest: records_manifest.Manifest, config: CorpusBuildConfig) -> UserError:
     what = f"its {manifest.num_lines:,} lines are blank or without tokens"
+    if manifest.unreadable:
+        path, reason = next(iter(manifest.unreadable.items()))
+        return UserError(
+            f"The corpus in {config.corpus_name} contains no text: --skip_unreadable left out "
+            f"{len(manifest.unreadable):,} files and folders; {path} {reason}."
+        )
     if not (manifest.num_lines or manifest.null_texts):
         return UserError(f"The corpus in {config.corpus_name} contains no text: it is empty.")
     if num_nulls := sum(manifest.null_texts.values()):

@@ -1,12 +1,15 @@
 """Reads a stream of text in blocks of complete lines, and long lines in pieces."""
 
 import dataclasses
+import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
 BLOCK_BYTES = 1 << 20
 # Longer lines are read in pieces.
 MAX_LINE_BYTES = 1 << 20
+# Of files and of decompression.
+_READ_ERRORS = (OSError, EOFError, zlib.error)
 # Lines that are too long are cut behind one of these, if any.
 _SEPARATORS = tuple(
     text.encode() for text in (" ", "\t", "\u3000", "\u3001", "\u3002", "\uff0c")
@@ -55,7 +58,8 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yields the rest of `text`, or its next `num_bytes` bytes, in blocks.
 
-    The last block has `ends_file` set; an empty file has one empty block.
+    The last block has `ends_file` set; an empty file has one empty block. If reading fails,
+    the complete lines before that are yielded before the error is raised.
 
     Args:
         text: uncompressed stream, read from its current position.
@@ -66,9 +70,13 @@ def read_blocks(
     position = raw.tell()
     contents = _read_lines(text, num_bytes)
     following = next(contents, b"")
-    ends_line = True
+    ends_line, error = True, None
     while True:
-        content, following = following, next(contents, b"")
+        content = following
+        try:
+            following = next(contents, b"")
+        except _READ_ERRORS as read_error:
+            following, error = b"", read_error
         lines, num_repairs = _decode(content)
         # A compressed stream is read ahead, so its position is only a progress measure.
         num_disk_bytes, position = raw.tell() - position, raw.tell()
@@ -80,11 +88,13 @@ def read_blocks(
             len(content),
             num_disk_bytes,
             num_repairs,
-            not following,
+            not following and error is None,
             path,
             continues_line,
             ends_line,
         )
+        if error is not None:
+            raise error
         if not following:
             return
 
@@ -93,7 +103,12 @@ def _read_lines(text: BinaryIO, num_bytes: int | None) -> Iterator[bytes]:
     """Yields complete lines, about `BLOCK_BYTES` at a time, and long lines in pieces."""
     left = num_bytes
     rest = b""
-    while more := text.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)):
+    error = None
+    while error is None:
+        size = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
+        more, error = _read(text, size)
+        if not more:
+            break
         if left is not None:
             left -= len(more)
         rest += more
@@ -105,8 +120,24 @@ def _read_lines(text: BinaryIO, num_bytes: int | None) -> Iterator[bytes]:
         if end:
             yield rest[:end]
             rest = rest[end:]
+    if error is not None:
+        rest = rest[: rest.rfind(b"\n") + 1]
     if rest:
         yield rest
+    if error is not None:
+        raise error
+
+
+def _read(text: BinaryIO, size: int) -> tuple[bytes, Exception | None]:
+    """Reads `size` bytes, or those before the end or before an error, which is returned."""
+    pieces = []
+    try:
+        while size and (piece := text.read1(size)):
+            pieces.append(piece)
+            size -= len(piece)
+    except _READ_ERRORS as error:
+        return b"".join(pieces), error
+    return b"".join(pieces), None
 
 
 def _end_of_piece(content: bytes) -> int:

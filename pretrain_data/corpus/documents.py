@@ -61,7 +61,8 @@ def read_records(
 ) -> Iterator[Block]:
     """Yields the texts of records in blocks; each text is a document.
 
-    The last block has `ends_file` set.
+    The last block has `ends_file` set. If reading fails, the records before that are yielded
+    before the error is raised.
 
     Args:
         texts: text of each record, None for null, and its number of invalid UTF-8 sequences.
@@ -90,35 +91,40 @@ def read_records(
             num_nulls=num_nulls,
         )
 
-    for text, repairs in texts:
-        if text is None:
-            num_nulls += 1
-            continue
-        content, lone = _encode(text)
-        if len(content) >= blocks.BLOCK_BYTES:
-            if ends:
+    try:
+        for text, repairs in texts:
+            if text is None:
+                num_nulls += 1
+                continue
+            content, lone = _encode(text)
+            if len(content) >= blocks.BLOCK_BYTES:
+                if ends:
+                    yield block(ends_file=False)
+                    num_nulls = 0
+                lines, ends, num_bytes, num_repairs = [], [], 0, 0
+                repairs += lone
+                stream = io.BytesIO(content)
+                for piece in read_blocks(stream, path, stream):
+                    yield dataclasses.replace(
+                        piece,
+                        num_disk_bytes=read_since(),
+                        num_repairs=repairs,
+                        ends_file=False,
+                        document_ends=(len(piece.lines),) if piece.ends_file else (),
+                    )
+                    repairs = 0
+                continue
+            lines += (content.decode() if lone else text).split("\n")
+            ends.append(len(lines))
+            num_bytes += len(content)
+            num_repairs += repairs + lone
+            if num_bytes >= blocks.BLOCK_BYTES:
                 yield block(ends_file=False)
-                num_nulls = 0
-            lines, ends, num_bytes, num_repairs = [], [], 0, 0
-            repairs += lone
-            stream = io.BytesIO(content)
-            for piece in read_blocks(stream, path, stream):
-                yield dataclasses.replace(
-                    piece,
-                    num_disk_bytes=read_since(),
-                    num_repairs=repairs,
-                    ends_file=False,
-                    document_ends=(len(piece.lines),) if piece.ends_file else (),
-                )
-                repairs = 0
-            continue
-        lines += (content.decode() if lone else text).split("\n")
-        ends.append(len(lines))
-        num_bytes += len(content)
-        num_repairs += repairs + lone
-        if num_bytes >= blocks.BLOCK_BYTES:
+                lines, ends, num_bytes, num_repairs, num_nulls = [], [], 0, 0, 0
+    except Exception:
+        if ends:
             yield block(ends_file=False)
-            lines, ends, num_bytes, num_repairs, num_nulls = [], [], 0, 0, 0
+        raise
     yield block(ends_file=True)
 
 

@@ -8,8 +8,9 @@ several times as long as the rest of the build.
 import contextlib
 import functools
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.text.framing import Framed
@@ -60,15 +61,15 @@ class ExampleWriter:
         self._serializer = ExampleSerializer(max_seq_length, vocab_size)
         self.num_written = 0
 
-    def write(self, example: Framed) -> None:
-        """Writes one example to the next shard; raises UserError if the disk is full."""
-        writer = self._writers[self.num_written % len(self._writers)]
-        record = self._serializer.serialize(example)
+    def write(self, examples: Sequence[Framed]) -> None:
+        """Writes each example to the next shard; raises UserError if the disk is full."""
+        records = self._serializer.serialize(examples)
         try:
-            writer.write(record)
+            for record in records:
+                self._writers[self.num_written % len(self._writers)].write(record)
+                self.num_written += 1
         except WRITE_ERRORS as error:
             raise self._write_error(error) from error
-        self.num_written += 1
 
     def close(self) -> dict[str, int]:
         """Closes the files.
@@ -105,17 +106,30 @@ class ExampleSerializer:
 
     def __init__(self, max_seq_length: int, vocab_size: int):
         self._max_seq_length = max_seq_length
-        self._encoded_ids = [_varint(i) for i in range(vocab_size)]
+        varints = [_varint(i) for i in range(vocab_size)]
+        self._num_bytes = np.array([len(each) for each in varints], np.intp)
+        # uint8 [vocab_size, bytes], padded.
+        self._varints = np.array(varints).view(np.uint8).reshape(vocab_size, -1)
         # Mask and segments take one byte per position. All that depends on few values is made
         # once for each.
         self._segments_header = _feature_header(b"segment_ids", max_seq_length)
         self._mask = functools.cache(self._encode_mask)
         self._headers = functools.cache(self._encode_headers)
 
-    def serialize(self, example: Framed) -> bytes:
-        """Returns the record of `example`, padded to `max_seq_length`."""
-        length = len(example.input_ids)
-        ids = b"".join(map(self._encoded_ids.__getitem__, example.input_ids))
+    def serialize(self, examples: Sequence[Framed]) -> list[bytes]:
+        """Returns the records of examples, each padded to `max_seq_length`."""
+        ids = np.frombuffer(b"".join([each.input_ids for each in examples]), np.intc)
+        num_bytes = self._num_bytes[ids]
+        is_used = np.arange(self._varints.shape[1]) < num_bytes[:, np.newaxis]
+        encoded = self._varints[ids][is_used].tobytes()
+        lengths = [len(each.input_ids) for each in examples]
+        ends = np.concatenate([[0], np.cumsum(num_bytes)])[np.cumsum([0, *lengths])].tolist()
+        return [
+            self._record(each.first_length, length, encoded[start:end])
+            for each, length, start, end in zip(examples, lengths, ends, ends[1:], strict=False)
+        ]
+
+    def _record(self, first_length: int, length: int, ids: bytes) -> bytes:
         padding = bytes(self._max_seq_length - length)
         return b"".join(
             (
@@ -124,8 +138,8 @@ class ExampleSerializer:
                 padding,
                 self._mask(length),
                 self._segments_header,
-                bytes(example.first_length),
-                b"\1" * (length - example.first_length),
+                bytes(first_length),
+                b"\1" * (length - first_length),
                 padding,
             )
         )

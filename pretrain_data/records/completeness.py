@@ -1,4 +1,4 @@
-"""Whether all shards of a folder of records are there."""
+"""Whether the shards of a folder of records are those that were built."""
 
 import os
 import re
@@ -38,6 +38,31 @@ def check_shards(files: Sequence[str], manifests: Mapping[str, Manifest | None])
                     f"with {count:,} records. Rebuild the records, or read the other files "
                     "with --skip_bad_records."
                 )
+
+
+def warn_of_unlisted(files: Sequence[str], manifests: Mapping[str, Manifest | None]) -> None:
+    """Warns of files that the manifest beside them does not list.
+
+    They are read, since records of other programs may have been added on purpose; a shard of an
+    earlier build, however, has the same text a second time.
+
+    Args:
+        files: the files to read.
+        manifests: the manifests of their folders, where there are any.
+    """
+    for folder, manifest in manifests.items():
+        if manifest is None:
+            continue
+        inside = [path for path in files if os.path.dirname(path) == folder]
+        unlisted = [path for path in inside if os.path.basename(path) not in manifest.shards]
+        if unlisted:
+            are = "is" if len(unlisted) == 1 else "are"
+            first = unlisted[0] if len(unlisted) == 1 else f"such as {unlisted[0]}"
+            warn_once(
+                f"{len(unlisted):,} of {len(inside):,} files {are} not listed in the "
+                f"{FILE_NAME} beside them and {are} read with the others: {first}. Remove "
+                "what is left of another build."
+            )
 
 
 def _warn_of_missing(folder: str, files: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from pretrain_data.records.bad_records import (
     diagnose_bad_record,
     iterate_records,
 )
-from pretrain_data.records.completeness import check_shards
+from pretrain_data.records.completeness import check_shards, warn_of_unlisted
 from pretrain_data.records.lengths import plausible_records
 from pretrain_data.records.manifest import Manifest
 
@@ -141,16 +141,19 @@ def _count_by_reading(path: str) -> int:
     return sum(int(tf.size(batch)) for batch in batches)
 
 
-def check_file_sizes(files: Sequence[str]) -> None:
-    """Compares file sizes with the manifests.
+def check_built_files(files: Sequence[str], *, skip_bad_records: bool = False) -> None:
+    """Compares file names and, unless bad records are skipped, file sizes with the manifests.
 
-    This detects files truncated between two records, which read without errors. Missing
-    shards are found too.
+    Sizes detect files truncated between two records, which read without errors. Missing shards
+    are found too, and files that a manifest does not list are warned of.
 
     Raises:
         UserError: a shard is missing, or a file has another size than when it was built.
     """
     manifests = _manifests(files)
+    warn_of_unlisted(files, manifests)
+    if skip_bad_records:
+        return
     check_shards(files, manifests)
     for path in files:
         manifest = manifests[os.path.dirname(path)]
@@ -180,8 +183,7 @@ def find_checked_record_files(
             length.
     """
     files = find_record_files(patterns, flag)
-    if not skip_bad_records:
-        check_file_sizes(files)
+    check_built_files(files, skip_bad_records=skip_bad_records)
     if not skip_bad_records or _length_of_manifest(files):
         check_sequence_length(files, max_seq_length, flag)
     return files

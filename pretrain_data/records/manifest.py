@@ -7,7 +7,7 @@ from typing import Any
 
 from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import loads_json, write_atomically
 from electra_tf.util.paths import AnyPath, RemotePath, as_path
 from electra_tf.util.seals import sealed, without_seal
 
@@ -142,7 +142,7 @@ def load_manifest(directory: str | AnyPath) -> Manifest | None:
     """
     path = as_path(directory) / FILE_NAME
     try:
-        content = json.loads(path.read_text())
+        content = loads_json(path.read_text())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:

@@ -68,7 +68,7 @@ def build_vocabulary(
     second = None
     if config.compare_with is not None:
         second = load_vocabulary(config.compare_with, "--compare_with")
-        load_tokenizer_description(config.compare_with)
+    held_out_counts = _count_held_out(config, second, held_out, print_fn)
     word_counts = count_words(
         corpus, config.do_lower_case, config.strip_accents, print_fn, config.num_processes
     )
@@ -100,8 +100,9 @@ def build_vocabulary(
         ) from error
     vocabulary = load_vocabulary(config.output_file, OUTPUT_FLAG)
     _print_result(config, vocabulary, word_counts, time.monotonic() - start, print_fn)
-    if held_out is not None:
-        _report(config, [vocabulary, *([second] if second else [])], held_out, print_fn)
+    if held_out_counts:
+        vocabularies = [vocabulary, *([second] if second else [])]
+        print_report(list(map(measure, vocabularies, held_out_counts)), print_fn)
     return vocabulary
 
 
@@ -121,24 +122,31 @@ def _find_held_out(config: VocabularyBuildConfig, corpus: Corpus) -> Corpus | No
     return held_out
 
 
-def _report(
+def _count_held_out(
     config: VocabularyBuildConfig,
-    vocabularies: list[Vocabulary],
-    held_out: Corpus,
+    second: Vocabulary | None,
+    held_out: Corpus | None,
     print_fn: Callable[[str], None],
-) -> None:
-    """Prints how the vocabularies, each with its own settings, cover the held-out text."""
+) -> list[Mapping[str, int]]:
+    """Returns the words of the held-out text for each vocabulary, with its own settings.
+
+    Raises:
+        UserError: there are none, or the text cannot be read.
+    """
+    if held_out is None:
+        return []
     counts: dict[tuple[bool, bool], Mapping[str, int]] = {}
-    coverages = []
-    for vocabulary in vocabularies:
-        description = load_tokenizer_description(vocabulary.path) or config
-        settings = (description.do_lower_case, description.strip_accents)
+    settings_of_each = []
+    for vocabulary in (None, second) if second else (None,):
+        described = load_tokenizer_description(vocabulary.path) if vocabulary else None
+        given = described or config
+        settings = (given.do_lower_case, given.strip_accents)
+        settings_of_each.append(settings)
         if settings not in counts:
             counts[settings] = count_words(held_out, *settings, print_fn, config.num_processes)
         if not counts[settings]:
             raise UserError(f"{', '.join(config.report)} ({REPORT_FLAG}) contains no words.")
-        coverages.append(measure(vocabulary, counts[settings]))
-    print_report(coverages, print_fn)
+    return [counts[settings] for settings in settings_of_each]
 
 
 def _warn_of_jamo(

@@ -28,8 +28,7 @@ def write_shards(folder: pathlib.Path, version: int, num_shards: int = 2) -> Man
     """Writes records whose ids tell their version; returns their manifest."""
     vocabulary = demo_vocabulary()
     writer = ExampleWriter(folder, range(num_shards), num_shards, LENGTH, vocabulary.size)
-    for i in range(8):
-        writer.write(frame(vocabulary, [100 * version + i] * (5 + i % 3)))
+    writer.write([frame(vocabulary, [100 * version + i] * (5 + i % 3)) for i in range(8)])
     shards = writer.close()
     return Manifest(
         max_seq_length=LENGTH,

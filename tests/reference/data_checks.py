@@ -137,12 +137,13 @@ def _compare_shards(
         ours = examples[shard::total]
         if len(records) != len(ours):
             return f"{path.name} holds {len(records)} records, not {len(ours)}"
+        serialized = serializer.serialize(ours)
         for i, (record, example) in enumerate(zip(records, ours, strict=True)):
             padded = _padded(example, length)
             if any(read[name][i].numpy().tolist() != padded[name] for name in FEATURES):
                 return f"{path.name}: record {i} differs"
             theirs = tf.train.Example.FromString(record)
-            if tf.train.Example.FromString(serializer.serialize(example)) != theirs:
+            if tf.train.Example.FromString(serialized[i]) != theirs:
                 return f"{path.name}: record {i} is serialized to another message"
     return None
 

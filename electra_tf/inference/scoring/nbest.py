@@ -1,7 +1,6 @@
 """N-best lists of speech recognition or translation, and re-ranking."""
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from electra_tf.inference.scoring.config import WORD_ERRORS
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.extras import import_extra
-from electra_tf.util.files import read_lines
+from electra_tf.util.files import loads_json, read_lines
 
 # Weights to try when tuning: 0 to 2.
 WEIGHTS = tuple(i / 20 for i in range(41))
@@ -52,7 +51,7 @@ def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
         if not line.strip():
             continue
         try:
-            lists.append(_parse(json.loads(line), str(number)))
+            lists.append(_parse(loads_json(line), str(number)))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"{flag}={path}, line {number}: not an n-best list, such as "

@@ -39,6 +39,7 @@ def staged_folder(
     trains: bool = True,
     part: str = "",
     is_used: Callable[[str], bool] = lambda name: True,
+    enters: Callable[[str], bool] = lambda folder: True,
 ) -> Iterator[str]:
     """Yields a local folder with the content of a remote one, which gets what changes in it.
 
@@ -52,6 +53,7 @@ def staged_folder(
         trains: whether no other program on this machine may write to the folder meanwhile.
         part: name of the part of the folder that is used, if others may train into the rest.
         is_used: whether the remote file of a relative path is copied here.
+        enters: whether there may be such files in the remote folder of a relative path.
 
     Raises:
         UserError: the remote folder cannot be read or written, or another program on this
@@ -61,7 +63,7 @@ def staged_folder(
         yield folder
         return
     with _local_folder(folder, flag, trains, part) as local:
-        mirror = Mirror(RemotePath(folder), local, is_used)
+        mirror = Mirror(RemotePath(folder), local, is_used, enters)
         left = _set_aside(local) if trains else None
         try:
             mirror.download()
@@ -144,16 +146,17 @@ class Mirror:
         remote: RemotePath,
         local: pathlib.Path,
         is_used: Callable[[str], bool] = lambda name: True,
+        enters: Callable[[str], bool] = lambda folder: True,
     ):
         """Initializes the mirror; nothing is copied yet.
 
         Args:
             remote: need not exist.
             local: need not exist.
-            is_used: see `staged_folder`.
+            is_used, enters: see `staged_folder`.
         """
         self._remote = remote
-        self._is_used = is_used
+        self._is_used, self._enters = is_used, enters
         self.local = local
         # Size and time of change of each copied file, by relative path.
         self._copied: dict[str, tuple[int, int]] = {}
@@ -164,7 +167,7 @@ class Mirror:
         if not self._remote.is_dir():
             return
         start = len(str(self._remote)) + 1
-        for source in self._remote.walk():
+        for source in self._remote.walk(lambda folder: self._enters(str(folder)[start:])):
             name = str(source)[start:]
             if not self._is_used(name):
                 continue

@@ -171,13 +171,11 @@ class BuildUnits:
         first_held_out = self._num_shards
         with no_garbage_collection():
             for built in builder.build(unit, fates):
-                for example in built.examples:
+                for record in self._serializer.serialize(built.examples):
                     shard = rng.randrange(self._num_shards)
-                    record = self._serializer.serialize(example)
                     yield shard, (rng.getrandbits(_KEY_BITS), record)
-                for example in built.held_out:
+                for record in self._serializer.serialize(built.held_out):
                     shard = first_held_out + rng.randrange(self._num_held_out_shards)
-                    record = self._serializer.serialize(example)
                     yield shard, (rng.getrandbits(_KEY_BITS), record)
         yield tagged(RESULTS, builder.result())
 

@@ -32,10 +32,9 @@ def run_job(job: BuildJob, report: Callable[[BuildCounts], None]) -> BuildResult
         for unit in job.units:
             fates = job.fates[unit.index] if job.fates is not None else None
             for built in builder.build(unit, fates):
-                for example in built.examples:
-                    writer.write(example)
-                for example in built.held_out:
-                    held_out_writer.write(example)
+                writer.write(built.examples)
+                if held_out_writer is not None:
+                    held_out_writer.write(built.held_out)
                 report(result.totals.plus(built.totals))
             result = merge_results(result, builder.result())
     result = _close(writer, job.temporary_dir, result)

@@ -35,7 +35,7 @@ def uncompressed(raw: BinaryIO, path: pathlib.Path) -> BinaryIO:
     """
     compression = compression_of(path)
     if compression == "gzip":
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 17)
+        return io.BufferedReader(_GzipReader(raw), 1 << 17)
     if compression == "zstd":
         return io.BufferedReader(_ZstdReader(raw), 1 << 17)
     return raw
@@ -43,6 +43,21 @@ def uncompressed(raw: BinaryIO, path: pathlib.Path) -> BinaryIO:
 
 def _zstandard() -> types.ModuleType:
     return import_extra("zstandard", "corpus", "Reading .zst files")
+
+
+class _GzipReader(io.RawIOBase):
+    """Reads a gzip file; `gzip.GzipFile` loses what it read before an error."""
+
+    def __init__(self, raw: BinaryIO):
+        self._file = gzip.GzipFile(fileobj=raw)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:
+        content = self._file.read1(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
 
 
 class _ZstdReader(io.RawIOBase):

@@ -1,12 +1,12 @@
 """Reads JSONL files: one JSON object per line, whose text is one document."""
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Iterator
 from typing import BinaryIO, Self
 
 from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.files import loads_json
 from electra_tf.util.paths import open_binary
 from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.documents import read_records
@@ -80,7 +80,7 @@ class JsonLinesPart(ByteRange):
             content = line.decode("utf-8", errors="replace")
             num_repairs = content.count("\ufffd") - line.count("\ufffd".encode())
             try:
-                record = json.loads(content)
+                record = loads_json(content)
             except (ValueError, RecursionError) as error:
                 reason = getattr(error, "msg", str(error))
                 raise self._unreadable(number, f"is not valid JSON: {reason}") from error

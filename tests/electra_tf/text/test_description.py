@@ -82,6 +82,7 @@ def test_damaged_and_foreign_descriptions_are_refused(vocab_file):
     path = description_file(vocab_file)
     for damaged, message in [
         ("{", "cannot be read as JSON"),
+        ('{"do_lower_case": true, "do_lower_case": false}', "duplicate key 'do_lower_case'"),
         ({**content, "do_lower_case": "no"}, "does not describe a tokenizer"),
         ({"vocab_sha256": ""}, "does not describe a tokenizer"),
         ({**content, "tokenize_chinese_chars": False}, "only True is supported"),

@@ -186,3 +186,18 @@ def test_works_in_a_saved_model_in_another_process(vocabulary, tmp_path):
         check=True,
     )
     assert result.stdout.strip() == str(plain_tokenize(text, vocabulary))
+
+
+def test_words_whose_tokenization_failed_are_tokenized_again(vocabulary, monkeypatch):
+    tokenizer = Tokenizer(vocabulary)
+    cached = CorpusTokenizer(tokenizer)
+
+    def fail(words):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokenizer, "tokenize", fail)
+        with pytest.raises(MemoryError):
+            cached.tokenize(["we the people"])
+    rows = cached.tokenize(["we the people"])
+    assert list(rows[0]) == plain_tokenize("we the people", vocabulary)

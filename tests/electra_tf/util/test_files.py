@@ -11,8 +11,9 @@ import sys
 import pytest
 
 from electra_tf.inference.scoring.nbest import read_nbest_lists
-from electra_tf.util.errors import reason_of
+from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import (
+    read_json,
     read_lines,
     whole_folder,
     write_atomically,
@@ -104,6 +105,13 @@ def test_lines_end_at_newlines_only(tmp_path):
     assert read_lines(path) == ["one"]
     path.write_bytes(b"")
     assert read_lines(path) == []
+
+
+def test_json_files_with_a_repeated_key_are_refused(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"a": {"b": 1, "c": 2, "b": 3}}')
+    with pytest.raises(UserError, match=r"config\.json is not valid JSON: duplicate key 'b'"):
+        read_json(str(path))
 
 
 def test_a_line_separator_within_a_hypothesis_does_not_end_its_list(tmp_path):

@@ -130,6 +130,7 @@ def test_missing_optional_columns_are_left_out(tmp_path):
         ("a.csv", b"text\tlabel\nx\t1", r'separated by tabs \(its "format" is tsv\)\.$'),
         ("a.tsv", b'"text","label"\nx,1', r'separated by commas \(its "format" is csv\)\.$'),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', "line 2 is not valid JSON"),
+        ("a.jsonl", '{"text": "a", "label": 1, "label": 0}', "line 1 .* duplicate key 'label'"),
         ("a.jsonl", "[1]\n", r"line 1 must be a JSON object, not \[1\]"),
         ("a.jsonl", '{"texts": "a", "label": 1}', "line 1 has no 'text' .* texts, label. Did"),
         ("a.jsonl", '{"text": null, "label": 1}', "line 1 has no 'text'"),

@@ -310,6 +310,19 @@ def test_flops_are_written_to_a_remote_file(program, remote):
     assert json.loads((remote / "flops.json").read_text())
 
 
+def test_flops_of_a_remote_model(program, remote, finetuning_data, tmp_path):  # noqa: F811
+    copies.upload(finetuning_data / "models/m/config.json", remote / "models/m/config.json")
+    copies.upload(finetuning_data / "models/m/vocab.txt", remote / "models/m/vocab.txt")
+    recipe = tmp_path / "cola.flags"
+    recipe.write_text("--task_names=cola\n--vocab_size=40\n")
+    flags = ("--model-name=m", f"--recipe={recipe}")
+    here = program("flops_computation", f"--data-dir={finetuning_data}", *flags)
+    assert program("flops_computation", f"--data-dir={remote}", *flags) == here
+    assert program("flops_computation", "--data-dir=nowhere", *flags) != here
+    message = program("flops_computation", "--data-dir=nope://b", *flags, status=1)
+    assert "--data_dir=nope://b cannot be read" in message
+
+
 def test_the_page_serves_the_newest_version_of_remote_exports(remote):
     for name in ("sst", "9", "10"):
         (remote / "first" / name / "variables").mkdir()
@@ -454,15 +467,9 @@ def test_finetuning_errors_name_the_remote_files(program, remote, finetuning_dat
     copies.upload(finetuning_data / "models/m", remote / "models/m")
     message = program("run_finetuning", f"--data-dir={remote}", *FINETUNING, status=1)
     assert f"{remote}/finetuning_data/cola/train.tsv" in message
-    for flag in ("model_dir", "results_dir", "preprocessed_data_dir"):
-        message = program(
-            "run_finetuning",
-            f"--data-dir={remote}",
-            *FINETUNING,
-            f"--{flag}={remote}/x",
-            status=1,
-        )
-        assert f"--{flag}={remote}/x must be on this machine" in message
+    flag = f"--preprocessed_data_dir={remote}/x"
+    message = program("run_finetuning", f"--data-dir={remote}", *FINETUNING, flag, status=1)
+    assert f"{flag} must be on this machine" in message
     message = program(
         "run_finetuning",
         f"--data-dir={remote}",
@@ -471,6 +478,43 @@ def test_finetuning_errors_name_the_remote_files(program, remote, finetuning_dat
         status=1,
     )
     assert f"--init_checkpoint={remote}/none cannot be read: No such file" in message
+
+
+def test_finetuning_results_in_other_remote_folders(program, remote, finetuning_data, tmp_path):  # noqa: F811
+    given = ("--data-dir", finetuning_data, *FINETUNING)
+    flags = (*given, f"--preprocessed_data_dir={tmp_path}/features")
+    folders = (f"--model_dir={remote}/runs/first", f"--results_dir={remote}/runs/scores/a")
+    # Others are not copied here, and left alone.
+    for name in ("runs/second_1/ckpt-1.index", "runs/scores/b/cola_results.json", "x/y"):
+        (remote / name).parent.mkdir()
+        (remote / name).write_bytes(b"of others")
+    message = program("run_finetuning", *flags, folders[0], status=1)
+    assert f"--model_dir={remote}/runs/first and --results_dir=" in message
+    assert "must be in the same bucket" in message
+    other = folders[1].replace("programs", "others")
+    assert "same bucket" in program("run_finetuning", *flags, folders[0], other, status=1)
+    assert len(names(remote)) == 3
+
+    printed = program("run_finetuning", *flags, *folders)
+    assert f"Results: {remote}/runs/scores/a/cola_results.json" in printed
+    written = {name: (remote / name).read_bytes() for name in names(remote)}
+    assert [name for name, content in written.items() if content == b"of others"] == [
+        "runs/scores/b/cola_results.json",
+        "runs/second_1/ckpt-1.index",
+        "x/y",
+    ]
+    results = json.loads(written["runs/scores/a/cola_results.json"])
+    assert results["model_dir"] == "../../first"
+    assert "runs/first_1/config.json" in written
+    assert not (finetuning_data / "models/m/results").exists()
+
+    # The same command again reuses the finished trial.
+    program("run_finetuning", *flags, *folders)
+    assert all(
+        (remote / name).read_bytes() == content
+        for name, content in written.items()
+        if name.startswith("runs/first_1/")
+    )
 
 
 def test_a_task_described_in_a_remote_file(program, remote, finetuning_data):  # noqa: F811

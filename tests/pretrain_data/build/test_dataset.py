@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
+import zstandard
 from absl import flags as absl_flags
 
 from electra_tf.model_builder import load_checked_vocabulary
@@ -467,6 +468,33 @@ def test_unreadable_files_are_skipped_and_listed_if_told(build, corpus_dir, tmp_
         assert "gone.txt cannot be read: No such file or directory." in messages
         dropped = sum(manifest.dropped_tokens.values())
         assert manifest.num_tokens_read == manifest.num_tokens_written + dropped
+
+
+@pytest.mark.parametrize("name", ["half.txt.gz", "half.jsonl.gz", "half.txt.zst"])
+def test_the_text_before_the_damage_of_a_file_is_kept_and_told(build, tmp_path, name):
+    lines = [f"the boat {number} and the sea and the storm .\n" for number in range(9000)]
+    text = "".join(lines)
+    if ".jsonl" in name:
+        text = "".join(json.dumps({"text": line}) + "\n" for line in lines)
+    compress = zstandard.compress if name.endswith("zst") else gzip.compress
+    content = compress(text.encode())
+    (tmp_path / name).write_bytes(content[:-9])
+    settings = {"corpus_dir": None, "inputs": (str(tmp_path / name),), "skip_unreadable": True}
+    manifest = build(**settings)
+    ((path, reason),) = manifest.unreadable.items()
+    assert pathlib.Path(path).name == name
+    kept = re.fullmatch(r"is not a complete .*; the ([\d,]+) bytes of text .* are kept", reason)
+    assert int(kept[1].replace(",", "")) == manifest.num_text_bytes
+    assert manifest.num_lines > 4000
+
+
+def test_a_corpus_of_unreadable_files_alone_says_why_it_has_no_text(build, tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(b"no gzip")
+    settings = {"corpus_dir": None, "inputs": (str(tmp_path / "a.txt.gz"),)}
+    with pytest.raises(
+        UserError, match=r"left out 1 files .*a\.txt\.gz is not a complete gzip"
+    ):
+        build(skip_unreadable=True, **settings)
 
 
 def test_a_full_disk_is_one_line(build, tmp_path, monkeypatch):

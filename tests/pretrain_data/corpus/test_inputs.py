@@ -133,6 +133,11 @@ def test_a_long_record_is_one_document_in_pieces(tmp_path, monkeypatch):
     ("name", "content", "message"),
     [
         ("a.jsonl", json_lines() + b'{"text": 1', "line 11, which is not valid JSON"),
+        (
+            "a.jsonl",
+            json_lines() + b'{"text": "kept", "text": "lost"}\n',
+            "line 11, which is not valid JSON: duplicate key 'text'",
+        ),
         ("a.jsonl", b"[1]\n", "line 1, which must be a JSON object, and is an array"),
         (
             "a.jsonl",

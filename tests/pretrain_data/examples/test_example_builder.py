@@ -5,6 +5,7 @@ from array import array
 
 import pytest
 
+from electra_tf.text.framing import frame
 from pretrain_data.examples.example_builder import ExampleBuilder
 from pretrain_data.examples.example_writer import ExampleSerializer
 from pretrain_data.examples.packing_builder import PackingExampleBuilder
@@ -224,7 +225,11 @@ def test_bytes_parse_as_an_example_of_the_authors_format(vocabulary):
     builder.add_line([5, 127, 128, 4095])
     (example,) = builder.end_document()
     example.input_ids.extend([16383, 16384, 2**21])
-    record = ExampleSerializer(300, 2**21 + 1).serialize(example)
+    other = frame(vocabulary, [9] * 200, [130])
+    serializer = ExampleSerializer(300, 2**21 + 1)
+    assert serializer.serialize([]) == []
+    _, record, _ = records = serializer.serialize([other, example, other])
+    assert records[::2] == serializer.serialize([other]) * 2
     features = tf.train.Example.FromString(record).features.feature
     assert sorted(features) == ["input_ids", "input_mask", "segment_ids"]
     ids = [2, 5, 127, 128, 4095, 3, 16383, 16384, 2**21]

@@ -320,6 +320,23 @@ def test_a_missing_shard_is_refused_or_warned_of(build, tmp_path, capsys):
     assert "pretrain_data.tfrecord-1-of-3" in warning
 
 
+@pytest.mark.parametrize("skip", [False, True])
+def test_files_that_the_manifest_does_not_list_are_warned_of(build, tmp_path, capsys, skip):
+    build(num_out_files=2)
+    folder = tmp_path / "records"
+    stray = folder / "pretrain_data.tfrecord-2-of-5"
+    stray.write_bytes((folder / "pretrain_data.tfrecord-0-of-2").read_bytes())
+    pattern = f"{folder}/pretrain_data.tfrecord*"
+    settings = {"max_seq_length": 32, "repeat": False, "skip_bad_records": skip}
+    settings["pad_last_batch"] = False
+    listed = read(f"{folder}/*-of-2", **settings)
+    assert not capsys.readouterr().err
+    assert len(read(pattern, **settings)) > len(listed)
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.startswith("warning: 1 of 3 files is not listed in the pretrain_data.json ")
+    assert str(stray) in warning
+
+
 def absurd_header(length: int) -> bytes:
     header = struct.pack("<Q", length)
     return header + struct.pack("<I", _masked_crc32c(header))

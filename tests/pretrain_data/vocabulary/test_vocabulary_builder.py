@@ -346,6 +346,8 @@ def test_a_report_on_text_without_words_is_refused(text_dir, tmp_path):
     empty.write_text(" \n\n")
     with pytest.raises(UserError, match=rf"{empty} \(--report\) contains no words"):
         build(text_dir, report=(str(empty),))
+    # Before anything was trained or written.
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["blank.txt", "text"]
 
 
 def test_bad_reports_are_refused_before_training(text_dir):

@@ -40,6 +40,7 @@ def test_reads_texts_and_objects(tmp_path):
     ("line", "reason"),
     [
         ("{", "Expecting"),
+        ('{"hypotheses": ["a"], "hypotheses": ["b"]}', "duplicate key 'hypotheses'"),
         ("[]", "it is not an object"),
         ('{"a": 1}', '"hypotheses" must be a list'),
         ('{"hypotheses": []}', "there are no hypotheses"),

@@ -233,6 +233,11 @@ def test_ids_of_squad_and_mrqa(tmp_path, suffix, fields, expected):
     ("name", "content", "message"),
     [
         ("a.json", "{", "a.json is not valid JSON"),
+        (
+            "a.json",
+            '{"data": [{"title": "x", "title": "y"}]}',
+            "a.json .*duplicate key 'title'",
+        ),
         ("a.json", '{"version": "1"}', 'a.json lacks "data"'),
         (
             "a.json",
