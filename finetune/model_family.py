@@ -1,5 +1,6 @@
 """Fine-tuned models rebuilt from their `config.json`, without the data of their tasks."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from electra_tf.interop.model_checkpoint import (
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
+    saved_task,
+    task_settings,
 )
 from electra_tf.interop.native_family import NativeFamily, RebuiltModel
 from electra_tf.interop.native_models import saved_encoder
@@ -24,9 +27,6 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import kind_of_task
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
 from finetune.tasks.registry import task_class
-
-# Keys of a task's description that are fields of `TaskDescription`.
-_APART = ("kind", "labels")
 
 
 class SavedTask:
@@ -113,19 +113,13 @@ class FinetuningFamily(NativeFamily):
         values = saved.hyperparameters
         encoder = saved_encoder(values)
         tasks = saved_tasks(saved)
-        labels, described = values.get(LABELS, {}), values.get(TASKS, {})
         model = FinetuningModel(encoder, tasks)
         description = ModelDescription(
             encoder=encoder,
             do_lower_case=values["do_lower_case"],
             strip_accents=values["strip_accents"],
             tasks=tuple(
-                TaskDescription(
-                    task.name,
-                    task.kind,
-                    tuple(labels.get(task.name, ())),
-                    _settings(described.get(task.name, {})),
-                )
+                dataclasses.replace(saved_task(task.name, values), kind=task.kind)
                 for task in tasks
             ),
             hyperparameters=values,
@@ -145,18 +139,13 @@ def _serving_length(checkpoint: ModelCheckpoint) -> dict[str, int]:
     return {"max_seq_length": min(length, positions)}
 
 
-def _settings(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what `finetune.tasks.base.Task.description` has besides kind and labels."""
-    return {name: value for name, value in description.items() if name not in _APART}
-
-
 def _with_settings(description: Mapping[str, Any], task: TaskDescription) -> dict[str, Any]:
     """Returns a task's description, with the settings that are known instead of assumed.
 
     Raises:
         UserError: a setting is not one of this kind of task, or has another type.
     """
-    assumed = _settings(description)
+    assumed = task_settings(description)
     for name, value in task.settings.items():
         expected = type(assumed.get(name))
         is_number = expected is float and type(value) is int

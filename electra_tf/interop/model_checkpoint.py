@@ -40,6 +40,9 @@ SLOTS = ADAM_SLOTS + LAMB_SLOTS
 # Keys of a fine-tuned model's hyperparameters.
 LABELS = "labels"
 TASKS = "tasks"
+# Keys of a description in TASKS that are fields of `TaskDescription`; the rest are settings.
+_KIND = "kind"
+_TASK_FIELDS = (_KIND, LABELS)
 VOCAB_FILE = "vocab.txt"
 
 
@@ -65,6 +68,22 @@ class TaskDescription:
 
     def __post_init__(self) -> None:
         check_plain_name(self.name, "task", "The model")
+
+
+def saved_task(name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
+    """Returns what the hyperparameters of a fine-tuned model describe of a task."""
+    described = hyperparameters.get(TASKS, {}).get(name, {})
+    return TaskDescription(
+        name,
+        described.get(_KIND),
+        tuple(hyperparameters.get(LABELS, {}).get(name, ())),
+        task_settings(described),
+    )
+
+
+def task_settings(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a task's description in `config.json` has besides kind and labels."""
+    return {name: value for name, value in description.items() if name not in _TASK_FIELDS}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -30,9 +30,7 @@ from electra_tf.config.saved_config import (
 from electra_tf.interop.huggingface.format import PAIR
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_SCOPE,
-    LABELS,
     TASK_SCOPE,
-    TASKS,
     TOWER_SCOPE,
     VOCAB_FILE,
     CheckpointFormat,
@@ -40,6 +38,7 @@ from electra_tf.interop.model_checkpoint import (
     ModelDescription,
     TaskDescription,
     containing_folder,
+    saved_task,
     vocabulary_setting,
     with_hyperparameters,
 )
@@ -218,15 +217,7 @@ def _tasks(
     arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
 ) -> tuple[TaskDescription, ...]:
     names = sorted({name.split("/")[1] for name in arrays if name.startswith(TASK_SCOPE)})
-    tasks, labels = saved.get(TASKS, {}), saved.get(LABELS, {})
-    return tuple(
-        TaskDescription(
-            name,
-            tasks.get(name, {}).get("kind"),
-            tuple(labels.get(name, ())),
-        )
-        for name in names
-    )
+    return tuple(saved_task(name, saved) for name in names)
 
 
 def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:

@@ -119,7 +119,10 @@ def test_settings_of_a_task_survive_a_round_trip(kind, tmp_path):
     format_of("electra_tf").write(before, str(tmp_path / "ours"))
     ours = read(tmp_path / "ours", "electra_tf")
     assert ours.description.tasks == before.description.tasks
-    HUGGINGFACE.write(ours, str(tmp_path / "there"))
+    format_of("tf1").write(ours, str(tmp_path / "tf1"))
+    authors = read(tmp_path / "tf1", "tf1")
+    assert authors.description.tasks == before.description.tasks
+    HUGGINGFACE.write(authors, str(tmp_path / "there"))
     after = read(tmp_path / "there", "huggingface")
     assert after.description.tasks == before.description.tasks
     assert not any(" assumed" in note for note in after.notes)
