@@ -54,8 +54,8 @@ class TaskDescription:
         name: name of the task.
         kind: its kind; None if unknown.
         labels: its labels; empty if there are none, or they are unknown.
-        settings: what else describes the task here, such as whether texts are pairs; empty if
-            unknown.
+        settings: what else describes the task here, such as whether texts are pairs, and the
+            hyperparameters of its run that answers depend on; empty if unknown.
 
     Raises:
         UserError: the name, which is part of paths, leads to another folder.
@@ -214,6 +214,10 @@ class ModelFamily(abc.ABC):
         Returns:
             None if the checkpoint is not of this family.
         """
+
+    def describe_task(self, name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
+        """Returns what the hyperparameters of a model of this family tell of a task."""
+        return saved_task(name, hyperparameters)
 
     @abc.abstractmethod
     def read(self, path: str, saved: SavedConfig) -> ModelCheckpoint:

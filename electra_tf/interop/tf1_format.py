@@ -100,7 +100,7 @@ class Tf1Format(CheckpointFormat):
             do_lower_case=saved.get("do_lower_case", True),
             strip_accents=saved.get("strip_accents", True),
             vocabulary=vocabulary.read_bytes() if vocabulary.exists() else None,
-            tasks=_tasks(arrays, saved),
+            tasks=self._tasks(arrays, saved),
             hyperparameters=saved,
             heads_recorded=_records_heads(encoder, saved),
             tokenizer_recorded="do_lower_case" in saved,
@@ -159,6 +159,14 @@ class Tf1Format(CheckpointFormat):
         write_atomically(os.path.join(directory, DESCRIPTION_FILE), content)
         return []
 
+    def _tasks(
+        self, arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
+    ) -> tuple[TaskDescription, ...]:
+        names = sorted({name.split("/")[1] for name in arrays if name.startswith(TASK_SCOPE)})
+        described = [each.describe_task for each in self.families if each.describes(saved)]
+        describe = described[0] if described else saved_task
+        return tuple(describe(name, saved) for name in names)
+
 
 def _records_heads(encoder: EncoderConfig, saved: Mapping[str, Any]) -> bool:
     """Whether a description beside the checkpoint, or a published size, tells the heads."""
@@ -211,13 +219,6 @@ def _encoder_config(
         type_vocab_size=shape("embeddings/token_type_embeddings", embeddings)[0],
         **known,
     )
-
-
-def _tasks(
-    arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
-) -> tuple[TaskDescription, ...]:
-    names = sorted({name.split("/")[1] for name in arrays if name.startswith(TASK_SCOPE)})
-    return tuple(saved_task(name, saved) for name in names)
 
 
 def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
