@@ -21,6 +21,7 @@ from electra_tf.config.encoder import (
     encoder_config,
 )
 from electra_tf.config.saved_config import SavedConfig
+from electra_tf.text.description import SETTINGS
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name
 
@@ -133,6 +134,14 @@ class ModelDescription:
             "do_lower_case": self.do_lower_case,
             "strip_accents": self.strip_accents,
         }
+
+    def recorded_settings(self) -> dict[str, Any]:
+        """Returns `model_settings` without settings of the tokenizer that are only assumed."""
+        values = self.model_settings()
+        if not self.tokenizer_recorded:
+            for name in SETTINGS:
+                del values[name]
+        return values
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -125,9 +125,7 @@ class Tf1Format(CheckpointFormat):
         saved.pop("vocab_file", None)
         overrides = saved.get("model_hparam_overrides") or {}
         encoder = _encoder_config(shapes, "electra", overrides, path)
-        values = ModelDescription(encoder=encoder).model_settings()
-        for name in ("do_lower_case", "strip_accents"):
-            del values[name]  # not recorded
+        values = ModelDescription(encoder=encoder, tokenizer_recorded=False).recorded_settings()
         if not _records_heads(encoder, saved):
             values["model_hparam_overrides"].pop("num_attention_heads", None)
             values[UNRECORDED_HEADS] = path

@@ -258,6 +258,16 @@ def test_a_name_is_that_of_a_model_of_ours(tmp_path):
     assert resolve_checkpoint("absent", str(tmp_path)) == "absent"
 
 
+@pytest.mark.parametrize("target", ["huggingface", "kerashub"])
+def test_settings_of_a_tokenizer_that_are_not_recorded_are_not_told(tmp_path, target):
+    run(SMALL / "discriminator", target, tmp_path)
+    for path in tmp_path.glob("tokenizer*.json"):
+        path.unlink()
+    settings = saved_hyperparameters(str(tmp_path))
+    assert "vocab_file" in settings
+    assert not {"do_lower_case", "strip_accents"} & settings.keys()
+
+
 def test_settings_are_known_without_weights(tmp_path):
     for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
         shutil.copy(SMALL / "discriminator" / name, tmp_path)
