@@ -55,6 +55,8 @@ from electra_tf.util.tensorflow_import import import_tensorflow
 DESCRIPTION_FILE = "electra_tf.json"
 CHECKPOINT_NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
+# Entry of checkpoints of TensorFlow 2, which describes their objects.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _INDEX = ".index"
 
 
@@ -182,6 +184,7 @@ def _encoder_config(
         if f"{owner}/{name}" not in shapes:
             raise UserError(
                 f"{path} is not a checkpoint of the authors' code: it has no {owner}/{name}"
+                f"{_meant(path) if OBJECT_GRAPH in shapes else ''}"
             )
         return tuple(shapes[f"{owner}/{name}"])
 
@@ -216,6 +219,16 @@ def _encoder_config(
         max_position_embeddings=shape("embeddings/position_embeddings", embeddings)[0],
         type_vocab_size=shape("embeddings/token_type_embeddings", embeddings)[0],
         **known,
+    )
+
+
+def _meant(path: str) -> str:
+    """Returns a hint at what a checkpoint of TensorFlow 2 lacks."""
+    if os.path.exists(os.path.join(containing_folder(path), CONFIG_FILE)):
+        return ""
+    return (
+        f". It is one of TensorFlow 2; one of this project needs its {CONFIG_FILE} beside it: "
+        "restore that file"
     )
 
 

@@ -62,6 +62,13 @@ def test_all_that_is_left_out_is_said(tmp_path):
     assert read(tmp_path / "kerashub", "kerashub").description.encoder.hidden_size == 16
 
 
+def test_a_format_that_another_checkpoint_has_is_refused(tmp_path):
+    for name in ("tf1", "kerashub", "electra_tf"):
+        with pytest.raises(UserError, match=f"--from_format={name}, but .* format huggingface"):
+            run(SMALL, "tf1", tmp_path / "there", source_format=name)
+    run(SMALL, "tf1", tmp_path / "there", source_format="huggingface")
+
+
 def test_a_folder_with_content_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
     with pytest.raises(UserError, match="is not empty"):
