@@ -149,11 +149,11 @@ def flush_folder(path: str) -> None:
 
 
 def read_lines(path: str | os.PathLike, errors: str = "strict") -> list[str]:
-    """Returns the lines of a UTF-8 file, which end at LF or CR LF only.
+    """Returns the lines of a UTF-8 file without byte order mark; they end at LF or CR LF only.
 
     `str.splitlines` also splits at characters within texts, such as U+2028.
     """
-    text = pathlib.Path(path).read_bytes().decode("utf-8", errors)
+    text = pathlib.Path(path).read_bytes().decode("utf-8-sig", errors)
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
