@@ -160,6 +160,24 @@ def read_lines(path: str | os.PathLike, errors: str = "strict") -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
+def check_not_input(
+    output: str | os.PathLike, flag: str, inputs: Mapping[str, str | os.PathLike | None]
+) -> None:
+    """Raises UserError if a file to write is one that is read.
+
+    Args:
+        output: the file to write.
+        flag: flag that names it.
+        inputs: files that are read, by their flags; None where there is none.
+    """
+    for name, path in inputs.items():
+        if path is not None and os.path.realpath(path) == os.path.realpath(output):
+            raise UserError(
+                f"{flag}={output} is the file that {name} reads, and would be overwritten: "
+                "pass another path"
+            )
+
+
 def parse_json(text: str, source: str) -> Any:
     """Returns the value of a JSON text in which no object has a key twice.
 
