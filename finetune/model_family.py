@@ -1,5 +1,6 @@
 """Fine-tuned models rebuilt from their `config.json`, without the data of their tasks."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,19 +15,18 @@ from electra_tf.interop.model_checkpoint import (
     ModelCheckpoint,
     ModelDescription,
     TaskDescription,
+    saved_task,
+    task_settings,
 )
 from electra_tf.interop.native_family import NativeFamily, RebuiltModel
 from electra_tf.interop.native_models import saved_encoder
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
-from electra_tf.util.errors import UserError
 from finetune.config.defaults import task_defaults
 from finetune.config.finetuning import FinetuningConfig
-from finetune.config.task_kinds import kind_of_task
+from finetune.config.saved_settings import run_settings, split_settings
+from finetune.config.task_kinds import kind_of_task, kinds_by_name
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
 from finetune.tasks.registry import task_class
-
-# Keys of a task's description that are fields of `TaskDescription`.
-_APART = ("kind", "labels")
 
 
 class SavedTask:
@@ -59,16 +59,14 @@ def saved_tasks(description: SavedConfig) -> list[SavedTask]:
         if scope == TASK_SCOPE:
             name, _, variable = rest.partition("/")
             shapes[name][variable] = shape
-    described = values.get(TASKS, {})
+    return [SavedTask(name, _saved_kind(name, values), shapes[name]) for name in shapes]
 
-    def kind(name: str) -> str:
-        return (
-            described.get(name, {}).get("kind")
-            or values.get("own_task_kind")
-            or kind_of_task(name)
-        )
 
-    return [SavedTask(name, kind(name), shapes[name]) for name in shapes]
+def _saved_kind(name: str, hyperparameters: Mapping[str, Any]) -> str:
+    """Returns the name of the kind of a task of a fine-tuned model."""
+    described = hyperparameters.get(TASKS, {}).get(name, {})
+    own_kind = hyperparameters.get("own_task_kind")
+    return described.get("kind") or own_kind or kind_of_task(name)
 
 
 def finetuned_variables(model: FinetuningModel) -> list[NamedVariable]:
@@ -86,19 +84,29 @@ class FinetuningFamily(NativeFamily):
         """Returns whether there are tasks."""
         return "task_names" in hyperparameters
 
+    def describe_task(self, name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
+        """Returns a task with its own settings and those of its run."""
+        task = saved_task(name, hyperparameters)
+        kind = kinds_by_name()[_saved_kind(name, hyperparameters)]
+        settings = {**task.settings, **run_settings(kind, hyperparameters)}
+        return dataclasses.replace(task, settings=settings)
+
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
         """Returns the hyperparameters derived from the heads."""
         tasks = checkpoint.description.tasks
         if not tasks and (checkpoint.has_discriminator or checkpoint.has_masked_lm):
             return None
+        positions = checkpoint.description.encoder.max_position_embeddings
         described, settings = {}, {}
         for task in tasks:
-            kind, arrays = task_class(task.kind), _head_arrays(checkpoint, task.name)
-            described[task.name] = _with_settings(
-                kind.describe_arrays(arrays, task.labels), task
+            of_kind, arrays = task_class(task.kind), _head_arrays(checkpoint, task.name)
+            assumed = of_kind.describe_arrays(arrays, task.labels)
+            known, of_run = split_settings(
+                of_kind.kind, task.name, task.settings, task_settings(assumed), positions
             )
+            described[task.name] = {**assumed, **known}
             # All heads of a run share these, so the first one is used.
-            settings = {**kind.head_hyperparameters(arrays), **settings}
+            settings = {**of_run, **of_kind.head_hyperparameters(arrays), **settings}
         return {
             **checkpoint.description.model_settings(),
             "task_names": [task.name for task in tasks],
@@ -113,19 +121,13 @@ class FinetuningFamily(NativeFamily):
         values = saved.hyperparameters
         encoder = saved_encoder(values)
         tasks = saved_tasks(saved)
-        labels, described = values.get(LABELS, {}), values.get(TASKS, {})
         model = FinetuningModel(encoder, tasks)
         description = ModelDescription(
             encoder=encoder,
             do_lower_case=values["do_lower_case"],
             strip_accents=values["strip_accents"],
             tasks=tuple(
-                TaskDescription(
-                    task.name,
-                    task.kind,
-                    tuple(labels.get(task.name, ())),
-                    _settings(described.get(task.name, {})),
-                )
+                dataclasses.replace(self.describe_task(task.name, values), kind=task.kind)
                 for task in tasks
             ),
             hyperparameters=values,
@@ -143,30 +145,6 @@ def _serving_length(checkpoint: ModelCheckpoint) -> dict[str, int]:
     length = defaults.get("max_seq_length", FinetuningConfig.max_seq_length)
     positions = checkpoint.description.encoder.max_position_embeddings
     return {"max_seq_length": min(length, positions)}
-
-
-def _settings(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what `finetune.tasks.base.Task.description` has besides kind and labels."""
-    return {name: value for name, value in description.items() if name not in _APART}
-
-
-def _with_settings(description: Mapping[str, Any], task: TaskDescription) -> dict[str, Any]:
-    """Returns a task's description, with the settings that are known instead of assumed.
-
-    Raises:
-        UserError: a setting is not one of this kind of task, or has another type.
-    """
-    assumed = _settings(description)
-    for name, value in task.settings.items():
-        expected = type(assumed.get(name))
-        is_number = expected is float and type(value) is int
-        if name not in assumed or not (type(value) is expected or is_number):
-            example = ", ".join(f"{key}={known!r}" for key, known in assumed.items())
-            raise UserError(
-                f"config.json: the settings of task {task.name!r} must be like {example}; "
-                f"it has {name}={value!r:.80}"
-            )
-    return {**description, **task.settings}
 
 
 def _head_arrays(checkpoint: ModelCheckpoint, task_name: str) -> dict[str, np.ndarray]:

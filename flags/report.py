@@ -23,6 +23,8 @@ from flags.remote import paths as remote_paths
 from flags.remote.paths import ARGUMENTS, Role
 
 REPORT_FILE = "report.html"
+# Bytes of a page in which it says that it is one.
+_START_OF_PAGE = 100
 # What may be remote.
 REMOTE = {ARGUMENTS: Role.ITSELF, "output": Role.OUTPUT_FILE}
 
@@ -74,7 +76,18 @@ def config_from_flags(
     if output is None:
         folder = runs[0] if os.path.isdir(runs[0]) else os.path.dirname(runs[0])
         output = os.path.join(folder, REPORT_FILE) if len(runs) == 1 else REPORT_FILE
-    return ReportConfig(runs, os.path.expanduser(output))
+    output = os.path.expanduser(output)
+    _check_replaceable(output)
+    return ReportConfig(runs, output)
+
+
+def _check_replaceable(output: str) -> None:
+    """Raises UserError if a file of another kind would be replaced, such as one of a run."""
+    if os.path.isfile(output):
+        with open(output, "rb") as file:
+            start = file.read(_START_OF_PAGE).lstrip().lower()
+        if start and not start.startswith(b"<!doctype html"):
+            raise UserError(f"--output={output} exists and is not a report: pass another path")
 
 
 @contextlib.contextmanager

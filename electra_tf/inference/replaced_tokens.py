@@ -8,11 +8,13 @@ from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.inspected_tokens import InspectedToken, inspected_tokens, render
 from electra_tf.text.text_inputs import single_text_inputs
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 # Number of tokens listed below each sentence.
@@ -61,6 +63,14 @@ def show(
         worst = sorted(tokens, key=lambda item: -item.probability)[:_NUM_NAMED]
         named = ", ".join(f"{item.token} {item.probability:.0%}" for item in worst)
         print_fn(f"    most suspected: {named}")
+    length = config.max_seq_length
+    room = length - NUM_SPECIAL[1]
+    lengths = tokenizer.tokenize(tf.constant(list(sentences))).row_lengths().numpy()
+    if num_long := int((lengths > room).sum()):
+        warn_once(
+            f"{num_long} of {len(sentences)} sentences have more than {room} tokens, and are "
+            f"shown in part: --max_seq_length is {length}"
+        )
 
 
 def inspect_sentences(

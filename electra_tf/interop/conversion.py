@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 from electra_tf.interop.completeness import without_unknown_arrays
-from electra_tf.interop.formats import ConversionConfig, find_format, make_format
+from electra_tf.interop.formats import ConversionConfig, find_format, make_format, named_format
 from electra_tf.interop.model_checkpoint import (
     TASK_SCOPE,
     VOCAB_FILE,
@@ -55,7 +55,7 @@ def convert(
     if output.exists() and any(output.iterdir()) and not config.overwrite:
         raise UserError(f"--output={output} is not empty: pass another folder, or --overwrite")
     source_format = (
-        make_format(config.source_format, families)
+        named_format(config.source_format, config.source, "--from_format", families)
         if config.source_format
         else find_format(config.source, FROM_FLAG, families)
     )

@@ -78,6 +78,24 @@ def make_format(name: str, families: Sequence[ModelFamily] = ()) -> CheckpointFo
     return format_class(families)
 
 
+def named_format(
+    name: str, path: str, flag: str, families: Sequence[ModelFamily] = ()
+) -> CheckpointFormat:
+    """Returns the format that a user names for a file or folder.
+
+    Raises:
+        UserError: another format recognizes the path, and this one does not.
+    """
+    named = make_format(name, families)
+    others = [each.name for each in FORMATS if each().recognizes(path)]
+    if others and name not in others:
+        raise UserError(
+            f"{flag}={name}, but {path} is a checkpoint of the format {others[0]}: omit the "
+            "flag"
+        )
+    return named
+
+
 def find_format(path: str, flag: str, families: Sequence[ModelFamily] = ()) -> CheckpointFormat:
     """Returns the format of a file or folder.
 

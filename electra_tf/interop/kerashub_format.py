@@ -158,7 +158,7 @@ class KerasHubFormat(CheckpointFormat):
         folder = containing_folder(path)
         if not is_kerashub_folder(folder):
             return None
-        values = read_kerashub_description(folder).model_settings()
+        values = read_kerashub_description(folder).recorded_settings()
         return values | vocabulary_setting(os.path.join(folder, VOCAB_FILE))
 
 
@@ -221,7 +221,10 @@ def is_kerashub_folder(path: str) -> bool:
 
 
 def read_kerashub_description(folder: str) -> ModelDescription:
-    """Returns the description of a preset's encoder and tokenizer."""
+    """Returns the description of a preset's encoder and tokenizer.
+
+    Without `tokenizer.json`, whether text is lowercased is not recorded.
+    """
     config_file = os.path.join(folder, CONFIG_FILE)
     config = read_object(config_file, "config")
     missing = [name for name in _SIZES.values() if name not in config]
@@ -230,8 +233,9 @@ def read_kerashub_description(folder: str) -> ModelDescription:
     tokenizer_file = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     tokenizer = read_object(tokenizer_file, "config")
     vocabulary = pathlib.Path(folder, VOCAB_FILE)
-    lower = read_switch(tokenizer, "lowercase", False, tokenizer_file)
-    strip = read_switch(tokenizer, "strip_accents", False, tokenizer_file)
+    is_recorded = os.path.exists(tokenizer_file)
+    lower = read_switch(tokenizer, "lowercase", not is_recorded, tokenizer_file)
+    strip = read_switch(tokenizer, "strip_accents", not is_recorded, tokenizer_file)
     try:
         encoder = EncoderConfig(
             **{ours: config[theirs] for ours, theirs in _SIZES.items()},
@@ -245,6 +249,7 @@ def read_kerashub_description(folder: str) -> ModelDescription:
         do_lower_case=lower,
         strip_accents=strip and lower,
         vocabulary=vocabulary.read_bytes() if vocabulary.exists() else None,
+        tokenizer_recorded=is_recorded,
     )
 
 

@@ -21,6 +21,7 @@ from electra_tf.config.encoder import (
     encoder_config,
 )
 from electra_tf.config.saved_config import SavedConfig
+from electra_tf.text.description import SETTINGS
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name
 
@@ -40,6 +41,9 @@ SLOTS = ADAM_SLOTS + LAMB_SLOTS
 # Keys of a fine-tuned model's hyperparameters.
 LABELS = "labels"
 TASKS = "tasks"
+# Keys of a description in TASKS that are fields of `TaskDescription`; the rest are settings.
+_KIND = "kind"
+_TASK_FIELDS = (_KIND, LABELS)
 VOCAB_FILE = "vocab.txt"
 
 
@@ -51,8 +55,8 @@ class TaskDescription:
         name: name of the task.
         kind: its kind; None if unknown.
         labels: its labels; empty if there are none, or they are unknown.
-        settings: what else describes the task here, such as whether texts are pairs; empty if
-            unknown.
+        settings: what else describes the task here, such as whether texts are pairs, and the
+            hyperparameters of its run that answers depend on; empty if unknown.
 
     Raises:
         UserError: the name, which is part of paths, leads to another folder.
@@ -65,6 +69,22 @@ class TaskDescription:
 
     def __post_init__(self) -> None:
         check_plain_name(self.name, "task", "The model")
+
+
+def saved_task(name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
+    """Returns what the hyperparameters of a fine-tuned model describe of a task."""
+    described = hyperparameters.get(TASKS, {}).get(name, {})
+    return TaskDescription(
+        name,
+        described.get(_KIND),
+        tuple(hyperparameters.get(LABELS, {}).get(name, ())),
+        task_settings(described),
+    )
+
+
+def task_settings(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a task's description in `config.json` has besides kind and labels."""
+    return {name: value for name, value in description.items() if name not in _TASK_FIELDS}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,6 +134,14 @@ class ModelDescription:
             "do_lower_case": self.do_lower_case,
             "strip_accents": self.strip_accents,
         }
+
+    def recorded_settings(self) -> dict[str, Any]:
+        """Returns `model_settings` without settings of the tokenizer that are only assumed."""
+        values = self.model_settings()
+        if not self.tokenizer_recorded:
+            for name in SETTINGS:
+                del values[name]
+        return values
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -195,6 +223,10 @@ class ModelFamily(abc.ABC):
         Returns:
             None if the checkpoint is not of this family.
         """
+
+    def describe_task(self, name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
+        """Returns what the hyperparameters of a model of this family tell of a task."""
+        return saved_task(name, hyperparameters)
 
     @abc.abstractmethod
     def read(self, path: str, saved: SavedConfig) -> ModelCheckpoint:

@@ -30,9 +30,7 @@ from electra_tf.config.saved_config import (
 from electra_tf.interop.huggingface.format import PAIR
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_SCOPE,
-    LABELS,
     TASK_SCOPE,
-    TASKS,
     TOWER_SCOPE,
     VOCAB_FILE,
     CheckpointFormat,
@@ -40,6 +38,7 @@ from electra_tf.interop.model_checkpoint import (
     ModelDescription,
     TaskDescription,
     containing_folder,
+    saved_task,
     vocabulary_setting,
     with_hyperparameters,
 )
@@ -56,6 +55,8 @@ from electra_tf.util.tensorflow_import import import_tensorflow
 DESCRIPTION_FILE = "electra_tf.json"
 CHECKPOINT_NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
+# Entry of checkpoints of TensorFlow 2, which describes their objects.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _INDEX = ".index"
 
 
@@ -101,7 +102,7 @@ class Tf1Format(CheckpointFormat):
             do_lower_case=saved.get("do_lower_case", True),
             strip_accents=saved.get("strip_accents", True),
             vocabulary=vocabulary.read_bytes() if vocabulary.exists() else None,
-            tasks=_tasks(arrays, saved),
+            tasks=self._tasks(arrays, saved),
             hyperparameters=saved,
             heads_recorded=_records_heads(encoder, saved),
             tokenizer_recorded="do_lower_case" in saved,
@@ -126,9 +127,7 @@ class Tf1Format(CheckpointFormat):
         saved.pop("vocab_file", None)
         overrides = saved.get("model_hparam_overrides") or {}
         encoder = _encoder_config(shapes, "electra", overrides, path)
-        values = ModelDescription(encoder=encoder).model_settings()
-        for name in ("do_lower_case", "strip_accents"):
-            del values[name]  # not recorded
+        values = ModelDescription(encoder=encoder, tokenizer_recorded=False).recorded_settings()
         if not _records_heads(encoder, saved):
             values["model_hparam_overrides"].pop("num_attention_heads", None)
             values[UNRECORDED_HEADS] = path
@@ -160,6 +159,14 @@ class Tf1Format(CheckpointFormat):
         write_atomically(os.path.join(directory, DESCRIPTION_FILE), content)
         return []
 
+    def _tasks(
+        self, arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
+    ) -> tuple[TaskDescription, ...]:
+        names = sorted({name.split("/")[1] for name in arrays if name.startswith(TASK_SCOPE)})
+        described = [each.describe_task for each in self.families if each.describes(saved)]
+        describe = described[0] if described else saved_task
+        return tuple(describe(name, saved) for name in names)
+
 
 def _records_heads(encoder: EncoderConfig, saved: Mapping[str, Any]) -> bool:
     """Whether a description beside the checkpoint, or a published size, tells the heads."""
@@ -177,6 +184,7 @@ def _encoder_config(
         if f"{owner}/{name}" not in shapes:
             raise UserError(
                 f"{path} is not a checkpoint of the authors' code: it has no {owner}/{name}"
+                f"{_meant(path) if OBJECT_GRAPH in shapes else ''}"
             )
         return tuple(shapes[f"{owner}/{name}"])
 
@@ -214,18 +222,13 @@ def _encoder_config(
     )
 
 
-def _tasks(
-    arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
-) -> tuple[TaskDescription, ...]:
-    names = sorted({name.split("/")[1] for name in arrays if name.startswith(TASK_SCOPE)})
-    tasks, labels = saved.get(TASKS, {}), saved.get(LABELS, {})
-    return tuple(
-        TaskDescription(
-            name,
-            tasks.get(name, {}).get("kind"),
-            tuple(labels.get(name, ())),
-        )
-        for name in names
+def _meant(path: str) -> str:
+    """Returns a hint at what a checkpoint of TensorFlow 2 lacks."""
+    if os.path.exists(os.path.join(containing_folder(path), CONFIG_FILE)):
+        return ""
+    return (
+        f". It is one of TensorFlow 2; one of this project needs its {CONFIG_FILE} beside it: "
+        "restore that file"
     )
 
 

@@ -149,15 +149,33 @@ def flush_folder(path: str) -> None:
 
 
 def read_lines(path: str | os.PathLike, errors: str = "strict") -> list[str]:
-    """Returns the lines of a UTF-8 file, which end at LF or CR LF only.
+    """Returns the lines of a UTF-8 file without byte order mark; they end at LF or CR LF only.
 
     `str.splitlines` also splits at characters within texts, such as U+2028.
     """
-    text = pathlib.Path(path).read_bytes().decode("utf-8", errors)
+    text = pathlib.Path(path).read_bytes().decode("utf-8-sig", errors)
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
     return [line.removesuffix("\r") for line in lines]
+
+
+def check_not_input(
+    output: str | os.PathLike, flag: str, inputs: Mapping[str, str | os.PathLike | None]
+) -> None:
+    """Raises UserError if a file to write is one that is read.
+
+    Args:
+        output: the file to write.
+        flag: flag that names it.
+        inputs: files that are read, by their flags; None where there is none.
+    """
+    for name, path in inputs.items():
+        if path is not None and os.path.realpath(path) == os.path.realpath(output):
+            raise UserError(
+                f"{flag}={output} is the file that {name} reads, and would be overwritten: "
+                "pass another path"
+            )
 
 
 def parse_json(text: str, source: str) -> Any:

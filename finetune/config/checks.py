@@ -6,6 +6,7 @@ from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
 from electra_tf.config.updates import ON_NONFINITE
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_not_input
 from finetune.config.class_weights import parse_class_weights
 from finetune.config.finetuning_fields import FinetuningFields
 
@@ -104,6 +105,9 @@ def check_finetuning(config: FinetuningFields) -> None:
         raise UserError(
             f"--predict_output must end in .jsonl or .tsv, not {config.predict_output}"
         )
+    if config.predict_output:
+        inputs = {"--predict_file": config.predict_file}
+        check_not_input(config.predict_output, "--predict_output", inputs)
     if config.do_predict and len(config.task_names) > 1:
         raise UserError("--do_predict needs a single task in --task_names")
     if config.num_folds is not None and (config.do_predict or config.write_test_outputs):

@@ -35,6 +35,7 @@ class TaskKind:
             without levels.
         defaults: default hyperparameters of a single task of this kind.
         hyperparameters: names of those that only this kind has, and others that list them.
+        serving: names of hyperparameters that the answers of exported models depend on.
     """
 
     name: str
@@ -53,6 +54,7 @@ class TaskKind:
     metrics: Mapping[str | None, tuple[str, ...]]
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     hyperparameters: tuple[str, ...] = ()
+    serving: tuple[str, ...] = ("max_seq_length",)
 
     def main_metrics(self, level: str | None = None) -> tuple[str, ...]:
         """Returns the possible main metrics of a task, the default first.
@@ -87,6 +89,7 @@ CLASSIFICATION = TaskKind(
         "window_stride",
         "window_pooling",
     ),
+    serving=("max_seq_length", "long_text", "window_stride", "window_pooling"),
 )
 MULTILABEL = TaskKind(
     name="multilabel",
@@ -134,6 +137,15 @@ QA = TaskKind(
     spec_keys=("unanswerable",),
     metrics={None: ("f1", "exact_match")},
     defaults={"num_train_epochs": 2.0, "max_seq_length": 512},
+    serving=(
+        "max_seq_length",
+        "max_query_length",
+        "doc_stride",
+        "n_best_size",
+        "max_answer_length",
+        "beam_size",
+        "qa_na_threshold",
+    ),
 )
 MULTIPLE_CHOICE = TaskKind(
     name="multiple_choice",

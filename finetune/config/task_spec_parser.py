@@ -246,7 +246,21 @@ def _parse_columns(
             f'{where}: "columns" lacks {", ".join(missing)}; a {kind.name} task needs '
             f"{', '.join(kind.required_columns)}"
         )
+    _check_used_once(where, columns)
     return columns
+
+
+def _check_used_once(where: str, columns: Mapping[str, Column]) -> None:
+    """Raises UserError if a column has two roles; names of examples may be anything."""
+    roles: dict[str | int, str] = {}
+    for role, column in columns.items():
+        for each in _columns_of(column) if role != "id" else ():
+            if each in roles:
+                raise UserError(
+                    f'{where}: "columns" names the column {each!r} as {roles[each]!r} and as '
+                    f"{role!r}"
+                )
+            roles[each] = role
 
 
 def _check_column_list(

@@ -16,6 +16,8 @@ from finetune.data.features import Row, is_input_ids
 _WARNED_SHARE = 0.05
 # So many labels are not suspicious, however few examples there are.
 _FEW_LABELS = 20
+# So many examples without the first choice are not chance.
+_MANY_EXAMPLES = 20
 # Separators of lists in a cell that labels themselves seldom contain.
 _SEPARATORS = ",;|"
 
@@ -96,6 +98,24 @@ def warn_of_unseparated_labels(
                 f'that is a list, set "label_separator", which is {separator!r}, to {other!r}'
             )
             return
+
+
+def warn_of_counting_from_one(
+    labels: Sequence[int], names: Sequence[str], train_path: str, source: str
+) -> None:
+    """Warns of labels of multiple choice that look as if they count from 1.
+
+    Args:
+        labels: the index of the right choice of each example of a train file.
+        names: names of the choices, as the file gives them.
+        train_path: the file.
+        source: the description of the task, as named in messages.
+    """
+    if names[0] == "0" and len(labels) >= _MANY_EXAMPLES and min(labels) > 0:
+        warn_once(
+            f"{train_path}: no example has the label 0, its first choice; if labels count "
+            f'from 1, list "1", "2", ... as "labels" in {source}'
+        )
 
 
 def warn_of_single_label(name: str, label: str | None, count: int) -> None:

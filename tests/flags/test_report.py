@@ -8,7 +8,7 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.report.page import report_page
+from electra_tf.report.page import report_page, write_report
 from electra_tf.report.runs import read_training_run
 from electra_tf.util.errors import UserError
 from finetune.results.report_runs import CONFUSION_SUFFIX, read_finetuning_run, write_confusion
@@ -65,6 +65,12 @@ def test_runs_are_arguments_and_the_report_lies_beside_them(tmp_path):
     several = parse(str(first), str(second), "--output", "x.html")
     assert several == report.ReportConfig((str(first), str(second)), "x.html")
     assert parse(str(first), str(second)).output == "report.html"
+    log = first / "train_log.jsonl"
+    with pytest.raises(UserError, match=f"--output={log} exists and is not a report"):
+        parse(str(second), "--output", str(log))
+    page = tmp_path / "page.html"
+    write_report(page, report.read_runs([str(first)]))
+    assert parse(str(second), "--output", str(page)).output == str(page)
     with pytest.raises(UserError, match="Name the runs"):
         parse()
     with pytest.raises(UserError, match=r"No such run: .*none"):

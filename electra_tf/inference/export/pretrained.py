@@ -145,7 +145,8 @@ class EmbeddingsServable(_SingleText):
         self._encoder = encoder
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
-        mask = tf.cast(inputs.input_mask, tf.float32)[..., None]
+        # LiteRT has no new axis at the end of a slice.
+        mask = tf.expand_dims(tf.cast(inputs.input_mask, tf.float32), -1)
         tokens = tf.cast(self._encoder(*inputs).sequence_output, tf.float32) * mask
         counts = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
         return {

@@ -15,6 +15,7 @@ from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.text.description import SETTINGS, tokenizer_settings
 from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_directory import VOCAB_FILE
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import flush_folder, flush_tree, make_folders
@@ -53,6 +54,7 @@ def export(
         if path.is_file():
             size = path.stat().st_size / 1e6
             print_fn(f"Written: {path}, {size:.2f} MB")
+    _warn_of_versions(config.export_dir, version)
     return exported
 
 
@@ -68,8 +70,7 @@ def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:
     """
     if export_dir.exists() and not export_dir.is_dir():
         raise UserError(f"--export_dir={export_dir} is a file, not a folder")
-    names = [path.name for path in export_dir.glob("*")]
-    taken = [int(name) for name in names if name.isascii() and name.isdigit()]
+    taken = _versions(export_dir)
     if version is None:
         return max(taken, default=0) + 1
     if version in taken:
@@ -78,6 +79,32 @@ def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:
             f"Omit --version to use the next free one, {max(taken) + 1}"
         )
     return version
+
+
+def _versions(export_dir: pathlib.Path) -> list[int]:
+    names = [path.name for path in export_dir.glob("*")]
+    return [int(name) for name in names if name.isascii() and name.isdigit()]
+
+
+def _warn_of_versions(export_dir: pathlib.Path, version: int) -> None:
+    """Warns of other versions in whose folder a new one is not what a server expects."""
+    others = [each for each in _versions(export_dir) if each != version]
+    if any(each > version for each in others):
+        warn_once(
+            f"{export_dir} has the version {max(others)}: servers take the highest one, not "
+            f"the new version {version}"
+        )
+    is_saved_model = _is_saved_model(export_dir, version)
+    different = [each for each in others if _is_saved_model(export_dir, each) != is_saved_model]
+    if different:
+        warn_once(
+            f"{export_dir} has SavedModels and versions of other formats (of --format): a "
+            "server takes the highest version whatever it is; use a folder for each format"
+        )
+
+
+def _is_saved_model(export_dir: pathlib.Path, version: int) -> bool:
+    return (export_dir / str(version) / "saved_model.pb").exists()
 
 
 @contextlib.contextmanager

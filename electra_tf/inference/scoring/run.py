@@ -32,7 +32,7 @@ from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.extras import import_extra
-from electra_tf.util.files import read_lines, write_atomically
+from electra_tf.util.files import check_not_input, read_lines, write_atomically
 
 _TOKENIZED_AT_ONCE = 1000
 HEADER = ("line", "pll", "tokens", "pll_per_token", "text")
@@ -48,6 +48,9 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
         raise UserError(
             f"--output_file={config.output_file} exists: pass another path, or --overwrite"
         )
+    inputs = ("text_file", "nbest_file", "tune_nbest_file")
+    given = {f"--{name}": getattr(config, name) for name in inputs}
+    check_not_input(config.output_file, "--output_file", given)
     vocabulary = model_builder.load_checked_vocabulary(config.model)
     texts = _read_texts(config.text_file) if config.text_file else []
     lists = read_nbest_lists(config.nbest_file, "--nbest_file") if config.nbest_file else []

@@ -144,7 +144,7 @@ class HuggingFaceFormat(CheckpointFormat):
                 "with convert_checkpoint.py --to_format=electra_tf, or pass a file with one "
                 "token per line as --vocab_file"
             )
-        return description.model_settings() | vocabulary
+        return description.recorded_settings() | vocabulary
 
 
 def _pad_token_id(vocabulary: bytes) -> int:

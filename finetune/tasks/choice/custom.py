@@ -11,6 +11,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.raw_examples import RawExample, brief
+from finetune.data.suspicious import warn_of_counting_from_one
 from finetune.tasks.choice.examples import ChoiceExample
 from finetune.tasks.choice.task import ChoiceTask
 from finetune.tasks.custom_files import GROUP, TRAIN, CustomSource
@@ -150,6 +151,9 @@ class ChoiceSource(CustomSource):
 
     def _check_train(self, examples: Sequence[ChoiceExample], path: str) -> None:
         """Accepts all: the head does not see the position of a choice."""
+        if not self._spec.labels and not any(example.names for example in examples):
+            labels = [example.label for example in examples]
+            warn_of_counting_from_one(labels, self.names, path, self._spec.source)
 
     def _strata(self, examples: Sequence[ChoiceExample]) -> list[str | None]:
         return [None] * len(examples)

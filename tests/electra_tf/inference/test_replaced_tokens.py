@@ -53,19 +53,20 @@ def test_sentences_are_padded_masked_and_read_back(make_config, tiny_data):
     assert replaced_tokens.render(shown[2], color=True) == ""
 
 
-def test_shows_sentences_from_the_newest_checkpoint(make_config):
+def test_shows_sentences_from_the_newest_checkpoint(make_config, capsys):
     config = make_config(num_train_steps=2)
     pretraining_runs.train(config, discard)
     said: list[str] = []
     replaced_tokens.show(
         config,
-        ["w1 w2 w3", "w4"],
+        ["w1 w2 w3", "w4", "w5 " * 14, "w6 " * 15],
         token_counts=training_records(config).token_counts,
         color=False,
         print_fn=said.append,
     )
     assert f"(step 2, {config.model_dir}/ckpt-2" in said[0]
-    assert sum("most suspected: " in line for line in said) == 2
+    assert sum("most suspected: " in line for line in said) == 4
+    assert "1 of 4 sentences have more than 14 tokens" in capsys.readouterr().err
 
 
 def test_a_model_without_discriminator_is_refused(make_config):

@@ -62,6 +62,13 @@ def test_all_that_is_left_out_is_said(tmp_path):
     assert read(tmp_path / "kerashub", "kerashub").description.encoder.hidden_size == 16
 
 
+def test_a_format_that_another_checkpoint_has_is_refused(tmp_path):
+    for name in ("tf1", "kerashub", "electra_tf"):
+        with pytest.raises(UserError, match=f"--from_format={name}, but .* format huggingface"):
+            run(SMALL, "tf1", tmp_path / "there", source_format=name)
+    run(SMALL, "tf1", tmp_path / "there", source_format="huggingface")
+
+
 def test_a_folder_with_content_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
     with pytest.raises(UserError, match="is not empty"):
@@ -256,6 +263,16 @@ def test_a_name_is_that_of_a_model_of_ours(tmp_path):
     assert resolve_checkpoint("mine", str(tmp_path)) == str(model)
     assert resolve_checkpoint(str(SMALL), str(tmp_path)) == str(SMALL)
     assert resolve_checkpoint("absent", str(tmp_path)) == "absent"
+
+
+@pytest.mark.parametrize("target", ["huggingface", "kerashub"])
+def test_settings_of_a_tokenizer_that_are_not_recorded_are_not_told(tmp_path, target):
+    run(SMALL / "discriminator", target, tmp_path)
+    for path in tmp_path.glob("tokenizer*.json"):
+        path.unlink()
+    settings = saved_hyperparameters(str(tmp_path))
+    assert "vocab_file" in settings
+    assert not {"do_lower_case", "strip_accents"} & settings.keys()
 
 
 def test_settings_are_known_without_weights(tmp_path):

@@ -55,6 +55,18 @@ def test_the_tokenizer_lowers_case_as_ours(tmp_path):
     assert (description.do_lower_case, description.strip_accents) == (True, True)
 
 
+def test_without_its_tokenizer_case_is_given_or_assumed(tmp_path):
+    before = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    KERASHUB.write(before, str(tmp_path))
+    settings = KERASHUB.settings(str(tmp_path))
+    assert (settings["do_lower_case"], settings["strip_accents"]) == (False, False)
+    (tmp_path / "tokenizer.json").unlink()
+    description = read(tmp_path, "kerashub").description
+    assert not description.tokenizer_recorded
+    assert (description.do_lower_case, description.strip_accents) == (True, True)
+    assert "do_lower_case" not in KERASHUB.settings(str(tmp_path))
+
+
 def test_another_epsilon_is_refused(tmp_path):
     checkpoint = read(HUGGINGFACE_DATA / "gelu_new", "huggingface")
     with pytest.raises(UserError, match="1e-12, but this model has 1e-05"):

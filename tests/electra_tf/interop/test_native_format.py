@@ -50,7 +50,8 @@ def test_finetuned_models_survive_a_round_trip(kind, units, tmp_path):
     assert OURS.write(before, str(tmp_path)) == []
     after = read(tmp_path, "electra_tf")
     (task,) = after.description.tasks
-    assert set(task.settings) <= {"has_pairs", "level", "min_label", "max_label"}
+    known = {"has_pairs", "level", "min_label", "max_label", "max_seq_length"}
+    assert set(task.settings) <= known
     assert (dataclasses.replace(task, settings={}),) == before.description.tasks
     assert_same_arrays(dict(after.arrays), dict(before.arrays))
 

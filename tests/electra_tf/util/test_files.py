@@ -101,8 +101,8 @@ def test_lines_end_at_newlines_only(tmp_path):
     path.write_bytes(text.encode())
     first = "one\u2028still one\u2029\x85\x0b\x0c\x1c\rand"
     assert read_lines(path) == [first, "two", "", "last"]
-    path.write_bytes(b"one\n")
-    assert read_lines(path) == ["one"]
+    path.write_bytes("\ufeffone\n\ufefftwo\n".encode())
+    assert read_lines(path) == ["one", "\ufefftwo"]
     path.write_bytes(b"")
     assert read_lines(path) == []
 

@@ -138,6 +138,10 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"num_folds": 1}, "--num_folds must be at least 2"),
         ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds needs a single task"),
         ({"do_predict": True}, "--do_predict needs --predict_file"),
+        (
+            {"predict_file": "a/../new.jsonl", "predict_output": "new.jsonl"},
+            "--predict_output=new.jsonl is the file that --predict_file reads",
+        ),
         ({"do_train": False, "do_eval": False}, "Nothing to do"),
         ({"model_size": "tiny"}, "--model_size must be one of"),
         ({"early_stopping_patience": 0}, "--early_stopping_patience must be positive"),

@@ -135,6 +135,18 @@ def test_unknown_formats_are_refused(path):
         ({"columns": {"txt": 1}}, r"unknown role 'txt'\. Did you mean 'text'"),
         ({"columns": {"text": 1}}, '"columns" lacks label; a classification task needs'),
         ({"columns": {"text": 1, "text_a": 0, "label": 2}}, 'both "text" and "text_a"'),
+        (
+            {"columns": {"text_a": "q", "text_b": "q", "label": "l"}},
+            "names the column 'q' as 'text_a' and as 'text_b'",
+        ),
+        ({"columns": {"text": 1, "label": 1}}, "names the column 1 as 'text_a' and as 'label'"),
+        (
+            {
+                "kind": "multiple_choice",
+                "columns": {"text": "t", "choices": ["a", "b"], "label": "b"},
+            },
+            "names the column 'b' as 'choices' and as 'label'",
+        ),
         ({"header": False}, '"columns" must be indices'),
         ({"header": False, "columns": {"text": "a", "label": 1}}, '"columns" must be indices'),
     ],

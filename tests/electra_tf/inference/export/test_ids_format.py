@@ -33,13 +33,17 @@ def quiet(message: str) -> None:
     """Says nothing."""
 
 
-def answers(directory, file: str, inputs: EncoderInputs) -> np.ndarray:
+def all_answers(directory, file: str, inputs: EncoderInputs) -> dict[str, np.ndarray]:
     interpreter = pytest.importorskip(
         "ai_edge_litert.interpreter", reason="needs LiteRT: pip install ai-edge-litert"
     )
     runner = interpreter.Interpreter(str(directory / file)).get_signature_runner()
     features = {name: value.numpy() for name, value in inputs._asdict().items()}
-    return runner(**features)["replaced_probability"]
+    return runner(**features)
+
+
+def answers(directory, file: str, inputs: EncoderInputs) -> np.ndarray:
+    return all_answers(directory, file, inputs)["replaced_probability"]
 
 
 def example_inputs(shape: tuple[int, int]) -> EncoderInputs:
@@ -57,6 +61,18 @@ def test_answers(exported_litert, shape):
     int8 = answers(directory, INT8_FILE, inputs)
     np.testing.assert_allclose(int8, wanted, atol=0.02)
     assert np.any(int8 != wanted)
+
+
+def test_embeddings(pretrained_dir, tmp_path):
+    config = ExportConfig(
+        model_dir=pretrained_dir, export_dir=tmp_path, component="embeddings", format="litert"
+    )
+    inputs = example_inputs((3, 9))
+    wanted = load_servable(config, [PRETRAINED], quiet).predict(inputs)
+    found = all_answers(export(config, [PRETRAINED], quiet), FLOAT32_FILE, inputs)
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
 
 
 def test_int8_is_smaller(exported_litert):

@@ -1,5 +1,6 @@
 """Versions are written whole, once."""
 
+import dataclasses
 import pathlib
 from collections.abc import Callable
 
@@ -97,7 +98,7 @@ def write_size(servable: Servable, directory: pathlib.Path, model_name: str) -> 
 
 
 def test_a_new_format_is_a_function_and_a_line(
-    pretrained_dir, tiny_data, tmp_path, monkeypatch
+    pretrained_dir, tiny_data, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setitem(FORMATS, "size", f"{__name__}:write_size")
     flag_values = absl_flags.FlagValues()
@@ -111,6 +112,14 @@ def test_a_new_format_is_a_function_and_a_line(
     count = len((tiny_data / "vocab.txt").read_text().splitlines())
     assert (folder / "1" / "size.txt").read_text() == f"served: {count} tokens"
     assert lines[-1].startswith(f"Written: {folder / '1' / 'size.txt'}")
+    # A server looks for the highest version, and for a SavedModel.
+    assert "warning" not in capsys.readouterr().err
+    (folder / "8").mkdir()
+    (folder / "8" / "saved_model.pb").write_text("")
+    export(dataclasses.replace(config, version=2), [PRETRAINED], lines.append)
+    warnings = capsys.readouterr().err
+    assert f"{folder} has the version 8: servers take the highest one" in warnings
+    assert f"{folder} has SavedModels and versions of other formats" in warnings
 
 
 def test_a_model_that_no_loader_knows_is_refused(pretrained_dir, tmp_path):

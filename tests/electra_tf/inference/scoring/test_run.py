@@ -1,5 +1,6 @@
 """score_text.py's work from files to files, on a model that was trained a few steps."""
 
+import dataclasses
 import json
 import sys
 
@@ -57,6 +58,10 @@ def test_scores_texts_and_their_perplexity(make_scoring):
     assert any(f"pseudo-perplexity {np.exp(-total / 5):.2f}" in line for line in said)
     with pytest.raises(UserError, match="--overwrite"):
         run(config, said.append)
+    own = dataclasses.replace(config, output_file=config.text_file, overwrite=True)
+    with pytest.raises(UserError, match="is the file that --text_file reads"):
+        run(own, said.append)
+    assert config.text_file.read_text().startswith("w1 w2 w3")
 
 
 @pytest.mark.parametrize(

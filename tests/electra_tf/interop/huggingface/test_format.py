@@ -265,7 +265,7 @@ def test_choices_survive_a_round_trip(tmp_path):
     # Through the files of this project, too.
     format_of("electra_tf").write(after, str(tmp_path / "ours"))
     ours = read(tmp_path / "ours", "electra_tf")
-    settings = {"has_question": False}
+    settings = {"has_question": False, "max_seq_length": 16}
     assert ours.description.tasks == (dataclasses.replace(task, settings=settings),)
     assert_same_arrays(ours.weights, before.weights)
 

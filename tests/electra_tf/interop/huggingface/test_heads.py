@@ -100,6 +100,25 @@ SETTINGS = {
     "qa": {"v2": True},
     "multiple_choice": {"has_question": True},
 }
+LENGTH = {"max_seq_length": 12}
+# Hyperparameters of the run that answers depend on, none as by default.
+OF_RUN = {
+    "classification": {
+        **LENGTH,
+        "long_text": "windows",
+        "window_stride": 3,
+        "window_pooling": "max",
+    },
+    "qa": {
+        **LENGTH,
+        "max_query_length": 5,
+        "doc_stride": 4,
+        "n_best_size": 3,
+        "max_answer_length": 2,
+        "beam_size": 6,
+        "qa_na_threshold": 1.5,
+    },
+}
 
 
 def with_settings(kind: str, **settings: Any) -> ModelCheckpoint:
@@ -115,16 +134,23 @@ def with_settings(kind: str, **settings: Any) -> ModelCheckpoint:
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_settings_of_a_task_survive_a_round_trip(kind, tmp_path):
-    before = with_settings(kind, **SETTINGS[kind])
+    of_run = OF_RUN.get(kind, LENGTH)
+    before = with_settings(kind, **SETTINGS[kind], **of_run)
     format_of("electra_tf").write(before, str(tmp_path / "ours"))
     ours = read(tmp_path / "ours", "electra_tf")
     assert ours.description.tasks == before.description.tasks
-    HUGGINGFACE.write(ours, str(tmp_path / "there"))
+    format_of("tf1").write(ours, str(tmp_path / "tf1"))
+    authors = read(tmp_path / "tf1", "tf1")
+    assert authors.description.tasks == before.description.tasks
+    HUGGINGFACE.write(authors, str(tmp_path / "there"))
     after = read(tmp_path / "there", "huggingface")
     assert after.description.tasks == before.description.tasks
     assert not any(" assumed" in note for note in after.notes)
-    described = own_hyperparameters(after)["tasks"]["mine"]
+    hyperparameters = own_hyperparameters(after)
+    assert hyperparameters.items() >= of_run.items()
+    described = hyperparameters["tasks"]["mine"]
     assert described.items() >= {"kind": kind, **SETTINGS[kind]}.items()
+    assert not described.keys() & of_run.keys()
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
@@ -135,7 +161,19 @@ def test_settings_that_transformers_does_not_record_are_reported(kind, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "settings", [5, {"has_pairs": 1}, {"pairs": True}, {"has_pairs": None}, {"labels": []}]
+    "settings",
+    [
+        5,
+        {"has_pairs": 1},
+        {"pairs": True},
+        {"has_pairs": None},
+        {"labels": []},
+        {"max_seq_length": 17},
+        {"max_seq_length": True},
+        {"doc_stride": 4},
+        {"long_text": "window"},
+        {"window_stride": 3},
+    ],
 )
 def test_settings_of_another_type_are_refused(settings, tmp_path):
     HUGGINGFACE.write(with_settings("classification"), str(tmp_path))

@@ -233,3 +233,19 @@ def test_descriptions_by_flags():
     # A plus is part of the name of any other column.
     values |= {"own_task_kind": "classification", "own_task_columns": "text=a+b,label=c"}
     assert spec_from_flags(values, "t").columns == {"text_a": "a+b", "label": "c"}
+
+
+@pytest.mark.parametrize(("labels", "warned"), [((1, 2), True), ((0, 1, 2), False)])
+def test_labels_that_seem_to_count_from_one_are_warned_of(make_task, capsys, labels, warned):
+    content = lines(
+        *(
+            {"text": "good", "choices": ["a", "b", "c"], "label": labels[i % len(labels)]}
+            for i in range(20)
+        )
+    )
+    task = make(make_task, content, name="train.jsonl")
+    load(task, "train")
+    assert ("no example has the label 0" in capsys.readouterr().err) == warned
+    named = make(make_task, content.replace("0", "3"), labels=["1", "2", "3"])
+    load(named, "train")
+    assert not capsys.readouterr().err

@@ -1,0 +1,76 @@
+"""Settings of tasks in model folders of other formats: of the task, and of its run.
+
+The latter are the hyperparameters that answers depend on, such as the sequence length.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf.util.errors import UserError
+from finetune.config.classification_fields import ClassificationFields
+from finetune.config.finetuning_fields import FinetuningFields
+from finetune.config.task_kinds import TaskKind
+
+_SHORTEST = 8
+_LENGTH = "max_seq_length"
+# Hyperparameters that may be 0 or negative.
+_ANY_NUMBER = ("window_stride", "qa_na_threshold")
+
+
+def run_settings(kind: TaskKind, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the hyperparameters of a run that the answers of a task depend on."""
+    return {name: hyperparameters[name] for name in kind.serving if name in hyperparameters}
+
+
+def split_settings(
+    kind: TaskKind,
+    task_name: str,
+    settings: Mapping[str, Any],
+    assumed: Mapping[str, Any],
+    positions: int,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the settings of a task, and those of its run.
+
+    Args:
+        kind: kind of the task.
+        task_name: its name, for messages.
+        settings: settings as read.
+        assumed: settings of the task where nothing is known.
+        positions: number of position embeddings.
+
+    Raises:
+        UserError: a setting is not one of this kind of task, or has another type or an
+            impossible value.
+    """
+    fields = {field.name: field for field in dataclasses.fields(FinetuningFields)}
+    expected = {**assumed, **{name: fields[name].default for name in kind.serving}}
+    for name, value in settings.items():
+        known = type(expected.get(name))
+        is_number = known is float and type(value) is int
+        if name not in expected or not (type(value) is known or is_number):
+            example = ", ".join(f"{key}={value!r}" for key, value in expected.items())
+            raise UserError(
+                f"config.json: the settings of task {task_name!r} must be like {example}; "
+                f"it has {name}={value!r:.80}"
+            )
+    of_run = {name: settings[name] for name in kind.serving if name in settings}
+    try:
+        _check_run(of_run, positions)
+    except UserError as error:
+        raise UserError(f"config.json: the settings of task {task_name!r}: {error}") from error
+    of_task = {name: value for name, value in settings.items() if name not in of_run}
+    return of_task, of_run
+
+
+def _check_run(settings: Mapping[str, Any], positions: int) -> None:
+    length = settings.get(_LENGTH, positions)
+    if not _SHORTEST <= length <= positions:
+        raise UserError(f"{_LENGTH} must be from {_SHORTEST} to {positions}, not {length}")
+    for name, value in settings.items():
+        is_count = type(value) is int and name not in _ANY_NUMBER
+        if is_count and value < 1:
+            raise UserError(f"{name} must be positive, not {value}")
+    windows = {field.name for field in dataclasses.fields(ClassificationFields)}
+    given = {name: value for name, value in settings.items() if name in windows}
+    ClassificationFields(**given).check_windows(length)
