@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.inference import replaced_tokens
+from electra_tf.model import kernels
 from electra_tf.model_builder import build_model, special_token_ids
 from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.text.tokenizer import Tokenizer
@@ -14,6 +15,7 @@ from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from flags.records import training_records
 from tests import pretraining_runs
+from tests.electra_tf.objectives.test_objectives import TWO_STAGE
 
 SENTENCE = [
     InspectedToken("the", "the", 0.1),
@@ -73,4 +75,15 @@ def test_a_model_without_discriminator_is_refused(make_config):
     with pytest.raises(UserError, match="no discriminator"):
         replaced_tokens.show(
             config, ["w1"], token_counts=lambda vocab_size: np.ones(vocab_size), color=False
+        )
+
+
+def test_a_discriminator_that_is_not_trained_yet_is_told(make_config, tiny_data, monkeypatch):
+    config = make_config(**TWO_STAGE)
+    vocabulary = load_vocabulary(tiny_data / "vocab.txt", "--vocab_file")
+    monkeypatch.setattr(kernels, "is_fusing", lambda: False)  # XLA takes a while
+    model = build_model(config, special_token_ids(vocabulary))
+    with pytest.raises(UserError, match=r"--objective=two_stage: .* is not trained yet"):
+        replaced_tokens.inspect_sentences(
+            model, vocabulary, Tokenizer(vocabulary, True, True), ["w1"], 0
         )
