@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.inference import replaced_tokens
-from electra_tf.model import kernels
 from electra_tf.model_builder import build_model, special_token_ids
 from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.text.tokenizer import Tokenizer
@@ -78,10 +77,10 @@ def test_a_model_without_discriminator_is_refused(make_config):
         )
 
 
-def test_a_discriminator_that_is_not_trained_yet_is_told(make_config, tiny_data, monkeypatch):
+@pytest.mark.usefixtures("unfused")
+def test_a_discriminator_that_is_not_trained_yet_is_told(make_config, tiny_data):
     config = make_config(**TWO_STAGE)
     vocabulary = load_vocabulary(tiny_data / "vocab.txt", "--vocab_file")
-    monkeypatch.setattr(kernels, "is_fusing", lambda: False)  # XLA takes a while
     model = build_model(config, special_token_ids(vocabulary))
     with pytest.raises(UserError, match=r"--objective=two_stage: .* is not trained yet"):
         replaced_tokens.inspect_sentences(

@@ -3,16 +3,18 @@
 import dataclasses
 
 import keras
+import numpy as np
 import pytest
 
 from electra_tf.config.choices import OBJECTIVES
 from electra_tf.config.hyperparameters import parse_hparams
+from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model, model_class
 from electra_tf.objectives.adversarial import AdversarialHparams
 from electra_tf.objectives.replace_mlm import ReplaceMLMHparams
 from electra_tf.util.errors import UserError
 from tests.electra_tf.objectives.test_objectives import FACTS, options
-from tests.electra_tf.test_pretraining_model import SPECIAL
+from tests.electra_tf.test_pretraining_model import SPECIAL, features
 
 ENCODERS = {"electra", "generator", "generator_ltr", "generator_rtl"}
 # The other layers, by objective.
@@ -37,6 +39,22 @@ def test_models_have_the_layers_of_their_objective(make_config, objective):
     folders = {variable.path.partition("/")[0] for variable in model.variables}
     assert folders - ENCODERS == LAYERS[objective]
     assert (model.generator is model.electra) == (objective == "mlm")
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_weights_of_terms_are_known_before_the_forward_pass(make_config, objective):
+    """With fused kernels, as in a training."""
+    keras.utils.set_random_seed(0)
+    model = build_model(make_config(**options(objective)), SPECIAL, FACTS)
+    for stage in range(len(model.stages())):
+        model.stage = stage
+        output = model(features(), randomness=Randomness(0, 0))
+        weights = model.term_weights(model.prepare(features(), randomness=Randomness(0, 0)))
+        assert set(weights) == set(output.terms)
+        for name, term in output.terms.items():
+            assert float(weights[name]) == float(term.weight) > 0
+            assert np.isfinite(float(term.loss))
+        assert all(x.shape[0] == 2 for x in model.metric_sums(output).values())
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 
+pytestmark = pytest.mark.usefixtures("unfused")
+
 FACTS = TokenStatistics(np.zeros(40, bool), np.arange(40, dtype=np.int64))
 WITHOUT_DROPOUT = Randomness(0, 0, dropout=False)
 TINY_SHAPE = {
@@ -86,20 +88,6 @@ def masked_mask(inputs) -> np.ndarray:
         for slot, position in enumerate(positions):
             mask[row, position] += inputs.masked_lm_weights[row, slot]
     return mask
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_weights_of_terms_are_known_before_the_forward_pass(make_model, objective):
-    model = make_model(**options(objective))
-    for stage in range(len(model.stages())):
-        model.stage = stage
-        output = model(features(), randomness=Randomness(0, 0))
-        weights = model.term_weights(model.prepare(features(), randomness=Randomness(0, 0)))
-        assert set(weights) == set(output.terms)
-        for name, term in output.terms.items():
-            assert float(weights[name]) == float(term.weight) > 0
-            assert np.isfinite(float(term.loss))
-        assert all(x.shape[0] == 2 for x in model.metric_sums(output).values())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.hyperparameters import parse_hparams
-from electra_tf.model import kernels
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
 from electra_tf.objectives.sentence_contrastive import SentenceContrastiveHparams
@@ -18,12 +17,11 @@ from electra_tf.util.errors import UserError
 from tests.electra_tf.objectives.test_objectives import WITHOUT_DROPOUT, original_ids
 from tests.electra_tf.test_pretraining_model import SPECIAL, features
 
+pytestmark = pytest.mark.usefixtures("unfused")
+
 
 @pytest.fixture
-def make_model(make_config, monkeypatch):
-    # XLA takes longer to compile a kernel than a tiny model takes to run.
-    monkeypatch.setattr(kernels, "is_fusing", lambda: False)
-
+def make_model(make_config):
     def make(**hparams) -> PretrainingModel:
         keras.utils.set_random_seed(0)
         config = make_config(

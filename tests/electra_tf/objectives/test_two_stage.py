@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.phases import Stage
-from electra_tf.model import kernels
 from electra_tf.model.batch_types import PretrainingOutput
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
@@ -21,11 +20,11 @@ from tests.electra_tf.test_pretraining_model import SPECIAL, features
 NUM_STEPS = 10
 
 
-@pytest.fixture
-def make_model(make_config, monkeypatch):
-    # XLA takes longer to compile a kernel than a tiny model takes to run.
-    monkeypatch.setattr(kernels, "is_fusing", lambda: False)
+pytestmark = pytest.mark.usefixtures("unfused")
 
+
+@pytest.fixture
+def make_model(make_config):
     def make(**overrides) -> PretrainingModel:
         keras.utils.set_random_seed(0)
         given = {"num_train_steps": NUM_STEPS, "num_warmup_steps": 1, **TWO_STAGE, **overrides}
