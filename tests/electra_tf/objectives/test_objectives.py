@@ -457,6 +457,8 @@ def test_a_temperature_schedule_follows_the_step(make_model, objective):
 def test_options_that_would_have_no_effect_are_refused(make_model, make_config):
     with pytest.raises(UserError, match="--span_boundary_weight"):
         make_model(objective="adversarial", span_boundary_weight=1.0)
+    with pytest.raises(UserError, match="a masked language model, not --generator_type=unig"):
+        make_model(generator_type="unigram", span_boundary_weight=1.0)
     with pytest.raises(UserError, match="disallow_correct"):
         make_model(objective="electric", disallow_correct=True)
     for overrides in ({"embedding_sharing": "all"}, {"generator_type": "uniform"}):
