@@ -93,9 +93,9 @@ def test_the_loss_is_the_mean_cross_entropy_of_real_rows(make_model, monkeypatch
         "input_mask": tf.constant(mask),
         "segment_ids": given["segment_ids"],
     }
-    # Probabilities of a corrupted row: 3/4, 1/2 and 1/4; the row of padding does not count.
-    three = math.log(3.0)
-    logits = tf.constant([[three], [0.0], [-three], [50.0]])
+    # Probabilities of a corrupted row: 3/5, 1/2 and 2/5; the row of padding does not count.
+    likely = math.log(1.5)
+    logits = tf.constant([[likely], [0.0], [-likely], [50.0]])
     monkeypatch.setattr(model.sentence_predictions, "call", lambda x: logits)
     inputs = model.prepare(given, randomness=WITHOUT_DROPOUT)
     # The second row's samples are the original tokens: it is not corrupted.
@@ -105,8 +105,8 @@ def test_the_loss_is_the_mean_cross_entropy_of_real_rows(make_model, monkeypatch
         given, randomness=WITHOUT_DROPOUT, masked_inputs=inputs, sampled_token_ids=samples
     )
     term = output.terms["sentence"]
-    # -ln 3/4, -ln 1/2, -ln 1/4
-    expected = [0.287682, 0.693147, 1.386294]
+    # -ln 3/5, -ln 1/2, -ln 2/5
+    expected = [0.510826, 0.693147, 0.916291]
     assert float(term.loss) == pytest.approx(sum(expected) / 3, rel=1e-5)
     assert (term.coefficient, float(term.weight)) == (3.0, 3.0)
     sums = {name: value.numpy().tolist() for name, value in output.extra.items()}
