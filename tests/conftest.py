@@ -55,6 +55,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def unfused() -> Iterator[None]:
+    """Runs kernels as they are: XLA compiles one for longer than a tiny model runs."""
+    from electra_tf.model.kernels import without_fusion
+
+    with without_fusion():
+        yield
+
+
 # Graphs of about so much memory stay until they are freed, which takes half a second.
 FREED_BYTES = 250 << 20
 _kept_bytes = 0

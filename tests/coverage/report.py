@@ -6,16 +6,18 @@
 
 keeps the figures in `tests/coverage/figures.json`, and writes `tests/coverage/README.md` from
 them and from the reasons in `tests/coverage/reasons.json`. Without an argument, it only writes
-the page.
+the page. With `--merge`, after a run of some tests only (`COVERED=`), what ran in the earlier
+figures stays as long as its lines do (`tests/coverage/merging.py`).
 """
 
+import argparse
 import json
 import pathlib
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import markdown_table
+from tests.coverage.merging import ROOT, measured_commit, merge, source_at
 
 FOLDER = pathlib.Path(__file__).parent
 FIGURES, REASONS, README = (
@@ -133,16 +135,33 @@ def _missing(
     return rows
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Reads what was measured, if it is given, and writes the page."""
+    options = parser().parse_args(arguments)
     figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
-    if arguments:
-        measured = json.loads(pathlib.Path(arguments[0]).read_text(encoding="utf-8"))
-        figures = {"scope": figures.get("scope", "")} | read_figures(measured)
+    if options.measured:
+        measured = json.loads(options.measured.read_text(encoding="utf-8"))
+        commit = measured_commit()
+        if options.merge:
+            read_before = source_at(figures["commit"])
+            measured = merge(
+                figures, measured, read_before, lambda path: (ROOT / path).read_text("utf-8")
+            )
+        scope = options.scope or figures.get("scope", "")
+        figures = {"scope": scope, "commit": commit, **read_figures(measured)}
         FIGURES.write_text(json.dumps(figures, separators=(",", ":")) + "\n", encoding="utf-8")
     reasons = json.loads(REASONS.read_text(encoding="utf-8")) if REASONS.exists() else []
     README.write_text(page(figures, reasons) + "\n", encoding="utf-8")
 
 
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the program's arguments."""
+    made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    made.add_argument("measured", nargs="?", type=pathlib.Path, help="of `coverage json`")
+    made.add_argument("--merge", action="store_true", help="keep what ran in earlier figures")
+    made.add_argument("--scope", help="a sentence for the page about the tests that ran")
+    return made
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -2,6 +2,7 @@
 
 import json
 
+from tests.coverage.merging import merge
 from tests.coverage.report import FIGURES, README, REASONS, page, ranges, read_figures, share
 
 MEASURED = {
@@ -53,3 +54,58 @@ def test_the_page_is_that_of_the_figures():
     figures = json.loads(FIGURES.read_text(encoding="utf-8"))
     reasons = json.loads(REASONS.read_text(encoding="utf-8"))
     assert README.read_text(encoding="utf-8") == page(figures, reasons) + "\n"
+
+
+BEFORE = """\
+def choose(count):
+    if count > 3:
+        return "many"
+    if count < 0:
+        raise ValueError("negative")
+    return "few"
+"""
+NOW = '''\
+def choose(count):
+    """Returns a word."""
+    if count > 3:
+        return "many"
+    if count < 0:
+        raise ValueError(f"{count} is negative")
+    if not count:
+        return "none"
+    return "few"
+'''
+
+
+def measured(missing_lines: list[int], missing_branches: list[list[int]]) -> dict:
+    summary = {"num_statements": 9, "num_branches": 6}
+    summary |= {
+        "missing_lines": len(missing_lines),
+        "missing_branches": len(missing_branches),
+    }
+    found = {"missing_lines": missing_lines, "missing_branches": missing_branches}
+    return {"files": {"flags/c.py": {"summary": summary, **found}}}
+
+
+def test_earlier_figures_stay_for_lines_that_have_not_changed():
+    # Before, "many" never ran, and the rest did.
+    before = read_figures(measured([3], [[2, 3]]))
+    # Now, nothing of the function ran.
+    every = measured([3, 4, 5, 6, 7, 8, 9], [[3, 4], [3, 5], [5, 6], [5, 7], [7, 8], [7, 9]])
+    merged = merge(before, every, lambda _: BEFORE, lambda _: NOW)
+    figures = read_figures(merged)["files"]["flags/c.py"]
+    assert figures["lines"] == [4, 6, 7, 8]
+    # 3 → 5 was taken. 5 → 6 and 5 → 7 lead to changed lines.
+    assert figures["missing_branches"] == 5
+    assert figures["missing"] == 4
+    # What ran now has run, whatever was before.
+    merged = merge(before, measured([6], [[5, 6]]), lambda _: BEFORE, lambda _: NOW)
+    assert read_figures(merged)["files"]["flags/c.py"]["lines"] == [6]
+
+
+def test_a_branch_that_leaps_over_a_new_statement_is_not_that_of_before():
+    before = read_figures(measured([], []))
+    now = BEFORE.replace("    if count < 0:\n", "    count -= 1\n    if count < 0:\n")
+    merged = merge(before, measured([4], [[2, 4], [5, 7]]), lambda _: BEFORE, lambda _: now)
+    figures = read_figures(merged)["files"]["flags/c.py"]
+    assert (figures["lines"], figures["missing_branches"]) == ([4], 1)

@@ -1,12 +1,14 @@
 """Flags of run_finetuning.py: the authors' commands, lists, and what is refused."""
 
 import json
+import re
 
 import pytest
 from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
 from flags import command_line, finetuning
+from flags.finetuning import RETIRED
 
 
 def config_of(*arguments: str):
@@ -107,3 +109,11 @@ def test_a_grid_has_values_of_the_types_of_hyperparameters():
 def test_bad_grids_are_refused(text, message):
     with pytest.raises(UserError, match=message):
         grid_of(text)
+
+
+def test_settings_that_are_gone_are_ignored_unless_they_ask_for_something():
+    (name, reason), *_ = RETIRED.items()
+    required = ("--data-dir=d", "--model-name=m", "--hparams")
+    assert config_of(*required, json.dumps({name: False})) == config_of(*required, "{}")
+    with pytest.raises(UserError, match=re.escape(f"{name} in --hparams: {reason}")):
+        config_of(*required, json.dumps({name: True}))

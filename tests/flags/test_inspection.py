@@ -135,3 +135,16 @@ def test_the_page_in_a_browser(page, tmp_path):
     assert result.returncode == 0, result.stderr
     assert ":CONSOLE" not in result.stderr
     assert picture.stat().st_size > 5000
+
+
+def test_verify_as_json_prints_nothing_else(files, capsys):
+    dataset_inspection.run(parse(files, "--verify", "--json=-"))
+    verified = json.loads(capsys.readouterr().out)["verified"]
+    assert sum(each["num_records"] for each in verified) == 50
+    assert [each["in_manifest"] for each in verified] == [False, False]
+
+
+def test_a_vocabulary_of_another_size_is_refused(tiny_data, tmp_path):
+    run = (f"--data-dir={tiny_data}", "--model-name=new", f"--model_dir={tmp_path}")
+    with pytest.raises(UserError, match=r"--vocab_size is 41, but .*vocab\.txt has 40"):
+        parse(*run, "--vocab_size=41")

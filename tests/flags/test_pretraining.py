@@ -106,6 +106,14 @@ def test_every_hyperparameter_of_the_authors_is_known():
         ),
         (["--hparams", '{"debug": "maybe"}'], "debug in --hparams must be true or false"),
         (["--hparams", '{"num_train_steps": 1.5}'], "must be a whole number"),
+        (["--hparams", '{"num_train_steps": 1e30}'], "a whole number from -9.* not 1e.30"),
+        (["--hparams", '{"learning_rate": NaN}'], "learning_rate in --hparams .* not nan"),
+        (["--hparams", '{"vocab_file": 3}'], "vocab_file in --hparams must be a string, not 3"),
+        (
+            ["--hparams", '{"model_hparam_overrides": [1]}'],
+            "model_hparam_overrides in --hparams must be a JSON object",
+        ),
+        (["--hparams", '{"iterations_per_loop": true}'], "must be a whole number, not True"),
         (["--hparams", "{broken"], "--hparams is not valid JSON"),
         (["--hparams", "[1]"], "must be a JSON object"),
         (["--hparams", "none.json"], "no such file"),
@@ -120,3 +128,14 @@ def test_every_hyperparameter_of_the_authors_is_known():
 def test_refusals(arguments, message):
     with pytest.raises(UserError, match=message):
         parse(*REQUIRED, *arguments)
+
+
+def test_negative_numbers_are_values_and_all_after_two_dashes_is():
+    normalize = command_line.normalize_arguments
+    assert normalize(["--a-b", "-1", "-1e3,-2", "--c-d=x-y"]) == [
+        "--a_b",
+        "-1",
+        "-1e3,-2",
+        "--c_d=x-y",
+    ]
+    assert normalize(["--a-b", "--", "--c-d"]) == ["--a_b", "--", "--c-d"]

@@ -1,12 +1,16 @@
 """The modules that are mutated, and the tests that must notice.
 
 Tests of one process only, those that are most likely to fail first: files, folders and options
-of pytest. Of the objectives' tests, a minute in all, each module has its own.
+of pytest. Of the objectives' tests, a minute in all, each module has its own, and those of what
+all objectives have.
 """
 
 from collections.abc import Mapping
 
 _OBJECTIVES = "tests/electra_tf/objectives"
+_LAYERS = f"{_OBJECTIVES}/test_layers_and_weights.py"
+_LOSSES = f"{_OBJECTIVES}/test_objectives.py"
+_REPLACEMENTS = "tests/electra_tf/generators/test_replacements.py"
 _MASKING = "tests/electra_tf/masking/test_masking.py"
 _CHECKPOINTS = "tests/electra_tf/training/checkpoints/test_checkpoint_files.py"
 
@@ -33,7 +37,7 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "electra_tf/pretrain_helpers.py": ("tests/electra_tf/test_pretrain_helpers.py",),
         "electra_tf/masking/base.py": ("tests/electra_tf/masking/test_base.py",),
         "electra_tf/masking/learned.py": ("tests/electra_tf/masking/test_learned.py",),
-        "electra_tf/masking/span.py": (_MASKING, "-k", "span"),
+        "electra_tf/masking/span.py": (_MASKING, "-k", "span or without_a_candidate"),
         "electra_tf/masking/strategic.py": (
             "tests/electra_tf/masking",
             "-k",
@@ -58,14 +62,36 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         }.items()
     },
     "losses": {
-        "electra_tf/pretraining_model.py": ("tests/electra_tf/test_pretraining_model.py",),
-        "electra_tf/objectives/adversarial.py": (_OBJECTIVES, "-k", "adversarial"),
-        "electra_tf/objectives/all_tokens_mlm.py": (_OBJECTIVES, "-k", "all_tokens"),
-        "electra_tf/objectives/electric.py": (_OBJECTIVES, "-k", "electric or noise"),
-        "electra_tf/objectives/mlm.py": (_OBJECTIVES, "-k", "mlm"),
-        "electra_tf/objectives/replace_mlm.py": (_OBJECTIVES, "-k", "replace_mlm"),
-        "electra_tf/objectives/sentence_contrastive.py": (_OBJECTIVES, "-k", "sentence"),
-        "electra_tf/objectives/two_stage.py": (_OBJECTIVES, "-k", "two_stage"),
+        "electra_tf/pretraining_model.py": (
+            _LAYERS,
+            "tests/electra_tf/test_pretraining_model.py",
+            "tests/electra_tf/masking/test_learned.py",
+            _REPLACEMENTS,
+        ),
+        "electra_tf/objectives/adversarial.py": (
+            *(_LAYERS, _LOSSES, _REPLACEMENTS),
+            *("-k", "adversarial or zero_or_more"),
+        ),
+        "electra_tf/objectives/all_tokens_mlm.py": (
+            *(_LAYERS, _LOSSES),
+            *("-k", "all_tokens or copies"),
+        ),
+        "electra_tf/objectives/electric.py": (
+            *(_REPLACEMENTS, _LAYERS, _LOSSES),
+            *("-k", "electric or no_meaning or no_effect"),
+        ),
+        "electra_tf/objectives/mlm.py": (
+            *(_LAYERS, _REPLACEMENTS),
+            *("-k", "mlm and not replace and not all_tokens or no_meaning"),
+        ),
+        "electra_tf/objectives/replace_mlm.py": (
+            *(_LAYERS, f"{_OBJECTIVES}/test_masked_token_losses.py"),
+            *("-k", "replace_mlm or zero_or_more"),
+        ),
+        "electra_tf/objectives/sentence_contrastive.py": (
+            f"{_OBJECTIVES}/test_sentence_contrastive.py",
+        ),
+        "electra_tf/objectives/two_stage.py": (f"{_OBJECTIVES}/test_two_stage.py",),
         "finetune/tasks/text/class_loss.py": ("tests/finetune/tasks/text/test_class_loss.py",),
     },
 }

@@ -182,3 +182,18 @@ def test_a_gpu_that_tensorflow_cannot_use_is_warned_of(tmp_path, monkeypatch, ca
     assert capsys.readouterr().err == ""
     create_strategy(make(), {})
     assert "has an NVIDIA GPU, but TensorFlow does not find it" in capsys.readouterr().err
+
+
+def test_batches_that_replicas_cannot_split_evenly_name_what_would_do():
+    with pytest.raises(
+        UserError, match=r"over 2 replicas with --gradient_accumulation_steps=3 each: pass 6 or"
+    ):
+        check_batch_size("--train_batch_size", 8, 2, accumulation_steps=3)
+    with pytest.raises(UserError, match=r"over 4 replicas: pass 4$"):
+        check_batch_size("--train_batch_size", 3, 4)
+    check_batch_size("--train_batch_size", 12, 2, accumulation_steps=3)
+
+
+def test_several_workers_may_be_named_by_the_environment():
+    config = make(strategy="multi_worker")
+    assert (config.workers, config.task_index) == (None, None)

@@ -205,3 +205,11 @@ def test_masking_weighs_tokens_by_their_counts_in_the_records(
     ratio = (order.priority / flipped.priority).numpy()
     counts = expected[inputs.numpy()] + 1.0
     np.testing.assert_allclose(ratio, np.sqrt(counts / counts[::-1]), rtol=1e-4)
+
+
+def test_records_of_other_lengths_are_beside_the_default_folder(make_config):
+    config = make_config(length_curriculum=(8,))
+    folder = f"{config.data_dir}/pretrain_tfrecords"
+    patterns = training_records(config).patterns
+    assert patterns[16].startswith(f"{folder}/")
+    assert patterns[8] == patterns[16].replace(folder, f"{folder}_8")

@@ -7,7 +7,11 @@ import pytest
 
 from electra_tf.config.hyperparameters import EVALUATION, NOTHING, TRAINING
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.config.recorded_settings import changed_settings, influences
+from electra_tf.config.recorded_settings import (
+    changed_settings,
+    comparable_settings,
+    influences,
+)
 from electra_tf.config.resumption import (
     changes_of_resumed_run,
     check_allowed_names,
@@ -100,3 +104,10 @@ def test_only_settings_can_be_allowed_to_change():
     )
     with pytest.raises(UserError, match=r"unknown setting 'learning_rates'.*'learning_rate'"):
         check_allowed_names(config)
+
+
+def test_settings_without_a_model_are_compared_as_they_are():
+    assert comparable_settings(PretrainingConfig, {"seed": 7, "length_curriculum": (8,)}) == {
+        "seed": 7,
+        "length_curriculum": [8],
+    }

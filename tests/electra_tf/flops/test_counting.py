@@ -108,3 +108,11 @@ def test_finetuning_is_the_encoder_there_and_back():
         finetuning_flops_per_step(encoder, batch_size=8, seq_length=64)
         == 16 * model.inference()
     )
+
+
+def test_a_lookup_of_embeddings_can_be_counted_as_none():
+    dense = Transformer(
+        hidden_size=8, num_hidden_layers=1, seq_length=4, vocab_size=100, embedding_size=6
+    )
+    looked_up = dataclasses.replace(dense, dense_embedding_lookup=False)
+    assert dense.embeddings() - looked_up.embeddings() == 4 * 2 * 6 * 100

@@ -14,6 +14,7 @@ from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from flags.records import training_records
 from tests import pretraining_runs
+from tests.electra_tf.objectives.test_objectives import TWO_STAGE
 
 SENTENCE = [
     InspectedToken("the", "the", 0.1),
@@ -74,4 +75,15 @@ def test_a_model_without_discriminator_is_refused(make_config):
     with pytest.raises(UserError, match="no discriminator"):
         replaced_tokens.show(
             config, ["w1"], token_counts=lambda vocab_size: np.ones(vocab_size), color=False
+        )
+
+
+@pytest.mark.usefixtures("unfused")
+def test_a_discriminator_that_is_not_trained_yet_is_told(make_config, tiny_data):
+    config = make_config(**TWO_STAGE)
+    vocabulary = load_vocabulary(tiny_data / "vocab.txt", "--vocab_file")
+    model = build_model(config, special_token_ids(vocabulary))
+    with pytest.raises(UserError, match=r"--objective=two_stage: .* is not trained yet"):
+        replaced_tokens.inspect_sentences(
+            model, vocabulary, Tokenizer(vocabulary, True, True), ["w1"], 0
         )

@@ -1,12 +1,14 @@
 """KerasHub presets: the same outputs, and the same weights and vocabulary there and back."""
 
 import dataclasses
+import json
 import sys
 
 import keras_hub
 import numpy as np
 import pytest
 
+from electra_tf.interop.kerashub_format import _notes, read_kerashub_description
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.huggingface.test_format import TOLERANCE, stored
 from tests.electra_tf.interop.models import (
@@ -96,3 +98,39 @@ def test_damaged_weights_are_refused(tmp_path):
         path.write_bytes(whole.replace(name, b"XXXX"))
         with pytest.raises(UserError, match="cannot be loaded by KerasHub"):
             KERASHUB.read(str(tmp_path))
+
+
+def test_what_a_preset_does_not_hold_is_named():
+    before = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    encoder = dataclasses.replace(
+        before.description.encoder, hidden_act="gelu_tanh", attention_probs_dropout_prob=0.3
+    )
+    described = dataclasses.replace(before.description, encoder=encoder)
+    name = next(iter(before.arrays))
+    arrays = {**before.arrays, f"{name}/adam_m": before.arrays[name]}
+    notes = _notes(dataclasses.replace(before, description=described, arrays=arrays, step=7))
+    assert "attention_probs_dropout_prob: KerasHub has one rate for all dropouts" in notes
+    assert "1 optimizer moments" in notes
+    assert "the step (7)" in notes
+    assert not any(note.startswith("hidden_act") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_dim": None}, "the config lacks hidden_dim"),
+        ({"num_heads": 3}, r"hidden_size .* num_attention_heads"),
+    ],
+)
+def test_a_preset_without_its_sizes_is_refused(tmp_path, changes, message):
+    KERASHUB.write(read(HUGGINGFACE_DATA / "small", "huggingface"), str(tmp_path))
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text())
+    content["config"] = {
+        name: value
+        for name, value in (content["config"] | changes).items()
+        if value is not None
+    }
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=f"^{path}: .*{message}"):
+        read_kerashub_description(str(tmp_path))

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.interop.model_checkpoint import find_family, with_hyperparameters
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import build_model, create_optimizer
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.huggingface.test_format import finetuned
 from tests.electra_tf.interop.models import (
+    HUGGINGFACE_DATA,
     assert_same_arrays,
     format_of,
     load_model,
@@ -95,3 +97,19 @@ def test_only_folders_of_ours_are_recognized(make_config, tmp_path):
     assert OURS.recognizes(str(tmp_path / "ckpt-0"))
     assert OURS.recognizes(str(tmp_path / "ckpt-0.index"))
     assert not OURS.recognizes(str(tmp_path / "ckpt-1"))
+
+
+def test_folders_of_no_family_or_without_a_checkpoint_are_named(make_config, tmp_path):
+    with pytest.raises(UserError, match=f"^{tmp_path} is not a model of this project: it has"):
+        OURS.read(str(tmp_path))
+    with pytest.raises(UserError, match=r"config\.json describes no model that can be used"):
+        find_family({}, OURS.families)
+    encoder = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    with pytest.raises(UserError, match=r"^This project has no model with such heads$"):
+        with_hyperparameters(encoder, ())
+    checkpoint = tiny_pretraining_checkpoint(make_config)
+    OURS.write(checkpoint, str(tmp_path / "run"))
+    for path in (tmp_path / "run").glob("ckpt-*"):
+        path.unlink()
+    with pytest.raises(UserError, match=f"^The folder {tmp_path}/run contains no checkpoint$"):
+        OURS.read(str(tmp_path / "run"))

@@ -12,6 +12,7 @@ from electra_tf.interop.conversion import with_kinds
 from electra_tf.util.errors import UserError
 from finetune.authors_tasks import describe_task
 from tests.electra_tf.interop.models import (
+    HUGGINGFACE_DATA,
     TF1_DATA,
     assert_same_arrays,
     format_of,
@@ -128,3 +129,13 @@ def test_another_checkpoint_of_tensorflow(tmp_path):
     said = r"not a checkpoint of the authors' code.* of TensorFlow 2.* needs its config\.json"
     with pytest.raises(UserError, match=said):
         TF1.read(str(tmp_path))
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    def fail(**_: object) -> None:
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    checkpoint = read(HUGGINGFACE_DATA / "small", "huggingface")
+    monkeypatch.setattr(tf.raw_ops, "SaveV2", fail)
+    with pytest.raises(UserError, match=f"^{tmp_path}/out cannot be written: .*No space left"):
+        TF1.write(checkpoint, str(tmp_path / "out"))

@@ -1,5 +1,7 @@
 """Learned masking: what is drawn how often, and what the head learns from."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -113,3 +115,8 @@ def test_the_loss_is_that_of_the_masked_tokens_and_their_neighbors(make_model):
 def test_a_generator_that_does_not_read_the_text_is_refused(make_model):
     with pytest.raises(UserError, match=r"--masking=learned .*--generator_type=uniform"):
         make_model(generator_type="uniform")
+
+
+def test_hyperparameters_cannot_be_changed_in_a_run():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        LearnedMaskingHparams().power = 2.0

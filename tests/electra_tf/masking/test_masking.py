@@ -1,5 +1,7 @@
 """The ways to choose masked positions: what they mask, how often, and how much."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -231,3 +233,49 @@ def test_unknown_hyperparameters_are_refused(make_config):
     config = make_config(masking="span", masking_hparams={"p": 1.0})
     with pytest.raises(UserError, match=r"p in --masking_hparams must be .*0\.999"):
         create_masking(config, FACTS)
+
+
+def span_order(ids: list[int], rows: int, **hparams) -> np.ndarray:
+    """Returns the priorities of each position where all but special tokens are candidates."""
+    input_ids = tf.constant(np.tile(ids, (rows, 1)), tf.int32)
+    strategy = SpanMasking(SpanMaskingHparams(**hparams), FACTS)
+    candidates = input_ids > max(SPECIAL)
+    return strategy.order(
+        input_ids, candidates, randomness.make_key(1, 0, "spans"), 0
+    ).priority.numpy()
+
+
+def test_spans_start_at_every_word_equally_often_whatever_its_length():
+    """Two words of one token, and one of four, which has most of the tokens."""
+    priority = span_order([2, 5, 6, 15, 16, 17, 7, 3], 3000, p=0.999, max_words=1)
+    first = priority == priority.max(axis=1, keepdims=True)
+    assert {row.sum() for row in first} == {1, 4}
+    counts = first[:, [1, 2, 6]].sum(axis=0)
+    expected = len(priority) / 3
+    assert np.sum((counts - expected) ** 2 / expected) < 13.8  # 2 degrees of freedom, 0.1 %
+
+
+def test_spans_reach_the_last_position_of_a_row():
+    """A row may be cut in the middle of its text, where no [SEP] follows."""
+    priority = span_order([2, 15, 5, 6, 7], 200, p=0.999, max_words=1)
+    first = priority.argmax(axis=1)
+    assert {*first} == {1, 2, 3, 4}
+    np.testing.assert_array_equal(priority[:, 0], -5)  # [CLS], which no span covers
+
+
+def test_hyperparameters_of_spans_are_bounded_and_cannot_be_changed(make_config):
+    assert SpanMaskingHparams() == SpanMaskingHparams(p=0.2, max_words=10)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        SpanMaskingHparams().p = 0.5
+    for given in ({"p": 0.001}, {"p": 0.999}, {"max_words": 1}, {"max_words": 10_000}):
+        made = create_masking(make_config(masking="span", masking_hparams=given), FACTS)
+        assert dataclasses.asdict(made.hparams).items() >= given.items()
+    for given, limits in (
+        ({"p": 0.0009}, "from 0.001 to 0.999"),
+        ({"p": 0.9991}, "from 0.001 to 0.999"),
+        ({"max_words": 0}, "from 1 to 10000"),
+        ({"max_words": 10_001}, "from 1 to 10000"),
+    ):
+        (name,) = given
+        with pytest.raises(UserError, match=f"{name} in --masking_hparams must be {limits}"):
+            create_masking(make_config(masking="span", masking_hparams=given), FACTS)

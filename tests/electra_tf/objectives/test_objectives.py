@@ -19,6 +19,8 @@ from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 
+pytestmark = pytest.mark.usefixtures("unfused")
+
 FACTS = TokenStatistics(np.zeros(40, bool), np.arange(40, dtype=np.int64))
 WITHOUT_DROPOUT = Randomness(0, 0, dropout=False)
 TINY_SHAPE = {
@@ -86,20 +88,6 @@ def masked_mask(inputs) -> np.ndarray:
         for slot, position in enumerate(positions):
             mask[row, position] += inputs.masked_lm_weights[row, slot]
     return mask
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_weights_of_terms_are_known_before_the_forward_pass(make_model, objective):
-    model = make_model(**options(objective))
-    for stage in range(len(model.stages())):
-        model.stage = stage
-        output = model(features(), randomness=Randomness(0, 0))
-        weights = model.term_weights(model.prepare(features(), randomness=Randomness(0, 0)))
-        assert set(weights) == set(output.terms)
-        for name, term in output.terms.items():
-            assert float(weights[name]) == float(term.weight) > 0
-            assert np.isfinite(float(term.loss))
-        assert all(x.shape[0] == 2 for x in model.metric_sums(output).values())
 
 
 @pytest.mark.parametrize(
@@ -469,6 +457,8 @@ def test_a_temperature_schedule_follows_the_step(make_model, objective):
 def test_options_that_would_have_no_effect_are_refused(make_model, make_config):
     with pytest.raises(UserError, match="--span_boundary_weight"):
         make_model(objective="adversarial", span_boundary_weight=1.0)
+    with pytest.raises(UserError, match="a masked language model, not --generator_type=unig"):
+        make_model(generator_type="unigram", span_boundary_weight=1.0)
     with pytest.raises(UserError, match="disallow_correct"):
         make_model(objective="electric", disallow_correct=True)
     for overrides in ({"embedding_sharing": "all"}, {"generator_type": "uniform"}):
@@ -488,3 +478,13 @@ def test_unknown_hyperparameters_are_refused(make_config, objective):
     )
     with pytest.raises(UserError, match=r"'colour' in --objective_hparams"):
         build_model(config, SPECIAL, FACTS)
+
+
+def test_adversarial_training_may_keep_some_of_the_likelihood(make_model):
+    weights = {"masked_lm_weight": 0.25, "baseline_weight": 2.0}
+    model = make_model(objective="adversarial", objective_hparams=weights, gen_weight=3.0)
+    output = model(features(), randomness=WITHOUT_DROPOUT)
+    coefficients = {name: term.coefficient for name, term in output.terms.items()}
+    assert coefficients == {"policy": 3.0, "baseline": 2.0, "disc": 50.0, "gen": 0.25}
+    assert set(model.term_weights(output.inputs)) == set(coefficients)
+    assert float(output.terms["gen"].loss) == float(output.masked_lm.loss)

@@ -15,6 +15,7 @@ from electra_tf.report.layers import layer_figures
 from electra_tf.report.page import report_page, write_report
 from electra_tf.report.reference import find_references
 from electra_tf.report.runs import Confusion, ReportRun, read_training_run
+from electra_tf.report.tables import settings_tables
 from electra_tf.training.monitoring.run_info import LOG_FILE, write_run_info
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_lines
@@ -191,3 +192,39 @@ def test_a_folder_that_is_no_run_and_a_damaged_log_are_named(tmp_path):
     # Truncated, as by a killed run.
     (folder / LOG_FILE).write_text("\n".join([*lines[:3], lines[3][:20]]))
     assert len(read_training_run(folder).logs[""]) == 3
+
+
+def made_run(name: str, *records: dict, **more) -> ReportRun:
+    return ReportRun(name=name, logs={"": [{"kind": "train", **r} for r in records]}, **more)
+
+
+def test_runs_that_are_fine_and_the_same_say_so():
+    # JSON has no NaN.
+    record = {"step": 1, "loss": 1.0, "disc_auc": float("nan")}
+    same = [made_run(name, record, settings={"seed": 1}) for name in ("a", "b")]
+    page = re.sub(r">\s+<", "><", report_page(same))
+    assert "No problems found in the logged values." in page
+    assert "<p>None.</p>" in page[page.index("Different settings") :]
+    alone = report_page([made_run("a", record)])
+    assert "Different settings" not in alone
+    assert len(report_page([made_run("a")])) < len(alone)  # without values, no controls
+
+
+def test_settings_that_all_differ_leave_none_that_are_equal():
+    runs = [made_run(name, settings={"seed": seed}) for name, seed in (("a", 1), ("b", 2))]
+    ((title, header, rows),), equal = (
+        [(t.title, t.header, t.rows) for t in tables] for tables in settings_tables(runs)
+    )
+    assert (title, header, rows) == (
+        "Settings that differ",
+        ["", "a", "b"],
+        [["seed", "1", "2"]],
+    )
+    assert equal == []
+
+
+def test_values_by_layer_that_are_never_positive_are_no_figure():
+    records = [{"step": step, "gradient_norm/electra": 0.0} for step in (1, 2)]
+    assert layer_figures(lines_of([made_run("a", *records)])) == []
+    records[0]["gradient_norm/electra"] = 0.5
+    assert len(layer_figures(lines_of([made_run("a", *records)]))) == 1

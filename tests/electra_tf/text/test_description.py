@@ -128,3 +128,13 @@ def test_pretraining_takes_them_and_its_model_keeps_them(vocab_file, tiny_data, 
         FinetuningConfig.create(**finetuning, strip_accents=True)
     with pytest.raises(UserError, match="is not the model's vocabulary"):
         FinetuningConfig.create(**finetuning, vocab_file=str(vocab_file))
+
+
+def test_the_first_difference_is_named(vocab_file, tmp_path):
+    ours = describe(vocab_file)
+    assert ours.difference(ours) is None
+    other = describe(vocab_file, strip_accents=False)
+    assert ours.difference(other) == "strip_accents is true, not false"
+    vocab_file.write_text("[PAD]\n")
+    assert ours.difference(describe(vocab_file)) == "the vocabularies differ"
+    assert hash_vocabulary(tmp_path / "none.txt") is None

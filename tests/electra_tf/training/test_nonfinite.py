@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm
+from electra_tf.pretraining import _non_finite_error
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.training.nonfinite import MOST_IN_A_ROW, WeightsCheck, describe_terms
 from electra_tf.training.optimizer import make_optimizer
@@ -165,3 +166,13 @@ def test_xla(tmp_path):
     values = metrics.finalize(run.steps.read_metrics())
     assert values["train/skipped_updates"] == 1
     assert np.isfinite(state(run)[0]).all()
+
+
+def test_errors_name_the_terms_and_what_is_left():
+    error = str(_non_finite_error(["gen"], 7, "run/ckpt-5", skipping=False))
+    assert error.startswith("Step 7: not finite: gen")
+    assert "The last good checkpoint is run/ckpt-5" in error
+    assert error.endswith("--on_nonfinite=skip omits such updates")
+    error = str(_non_finite_error(["gen"], 7, None, skipping=True))
+    assert "No checkpoint yet" in error
+    assert "--on_nonfinite=skip" not in error.partition("check the data")[2]

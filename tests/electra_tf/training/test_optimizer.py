@@ -143,3 +143,16 @@ def test_a_reset_optimizer_repeats_its_first_update(name, precision):
         reset_optimizer(optimizer)
     np.testing.assert_array_equal(*results)
     assert not np.allclose(results[0], 1)
+
+
+@pytest.mark.parametrize("optimizer", [ElectraAdam, ElectraLamb])
+def test_optimizers_are_made_again_from_their_configuration(optimizer):
+    made = optimizer(0.25, weight_decay_rate=0.01, layer_factors={"kernel": 0.5})
+    again = optimizer.from_config(made.get_config())
+    assert again.get_config() == made.get_config()
+    assert (again.weight_decay_rate, again.layer_factors) == (0.01, {"kernel": 0.5})
+    assert float(again.learning_rate) == 0.25
+    variable = keras.Variable(np.ones([2], np.float32), name="kernel")
+    again.build([variable])
+    again.build([variable])  # moments are made once
+    assert len(again.variables) == 4  # with iterations and learning rate

@@ -13,6 +13,9 @@ import pytest
 from electra_tf.inference.scoring.nbest import read_nbest_lists
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import (
+    check_model_name,
+    flush_folder,
+    read_given_text,
     read_json,
     read_lines,
     whole_folder,
@@ -127,3 +130,54 @@ def test_a_file_in_place_of_a_folder_is_named_as_given(tmp_path):
     with pytest.raises(IsADirectoryError) as raised:
         write_atomically(tmp_path / "folder", "text")
     assert reason_of(raised.value) == f"{tmp_path}/folder: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"caf\xe9", r"^--input: .*UTF-8"), (None, "^--input: cannot be read: No such file")],
+)
+def test_a_given_file_that_is_no_text_names_its_flag(tmp_path, content, message):
+    path = tmp_path / "file"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read_given_text(str(path), "--input")
+
+
+def test_a_path_with_a_zero_byte_names_its_flag():
+    with pytest.raises(UserError, match=r"^--input: .*null"):
+        read_given_text("a\0b", "--input")
+
+
+def test_json_that_is_no_object_names_its_file(tmp_path):
+    path = tmp_path / "config.json"
+    for content, problem in (
+        ("{", "is not valid JSON"),
+        ("[" * 100_000, "is not valid JSON"),
+        ("[1]", "must contain a JSON object"),
+    ):
+        path.write_text(content)
+        with pytest.raises(UserError, match=f"^{path} {problem}"):
+            read_json(str(path))
+    assert read_json(str(tmp_path / "none.json")) == {}
+
+
+@pytest.mark.parametrize("name", ["/absolute", "../other", "a/../../b"])
+def test_names_of_models_that_leave_their_folder_are_refused(name):
+    with pytest.raises(UserError, match=rf"--model_name={name} points outside .*--model_dir"):
+        check_model_name(name)
+    check_model_name("group/run..2")
+
+
+def test_folders_of_file_systems_that_cannot_be_flushed_are_left_at_that(tmp_path, monkeypatch):
+    def fail(number: int) -> None:
+        def fsync(_: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+
+    fail(errno.EINVAL)
+    flush_folder(tmp_path)
+    fail(errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        flush_folder(tmp_path)

@@ -40,3 +40,13 @@ def test_other_paths_are_yielded_as_they_are() -> None:
 def test_remote_paths_are_left_as_they_are():
     with plain_path("gs://bucket/run [2]/ckpt-3") as path:
         assert path == "gs://bucket/run [2]/ckpt-3"
+
+
+def test_only_the_files_of_a_checkpoint_are_linked(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "run [2]"
+    folder.mkdir()
+    for name in ("ckpt-1.index", "ckpt-1.data-0", "ckpt-10.index", "config.json"):
+        (folder / name).write_text(name)
+    with plain_path(folder / "ckpt-1") as path:
+        found = {each.name: each.read_text() for each in pathlib.Path(path).parent.iterdir()}
+    assert found == {"linked.index": "ckpt-1.index", "linked.data-0": "ckpt-1.data-0"}

@@ -52,3 +52,18 @@ def test_those_of_running_programs_other_machines_and_other_files_stay(tmp_path)
         (tmp_path / name).touch()
     write_atomically(path, "text")
     assert {*os.listdir(tmp_path)} == {*names, "target"}
+
+
+def test_files_of_other_users_programs_stay(tmp_path, monkeypatch):
+    path = tmp_path / "target"
+    machine = temporary_path(path).rpartition("-")[0].rpartition(".")[2]
+    left = tmp_path / f"target.{machine}-77.tmp"
+    left.touch()
+
+    def refuse(process: int, signal: int) -> None:
+        assert (process, signal) == (77, 0)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    temporary_path(path)
+    assert left.exists()

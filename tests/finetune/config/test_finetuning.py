@@ -9,7 +9,7 @@ from finetune.config.finetuning import FinetuningConfig
 
 
 def create(tmp_path, **given) -> FinetuningConfig:
-    return FinetuningConfig.create(data_dir=str(tmp_path), model_name="m", **given)
+    return FinetuningConfig.create(**{"data_dir": str(tmp_path), "model_name": "m", **given})
 
 
 def describe_model(tmp_path, **hyperparameters) -> None:
@@ -136,6 +136,41 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"layerwise_lr_decay": 1.1}, "--layerwise_lr_decay must be at most 1, not 1.1"),
         ({"num_trials": -1, "num_folds": 2}, "--num_trials=-1 never ends"),
         ({"num_folds": 1}, "--num_folds must be at least 2"),
+        ({"num_train_epochs": 0.0}, r"--num_train_epochs must be positive, not 0\.0"),
+        ({"train_batch_size": -8}, "--train_batch_size must be positive, not -8"),
+        ({"log_steps": 0}, "--log_steps must be positive, not 0"),
+        ({"seed": -1}, "--seed must be from 0 to 4294967295, not -1"),
+        ({"seed": 2**32 - 2, "num_trials": 3}, "--seed must be from 0 to 4294967293, not"),
+        ({"max_seq_length": 7}, "--max_seq_length must be at least 8, not 7"),
+        ({"length_buckets": (0, 8)}, "--length_buckets must be positive, not 0"),
+        (
+            {"strategy": "tpu", "bucket_by_length": True},
+            "--strategy=tpu requires a single length: remove --bucket_by_length",
+        ),
+        ({"selection_fraction": 1.0}, "--selection_fraction must be between 0 and 1, not 1"),
+        ({"selection_fraction": 0.2}, "--selection_fraction needs --num_folds and --keep_best"),
+        (
+            {"selection_fraction": 0.2, "num_folds": 3},
+            "--selection_fraction needs --num_folds and --keep_best",
+        ),
+        ({"predict_output": "out.csv"}, "--predict_output must end in .jsonl or .tsv, not out"),
+        (
+            {"do_predict": True, "predict_file": "a.tsv", "task_names": ("cola", "rte")},
+            "--do_predict needs a single task in --task_names",
+        ),
+        (
+            {"num_folds": 3, "write_test_outputs": True},
+            "no single model to predict with: remove --do_predict and --write_test_outputs",
+        ),
+        ({"model_name": ""}, "--model_name is required"),
+        (
+            {"do_train": False, "init_checkpoint": "random"},
+            "--init_checkpoint=random with --do_train=false: it has no fine-tuned heads",
+        ),
+        (
+            {"do_train": False, "init_checkpoint": "other", "num_folds": 2},
+            "--init_checkpoint=other with --do_train=false may have seen the held-out",
+        ),
         ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds needs a single task"),
         ({"do_predict": True}, "--do_predict needs --predict_file"),
         (
@@ -175,3 +210,32 @@ def test_a_negative_layerwise_decay_is_none_as_with_the_authors(tmp_path):
 
 def test_early_stopping_keeps_the_best(tmp_path):
     assert create(tmp_path, early_stopping_patience=2).keep_best
+
+
+@pytest.mark.parametrize("name", ["model_dir", "results_dir", "preprocessed_data_dir"])
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path, name):
+    path = tmp_path / "file"
+    path.touch()
+    with pytest.raises(
+        UserError, match=f"--{name}={path} is a file: pass the path of a folder"
+    ):
+        create(tmp_path, **{name: str(path)})
+
+
+def test_a_tpu_has_one_length_unless_it_is_told_otherwise(tmp_path):
+    assert not create(tmp_path, strategy="tpu").bucket_by_length
+    assert create(tmp_path).bucket_by_length
+
+
+def test_hyperparameters_are_json(tmp_path):
+    config = create(tmp_path, task_names=("cola",))
+    values = json.loads(config.to_json())
+    assert values["task_names"] == ["cola"]
+    assert list(values) == sorted(values)
+    assert create(tmp_path, **values) == config
+
+
+def test_a_task_of_ones_own_has_the_defaults_of_its_kind(tmp_path):
+    given = {"task_names": ("mine",), "own_task_kind": "qa", "own_task_files": "train=a.json"}
+    of_qa = create(tmp_path, **given)
+    assert of_qa.max_seq_length == create(tmp_path, task_names=("squad",)).max_seq_length

@@ -6,7 +6,7 @@ import pytest
 
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from finetune.data.file_readers import read_records
+from finetune.data.file_readers import read_records, read_text
 from finetune.data.raw_examples import RawExample
 
 TEXT_LABEL = {"text_a": "text", "label": "label"}
@@ -236,3 +236,15 @@ def test_an_example_read_as_a_header_is_warned_of(tmp_path, capsys, lines, warne
     by_name = dict(zip(columns, lines[0].split(","), strict=True))
     assert len(read_records(str(path), file_format="csv", columns=by_name)) == 2
     assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "a.tsv"
+    path.touch()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(UserError, match=f"^{path} cannot be read: Permission denied$"):
+        read_text(str(path))

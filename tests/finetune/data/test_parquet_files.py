@@ -86,3 +86,11 @@ def test_damaged_and_missing_files_are_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match=r"needs pyarrow, .*electra-tf\[corpus\]"):
         read(path)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table([["a"], ["b"], ["x"]], names=["text", "text", "label"])
+    parquet.write_table(table, path)
+    with pytest.raises(UserError, match=f"^{path} has more than one column 'text'$"):
+        read(str(path))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from electra_tf.util.errors import UserError
+from pretrain_data.build import near_duplicates
 from pretrain_data.build.near_duplicates import (
     DocumentSigner,
     check_near_duplicates,
@@ -107,3 +108,22 @@ def test_impossible_settings_and_a_missing_package_are_one_line(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "datasketch", None)
     with pytest.raises(UserError, match=r"--deduplicate=near needs .*electra-tf\[corpus\]"):
         check_near_duplicates(0.8, 5, 128)
+
+
+def test_a_document_that_ends_within_a_line_has_all_of_its_words(monkeypatch):
+    whole = signature("one two three four five")
+    signer = DocumentSigner(3, 256)
+    signer.add_line("one two thr", complete=False)
+    signer.add_line("ee four five", complete=False)
+    np.testing.assert_array_equal(signer.end_document(), whole)
+    # The hashes of words are those of before, after all have been forgotten.
+    monkeypatch.setattr(near_duplicates, "_MAX_CACHED_WORDS", 2)
+    np.testing.assert_array_equal(signature("one two three four five"), whole)
+
+
+def test_parts_of_a_word_without_end_are_words(monkeypatch):
+    monkeypatch.setattr(near_duplicates, "_MAX_WORD_CHARACTERS", 4)
+    signer = DocumentSigner(3, 256)
+    signer.add_line("one two abcdef", complete=False)
+    signer.add_line("gh", complete=True)
+    np.testing.assert_array_equal(signer.end_document(), signature("one two abcdef gh"))

@@ -14,11 +14,13 @@ from pyarrow import parquet
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
+from electra_tf.util.paths import as_path
 from pretrain_data.corpus import blocks as blocks_module
 from pretrain_data.corpus import formats
 from pretrain_data.corpus.blocks import read_blocks
 from pretrain_data.corpus.corpus_report import print_what_is_left_out
 from pretrain_data.corpus.documents import document_spans
+from pretrain_data.corpus.file_search import matching_paths
 from pretrain_data.corpus.formats import FormatOptions
 from pretrain_data.corpus.inputs import find_inputs, find_text
 from pretrain_data.corpus.partition import divide
@@ -294,3 +296,10 @@ def test_names_that_look_like_patterns_mean_themselves(tmp_path):
     assert read(f"{tmp_path}/v[12]/*") == ["v1/b.txt"]
     both = f"{tmp_path}/one, two/*.txt, {tmp_path}/plain/d,e.txt"
     assert read(both) == ["one, two/c.txt", "plain/d,e.txt"]
+
+
+def test_remote_globs_that_cannot_be_listed_name_their_flag():
+    with pytest.raises(UserError, match=r"^--input: none://b/\*\.txt .*no file system none://"):
+        matching_paths(as_path("none://b/*.txt"), "--input")
+    with pytest.raises(UserError, match=r"remote globs have no \*\*; name the folder instead"):
+        matching_paths(as_path("none://b/**/*.txt"), "--input")

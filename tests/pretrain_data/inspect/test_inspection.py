@@ -138,3 +138,24 @@ def test_ids_beyond_the_vocabulary_are_located(files, vocabulary):
         writer.write(make_record([99], None))
     with pytest.raises(UserError, match=r"/c: bad record at byte \d+: its input_ids has 99"):
         inspect_files(files, vocabulary)
+
+
+def test_files_without_a_record_are_refused(files, vocabulary):
+    with pytest.raises(UserError, match=r"--records: no record in 1 files, first: .*/c$"):
+        inspect_files(files[2:], vocabulary, flag="--records")
+
+
+def test_the_text_says_what_was_sampled_left_out_and_skipped(files, vocabulary):
+    report = inspect_files(files, vocabulary).report
+    text = format_report(report)
+    for words in ("Sample:", "more files", "estimated", "skipped"):
+        assert words not in text
+    report["records_per_file"] = 2000
+    report["duplicates_estimated"] = True
+    report["total"]["skipped_records"] = 1234
+    report["files"] = report["files"][:1] * 23
+    text = format_report(report)
+    assert "Sample: at most 2,000 records from the start of each file." in text
+    assert "\n3 more files: see --json or --html.\n" in text
+    assert "The number of duplicates is estimated from a sample of the rows." in text
+    assert "1,234 damaged records were skipped." in text

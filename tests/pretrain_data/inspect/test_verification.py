@@ -5,7 +5,7 @@ import json
 import pytest
 
 from electra_tf.util.errors import UserError
-from electra_tf.util.seals import without_seal
+from electra_tf.util.seals import sealed, without_seal
 from pretrain_data.inspect.verification import verify_files
 from pretrain_data.records.files import find_record_files
 from pretrain_data.records.manifest import FILE_NAME
@@ -85,3 +85,19 @@ def test_other_records_of_the_same_number_and_size(records, vocabulary):
     del manifest["shard_sha256"]
     (records / FILE_NAME).write_text(json.dumps(manifest))
     assert len(verify(records, vocabulary)) == 3
+
+
+def test_a_vocabulary_of_another_size_is_refused(records, vocabulary):
+    files = find_record_files(f"{records}/*.tfrecord*")
+    with pytest.raises(UserError, match=rf"{FILE_NAME} has a vocabulary of .* but --vocab_fi"):
+        verify_files(files, vocabulary.size + 1)
+
+
+def test_a_file_of_another_size_than_was_built_is_named(records, vocabulary):
+    path = records / FILE_NAME
+    manifest = without_seal(json.loads(path.read_text()), path)
+    name = sorted(manifest["shards"])[1]
+    manifest["shard_bytes"][name] += 7
+    path.write_text(json.dumps(sealed(manifest)))
+    with pytest.raises(UserError, match=rf"{name}: bad at byte \d+: the file has .* bytes"):
+        verify(records, vocabulary)

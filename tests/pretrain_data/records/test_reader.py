@@ -1,22 +1,33 @@
 """Tests of the order of examples, of taking it up again and of damaged records."""
 
+import dataclasses
 import itertools
 import json
 import re
 import struct
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.distribution import BY_FILE
+from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
+from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.bad_records import (
     BAD_RECORD_ERRORS,
     _masked_crc32c,
     diagnose_bad_record,
 )
-from pretrain_data.records.files import count_records, find_record_files, locate_bad_records
+from pretrain_data.records.files import (
+    check_vocabulary,
+    count_records,
+    find_record_files,
+    locate_bad_records,
+)
+from pretrain_data.records.manifest import load_manifest, mark_unfinished
 from pretrain_data.records.reader import read_pretraining_records
 from pretrain_data.records.source import RecordFiles
 
@@ -411,3 +422,37 @@ def test_several_bad_records_in_several_files(records, tmp_path):
     good = sorted(set(range(10, 10 + TOTAL)) - lost)
     assert [i for batch in flat for i in batch if i] == good
     assert messages[-1] == f"Skipping 4 bad records, reading {len(good)} good ones."
+
+
+def test_shards_read_once_are_padded_and_divided_by_record(records):
+    given = {"patterns": records, "max_seq_length": LENGTH, "batch_size": 4, "repeat": False}
+    shard = DataShard(worker=0, num_workers=2)
+    with pytest.raises(ValueError, match="The last batch of a shard has to be filled"):
+        read_pretraining_records(**given, shard=shard, pad_last_batch=False)
+    by_file = dataclasses.replace(shard, by=BY_FILE)
+    with pytest.raises(ValueError, match="Reading once is sharded by record"):
+        read_pretraining_records(**given, shard=by_file, pad_last_batch=True)
+
+
+def test_an_error_of_records_that_are_whole_is_left_as_it_is(records):
+    error = tf.errors.DataLossError(None, None, "of something else")
+    with (
+        pytest.raises(tf.errors.DataLossError, match="of something else"),
+        locate_bad_records(records, "--pretrain_tfrecords", LENGTH),
+    ):
+        raise error
+
+
+def test_records_whose_builder_was_interrupted_are_refused(tmp_path):
+    mark_unfinished(tmp_path)
+    with pytest.raises(UserError, match=rf"beside {tmp_path}/.* not complete.*--overwrite"):
+        load_manifest(tmp_path)
+
+
+def test_records_of_another_vocabulary_are_refused(tmp_path, monkeypatch):
+    manifest = types.SimpleNamespace(vocab_sha256="of the records")
+    monkeypatch.setattr(records_manifest, "load_manifest", lambda folder: manifest)
+    vocabulary = types.SimpleNamespace(sha256="ours", path="words.txt")
+    with pytest.raises(UserError, match=r"--pretrain_tfrecords in a .*--vocab_file=words\.txt"):
+        check_vocabulary(["a/data-0"], vocabulary, "--pretrain_tfrecords")
+    check_vocabulary(["a/data-0"], types.SimpleNamespace(sha256="of the records"))

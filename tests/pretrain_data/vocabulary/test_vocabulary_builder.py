@@ -8,6 +8,7 @@ import pickle
 import re
 import shlex
 import sys
+import types
 from collections import Counter
 
 import pytest
@@ -31,7 +32,7 @@ from pretrain_data.corpus.inputs import find_corpus, find_inputs
 from pretrain_data.corpus.partition import divide
 from pretrain_data.parallel.counts import WorkerError
 from pretrain_data.vocabulary import word_counts
-from pretrain_data.vocabulary.vocabulary_builder import build_vocabulary
+from pretrain_data.vocabulary.vocabulary_builder import _corpus_flags, build_vocabulary
 from pretrain_data.vocabulary.vocabulary_report import measure
 from pretrain_data.vocabulary.word_counts import CountJob, count_words, count_words_of
 from pretrain_data.vocabulary.word_pieces import choose_characters, learn_pieces
@@ -359,3 +360,11 @@ def test_bad_reports_are_refused_before_training(text_dir):
     with pytest.raises(UserError, match=r"none\.txt \(--compare_with\) does not exist"):
         build(text_dir, compare_with=pathlib.Path("none.txt"))
     assert not (text_dir.parent / "out").exists()
+
+
+def test_the_next_command_reads_the_same_corpus(tmp_path):
+    flags = _corpus_flags(types.SimpleNamespace(corpus_dir=tmp_path / "my corpus"))
+    assert flags == f"--corpus-dir '{tmp_path}/my corpus'"
+    given = {"corpus_dir": None, "inputs": ("a.jsonl", "b c"), "text_field": "body"}
+    flags = _corpus_flags(types.SimpleNamespace(**given, text_column="text"))
+    assert flags == "--input 'a.jsonl,b c' --text_field body"

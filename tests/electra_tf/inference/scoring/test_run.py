@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from electra_tf.inference.scoring.config import ScoringConfig
-from electra_tf.inference.scoring.run import _read_texts, run
+from electra_tf.inference.scoring.run import _print_perplexity, _read_texts, run
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
 from tests.electra_tf.test_pretraining import quiet
@@ -143,3 +143,9 @@ def test_texts_that_the_scores_say_nothing_about_are_warned_of(make_scoring, cap
     warnings = capsys.readouterr().err
     assert "33.3% of the tokens of --text_file are unknown ([UNK])" in warnings
     assert "empty hypotheses in --nbest_file: 1 of 2;" in warnings
+
+
+def test_no_tokens_have_no_perplexity():
+    said = []
+    _print_perplexity([], said.append)
+    assert said == []

@@ -3,11 +3,14 @@
 import json
 import pathlib
 import re
+import types
 
 import pytest
 
-from electra_tf.inference.web_demo.app import _create_app, create_app
+from electra_tf.inference.web_demo.app import _create_app, _print_now, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
+from electra_tf.inference.web_demo.models import _require_same_tokenizer
+from electra_tf.text.description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from tests.electra_tf.inference.web_demo.exports import LABELS
 
@@ -161,3 +164,14 @@ def test_the_page_is_local_unless_told_otherwise():
     assert DemoConfig(tasks=tasks).is_local
     assert DemoConfig(tasks=tasks, host="::1").is_local
     assert not DemoConfig(tasks=tasks, host="0.0.0.0").is_local
+
+
+def test_messages_are_printed_at_once(capsys):
+    _print_now("http://localhost:8000")
+    assert capsys.readouterr().out == "http://localhost:8000\n"
+
+
+def test_exports_without_a_described_tokenizer_are_not_compared():
+    ours = TokenizerDescription(vocab_sha256="ours")
+    for pair in ((ours, None), (None, ours)):
+        _require_same_tokenizer(*(types.SimpleNamespace(tokenizer=each) for each in pair))

@@ -480,3 +480,30 @@ def test_any_value_of_a_description_is_read_or_refused(tmp_path, file):
 def test_sizes_are_whole_numbers(value):
     with pytest.raises(UserError, match="hidden_size must be a whole number, not"):
         EncoderConfig(hidden_size=value)
+
+
+def test_of_two_models_the_settings_are_the_discriminators(tmp_path):
+    pair = HUGGINGFACE_DATA / "small"
+    of_discriminator = HUGGINGFACE.settings(str(pair / "discriminator"))
+    assert HUGGINGFACE.settings(str(pair)) == of_discriminator
+    assert HUGGINGFACE.settings(str(tmp_path)) is None
+
+
+def test_a_vocabulary_without_padding_is_refused(tmp_path):
+    checkpoint = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    words = checkpoint.description.vocabulary.replace(b"[PAD]", b"[FILL]")
+    described = dataclasses.replace(checkpoint.description, vocabulary=words)
+    with pytest.raises(UserError, match=r"no token \[PAD\]: .*--vocab_file"):
+        HUGGINGFACE.write(
+            dataclasses.replace(checkpoint, description=described), str(tmp_path / "out")
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_only_training_needs_is_left_out_by_name(tmp_path):
+    checkpoint = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    slots = {f"{name}/adam_m": value for name, value in checkpoint.arrays.items()}
+    trained = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **slots}, step=7)
+    notes = HUGGINGFACE.write(trained, str(tmp_path))
+    assert f"{len(slots)} optimizer moments" in notes
+    assert "the step (7)" in notes

@@ -1,5 +1,6 @@
 """What a run's checkpoints contain, and the checkpoints of other models."""
 
+import hashlib
 import json
 import pathlib
 
@@ -110,6 +111,18 @@ def test_a_checkpoint_without_a_description_is_restored_or_named(tmp_path):
         other.restore(f"{tmp_path}/ckpt-1")
 
 
+def test_long_errors_of_tensorflow_are_cut(tmp_path, monkeypatch):
+    saving, _ = directory(tmp_path, Model(a=(2,)), 1)
+    saving.save()
+
+    def fail(_: str) -> None:
+        raise ValueError("x" * 400 + "y" * 200)
+
+    monkeypatch.setattr(saving._checkpoint, "restore", fail)
+    with pytest.raises(UserError, match=r"ckpt-1 cannot be restored: x{400}y{100}$"):
+        saving.restore(saving.latest)
+
+
 def test_only_so_many_are_kept(tmp_path):
     saving, step = directory(tmp_path, Model(a=(2,)), keep_checkpoint_max=2)
     assert not saving.restore_latest()
@@ -130,6 +143,8 @@ def test_the_description_has_shapes_and_the_vocabulary(tmp_path, vocab_file):
     assert content["variables"] == {"model/a": [2, 1]}
     assert content["hyperparameters"] == {"do_lower_case": False, "seed": 3}
     assert content["tokenizer"]["do_lower_case"] is False
+    digest = hashlib.sha256(vocab_file.read_bytes()).hexdigest()
+    assert content["tokenizer"]["vocab_sha256"] == digest
     assert (tmp_path / "run/vocab.txt").read_text() == "[PAD]\n[UNK]\n"
     assert (tmp_path / "run/vocab.tokenizer.json").exists()
     # Of a run that goes on, the vocabulary is its own.

@@ -212,3 +212,29 @@ def test_what_is_not_done_remotely_is_refused(tmp_path):
     for name in ("data_dir", "model_dir", "raw_data_dir"):
         with pytest.raises(UserError, match=f"--{name}=gs://b must be on this machine"):
             FinetuningConfig.create(**{"data_dir": str(tmp_path), **fine, name: "gs://b"})
+
+
+def test_a_folder_of_this_machine_is_used_itself(tmp_path):
+    with staged_folder(str(tmp_path), "--model_dir", trains=False) as folder:
+        assert folder == str(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_killed_runs_have_left_is_kept_until_it_is_copied(tmp_path):
+    local = tmp_path / "local"
+    lefts = []
+    for _ in range(2):
+        (local / "folder").mkdir(parents=True)
+        (local / "folder/weights").write_text("same")
+        (local / "half.tmp").write_text("half")
+        lefts.append(staging._set_aside(local))
+    assert [left.name for left in lefts] == ["local.left-1", "local.left-2"]
+    assert staging._set_aside(local) is None
+    (local / "folder").mkdir(parents=True)
+    assert not staging._remove_copied(lefts[0], local)
+    assert (lefts[0] / "folder/weights").exists()
+    (local / "folder/weights").write_text("same")
+    assert staging._remove_copied(lefts[0], local)
+    assert not lefts[0].exists()
+    (local / "folder/weights").write_text("other")
+    assert not staging._remove_copied(lefts[1], local)

@@ -53,3 +53,11 @@ def test_threads_are_set_unless_somebody_has_chosen(initialized, variables, expe
         check=True,
     )
     assert said.stdout.strip() == expected
+
+
+def test_cores_where_the_system_does_not_tell_those_of_a_process(monkeypatch):
+    monkeypatch.delenv("TF_NUM_INTEROP_THREADS", raising=False)
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    for count, expected in ((5, 5), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert cores_of(tf.distribute.OneDeviceStrategy("/CPU:0")) == expected

@@ -4,13 +4,14 @@ import concurrent.futures
 import contextlib
 import socket
 import time
+import unittest.mock
 
 import pytest
 
 from electra_tf.training.distribution import rendezvous
 from electra_tf.training.distribution.cluster import Cluster
 from electra_tf.training.distribution.rendezvous import AnotherChief, wait_for_workers
-from electra_tf.training.distribution.worker_reports import Report
+from electra_tf.training.distribution.worker_reports import Report, check_report, read_report
 from electra_tf.util.errors import UserError, WorkerLostError
 from tests.processes import free_ports
 
@@ -200,3 +201,55 @@ def test_a_port_that_is_taken_is_named():
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(UserError, match=f"Worker 0 cannot serve at {address}"):
             wait_for_workers(Cluster((address,), 0), 1)
+
+
+def test_who_is_missing_is_printed_now_and_then(monkeypatch, capsys):
+    monkeypatch.setattr(rendezvous, "_SECONDS_BETWEEN_MESSAGES", -1.0)
+    deadline = rendezvous.Deadline(Cluster(("a:1", "b:2"), 1), 30, rendezvous._print_error)
+    deadline.check("worker 0 (a:1)")
+    assert capsys.readouterr().err == "Worker 1 is waiting for worker 0 (a:1) …\n"
+
+
+def test_many_differences_are_counted():
+    settings = {f"setting_{i:02d}": i for i in range(13)}
+    ours = Report(0, ["a:1", "b:2"], settings, "x")
+    theirs = Report(1, ours.workers, dict.fromkeys(settings, -1), "y")
+    with pytest.raises(UserError) as caught:
+        check_report(theirs, ours, ())
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 1 + 10 + 1
+    assert lines[-1].strip() == "… and 3 more"
+
+
+@pytest.mark.parametrize("sent", [b"", b"half a line", b"\xff\n", b"GET /\n"])
+def test_what_is_no_report_is_none(sent):
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(sent)
+        assert read_report(here, 0.0) is None  # the time is over
+        there.close()
+        assert read_report(here, 5.0) is None
+
+
+def test_a_port_of_a_host_without_ipv6_is_listened_at(monkeypatch):
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    assert meet_all(Cluster(addresses(1), 0)) == [None]
+
+
+def test_a_broken_connection_has_closed():
+    here, there = socket.socketpair()
+    with here, there:
+        assert not rendezvous._has_closed(here)
+        there.close()
+        assert rendezvous._has_closed(here)
+    reset = unittest.mock.Mock()
+    reset.recv.side_effect = ConnectionResetError
+    assert rendezvous._has_closed(reset)
+
+
+def test_a_worker_that_gives_up_is_not_released(monkeypatch):
+    monkeypatch.setattr(rendezvous, "_SECONDS_BETWEEN_TRIES", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        ours = Report(1, [address, "b:2"], {}, "x")
+        assert rendezvous._greet(ours, lambda: True) is False

@@ -1,11 +1,14 @@
 """What workers compare with each other; a second one is played by its share of the sum."""
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.training.distribution.workers import Workers
-from electra_tf.util.errors import UserError
+from electra_tf.training.distribution.workers import Preemption, Workers
+from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 
 OURS = {"data": {"128": "abc"}, "vocabulary": "def", "train_batch_size": 8}
 
@@ -48,3 +51,62 @@ def test_settings_and_data_are_compared(name, theirs):
     ) as e:
         first.require_equal(OURS)
     assert "vocabulary" not in str(e.value)
+
+
+def test_integers_are_compared():
+    first, _ = two_workers()
+    sums = [3, 5]
+    first._sum = lambda _: sums.pop(0)
+    with pytest.raises(UserError, match=r"^They differ \(by worker: 3, 5\)$"):
+        first.require_same(3, "They differ")
+    assert not sums
+    Workers(tf.distribute.get_strategy()).require_same(3, "They differ")  # it is alone
+
+
+def test_lost_workers_are_told_from_errors_of_this_one():
+    alone = Workers(tf.distribute.get_strategy())
+    first, _ = two_workers()
+    lost = tf.errors.UnavailableError(
+        None, None, "Collective ops is aborted by: peer 1 is gone\nmore"
+    )
+    with pytest.raises(tf.errors.UnavailableError), alone.explain_losses("Run it again."):
+        raise lost
+    with (
+        pytest.raises(
+            WorkerLostError,
+            match=r"Worker 0 of 2 stops: .*Run it again\.\n.*peer 1 is gone more",
+        ),
+        first.explain_losses("Run it again."),
+    ):
+        raise lost
+
+
+def test_a_signal_stops_the_run_at_once_or_after_the_loop(capsys):
+    preemption = Preemption(Workers(tf.distribute.get_strategy()))
+    with preemption.watch():
+        assert not preemption.requested()
+        with preemption.deferred():
+            signal.raise_signal(signal.SIGUSR1)
+            signal.raise_signal(signal.SIGTERM)  # cluster managers repeat themselves
+        assert preemption.requested()
+    assert capsys.readouterr().err.count("SIGUSR1: saving at the end of this loop") == 1
+    preemption = Preemption(Workers(tf.distribute.get_strategy()))
+    with (
+        preemption.watch(),
+        pytest.raises(PreemptedError, match="SIGTERM: nothing to save"),
+    ):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_only_the_main_thread_handles_signals():
+    before = signal.getsignal(signal.SIGTERM)
+    found = []
+
+    def watch() -> None:
+        with Preemption(Workers(tf.distribute.get_strategy())).watch() as preemption:
+            found.append((preemption.requested(), signal.getsignal(signal.SIGTERM)))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    thread.join()
+    assert found == [(False, before)]

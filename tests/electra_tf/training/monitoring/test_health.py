@@ -163,3 +163,8 @@ def test_a_watch_of_a_long_run_keeps_few_records(monkeypatch):
     assert "since step 100,000: " in line
     assert "since step 100,000: " in watch.summary()[0]
     assert sum(map(len, watch._by_kind.values())) <= 50
+
+
+def test_the_entropy_of_a_sure_outcome_is_zero():
+    assert [entropy(share) for share in (0.0, 1.0)] == [0.0, 0.0]
+    assert entropy(0.5) == pytest.approx(0.693147, rel=1e-5)

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.training.monitoring.log import TrainLog, Utilization
-from electra_tf.training.monitoring.run_info import read_sentences
+from electra_tf.training.monitoring.run_info import SENTENCES_FILE, read_sentences
+from electra_tf.util.errors import UserError
 
 
 def read(log: TrainLog) -> list[dict]:
@@ -103,3 +104,41 @@ def test_tensorboard_is_given_no_python_numbers(tmp_path, monkeypatch):
     }
     assert written["train/loss"] == (3, pytest.approx(0.1))
     assert written["train/skipped_updates"] == (3, 2.0)
+
+
+def test_a_record_that_a_kill_has_truncated_is_dropped(tmp_path):
+    log = start(tmp_path)
+    log.training(10, {"loss": 1.0})
+    log.close()
+    path = pathlib.Path(log.path)
+    whole = path.read_text()
+    for half in ('{"step": 1', "[]\n", '{"kind": "train"}\n'):
+        path.write_text(whole + half)
+        start(tmp_path, 10).close()
+        assert path.read_text() == whole
+
+
+def test_logs_that_cannot_be_read_are_named(tmp_path):
+    path = tmp_path / SENTENCES_FILE
+    path.write_bytes(b"\xff")
+    with pytest.raises(UserError, match=f"^{path} cannot be read: .*utf-8"):
+        read_sentences(tmp_path)
+    path.write_text('{"step": 1, "sentences": []}\n[]\n{"step": 2, "sentences": []}\n')
+    with pytest.raises(UserError, match=f"^{path}, line 2: not a record of a log"):
+        read_sentences(tmp_path)
+    path.write_text('{"step": 1, "sentences": []}\n{"st')
+    assert [record["step"] for record in read_sentences(tmp_path)] == [1]
+
+
+def test_tensorboard_files_that_cannot_be_written_are_named(tmp_path, monkeypatch):
+    log = start(tmp_path)
+
+    def fail(*_, **__) -> None:
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.summary, "scalar", fail)
+    with pytest.raises(
+        UserError, match=f"^{log.tensorboard_dir} cannot be written: .*No space"
+    ):
+        log.training(10, {"loss": 1.0})
+    log.close()

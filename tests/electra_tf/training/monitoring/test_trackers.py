@@ -12,6 +12,7 @@ from electra_tf.training.monitoring.log import TrainLog
 from electra_tf.training.monitoring.trackers import (
     IDS_FILE,
     check_trackers,
+    close_trackers,
     log_to,
     open_trackers,
 )
@@ -160,3 +161,59 @@ def test_tensorboard_gets_the_settings(tmp_path):
     (hparams,) = [each for each in plugins if each.plugin_name == "hparams"]
     for text in (b"learning_rate", b"hidden", b'{"size": 4}'):
         assert text in hparams.content
+
+
+def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
+    """With a stand-in for the package, which needs no server."""
+    calls: list[tuple] = []
+
+    class Client:
+        def get_experiment_by_name(self, name: str):
+            calls.append(("look for", name))
+
+        def create_experiment(self, name: str) -> str:
+            return f"id of {name}"
+
+        def create_run(self, experiment: str, run_name: str):
+            calls.append(("create", experiment, run_name))
+            return types.SimpleNamespace(info=types.SimpleNamespace(run_id="r1"))
+
+        def log_param(self, *given) -> None:
+            calls.append(("parameter", *given))
+
+        def update_run(self, run: str, status: str) -> None:
+            calls.append(("go on", run, status))
+
+        def log_metric(self, run: str, name: str, value: float, step: int, synchronous: bool):
+            assert not synchronous
+            calls.append((name, value, step))
+
+        def set_terminated(self, run: str) -> None:
+            calls.append(("end", run))
+
+    monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(MlflowClient=Client))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    starts = []
+    for first_step in (0, 10):
+        calls.clear()
+        trackers = open_trackers(None, "p", model_dir=str(folder), settings=SETTINGS)
+        starts.append([*calls])
+        log_to(trackers, first_step + 10, {"train/loss": 2.0})
+        close_trackers(trackers)
+    assert starts[0][:2] == [("look for", "p"), ("create", "id of p", "model")]
+    assert ("parameter", "r1", "hidden", '{"size": 4}') in starts[0]
+    assert not any("unset" in call for call in starts[0])
+    assert starts[1] == [("go on", "r1", "RUNNING")]
+    assert calls[1:] == [("train/loss", 2.0, 20), ("end", "r1")]
+    assert json.loads((folder / IDS_FILE).read_text()) == {"mlflow": "r1"}
+    # An experiment that is there is taken.
+    monkeypatch.setattr(
+        Client,
+        "get_experiment_by_name",
+        lambda *_: types.SimpleNamespace(experiment_id="there"),
+    )
+    (folder / IDS_FILE).unlink()
+    calls.clear()
+    open_trackers(None, "p", model_dir=str(folder), settings=SETTINGS)
+    assert calls[0] == ("create", "there", "model")

@@ -1,0 +1,60 @@
+"""Components that a model does not have, and files of an export that are not as written."""
+
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.inference.export.pretrained import DiscriminatorServable, GeneratorServable
+from electra_tf.inference.export.saved_model import check_checksums, write_checksums
+from electra_tf.model_builder import build_model, special_token_ids
+from electra_tf.text.text_inputs import EncoderInputs
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.errors import UserError
+
+
+def test_a_component_that_a_model_lacks_is_refused_with_those_it_has():
+    config = types.SimpleNamespace(objective="mlm", generator_type="unigram")
+    model = types.SimpleNamespace(config=config, has_discriminator=False, generator=None)
+    with pytest.raises(UserError, match=r"--objective=mlm .* no discriminator: export --compo"):
+        DiscriminatorServable(model, None, 8)
+    with pytest.raises(UserError, match="--generator_type=unigram, which cannot fill in masks"):
+        GeneratorServable(model, None, 8, 3)
+
+
+def test_a_file_of_an_export_that_is_lost_or_changed_is_named(tmp_path):
+    (tmp_path / "assets.extra").mkdir()
+    graph = tmp_path / "saved_model.pb"
+    graph.write_text("graph")
+    write_checksums(tmp_path)
+    check_checksums(tmp_path)
+    graph.write_text("another")
+    with pytest.raises(UserError, match=f"^{graph} has changed since the export: export the"):
+        check_checksums(tmp_path)
+    graph.unlink()
+    with pytest.raises(UserError, match=f"^{graph} cannot be read .No such file.* since the"):
+        check_checksums(tmp_path)
+
+
+@pytest.mark.usefixtures("unfused")
+def test_a_generator_predicts_every_token_of_ids_as_at_masks(make_config, tiny_data):
+    vocabulary = load_vocabulary(tiny_data / "vocab.txt")
+    keras.utils.set_random_seed(0)
+    model = build_model(make_config(), special_token_ids(vocabulary))
+    servable = GeneratorServable(model, Tokenizer(vocabulary, True, True), 16, 3)
+    ids = tf.constant([[2, 5, 4, 6, 4, 3]])
+    inputs = EncoderInputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
+    of_ids, at_masks = servable.predict(inputs), servable.answer_tokens(inputs)
+    assert of_ids["candidate_ids"].shape == (1, 6, 3)
+    np.testing.assert_array_equal(at_masks["mask_positions"], [[2, 4]])
+    tokens = [
+        [vocabulary.tokens[i].encode() for i in row]
+        for row in of_ids["candidate_ids"].numpy()[0, [2, 4]]
+    ]
+    assert at_masks["candidates"].numpy()[0].tolist() == tokens
+    np.testing.assert_allclose(
+        at_masks["probabilities"], of_ids["probabilities"].numpy()[:, [2, 4]], rtol=1e-5
+    )

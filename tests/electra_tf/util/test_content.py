@@ -1,0 +1,29 @@
+"""What files are that are not UTF-8 text, told by their first bytes."""
+
+import gzip
+
+import pytest
+
+from electra_tf.util.content import HEAD_BYTES, not_text
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        (gzip.compress(b"text"), "gzip"),
+        (b"PK\x03\x04" + bytes(9), "ZIP"),
+        (b"%PDF-1.7\n\0", "PDF"),
+        (b"PAR1" + bytes(9), "Parquet"),
+        ("text".encode("utf-16"), "UTF-16"),
+        ("text of many words".encode("utf-16-le"), "many of its bytes are NUL"),
+    ],
+)
+def test_other_content_is_named(head, reason):
+    assert reason in not_text(head)
+
+
+def test_text_is_none_of_them():
+    assert not_text(b"PAR1 is the first word of a text") is None
+    assert not_text(b"") is None
+    # What comes after the first bytes is not looked at.
+    assert not_text(b"a" * HEAD_BYTES + bytes(HEAD_BYTES)) is None

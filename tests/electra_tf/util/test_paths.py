@@ -1,0 +1,63 @@
+"""Remote paths, on TensorFlow's file system in memory."""
+
+import errno
+import uuid
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.util import paths
+from electra_tf.util.paths import RemotePath, as_path, open_binary
+
+
+@pytest.fixture
+def folder() -> RemotePath:
+    path = as_path(f"ram://paths/{uuid.uuid4().hex}")
+    path.mkdir()
+    return path
+
+
+def test_paths_are_compared_by_their_text(folder):
+    same = RemotePath(str(folder))
+    assert {folder, same} == {same}
+    assert repr(folder) == f"RemotePath('{folder}')"
+    assert sorted([folder / "b", folder / "a/z"]) == [folder / "a/z", folder / "b"]
+
+
+def test_a_file_that_is_missing_may_be_removed(folder):
+    path = folder / "file"
+    path.unlink(missing_ok=True)
+    path.write_bytes(b"text")
+    path.unlink(missing_ok=True)
+    assert not path.exists()
+    with pytest.raises(FileNotFoundError):
+        path.unlink()
+
+
+def test_a_file_is_closed_once(folder):
+    path = folder / "file"
+    path.write_bytes(b"text")
+    file = open_binary(path)
+    assert file.read() == b"text"
+    file.close()
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "number", "message"),
+    [
+        (tf.errors.NotFoundError, errno.ENOENT, "the bucket says no"),
+        (tf.errors.FailedPreconditionError, errno.EIO, "the bucket says no"),
+        (tf.errors.PermissionDeniedError, errno.EACCES, "no permission: the bucket says no"),
+        (tf.errors.UnauthenticatedError, errno.EACCES, "no permission: the bucket says no"),
+        (tf.errors.UnimplementedError, errno.EPROTONOSUPPORT, "no file system gs:// here"),
+        (tf.errors.UnavailableError, errno.EIO, "the bucket says no"),
+    ],
+)
+def test_errors_of_tensorflow_are_those_of_a_disk(error, number, message):
+    path = RemotePath("gs://bucket/file")
+    with pytest.raises(OSError, match=message) as caught, paths._as_os_errors(path):
+        raise error(None, None, "the bucket says no\n\tmore")
+    assert caught.value.errno == number
+    assert caught.value.filename == "gs://bucket/file"
+    assert "more" not in str(caught.value)
