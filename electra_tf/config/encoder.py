@@ -27,6 +27,7 @@ WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
 # In the settings of a checkpoint that does not record its attention heads: its path.
 UNRECORDED_HEADS = "unrecorded_heads"
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "tanh", "linear")
+_DROPOUT_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 # Of the axes of a tensor.
 _LARGEST = 2**31
 # Values of the fields in descriptions, by type.
@@ -57,6 +58,9 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden_act", _activation(self.hidden_act))
+        for name in _DROPOUT_RATES:
+            if getattr(self, name) is None:  # as in the authors' code
+                object.__setattr__(self, name, 0.0)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, _NUMBERS[field.type]):
@@ -77,7 +81,7 @@ class EncoderConfig:
             raise UserError(
                 f"hidden_act must be one of {', '.join(ACTIVATIONS)}, not {self.hidden_act!r}"
             )
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+        for name in _DROPOUT_RATES:
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be in [0, 1), not {getattr(self, name)}")
 

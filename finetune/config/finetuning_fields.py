@@ -52,13 +52,15 @@ class FinetuningFields(
         "Random restarts; metrics are aggregated. A negative number repeats until stopped.",
         influence=NOTHING,
     )
-    do_train: bool = hyperparameter(True, "Fine-tune.", influence=NOTHING)
-    do_eval: bool = hyperparameter(True, "Evaluate on the dev set.", influence=NOTHING)
+    do_train: bool = hyperparameter(True, "Fine-tune.", influence=NOTHING, null=False)
+    do_eval: bool = hyperparameter(
+        True, "Evaluate on the dev set.", influence=NOTHING, null=False
+    )
     do_predict: bool = hyperparameter(
         False, "Predict --predict_file, which needs no labels.", influence=NOTHING
     )
     keep_all_models: bool = hyperparameter(
-        True, "Keep the models of all trials, not only the last.", influence=NOTHING
+        True, "Keep the models of all trials, not only the last.", influence=NOTHING, null=False
     )
 
     task_names: Sequence[str] = hyperparameter(
@@ -141,7 +143,10 @@ class FinetuningFields(
         None, "Evaluations without improvement before stopping; implies keep_best."
     )
     use_tfrecords_if_existing: bool = hyperparameter(
-        True, "Reuse cached features if vocabulary, length and data match.", influence=NOTHING
+        True,
+        "Reuse cached features if vocabulary, length and data match.",
+        influence=NOTHING,
+        null=False,
     )
     num_folds: int | None = hyperparameter(
         None,
@@ -195,7 +200,7 @@ class FinetuningFields(
         32, "Global batch size of prediction.", influence=NOTHING
     )
     double_unordered: bool = hyperparameter(
-        True, "Train on both orders of each pair, for mrpc and sts."
+        True, "Train on both orders of each pair, for mrpc and sts.", null=False
     )
 
     max_query_length: int = hyperparameter(64, "Maximum question length, in tokens.")
@@ -207,16 +212,16 @@ class FinetuningFields(
         30, "Maximum answer length, in tokens.", influence=EVALUATION
     )
     answerable_classifier: bool = hyperparameter(
-        True, "Predict whether a question has an answer."
+        True, "Predict whether a question has an answer.", null=False
     )
     answerable_uses_start_logits: bool = hyperparameter(
-        True, "Feed the predicted answer start to the answerability classifier."
+        True, "Feed the predicted answer start to the answerability classifier.", null=False
     )
     answerable_weight: float = hyperparameter(
         0.5, "Loss weight of the answerability classifier."
     )
     joint_prediction: bool = hyperparameter(
-        True, "Predict the end of an answer given its start."
+        True, "Predict the end of an answer given its start.", null=False
     )
     beam_size: int = hyperparameter(
         20,

@@ -39,6 +39,21 @@ def test_null_and_endless_trials_mean_what_they_mean_to_the_authors():
     assert config.embedding_size == 256
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "do_train", "do_eval", "keep_all_models", "use_tfrecords_if_existing",
+        "double_unordered", "answerable_classifier", "answerable_uses_start_logits",
+        "joint_prediction",
+    ],
+)  # fmt: skip
+def test_a_null_is_false_to_the_authors(name):
+    assert getattr(config_of("--data-dir=d", "--model-name=m"), name) is True
+    given = json.dumps({name: None})
+    config = config_of("--data-dir=d", "--model-name=m", "--hparams", given)
+    assert getattr(config, name) is False
+
+
 def test_hparams_from_a_file_and_a_flag_over_it(tmp_path):
     path = tmp_path / "hparams.json"
     path.write_text(

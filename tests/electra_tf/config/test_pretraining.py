@@ -120,6 +120,13 @@ def test_activations_as_the_authors_spell_them(given, expected):
     assert generator_config(config).hidden_act == expected
 
 
+@pytest.mark.parametrize("name", ["hidden_dropout_prob", "attention_probs_dropout_prob"])
+def test_a_dropout_rate_of_null_is_none_as_with_the_authors(name):
+    config = create(model_hparam_overrides={name: None})
+    assert getattr(discriminator_config(config), name) == 0.0
+    assert getattr(generator_config(config), name) == 0.0
+
+
 def test_the_vocabulary_size_may_be_an_override():
     config = create(model_hparam_overrides={"vocab_size": 700})
     assert (config.vocab_size, discriminator_config(config).vocab_size) == (700, 700)
