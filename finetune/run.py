@@ -203,7 +203,10 @@ def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: Ta
             )
         for task in tasks:
             for split in task.test_splits:
-                data.get(task, split, labeled=False)
+                try:
+                    data.get(task, split, labeled=False)
+                except UserError as error:
+                    raise UserError(f"--write_test_outputs: {error}") from error
     if config.do_predict:
         data.get(tasks[0], PREDICT, labeled=False)
 
