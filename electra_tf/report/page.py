@@ -110,7 +110,13 @@ def _health(runs: Sequence[ReportRun]) -> str:
         for run in runs
         for line in run.health
     ]
-    lines = lines or ['<p class="good">No problems found in the logged values.</p>']
+    if not lines and any(any(run.logs.values()) for run in runs):
+        lines = ['<p class="good">No problems found in the logged values.</p>']
+    lines += [
+        f'<p class="health">{html.escape(_prefix(runs, run))}Nothing has been logged.</p>'
+        for run in runs
+        if run.logs and not any(run.logs.values())
+    ]
     notes = [
         f'<p class="faint">{html.escape(_prefix(runs, run) + line)}</p>'
         for run in runs

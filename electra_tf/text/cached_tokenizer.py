@@ -7,17 +7,18 @@ import numpy as np
 
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.text.word_table import WordTable
 
 # Type code of id arrays: C int.
 ID_TYPE = "i"
 # About 150 MB of memory, including the words and the dictionary.
 DEFAULT_MAX_CACHED_WORDS = 1_000_000
 # Text without spaces is cached as long "words".
-MAX_CACHED_CHARACTERS = 64_000_000
+MAX_CACHED_BYTES = 128_000_000
 
 
 class CorpusTokenizer:
-    """Returns the ids of `Tokenizer` at the speed of dictionary lookups.
+    """Returns the ids of `Tokenizer` at the speed of table lookups.
 
     BERT's tokenization never looks across a space, so the ids of a line are the
     concatenated ids of its space-separated parts. Most parts are cached; the others are
@@ -33,9 +34,7 @@ class CorpusTokenizer:
         """
         self._tokenizer = tokenizer
         self._max_cached_words = max_cached_words
-        # Joining bytes is several times faster than chaining lists of ids.
-        self._ids_of = _Cache()
-        self._num_characters = 0
+        self._table = WordTable()
 
     def tokenize(self, lines: list[str]) -> list[array]:
         """Tokenizes lines.
@@ -46,55 +45,23 @@ class CorpusTokenizer:
         Returns:
             The ids of each line, without [CLS] and [SEP], as arrays of `ID_TYPE`.
         """
-        if (
-            len(self._ids_of) > self._max_cached_words
-            or self._num_characters > MAX_CACHED_CHARACTERS
-        ):
-            self._ids_of.clear()
-            self._num_characters = 0
-        look_up = self._ids_of.__getitem__
-        rows = [list(map(look_up, line.split(" "))) for line in lines]
-        if self._ids_of.missing:
-            self._complete()
-        join = b"".join
-        return [array(ID_TYPE, join(row)) for row in rows]
+        if not lines:
+            return []
+        is_full = len(self._table) > self._max_cached_words
+        if is_full or self._table.num_bytes > MAX_CACHED_BYTES:
+            self._table = WordTable()
+        ids, counts = self._table.look_up(" ".join(lines).encode(), self._tokenize_words)
+        last_words = np.cumsum([line.count(" ") + 1 for line in lines]) - 1
+        ends = (np.cumsum(counts)[last_words] * array(ID_TYPE).itemsize).tolist()
+        content = ids.astype(ID_TYPE).tobytes()
+        return [
+            array(ID_TYPE, content[start:end])
+            for start, end in zip([0, *ends], ends, strict=False)
+        ]
 
-    def _complete(self) -> None:
-        """Tokenizes the words that were missing, and fills in what stands for their ids."""
-        missing = self._ids_of.missing
-        try:
-            words = list(missing)
-            ragged_ids = self._tokenizer.tokenize([word.encode() for word in words])
-            ids = ragged_ids.values.numpy().astype(ID_TYPE).tobytes()
-            ends = (ragged_ids.row_splits.numpy() * array(ID_TYPE).itemsize).tolist()
-            for word, start, end in zip(words, ends, ends[1:], strict=False):
-                missing[word][:] = ids[start:end]
-                self._ids_of[word] = ids[start:end]
-        except BaseException:
-            self._ids_of.clear()
-            raise
-        finally:
-            missing.clear()
-        self._num_characters += sum(map(len, words))
-
-
-class _Cache(dict):
-    """The ids of words, as bytes.
-
-    A word that is not there gets an empty bytearray, to be filled in: a word is looked up only
-    once, however often it occurs, and lines with new words are joined as the others are.
-
-    Attributes:
-        missing: the bytearrays of new words, in order.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.missing: dict[str, bytearray] = {}
-
-    def __missing__(self, word: str) -> bytearray:
-        ids = self[word] = self.missing[word] = bytearray()
-        return ids
+    def _tokenize_words(self, words: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        rows = self._tokenizer.tokenize(words)
+        return rows.values.numpy(), rows.row_splits.numpy()
 
 
 class CachedTokenizer:

@@ -28,6 +28,18 @@ def parse(*arguments: str) -> report.ReportConfig:
     return report.config_from_flags(rest[1:], flag_values)
 
 
+def test_a_run_without_logged_values_is_not_called_healthy(tmp_path):
+    write_run(tmp_path / "whole")
+    healthy = "No problems found in the logged values."
+    assert healthy in report_page([read_training_run(tmp_path / "whole")])
+    (tmp_path / "killed").mkdir()
+    # Killed within its first line.
+    (tmp_path / "killed/train_log.jsonl").write_text('{"step": 1')
+    page = report_page([read_training_run(tmp_path / "killed")])
+    assert healthy not in page
+    assert "Nothing has been logged." in page
+
+
 def write_finetuning(folder: pathlib.Path) -> str:
     """Writes what three folds leave, the log of the last of them missing."""
     trials = [

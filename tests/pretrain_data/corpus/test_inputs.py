@@ -131,6 +131,19 @@ def test_a_long_record_is_one_document_in_pieces(tmp_path, monkeypatch):
     assert sum(block.num_repairs for block in blocks) == 1
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_column_that_is_there_twice_is_refused(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    table = pyarrow.Table.from_arrays([["one"], ["two"]], names=["text", "text"])
+    if suffix == "parquet":
+        parquet.write_table(table, path)
+    else:
+        with pyarrow.ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(UserError, match=r"has more than one column 'text' \(--text_column\)"):
+        documents(find_inputs([str(path)]).parts)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
