@@ -137,6 +137,17 @@ def test_a_vocabulary_that_no_program_can_use_is_refused(tmp_path, target, old, 
     assert not (tmp_path / "there").exists()
 
 
+def test_a_vocabulary_of_other_tokens_is_warned_of(tmp_path, capsys):
+    lines = (SMALL / "discriminator/vocab.txt").read_text().splitlines()
+    vocab_file = tmp_path / "other.txt"
+    vocab_file.write_text("\n".join([*lines[:6], lines[7], lines[6], *lines[8:]]))
+    run(SMALL, "electra_tf", tmp_path / "ours", vocab_file=str(vocab_file))
+    said = f"--vocab_file={vocab_file} is not the vocabulary of {SMALL}: 2 of "
+    assert said in capsys.readouterr().err
+    run(SMALL, "tf1", tmp_path / "tf1", vocab_file=str(SMALL / "generator/vocab.txt"))
+    assert not capsys.readouterr().err
+
+
 def test_the_authors_checkpoints_need_a_vocabulary(tmp_path):
     source = TF1_DATA / "finetuning/heads/multi/model.ckpt"
     with pytest.raises(UserError, match="pass --vocab_file"):

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.text.vocabulary import describe_other_tokens, load_vocabulary
 from electra_tf.util.errors import UserError
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
@@ -64,3 +64,17 @@ def test_missing_file_and_wrong_encoding_are_named(tmp_path):
     path.write_bytes(SPECIAL.encode() + b"caf\xe9\n")
     with pytest.raises(UserError, match="not UTF-8: invalid byte at offset 34"):
         load_vocabulary(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "said"),
+    [
+        ("a\nb\n", "a\nb", None),
+        ("a \r\nb\n", "a\nb\n", None),
+        ("a\nb\nc\n", "a\nb\n", None),
+        ("a\nmine\n", "a\n[unused7]\n", None),
+        ("a\nc\nb\n", "a\nb\nc\n", "2 of 3 tokens, such as 'c' instead of 'b' on line 2"),
+    ],
+)
+def test_other_tokens_than_a_model_has(given, model, said):
+    assert describe_other_tokens(given.encode(), model.encode()) == said
