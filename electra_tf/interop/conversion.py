@@ -60,6 +60,11 @@ def convert(
         raise UserError(f"--output={output} is a file: pass a folder")
     if output.exists() and any(output.iterdir()) and not config.overwrite:
         raise UserError(f"--output={output} is not empty: pass another folder, or --overwrite")
+    if os.path.realpath(output) == os.path.realpath(containing_folder(config.source)):
+        raise UserError(
+            f"--output={output} is the folder of {FROM_FLAG}, whose files would be replaced: "
+            "pass another folder"
+        )
     source_format = (
         named_format(config.source_format, config.source, "--from_format", families)
         if config.source_format

@@ -80,6 +80,16 @@ def test_a_folder_with_content_is_left_alone(tmp_path):
         run(SMALL, "huggingface", tmp_path / "mine.txt")
 
 
+@pytest.mark.parametrize("target", format_names())
+def test_what_is_converted_is_never_overwritten(tmp_path, target):
+    folder = tmp_path / "model"
+    shutil.copytree(SMALL / "discriminator", folder)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(UserError, match=f"--output={folder}/../model is the folder of --from"):
+        run(folder, target, folder / "../model", overwrite=True)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_an_overwritten_checkpoint_is_gone_even_if_its_step_was_later(tmp_path):
     run(SMALL, "electra_tf", tmp_path / "first")
     for path in (tmp_path / "first").glob("ckpt-0.*"):
