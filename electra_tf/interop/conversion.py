@@ -18,9 +18,15 @@ from electra_tf.interop.model_checkpoint import (
     containing_folder,
 )
 from electra_tf.text.description import SETTINGS, tokenizer_settings
-from electra_tf.text.vocabulary import UNUSED_TOKEN, load_vocabulary, parse_vocabulary
+from electra_tf.text.vocabulary import (
+    UNUSED_TOKEN,
+    describe_other_tokens,
+    load_vocabulary,
+    parse_vocabulary,
+)
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
 from electra_tf.training.checkpoints.checkpoint_writing import remove_checkpoint
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import whole_folder
 
@@ -54,6 +60,11 @@ def convert(
         raise UserError(f"--output={output} is a file: pass a folder")
     if output.exists() and any(output.iterdir()) and not config.overwrite:
         raise UserError(f"--output={output} is not empty: pass another folder, or --overwrite")
+    if os.path.realpath(output) == os.path.realpath(containing_folder(config.source)):
+        raise UserError(
+            f"--output={output} is the folder of {FROM_FLAG}, whose files would be replaced: "
+            "pass another folder"
+        )
     source_format = (
         named_format(config.source_format, config.source, "--from_format", families)
         if config.source_format
@@ -196,7 +207,13 @@ def _with_vocabulary(
     description = checkpoint.description
     vocabulary, where = description.vocabulary, f"The vocabulary of {config.source}"
     if config.vocab_file:
-        vocabulary = load_vocabulary(config.vocab_file, "--vocab_file").path.read_bytes()
+        given = load_vocabulary(config.vocab_file, "--vocab_file").path.read_bytes()
+        if vocabulary and (other := describe_other_tokens(given, vocabulary)):
+            warn_once(
+                f"--vocab_file={config.vocab_file} is not the vocabulary of {config.source}: "
+                f"{other}; these tokens get the embeddings of other ones"
+            )
+        vocabulary = given
     if vocabulary is None:
         raise UserError(f"No vocabulary in {config.source}: pass --vocab_file")
     vocabulary = _with_rows(vocabulary, description.encoder.vocab_size, where, notes)

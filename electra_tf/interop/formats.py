@@ -217,18 +217,22 @@ def pretraining_config(**given: Any) -> PretrainingConfig:
         model_dir = default_model_dir(given)
         has_begun = NativeFormat().recognizes(model_dir)
         # A resumed run is compared with its record; see `electra_tf.pretraining`.
-        source = model_dir if has_begun and not given.get("allow_changed_settings") else None
+        is_bound = has_begun and not given.get("allow_changed_settings")
+        model_vocab_file = os.path.join(model_dir, VOCAB_FILE) if is_bound else None
         flags = {}
         if given.get("init_checkpoint") or authors_checkpoint(model_dir):
             initial = initial_settings(given, model_dir)
             flags = {name: f"{name} of {INIT_FLAG}" for name in initial.keys() - given.keys()}
             given |= initial
             if not has_begun and "init_checkpoint" in initial:
-                source = containing_folder(initial["init_checkpoint"])
+                saved = saved_hyperparameters(
+                    initial["init_checkpoint"], needs_vocabulary=False
+                )
+                model_vocab_file = saved.get("vocab_file")
         given |= tokenizer_settings(
             given,
             given.get("vocab_file") or os.path.join(given["data_dir"], VOCAB_FILE),
-            model_vocab_file=source and os.path.join(source, VOCAB_FILE),
+            model_vocab_file=model_vocab_file,
             flags=flags,
         )
     return PretrainingConfig.create(**given)

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from electra_tf.config.choices import SHARE_TOKEN
 from electra_tf.config.encoder import EncoderConfig, encoder_config
 from electra_tf.config.pretraining import (
     PretrainingConfig,
@@ -116,11 +117,15 @@ def _generator_settings(checkpoint: ModelCheckpoint) -> dict[str, Any]:
     else:
         embeddings, objective = GENERATOR_EMBEDDINGS, {}
     encoder, generator = checkpoint.description.encoder, checkpoint.description.generator
+    own = checkpoint.part(embeddings)
+    sharing = {"untied_generator_embeddings": bool(own)}
+    if own and f"{embeddings}word_embeddings" not in own:
+        sharing = {"embedding_sharing": SHARE_TOKEN}
     return {
         **objective,
         "generator_hidden_size": generator.hidden_size / encoder.hidden_size,
         "generator_layers": generator.num_hidden_layers / encoder.num_hidden_layers,
-        "untied_generator_embeddings": bool(checkpoint.part(embeddings)),
+        **sharing,
     }
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import SPECIAL_TOKENS, describe_other_tokens
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import loads_json, to_json, write_atomically
@@ -160,6 +160,8 @@ def tokenizer_settings(
             raise UserError(
                 f"--vocab_file={vocab_file} is not the model's vocabulary, {model_vocab_file}."
             )
+        if not described:
+            _warn_of_other_tokens(vocab_file, model_vocab_file)
     source = description_file(model_vocab_file if described else vocab_file)
     described = described or load_tokenizer_description(vocab_file)
     values = {name: True if given.get(name) is None else given[name] for name in SETTINGS}
@@ -196,6 +198,21 @@ def warn_of_unknown_tokens(
         warn_once(
             f"{num_unknown / num_tokens:.1%} of the tokens of {where} are unknown ([UNK]): "
             f"check that {vocab_file} fits the language and the casing of the text"
+        )
+
+
+def _warn_of_other_tokens(
+    vocab_file: str | os.PathLike, model_vocab_file: str | os.PathLike
+) -> None:
+    """Warns if tokens get the embeddings that a model has for others."""
+    try:
+        given, model = (as_path(each).read_bytes() for each in (vocab_file, model_vocab_file))
+    except OSError:
+        return  # whoever loads it says so
+    if other := describe_other_tokens(given, model):
+        warn_once(
+            f"--vocab_file={vocab_file} is not the model's vocabulary, {model_vocab_file}: "
+            f"{other}; these tokens get the embeddings of other ones"
         )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import pathlib
+import re
 from collections.abc import Mapping
 
 from electra_tf.util.console import warn_once
@@ -14,6 +15,8 @@ DEFAULT_FLAG = "--vocab-file"
 # Of embeddings without a token, by their row.
 UNUSED_TOKEN = "[unused_row_{}]"
 MIN_VOCAB_SIZE = 32
+# Tokens that a model has not learned; users replace them by words of their own.
+_UNUSED = re.compile(r"\[unused.*\]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,3 +211,21 @@ def plain_vocabulary(content: bytes) -> bytes:
     """
     tokens = content.decode().removesuffix("\n").split("\n")
     return "".join(f"{token.strip()}\n" for token in tokens).encode()
+
+
+def describe_other_tokens(given: bytes, model: bytes) -> str | None:
+    """Returns how a vocabulary file differs from a model's; None if it does not.
+
+    Lines that only one of them has, and unused tokens of the model, may be anything.
+    """
+    lists = [content.decode("utf-8", "replace").split("\n") for content in (given, model)]
+    pairs = [(ours.strip(), theirs.strip()) for ours, theirs in zip(*lists, strict=False)]
+    shared = [(line, *pair) for line, pair in enumerate(pairs, start=1) if all(pair)]
+    other = [each for each in shared if each[1] != each[2] and not _UNUSED.fullmatch(each[2])]
+    if not other:
+        return None
+    line, ours, theirs = other[0]
+    return (
+        f"{len(other):,} of {len(shared):,} tokens, such as {ours!r} instead of {theirs!r} on "
+        f"line {line}"
+    )

@@ -2,6 +2,7 @@
 
 import collections
 import hashlib
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,7 @@ _WARNED_SHARE = 0.05
 _FEW_LABELS = 20
 # So many examples without the first choice are not chance.
 _MANY_EXAMPLES = 20
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 # Separators of lists in a cell that labels themselves seldom contain.
 _SEPARATORS = ",;|"
 
@@ -63,19 +65,25 @@ def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: s
     """
     alike = collections.defaultdict(list)
     for name in names:
-        alike[" ".join(unicodedata.normalize("NFKC", name).casefold().split())].append(name)
+        alike[_simplified(name)].append(name)
     pairs = [", ".join(map(repr, group)) for group in alike.values() if len(group) > 1]
     if pairs:
         more = f", and {len(pairs) - 3} more" if len(pairs) > 3 else ""
         warn_once(
-            f"{train_path}: these labels differ only in case, spacing or Unicode form, but "
-            f"count as different labels: {'; '.join(pairs[:3])}{more}"
+            f"{train_path}: these labels differ only in case, spacing, Unicode form or how a "
+            f"number is written, but count as different labels: {'; '.join(pairs[:3])}{more}"
         )
     if len(names) > _FEW_LABELS and len(names) > num_occurrences / 2:
         warn_once(
             f"{train_path} has {len(names)} different labels in {num_occurrences}, such as "
             f'{names[0]!r}; is the right column named in "columns"?'
         )
+
+
+def _simplified(name: str) -> str | float:
+    """Returns what labels that are meant alike have in common."""
+    plain = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return float(plain) if _NUMBER.fullmatch(plain) else plain
 
 
 def warn_of_unseparated_labels(

@@ -285,6 +285,31 @@ def test_ids_get_the_answers_of_their_texts(model_dir):
     assert len(question) + 2 <= first <= last < len(ids) - 1
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("spans", {"segment_id": 1, "level": "span"}),
+        (
+            "unsure",
+            {
+                "v2": True,
+                "max_query_length": 6,
+                "doc_stride": 6,
+                "beam_size": 6,
+                "n_best_size": 20,
+                "max_answer_length": 30,
+                "qa_na_threshold": 150.0,
+            },
+        ),
+        ("topic", {"long_text": "truncate"}),
+    ],
+)
+def test_clients_are_told_how_rows_are_made_and_read(model_dir, name, told):
+    config = ExportConfig(model_dir=model_dir, export_dir=pathlib.Path("x"), component=name)
+    servable = load_servable(config, LOADERS, discard)
+    assert servable.metadata.items() >= {"max_seq_length": 32, **told}.items()
+
+
 def test_long_questions_are_cut_to_leave_room_for_contexts(model_dir):
     config = ExportConfig(
         model_dir=model_dir,

@@ -216,8 +216,10 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
     ]
     is_same = ours.encoder == theirs.encoder and is_shared(ENCODER)
     own = {} if is_same else generator.part(ENCODER)
-    if is_shared(EMBEDDINGS):
-        own = {name: value for name, value in own.items() if not name.startswith(EMBEDDINGS)}
+    # All embeddings can be shared, or those of tokens alone.
+    for prefix in (EMBEDDINGS, WORD_EMBEDDINGS):
+        if is_shared(prefix):
+            own = {name: value for name, value in own.items() if not name.startswith(prefix)}
     renamed = {GENERATOR_SCOPE + name.removeprefix(ENCODER): v for name, v in own.items()}
     return ModelCheckpoint(
         description=dataclasses.replace(

@@ -68,6 +68,13 @@ class QAServable(TaskServable[QATask]):
         room = max_seq_length - NUM_SPECIAL[2] - 1
         self._longest_question = min(task.config.max_query_length, room)
 
+    @property
+    def metadata(self) -> dict:
+        names = set(self.task.kind.serving) - {"max_seq_length", "max_query_length"}
+        settings = {name: getattr(self._config, name) for name in sorted(names)}
+        settings["max_query_length"] = self._longest_question
+        return {**super().metadata, **settings}
+
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         """Returns the outputs of `finetune.tasks.qa.head.QAHead`."""
         return self._head_outputs(inputs)

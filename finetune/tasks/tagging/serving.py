@@ -13,6 +13,8 @@ from finetune.tasks.servable import TaskServable
 from finetune.tasks.tagging.spans import BIO, OUTSIDE, span_tags, tag_spans
 from finetune.tasks.tagging.task import TaggingTask
 
+# Of all tokens, also of [CLS] and [SEP], as in training.
+_SEGMENT = 1
 # Whitespace in Python: besides Unicode's separators, these control characters.
 _WHITESPACE = r"[\pZ\x09-\x0d\x1c-\x1f\x{85}]"
 
@@ -32,6 +34,10 @@ class TaggingServable(TaskServable[TaggingTask]):
     def __init__(self, model: FinetuningModel, task: TaggingTask, max_seq_length: int) -> None:
         super().__init__(model, task, max_seq_length)
         self._bio_tags = _bio_tags(task.labels) if task.level == SPAN else None
+
+    @property
+    def metadata(self) -> dict:
+        return {**super().metadata, "segment_id": _SEGMENT}
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         """Returns `scores` float32 [batch, seq, tags]: the softmax at every token."""
@@ -92,8 +98,7 @@ class TaggingServable(TaskServable[TaggingTask]):
         fits = ends.with_values(ends.values + NUM_SPECIAL[1] <= self.max_seq_length)
         kept = tf.ragged.boolean_mask(pieces, fits)
         starts = tf.ragged.boolean_mask(ends - lengths + 1, fits)
-        # Segment 1 throughout, as in training.
-        return frame_rows(vocabulary, kept.merge_dims(1, 2), segment=1), starts
+        return frame_rows(vocabulary, kept.merge_dims(1, 2), segment=_SEGMENT), starts
 
     def _tags(self, labels: tf.Tensor) -> tf.Tensor:
         """Returns the tags of label ids [batch, words]."""

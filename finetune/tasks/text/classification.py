@@ -262,9 +262,10 @@ class ClassificationServable(LabelServable):
 
     @property
     def metadata(self) -> dict:
-        config = self.task.config
-        names = ("long_text", "window_pooling") if self.task.window_stride else ("long_text",)
-        return {**super().metadata, **{name: getattr(config, name) for name in names}}
+        config, stride = self.task.config, self.task.window_stride
+        windows = {"window_stride": stride, "window_pooling": config.window_pooling}
+        long_text = {"long_text": config.long_text, **(windows if stride else {})}
+        return {**super().metadata, **long_text}
 
     def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
         if self.task.window_stride is None:

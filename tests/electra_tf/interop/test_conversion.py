@@ -80,6 +80,16 @@ def test_a_folder_with_content_is_left_alone(tmp_path):
         run(SMALL, "huggingface", tmp_path / "mine.txt")
 
 
+@pytest.mark.parametrize("target", format_names())
+def test_what_is_converted_is_never_overwritten(tmp_path, target):
+    folder = tmp_path / "model"
+    shutil.copytree(SMALL / "discriminator", folder)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(UserError, match=f"--output={folder}/../model is the folder of --from"):
+        run(folder, target, folder / "../model", overwrite=True)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_an_overwritten_checkpoint_is_gone_even_if_its_step_was_later(tmp_path):
     run(SMALL, "electra_tf", tmp_path / "first")
     for path in (tmp_path / "first").glob("ckpt-0.*"):
@@ -135,6 +145,17 @@ def test_a_vocabulary_that_no_program_can_use_is_refused(tmp_path, target, old, 
     with pytest.raises(UserError, match=f"{said}.*--vocab_file"):
         run(source, target, tmp_path / "there")
     assert not (tmp_path / "there").exists()
+
+
+def test_a_vocabulary_of_other_tokens_is_warned_of(tmp_path, capsys):
+    lines = (SMALL / "discriminator/vocab.txt").read_text().splitlines()
+    vocab_file = tmp_path / "other.txt"
+    vocab_file.write_text("\n".join([*lines[:6], lines[7], lines[6], *lines[8:]]))
+    run(SMALL, "electra_tf", tmp_path / "ours", vocab_file=str(vocab_file))
+    said = f"--vocab_file={vocab_file} is not the vocabulary of {SMALL}: 2 of "
+    assert said in capsys.readouterr().err
+    run(SMALL, "tf1", tmp_path / "tf1", vocab_file=str(SMALL / "generator/vocab.txt"))
+    assert not capsys.readouterr().err
 
 
 def test_the_authors_checkpoints_need_a_vocabulary(tmp_path):

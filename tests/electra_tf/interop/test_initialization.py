@@ -114,6 +114,38 @@ def test_fine_tuning_takes_sizes_and_vocabulary(published, make_config, tmp_path
         np.testing.assert_array_equal(kernel.numpy(), expected)
 
 
+def test_another_vocabulary_of_the_same_size_is_warned_of(
+    make_config, tiny_data, tmp_path, capsys
+):
+    whole = tiny_pretraining_checkpoint(make_config)
+    for name in ("tf1", "kerashub", "huggingface"):
+        format_of(name).write(whole, str(tmp_path / name))
+    lines = (tiny_data / "vocab.txt").read_text().splitlines()
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join([*lines[:5], *reversed(lines[5:])]))
+    for name, path in {
+        "tf1": "vocab.txt",
+        "kerashub": "assets/tokenizer/vocabulary.txt",
+        "huggingface": "discriminator/vocab.txt",
+    }.items():
+        given = {"init_checkpoint": str(tmp_path / name), "vocab_file": str(other)}
+        if name == "tf1":
+            given["model_hparam_overrides"] = {"num_attention_heads": 2}
+        said = (
+            f"--vocab_file={other} is not the model's vocabulary, {tmp_path / name / path}: "
+            "34 of 40 tokens, such as 'w34' instead of 'w0' on line 6"
+        )
+        pretraining_config(
+            data_dir=str(tiny_data), model_name=f"new_{name}", max_seq_length=16, **given
+        )
+        assert said in capsys.readouterr().err
+        if name != "huggingface":  # fine-tuning takes one of the pair
+            shutil.copy(other, tmp_path / f"{name}.txt")
+            given["vocab_file"] = str(tmp_path / f"{name}.txt")
+            FinetuningConfig.create(data_dir=str(tmp_path), model_name="m", **given)
+            assert "is not the model's vocabulary" in capsys.readouterr().err
+
+
 def test_the_authors_checkpoints_tell_their_sizes_and_ask_for_the_heads(make_config, tmp_path):
     """Shapes tell all sizes but the number of heads."""
     whole = tiny_pretraining_checkpoint(make_config)

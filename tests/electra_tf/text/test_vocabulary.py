@@ -4,7 +4,11 @@ import hashlib
 
 import pytest
 
-from electra_tf.text.vocabulary import load_model_vocabulary, load_vocabulary
+from electra_tf.text.vocabulary import (
+    describe_other_tokens,
+    load_model_vocabulary,
+    load_vocabulary,
+)
 from electra_tf.util.errors import UserError
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
@@ -82,3 +86,17 @@ def test_embeddings_without_a_token_get_an_unused_one(tmp_path, capsys):
     )
     with pytest.raises(UserError, match=r"--vocab_size is 5, but .* has 6 entries: pass"):
         load_model_vocabulary(path, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "said"),
+    [
+        ("a\nb\n", "a\nb", None),
+        ("a \r\nb\n", "a\nb\n", None),
+        ("a\nb\nc\n", "a\nb\n", None),
+        ("a\nmine\n", "a\n[unused7]\n", None),
+        ("a\nc\nb\n", "a\nb\nc\n", "2 of 3 tokens, such as 'c' instead of 'b' on line 2"),
+    ],
+)
+def test_other_tokens_than_a_model_has(given, model, said):
+    assert describe_other_tokens(given.encode(), model.encode()) == said

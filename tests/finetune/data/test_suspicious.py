@@ -6,6 +6,7 @@ import pytest
 from finetune.data.suspicious import (
     count_repeated,
     describe_repeated,
+    warn_of_odd_labels,
     warn_of_unknown_rows,
     warn_of_unseparated_labels,
 )
@@ -64,3 +65,20 @@ def test_lists_that_look_like_one_label(labels, separator, warned, capsys):
     assert bool(error) == (warned is not None)
     if warned:
         assert error.count(f'set "label_separator", which is {separator!r}, to {warned}') == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [
+        (("1", "2"), None),
+        (("1", "1.0", "2"), "'1', '1.0'"),
+        (("a", "b ", "B"), "'b ', 'B'"),
+        (("v1", "v1.0", "1/2", "-1", "1"), None),
+    ],
+)
+def test_labels_that_are_meant_alike(labels, warned, capsys):
+    warn_of_odd_labels(labels, 100, f"train {labels}")
+    error = capsys.readouterr().err
+    assert bool(error) == (warned is not None)
+    if warned:
+        assert f"but count as different labels: {warned}\n" in error

@@ -176,6 +176,7 @@ def test_tensors_survive_a_round_trip(name, tmp_path):
         {},
         {"untied_generator": False},
         {"untied_generator_embeddings": True},
+        {"embedding_sharing": "token"},
         {"electra_objective": False},
         {"uniform_generator": True},
     ],
@@ -190,6 +191,8 @@ def test_our_pretraining_survives_a_round_trip(make_config, tmp_path, overrides)
     for name, value in overrides.items():
         assert settings[name] == value
     assert after.description.encoder == before.description.encoder
+    format_of("electra_tf").write(after, str(tmp_path / "ours"))
+    assert_same_arrays(read(tmp_path / "ours", "electra_tf").weights, before.weights)
 
 
 def finetuned(kind: str, *, units: int = 3, layers: dict | None = None) -> ModelCheckpoint:
