@@ -483,6 +483,7 @@ def test_unknown_hyperparameters_are_refused(make_config, objective):
 def test_adversarial_training_may_keep_some_of_the_likelihood(make_model):
     weights = {"masked_lm_weight": 0.25, "baseline_weight": 2.0}
     model = make_model(objective="adversarial", objective_hparams=weights, gen_weight=3.0)
+    type(model).check(model.config)  # as before there is a model
     output = model(features(), randomness=WITHOUT_DROPOUT)
     coefficients = {name: term.coefficient for name, term in output.terms.items()}
     assert coefficients == {"policy": 3.0, "baseline": 2.0, "disc": 50.0, "gen": 0.25}
