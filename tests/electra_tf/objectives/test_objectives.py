@@ -483,8 +483,24 @@ def test_unknown_hyperparameters_are_refused(make_config, objective):
 def test_adversarial_training_may_keep_some_of_the_likelihood(make_model):
     weights = {"masked_lm_weight": 0.25, "baseline_weight": 2.0}
     model = make_model(objective="adversarial", objective_hparams=weights, gen_weight=3.0)
+    type(model).check(model.config)  # as before there is a model
     output = model(features(), randomness=WITHOUT_DROPOUT)
     coefficients = {name: term.coefficient for name, term in output.terms.items()}
     assert coefficients == {"policy": 3.0, "baseline": 2.0, "disc": 50.0, "gen": 0.25}
     assert set(model.term_weights(output.inputs)) == set(coefficients)
     assert float(output.terms["gen"].loss) == float(output.masked_lm.loss)
+
+
+def test_electrics_noise_odds_are_computed_in_the_graph_of_a_step(make_model):
+    model = make_model(
+        objective="electric", mask_prob=0.15, mask_prob_end=0.45, num_train_steps=100
+    )
+    type(model).check(model.config)  # as before there is a model
+
+    @tf.function
+    def log_odds(step: tf.Tensor) -> tf.Tensor:
+        return model._log_noise_odds(Randomness(0, step))
+
+    for step, rate in ((0, 0.15), (50, 0.3)):
+        expected = math.log(rate / (1 - rate))
+        assert float(log_odds(tf.constant(step))) == pytest.approx(expected, rel=1e-5)

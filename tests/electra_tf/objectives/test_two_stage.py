@@ -38,7 +38,7 @@ def test_the_steps_are_divided_by_the_generators_share(make_model):
     assert model.stages() == [Stage("generator", 5), Stage("discriminator", 5)]
     for share, (first, second) in {0.1: (1, 9), 0.26: (3, 7), 0.9: (9, 1)}.items():
         hparams = {"generator_share": share}
-        model.check(dataclasses.replace(model.config, objective_hparams=hparams))
+        TwoStage.check(dataclasses.replace(model.config, objective_hparams=hparams))
         model.hparams = TwoStageHparams(**hparams)
         assert model.stages() == [Stage("generator", first), Stage("discriminator", second)]
 
@@ -47,6 +47,12 @@ def test_the_steps_are_divided_by_the_generators_share(make_model):
 def test_a_share_that_leaves_a_stage_without_steps_is_refused(make_model, share):
     with pytest.raises(UserError, match=rf"generator_share={share} .*--num_train_steps=10"):
         make_model(objective_hparams={"generator_share": share})
+
+
+@pytest.mark.parametrize("sharing", ["embeddings", "token"])
+def test_shared_weights_are_refused(make_model, sharing):
+    with pytest.raises(UserError, match=f"pass --embedding_sharing=none, not {sharing}$"):
+        make_model(embedding_sharing=sharing)
 
 
 def test_every_difference_of_the_shapes_is_named(make_model):

@@ -126,6 +126,7 @@ def test_long_errors_of_tensorflow_are_cut(tmp_path, monkeypatch):
 def test_only_so_many_are_kept(tmp_path):
     saving, step = directory(tmp_path, Model(a=(2,)), keep_checkpoint_max=2)
     assert not saving.restore_latest()
+    assert not saving.resume()
     assert saving.latest is None
     for number in (1, 2, 3):
         step.assign(number)
@@ -134,6 +135,11 @@ def test_only_so_many_are_kept(tmp_path):
         "ckpt-2.index",
         "ckpt-3.index",
     ]
+    saving, step = directory(tmp_path / "default", Model(a=(2,)))
+    for number in range(7):
+        step.assign(number)
+        saving.save()
+    assert len([*(tmp_path / "default").glob("*.index")]) == 5
 
 
 def test_the_description_has_shapes_and_the_vocabulary(tmp_path, vocab_file):
@@ -150,6 +156,8 @@ def test_the_description_has_shapes_and_the_vocabulary(tmp_path, vocab_file):
     # Of a run that goes on, the vocabulary is its own.
     saving.write_description({"do_lower_case": True}, tmp_path / "run/vocab.txt")
     assert (tmp_path / "run/vocab.txt").read_text() == "[PAD]\n[UNK]\n"
+    content = json.loads((tmp_path / "run/config.json").read_text())
+    assert content["tokenizer"]["strip_accents"] is True
 
 
 class OtherWorker:
