@@ -104,7 +104,9 @@ def is_equivalent(
 def _row(name: str, counts: Mapping[str, int]) -> str:
     cells = [f"{value:,}" for value in counts.values()]
     noticeable = counts["tried"] - counts["equivalent"]
-    share = f"{100 * counts['killed'] / noticeable:.0f} %" if noticeable else ""
+    share = ""
+    if noticeable:
+        share = f"{100 * counts['killed'] / noticeable:.1f}".removesuffix(".0") + " %"
     return f"| {name} | {' | '.join(cells)} | {share} |"
 
 

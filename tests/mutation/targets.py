@@ -70,7 +70,7 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         "electra_tf/objectives/adversarial.py": (
             *(_LAYERS, _LOSSES, _REPLACEMENTS),
-            *("-k", "adversarial or zero_or_more"),
+            *("-k", "adversarial or zero_or_more or by_default"),
         ),
         "electra_tf/objectives/all_tokens_mlm.py": (
             *(_LAYERS, _LOSSES),
@@ -86,7 +86,7 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         "electra_tf/objectives/replace_mlm.py": (
             *(_LAYERS, f"{_OBJECTIVES}/test_masked_token_losses.py"),
-            *("-k", "replace_mlm or zero_or_more"),
+            *("-k", "replace_mlm or zero_or_more or by_default"),
         ),
         "electra_tf/objectives/sentence_contrastive.py": (
             f"{_OBJECTIVES}/test_sentence_contrastive.py",

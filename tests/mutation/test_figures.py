@@ -52,7 +52,7 @@ def test_equivalents_are_not_survivors():
     counts = report.count(module, figures["modules"][module], [equivalent])
     assert counts == {"places": 9, "tried": 4, "killed": 2, "equivalent": 1, "survivors": 1}
     page = report.page(figures, [equivalent])
-    assert f"| `{module}` | 9 | 4 | 2 | 1 | 1 | 67 % |" in page
+    assert f"| `{module}` | 9 | 4 | 2 | 1 | 1 | 66.7 % |" in page
     assert "| ``a \\| b`` | ``a ^ b`` | disjoint |" in page
 
 
