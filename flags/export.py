@@ -58,7 +58,10 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         **options,
     )
     flags.DEFINE_integer(
-        "top_k", ExportConfig.top_k, "Generator predictions returned per [MASK].", **options
+        "top_k",
+        ExportConfig.top_k,
+        "Predictions per [MASK] of --component=generator.",
+        **options,
     )
 
 

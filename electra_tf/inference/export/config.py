@@ -22,6 +22,8 @@ EXTRAS = {
     SAVED_MODEL: (("tensorflow_serving",), "serving"),
     "onnx": (("tf2onnx", "onnxruntime"), "onnx"),
 }
+# The component that `top_k` applies to.
+GENERATOR = "generator"
 # [CLS], a pair of tokens and its [SEP]s.
 MIN_SEQ_LENGTH = 8
 

@@ -9,6 +9,7 @@ from electra_tf import model_builder
 from electra_tf.config.distribution import on_one_device
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.inference.export.config import (
+    GENERATOR,
     ExportConfig,
     choose_component,
     select_fields,
@@ -24,7 +25,7 @@ from electra_tf.text.vocabulary import load_model_vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 
-DISCRIMINATOR, GENERATOR, EMBEDDINGS = "discriminator", "generator", "embeddings"
+DISCRIMINATOR, EMBEDDINGS = "discriminator", "embeddings"
 COMPONENTS = (DISCRIMINATOR, GENERATOR, EMBEDDINGS)
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from electra_tf.config import choices
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
-from electra_tf.inference.export.config import EXTRAS, FORMATS, ExportConfig
+from electra_tf.inference.export.config import EXTRAS, FORMATS, GENERATOR, ExportConfig
 from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.text.description import SETTINGS, tokenizer_settings
 from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
@@ -44,6 +44,8 @@ def export(
         modules, extra = EXTRAS[config.format]
         for module in modules:
             import_extra(module, extra, f"--format={config.format}")
+    if config.top_k != ExportConfig.top_k and config.component != GENERATOR:
+        warn_once(f"--top_k={config.top_k} has no effect without --component={GENERATOR}")
     version = version_to_write(config.export_dir, config.version)
     servable = load_servable(config, loaders, print_fn)
     write = choices.load(FORMATS, config.format)

@@ -116,10 +116,11 @@ def test_a_new_format_is_a_function_and_a_line(
     assert "warning" not in capsys.readouterr().err
     (folder / "8").mkdir()
     (folder / "8" / "saved_model.pb").write_text("")
-    export(dataclasses.replace(config, version=2), [PRETRAINED], lines.append)
+    export(dataclasses.replace(config, version=2, top_k=4), [PRETRAINED], lines.append)
     warnings = capsys.readouterr().err
     assert f"{folder} has the version 8: servers take the highest one" in warnings
     assert f"{folder} has SavedModels and versions of other formats" in warnings
+    assert "--top_k=4 has no effect without --component=generator" in warnings
 
 
 def test_a_model_that_no_loader_knows_is_refused(pretrained_dir, tmp_path):
