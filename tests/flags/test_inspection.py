@@ -146,5 +146,5 @@ def test_verify_as_json_prints_nothing_else(files, capsys):
 
 def test_a_vocabulary_of_another_size_is_refused(tiny_data, tmp_path):
     run = (f"--data-dir={tiny_data}", "--model-name=new", f"--model_dir={tmp_path}")
-    with pytest.raises(UserError, match=r"--vocab_size is 41, but .*vocab\.txt has 40"):
-        parse(*run, "--vocab_size=41")
+    with pytest.raises(UserError, match=r"--vocab_size is 39, but .*vocab\.txt has 40"):
+        parse(*run, "--vocab_size=39")
