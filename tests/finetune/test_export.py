@@ -338,3 +338,29 @@ def test_a_model_that_does_not_describe_its_tasks_is_refused(model_dir, tmp_path
     config = ExportConfig(model_dir=str(tmp_path), export_dir=tmp_path / "x")
     with pytest.raises(UserError, match="does not describe its tasks"):
         load_servable(config, LOADERS)
+
+
+@pytest.mark.parametrize("name", ["number", "spans", "unsure"])
+def test_onnx_models_answer_ids_in_float32_and_int8(model_dir, tmp_path, name):
+    reason = "needs ONNX: pip install tf2onnx onnxruntime"
+    pytest.importorskip("tf2onnx", reason=reason)
+    onnxruntime = pytest.importorskip("onnxruntime", reason=reason)
+    config = ExportConfig(
+        model_dir=model_dir, export_dir=tmp_path / "exported", component=name, format="onnx"
+    )
+    folder = export(config, LOADERS, discard)
+    ids = np.random.default_rng(1).integers(5, 40, (3, 16)).astype(np.int32)
+    mask = (np.arange(16) < [[5], [16], [9]]).astype(np.int32)
+    inputs = EncoderInputs(ids, mask, np.zeros_like(ids))
+    wanted = load_servable(config, LOADERS, discard).predict(inputs)
+    # The largest difference, relative to the range of each output.
+    for file, tolerance in (("model.onnx", 1e-5), ("model_int8.onnx", 0.05)):
+        session = onnxruntime.InferenceSession(str(folder / file))
+        found = session.run(list(wanted), inputs._asdict())
+        for output, actual in zip(wanted, found, strict=True):
+            expected = wanted[output].numpy()
+            if expected.dtype.kind == "f":
+                atol = tolerance * np.ptp(expected)
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=atol, err_msg=output)
+            else:
+                assert np.mean(actual == expected) > 1 - 5 * tolerance, output
