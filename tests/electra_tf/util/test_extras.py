@@ -1,6 +1,7 @@
 """What an extra would install, and is not there."""
 
 import sys
+import types
 
 import pytest
 
@@ -38,6 +39,8 @@ def test_a_package_that_is_broken_is_not_said_to_be_missing(monkeypatch, tmp_pat
 def test_an_export_fails_before_anything_is_read_or_written(
     monkeypatch, tmp_path, format, module, extra
 ):
+    for other in ("tf2onnx", "onnxruntime"):  # neither is there without the extra
+        monkeypatch.setitem(sys.modules, other, types.ModuleType(other))
     monkeypatch.setitem(sys.modules, module, None)
     config = ExportConfig(
         model_dir=str(tmp_path / "none"), export_dir=tmp_path / "exported", format=format
