@@ -10,7 +10,7 @@ from electra_tf.util.content import HEAD_BYTES, not_text
 @pytest.mark.parametrize(
     ("head", "reason"),
     [
-        (gzip.compress(b"text"), "gzip"),
+        (gzip.compress(b"text", mtime=0), "gzip"),
         (b"PK\x03\x04" + bytes(9), "ZIP"),
         (b"%PDF-1.7\n\0", "PDF"),
         (b"PAR1" + bytes(9), "Parquet"),
