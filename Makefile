@@ -31,7 +31,8 @@ MODEL := $(OUTPUT)/models/quickstart
 TASK = --data-dir $(OUTPUT) --model-name quickstart --flagfile recipes/topics.flags --overwrite \
   $(DEMO_TASK_FLAGS)
 EVAL := --eval_tfrecords '$(OUTPUT)/eval_tfrecords/pretrain_data.tfrecord*'
-WORKERS ?= 2
+# One more than two cores: tests wait for programs that they start, and for the network's timeouts.
+WORKERS ?= 3
 # In two runs, since TensorFlow keeps compiled kernels until a worker ends: half the memory.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Of `make soak`: how long faults are tried, and the seed of the first round.
