@@ -24,7 +24,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("electra_tf.model",),
     ("electra_tf.masking", "electra_tf.training"),
     ("electra_tf.report",),
-    ("electra_tf.pretrain_helpers",),
     ("electra_tf.generators",),
     ("electra_tf.pretraining_model",),
     ("electra_tf.objectives",),

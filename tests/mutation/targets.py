@@ -34,7 +34,11 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
     "masking": {
-        "electra_tf/pretrain_helpers.py": ("tests/electra_tf/test_pretrain_helpers.py",),
+        "electra_tf/masking/masked_batch.py": (
+            "tests/electra_tf/masking/test_masked_batch.py",
+        ),
+        "electra_tf/generators/sampling.py": ("tests/electra_tf/generators/test_sampling.py",),
+        "electra_tf/model/positions.py": ("tests/electra_tf/model/test_positions.py",),
         "electra_tf/masking/base.py": ("tests/electra_tf/masking/test_base.py",),
         "electra_tf/masking/learned.py": ("tests/electra_tf/masking/test_learned.py",),
         "electra_tf/masking/span.py": (_MASKING, "-k", "span or without_a_candidate"),

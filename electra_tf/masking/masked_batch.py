@@ -1,4 +1,8 @@
-"""Masking, gathering, scattering and sampling, under the authors' names."""
+"""Masks a batch: how many tokens, which ones, and what stands in their place.
+
+The paper's section 2.1. A strategy orders the positions (`electra_tf.masking.base`); this
+module takes the first ones, writes [MASK], and restores the original tokens.
+"""
 
 from collections.abc import Mapping
 
@@ -10,60 +14,14 @@ from electra_tf.masking.base import MaskingStrategy
 from electra_tf.masking.token import TokenMasking
 from electra_tf.masking.units import choose_whole_units
 from electra_tf.model import randomness
-from electra_tf.model.batch_types import (
-    MaskedLMOutput,
-    PretrainInputs,
-    SpecialTokenIds,
-)
-from electra_tf.model.heads import MaskedLMHead, softmax_cross_entropy
-from electra_tf.model.kernels import fused
+from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
+from electra_tf.model.positions import gather_positions, scatter_update
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import mask_prob_of
 
 # Fraction of the masked positions replaced by [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85
-# Subtracted from the logit of a token that must not be sampled.
-DISALLOWED_LOGIT = 1e9
-# Bounds in the authors' Gumbel transform.
-GUMBEL_EPSILON = 1e-9
 DEFAULT_MASKING = TokenMasking(NoHparams(), None)
-# Added to sums of weights, as in the authors' code, to avoid division by zero.
-WEIGHT_EPSILON = 1e-6
-
-
-def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Returns `sequence` [batch, seq, ...] at `positions` [batch, n]: [batch, n, ...]."""
-    return tf.gather(sequence, positions, batch_dims=1)
-
-
-def scatter_update(
-    sequence: tf.Tensor, updates: tf.Tensor, positions: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Writes `updates` into a sequence; position 0 is never written.
-
-    As in the authors' code, a position that occurs several times gets the mean of its
-    updates, rounded down for integers.
-
-    Args:
-        sequence: [batch, seq] or [batch, seq, depth].
-        updates: [batch, n] or [batch, n, depth], of the same dtype.
-        positions: int32 [batch, n].
-
-    Returns:
-        The updated sequence, and int32 [batch, seq], 1 at updated positions.
-    """
-    length = tf.shape(sequence)[1]
-    one_hot = tf.one_hot(positions, length, dtype=sequence.dtype)  # (batch, n, seq)
-    one_hot *= tf.cast(positions > 0, sequence.dtype)[..., None]
-    counts = tf.reduce_sum(one_hot, axis=1)  # (batch, seq)
-    if sequence.shape.rank == 2:
-        sums = tf.reduce_sum(one_hot * updates[..., None], axis=1)
-        divisors, written = tf.maximum(counts, 1), counts > 0
-    else:
-        sums = tf.einsum("bns,bnd->bsd", one_hot, updates)
-        divisors, written = tf.maximum(counts, 1)[..., None], (counts > 0)[..., None]
-    means = sums // divisors if sequence.dtype.is_integer else sums / divisors
-    return tf.where(written, means, sequence), tf.cast(counts > 0, tf.int32)
 
 
 def candidates_mask(
@@ -203,113 +161,6 @@ def unmask(inputs: PretrainInputs) -> PretrainInputs:
     """Returns `inputs` with the original tokens restored at the masked positions."""
     ids, _ = scatter_update(inputs.input_ids, inputs.masked_lm_ids, inputs.masked_lm_positions)
     return inputs._replace(input_ids=ids)
-
-
-def sample_from_softmax(
-    logits: tf.Tensor,
-    key: tf.Tensor | None = None,
-    *,
-    temperature: tf.Tensor | float = 1.0,
-    disallow: tf.Tensor | None = None,
-    uniform_noise: tf.Tensor | None = None,
-    first_example: tf.Tensor | int = 0,
-) -> tf.Tensor:
-    """Samples one token per position from softmax(logits / temperature).
-
-    Args:
-        logits: [batch, n, vocab].
-        key: uint32 [2], key of the random stream.
-        temperature: softmax temperature, a number or a float32 scalar; above 1 flattens the
-            distribution.
-        disallow: int32 [batch, n], one token per position that must not be sampled.
-        uniform_noise: float32 of the shape of `logits`, used instead of `key` with the
-            authors' Gumbel transform, to compare with their code.
-        first_example: index of row 0 within the global batch.
-
-    Returns:
-        int32 [batch, n].
-    """
-    if disallow is None:
-        disallow = tf.fill(tf.shape(logits)[:2], -1)
-    if uniform_noise is not None:
-        scores = sampling_logits(logits, temperature, disallow)
-        exponential = -tf.math.log(uniform_noise + GUMBEL_EPSILON)
-        scores -= tf.math.log(exponential + GUMBEL_EPSILON)
-    else:
-        first = tf.cast(tf.convert_to_tensor(first_example), tf.int32)
-        logits = tf.stop_gradient(logits)
-        if tf.is_tensor(temperature):  # the kernel is compiled for a number
-            logits, temperature = sampling_logits(logits, temperature), 1.0
-        scores = _gumbel_scores(logits, disallow, key, first, temperature=temperature)
-    return tf.argmax(scores, axis=-1, output_type=tf.int32)
-
-
-def most_likely_tokens(logits: tf.Tensor, disallow: tf.Tensor | None = None) -> tf.Tensor:
-    """Returns the most likely token of each position, int32 [batch, n].
-
-    Args:
-        logits: [batch, n, vocab].
-        disallow: int32 [batch, n], one token per position that is not taken.
-    """
-    scores = sampling_logits(tf.stop_gradient(logits), 1.0, disallow)
-    return tf.argmax(scores, axis=-1, output_type=tf.int32)
-
-
-def sampling_logits(
-    logits: tf.Tensor, temperature: tf.Tensor | float, disallow: tf.Tensor | None = None
-) -> tf.Tensor:
-    """Returns the logits of the distribution that `sample_from_softmax` samples from.
-
-    Args:
-        logits: [batch, n, vocab].
-        temperature: softmax temperature; above 1 flattens the distribution.
-        disallow: int32 [batch, n], one token per position that is never sampled; an id
-            outside the vocabulary allows all.
-
-    Returns:
-        float32 [batch, n, vocab].
-    """
-    scores = tf.cast(logits, tf.float32) / temperature
-    if disallow is None:
-        return scores
-    forbidden = tf.one_hot(disallow, logits.shape[-1], dtype=tf.float32)
-    return scores - DISALLOWED_LOGIT * forbidden
-
-
-@fused("temperature")
-def _gumbel_scores(
-    logits: tf.Tensor,
-    disallow: tf.Tensor,
-    key: tf.Tensor,
-    first_example: tf.Tensor,
-    *,
-    temperature: float,
-) -> tf.Tensor:
-    counter = randomness.counters(tf.shape(logits), first_example)
-    return sampling_logits(logits, temperature, disallow) + randomness.gumbel(key, counter)
-
-
-def get_token_logits(
-    x: tf.Tensor, embedding_table: tf.Tensor, head: MaskedLMHead, *, float32: bool = False
-) -> tf.Tensor:
-    """Applies the tied output layer: [batch, n, hidden] to logits [batch, n, vocab]."""
-    return head(x, embedding_table, float32=float32)
-
-
-def get_softmax_output(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor
-) -> MaskedLMOutput:
-    """Returns cross-entropy and predictions.
-
-    Args:
-        logits: [batch, n, vocab], of any float dtype; the softmax is float32.
-        targets: int32 [batch, n].
-        weights: float32 [batch, n].
-    """
-    per_example_loss = softmax_cross_entropy(logits, targets)
-    loss = tf.reduce_sum(weights * per_example_loss) / (tf.reduce_sum(weights) + WEIGHT_EPSILON)
-    preds = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    return MaskedLMOutput(logits, per_example_loss, preds, loss)
 
 
 def num_masked_tokens(inputs: PretrainInputs) -> tf.Tensor:
