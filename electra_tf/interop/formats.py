@@ -22,7 +22,7 @@ from electra_tf.interop.model_checkpoint import (
 )
 from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
-from electra_tf.text.description import tokenizer_settings
+from electra_tf.text.tokenizer_description import tokenizer_settings
 from electra_tf.training.checkpoints.authors_files import authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
 from electra_tf.util.errors import UserError

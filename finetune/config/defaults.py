@@ -6,7 +6,7 @@ from typing import Any
 
 from electra_tf.config.encoder import EncoderConfig, debug_overrides, encoder_settings
 from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
-from electra_tf.text.description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 

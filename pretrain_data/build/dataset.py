@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-from electra_tf.text.description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from electra_tf.text.description import SETTINGS, TokenizerDescription
+from electra_tf.text.tokenizer_description import SETTINGS, TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import pattern_of_files, split_patterns

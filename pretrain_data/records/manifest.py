@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import loads_json, write_atomically
 from electra_tf.util.paths import AnyPath, RemotePath, as_path

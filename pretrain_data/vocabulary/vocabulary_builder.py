@@ -5,7 +5,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 
-from electra_tf.text.description import (
+from electra_tf.text.tokenizer_description import (
     TokenizerDescription,
     description_file,
     load_tokenizer_description,

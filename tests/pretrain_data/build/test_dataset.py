@@ -22,7 +22,10 @@ import zstandard
 from absl import flags as absl_flags
 
 from electra_tf.model_builder import load_checked_vocabulary
-from electra_tf.text.description import TokenizerDescription, write_tokenizer_description
+from electra_tf.text.tokenizer_description import (
+    TokenizerDescription,
+    write_tokenizer_description,
+)
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util import console
 from electra_tf.util.console import ProgressBar, format_seconds
