@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from electra_tf.config.hyperparameters import TRAINING
+from electra_tf.config.nonfinite import SKIP
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import (
@@ -15,7 +16,6 @@ from electra_tf.config.resumption import (
     describe_changes,
     unrecorded_settings,
 )
-from electra_tf.config.updates import SKIP
 from electra_tf.interop.initialization import resume_authors_run
 from electra_tf.model_builder import create_training_state, load_checked_vocabulary, load_model
 from electra_tf.pretraining_phases import (

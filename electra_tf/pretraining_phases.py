@@ -7,9 +7,9 @@ from functools import partial
 import keras
 import tensorflow as tf
 
+from electra_tf.config.nonfinite import SKIP
 from electra_tf.config.phases import Phase, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.config.updates import SKIP
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.inspected_tokens import inspected_tokens
 from electra_tf.text.vocabulary import Vocabulary

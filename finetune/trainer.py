@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.updates import SKIP
+from electra_tf.config.nonfinite import SKIP
 from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext

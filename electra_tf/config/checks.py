@@ -12,8 +12,8 @@ from electra_tf.config.choices import (
 from electra_tf.config.distribution import check_accumulation
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
+from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.config.pretraining_fields import PretrainingFields
-from electra_tf.config.updates import ON_NONFINITE
 from electra_tf.util.errors import UserError
 
 # Below, logits divided by it are not finite, or exceed what marks a token as not allowed.

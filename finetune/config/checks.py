@@ -4,7 +4,7 @@ import os
 
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
-from electra_tf.config.updates import ON_NONFINITE
+from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
 from finetune.config.class_weights import parse_class_weights
