@@ -27,7 +27,7 @@ from finetune.data.suspicious import (
     warn_of_unknown_rows,
 )
 from finetune.initialization import find_checkpoint
-from finetune.predictions import predict_file
+from finetune.prediction_files import predict_file
 from finetune.results.provenance import Provenance, common_provenance, files_digest
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files

@@ -52,7 +52,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("finetune.initialization", "finetune.compiled_steps"),
     ("finetune.trainer",),
-    ("finetune.predictions",),
+    ("finetune.prediction_files",),
     ("finetune.trials",),
     ("finetune.run",),
     ("finetune.search",),

@@ -11,7 +11,7 @@ from electra_tf.interop.model_checkpoint import containing_folder
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import count_steps
-from finetune.predictions import write_test_outputs
+from finetune.prediction_files import write_test_outputs
 from finetune.results.calibration import Calibration, calibrate, fit_temperature
 from finetune.results.confusion import plot_confusion
 from finetune.results.provenance import Provenance, scored_settings_digest
