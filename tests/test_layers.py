@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("electra_tf.report",),
     ("electra_tf.generators",),
     ("electra_tf.pretraining_model",),
-    ("electra_tf.objectives",),
+    ("electra_tf.objectives", "electra_tf.pretraining_optimizer"),
     ("electra_tf.flops",),
     ("electra_tf.model_builder",),
     ("electra_tf.interop",),
