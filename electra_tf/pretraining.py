@@ -23,6 +23,7 @@ from electra_tf.pretraining_phases import (
     evaluate_batches,
     held_out_batches,
 )
+from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.pretraining_setup import (
     data_statistics,
     describe_run,
@@ -49,7 +50,6 @@ from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
 from electra_tf.training.monitoring.run_info import read_run_info, write_run_info
 from electra_tf.training.monitoring.trackers import check_trackers, open_trackers
 from electra_tf.training.nonfinite import describe_terms
-from electra_tf.training.records import PretrainingRecords
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 

@@ -19,13 +19,13 @@ from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.masking.word_list import word_list_sha256
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_optimizer import schedule_of
+from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.checkpoints.authors_files import authors_checkpoint, has_own_checkpoint
 from electra_tf.training.distribution.context import DistributionContext, describe_devices
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.log import Utilization
-from electra_tf.training.records import PretrainingRecords
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 

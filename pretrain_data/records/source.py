@@ -25,7 +25,7 @@ from pretrain_data.records.token_counts import MAX_EXAMPLES, count_tokens
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordFiles:
-    """Record files, to train or evaluate on (`electra_tf.training.records`).
+    """Record files, to train or evaluate on (`electra_tf.pretraining_records`).
 
     Attributes:
         patterns: comma-separated files or glob patterns, by sequence length.
