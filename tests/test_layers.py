@@ -50,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "finetune.authors_tasks",
         "finetune.export",
     ),
-    ("finetune.initialization", "finetune.compiled_steps"),
+    ("finetune.initialization", "finetune.optimizer"),
     ("finetune.trainer",),
     ("finetune.prediction_files",),
     ("finetune.trials",),

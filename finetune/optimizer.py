@@ -1,4 +1,4 @@
-"""The optimizer of fine-tuning and its training steps."""
+"""The optimizer of fine-tuning, with layer-wise learning rates, and its training steps."""
 
 import keras
 import tensorflow as tf
@@ -9,6 +9,39 @@ from electra_tf.training.optimizer import make_optimizer
 from electra_tf.training.step import TrainingSteps
 from finetune.config.finetuning import FinetuningConfig
 from finetune.model import FinetuningModel
+
+
+def create_optimizer(
+    config: FinetuningConfig, model: FinetuningModel, num_train_steps: int
+) -> keras.optimizers.Optimizer:
+    """Returns the optimizer of a fine-tuning model.
+
+    Args:
+        config: hyperparameters.
+        model: model to train.
+        num_train_steps: length of the learning-rate schedule.
+    """
+    schedule = WarmupPolynomialDecay(
+        learning_rate=config.learning_rate,
+        num_train_steps=num_train_steps,
+        warmup_proportion=config.warmup_proportion,
+        power=config.lr_decay_power,
+    )
+    factors = None
+    if config.layerwise_lr_decay > 0:
+        factors = layer_factors(
+            [variable.path for variable in model.trainable_variables],
+            config.layerwise_lr_decay,
+            config.encoder.num_hidden_layers,
+            authors_exponents=config.authors_layerwise_lr_decay,
+        )
+    return make_optimizer(
+        config.optimizer,
+        schedule,
+        weight_decay_rate=config.weight_decay_rate,
+        factors=factors,
+        precision=config.precision,
+    )
 
 
 def compile_steps(
@@ -29,30 +62,9 @@ def compile_steps(
         seed: int64 variable, random seed of dropout.
         num_train_steps: length of the learning-rate schedule, which is part of the graph.
     """
-    schedule = WarmupPolynomialDecay(
-        learning_rate=config.learning_rate,
-        num_train_steps=num_train_steps,
-        warmup_proportion=config.warmup_proportion,
-        power=config.lr_decay_power,
-    )
-    variables = model.trainable_variables
-    factors = None
-    if config.layerwise_lr_decay > 0:
-        factors = layer_factors(
-            [variable.path for variable in variables],
-            config.layerwise_lr_decay,
-            config.encoder.num_hidden_layers,
-            authors_exponents=config.authors_layerwise_lr_decay,
-        )
     with strategy.scope():
-        optimizer = make_optimizer(
-            config.optimizer,
-            schedule,
-            weight_decay_rate=config.weight_decay_rate,
-            factors=factors,
-            precision=config.precision,
-        )
-        optimizer.build(variables)
+        optimizer = create_optimizer(config, model, num_train_steps)
+        optimizer.build(model.trainable_variables)
         steps = TrainingSteps(
             model,
             optimizer,
