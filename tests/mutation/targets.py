@@ -15,15 +15,13 @@ _MASKING = "tests/electra_tf/masking/test_masking.py"
 _CHECKPOINTS = "tests/electra_tf/training/checkpoints/test_checkpoint_files.py"
 
 TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "scorers": {
-        "finetune/tasks/text/scorers.py": ("tests/finetune/tasks/text/test_scorers.py",),
+    "metrics": {
+        "finetune/tasks/text/metrics.py": ("tests/finetune/tasks/text/test_metrics.py",),
         "finetune/tasks/qa/squad_metrics.py": (
             "tests/finetune/tasks/qa/test_squad_metrics.py",
         ),
-        "finetune/tasks/tagging/spans.py": (
-            "tests/finetune/tasks/tagging/test_spans.py",
-            "tests/finetune/tasks/tagging/test_scorer.py",
-        ),
+        "finetune/tasks/tagging/spans.py": ("tests/finetune/tasks/tagging/test_spans.py",),
+        "finetune/tasks/tagging/metrics.py": ("tests/finetune/tasks/tagging/test_metrics.py",),
         "electra_tf/model/metrics.py": ("tests/electra_tf/model/test_metrics.py",),
         "electra_tf/model/token_scores.py": ("tests/electra_tf/model/test_token_scores.py",),
     },

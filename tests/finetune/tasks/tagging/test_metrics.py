@@ -3,7 +3,7 @@ import random
 import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 
-from finetune.tasks.tagging.spans import span_metrics, token_accuracy
+from finetune.tasks.tagging.metrics import span_metrics, token_accuracy
 
 
 def test_spans():
