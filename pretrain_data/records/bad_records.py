@@ -16,7 +16,7 @@ from pretrain_data.records.format import (
     parse_records,
     read_span,
 )
-from pretrain_data.records.lengths import (
+from pretrain_data.records.tfrecord_headers import (
     ALL_RECORDS,
     FRAME_BYTES,
     HEADER_BYTES,

@@ -21,8 +21,8 @@ from pretrain_data.records.bad_records import (
     iterate_records,
 )
 from pretrain_data.records.completeness import check_shards, warn_of_unlisted
-from pretrain_data.records.lengths import plausible_records
 from pretrain_data.records.manifest import Manifest
+from pretrain_data.records.tfrecord_headers import plausible_records
 
 DEFAULT_FLAG = "--pretrain_tfrecords"
 
