@@ -16,7 +16,8 @@ from electra_tf.util.errors import UserError
 from pretrain_data.inspect.duplicates import DuplicateCounter
 from pretrain_data.inspect.statistics import RecordCounts, row_bytes
 from pretrain_data.records.bad_records import scan_file
-from pretrain_data.records.files import DEFAULT_FLAG, locate_bad_records, recorded_length
+from pretrain_data.records.checks import recorded_length
+from pretrain_data.records.files import DEFAULT_FLAG, locate_bad_records
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
 
 _BATCH_SIZE = 1024

@@ -13,12 +13,8 @@ import tensorflow as tf
 from electra_tf.training.distribution.shards import UNSHARDED, DataShard
 from electra_tf.util.errors import UserError
 from pretrain_data.records.bad_records import scan_files
-from pretrain_data.records.files import (
-    DEFAULT_FLAG,
-    built_counts,
-    count_records_by_file,
-    find_checked_record_files,
-)
+from pretrain_data.records.checks import find_checked_record_files
+from pretrain_data.records.files import DEFAULT_FLAG, built_counts, count_records_by_file
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
 
 # Part of the order of the examples, so it does not depend on the machine.

@@ -11,10 +11,10 @@ import tensorflow as tf
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
+from pretrain_data.records.checks import check_records
 from pretrain_data.records.files import (
     DEFAULT_FLAG,
     built_counts,
-    check_records,
     find_record_files,
     fingerprint,
     locate_bad_records,

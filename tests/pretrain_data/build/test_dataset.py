@@ -37,7 +37,7 @@ from pretrain_data.build import dataset
 from pretrain_data.build.output_dir import INNER_LOCK_FILE, lock_output_dir
 from pretrain_data.corpus.inputs import find_corpus
 from pretrain_data.parallel.counts import WorkerError
-from pretrain_data.records.files import check_records
+from pretrain_data.records.checks import check_records
 from pretrain_data.records.manifest import load_manifest, write_manifest
 from tests.conftest import ROOT
 from tests.electra_tf.text.plain_tokenizer import plain_tokenize
