@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from electra_tf.config.hyperparameters import NoHparams
 from electra_tf.config.pretraining import PretrainingConfig, max_predictions
-from electra_tf.masking.base import MaskingStrategy
+from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.masking.token import TokenMasking
 from electra_tf.masking.units import choose_whole_units
 from electra_tf.model import randomness
@@ -76,39 +76,24 @@ def mask(
         `inputs` with masked `input_ids` and the masked_lm_* fields.
     """
     candidates = candidates_mask(inputs, special)
-    batch, length = tf.shape(inputs.input_ids)[0], tf.shape(inputs.input_ids)[1]
     slots = max_predictions_per_seq
     position_key, token_key = tf.unstack(randomness.split(key, 2))
+    batch = tf.shape(inputs.input_ids)[0]
     slot_counters = randomness.counters([batch, slots], first_example)
-
-    available = tf.reduce_sum(tf.cast(candidates, tf.int32), axis=-1)
     wanted = num_to_predict(inputs.input_mask, mask_prob, slots)
     if with_replacement:
-        wanted = tf.where(available > 0, wanted, 0)
-        rank = randomness.uniform(position_key, slot_counters)
-        rank = tf.cast(rank * tf.cast(available, tf.float32)[:, None], tf.int32)
-        rank = tf.minimum(rank, tf.maximum(available - 1, 0)[:, None])
-        order = tf.cumsum(tf.cast(candidates, tf.int32), axis=-1)
-        positions = tf.searchsorted(order, rank + 1, side="left")
+        noise = randomness.uniform(position_key, slot_counters)
+        positions, wanted = _drawn_with_replacement(candidates, wanted, noise)
     else:
-        wanted = tf.minimum(wanted, available)
         order = strategy.order(inputs.input_ids, candidates, position_key, first_example)
-        lowest = order.priority.dtype.min
-        chosen = candidates
-        if order.units is not None:
-            chosen, wanted = choose_whole_units(order, candidates, wanted)
-        priority = tf.where(chosen, order.priority, lowest)
-        # Pads sequences with fewer positions than slots, because top_k needs k columns.
-        priority = tf.pad(
-            priority, [[0, 0], [0, tf.maximum(slots - length, 0)]], constant_values=lowest
-        )
-        positions = tf.math.top_k(priority, slots).indices
+        positions, wanted = _first_in_order(order, candidates, wanted, slots)
     weights = tf.cast(tf.range(slots)[None, :] < wanted[:, None], tf.float32)
     used = tf.cast(weights, tf.int32)
     positions = tf.ensure_shape(positions * used, [None, slots])
     ids = gather_positions(inputs.input_ids, positions) * used
 
     replace = randomness.uniform(token_key, slot_counters) < MASK_TOKEN_PROB
+    # Position 0, where the others go, is never written.
     mask_positions = tf.where(replace, positions, 0)
     masked, _ = scatter_update(
         inputs.input_ids, tf.fill(tf.shape(positions), special.mask), mask_positions
@@ -119,6 +104,54 @@ def mask(
         masked_lm_ids=ids,
         masked_lm_weights=weights,
     )
+
+
+def _first_in_order(
+    order: MaskingOrder, candidates: tf.Tensor, wanted: tf.Tensor, slots: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Chooses the first candidates of an order, without replacement.
+
+    Args:
+        order: order of the positions.
+        candidates: bool [batch, seq], positions that may be masked.
+        wanted: int32 [batch], number of positions to mask.
+        slots: columns of the result.
+
+    Returns:
+        int32 [batch, slots], of which the first ones are used, and int32 [batch], how many.
+    """
+    wanted = tf.minimum(wanted, tf.reduce_sum(tf.cast(candidates, tf.int32), axis=-1))
+    chosen = candidates
+    if order.units is not None:
+        chosen, wanted = choose_whole_units(order, candidates, wanted)
+    lowest = order.priority.dtype.min
+    priority = tf.where(chosen, order.priority, lowest)
+    # Pads sequences with fewer positions than slots, because top_k needs k columns.
+    missing = tf.maximum(slots - tf.shape(candidates)[1], 0)
+    priority = tf.pad(priority, [[0, 0], [0, missing]], constant_values=lowest)
+    return tf.math.top_k(priority, slots).indices, wanted
+
+
+def _drawn_with_replacement(
+    candidates: tf.Tensor, wanted: tf.Tensor, noise: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Draws candidates uniformly and independently, as the authors' code does.
+
+    Args:
+        candidates: bool [batch, seq], positions that may be masked.
+        wanted: int32 [batch], number of positions to mask.
+        noise: float32 [batch, slots], uniform in (0, 1).
+
+    Returns:
+        As `_first_in_order`; a row without candidates uses no slot.
+    """
+    counted = tf.cumsum(tf.cast(candidates, tf.int32), axis=-1)
+    available = counted[:, -1:]
+    rank = tf.cast(noise * tf.cast(available, tf.float32), tf.int32)
+    rank = tf.minimum(rank, tf.maximum(available - 1, 0))
+    # The candidate of rank r is where r + 1 of them have been counted.
+    positions = tf.searchsorted(counted, rank + 1, side="left")
+    return positions, tf.where(available[:, 0] > 0, wanted, 0)
 
 
 def mask_batch(
