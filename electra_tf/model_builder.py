@@ -37,7 +37,7 @@ def build_model(
     special: SpecialTokenIds,
     tokens: TokenStatistics | None = None,
 ) -> PretrainingModel:
-    """Builds a model of the configured objective, randomly initialized.
+    """Returns a model with random weights, as `create_model` does from the vocabulary of a run.
 
     Args:
         config: configuration of the run.

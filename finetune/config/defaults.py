@@ -45,6 +45,7 @@ def task_defaults(tasks: Sequence[str], own_kinds: Mapping[str, str]) -> dict[st
 
 
 def debug_defaults() -> dict[str, Any]:
+    """Returns the defaults of `--debug`: a short run with random weights."""
     return {
         "use_tfrecords_if_existing": False,
         "num_trials": 1,
@@ -123,6 +124,7 @@ def _count_lines(path: str) -> int:
 
 
 def paths(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
+    """Returns the default folders and files of a run, by hyperparameter, as the authors'."""
     label = ",".join(tasks)
     data_dir = given["data_dir"]
     model = os.path.join(data_dir, "models", given["model_name"])

@@ -58,6 +58,16 @@ class TrialSession:
         self._print = print_fn
 
     def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
+        """Trains, evaluates and predicts, as far as the hyperparameters say.
+
+        The result of a trial that diverges has no scores.
+
+        Args:
+            train_data: the train split of each task, by name.
+
+        Raises:
+            UserError: there is no fine-tuned model, or it has other labels.
+        """
         config, trial = self._config, self._trial
         result = TrialResult(
             trial=trial.number, seed=trial.seed, fold=trial.fold, examples=trial.counts()

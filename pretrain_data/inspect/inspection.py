@@ -107,7 +107,7 @@ def _spans(
     if not skip_bad_records:
         return [RecordSpan(path)], 0
     scan = scan_file(path, length, vocabulary.size)
-    return scan.runs, len(scan.bad_records)
+    return scan.spans, len(scan.bad_records)
 
 
 @contextlib.contextmanager
