@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.generators.sampling import sample_from_softmax
+from electra_tf.generators.sampling import most_likely_tokens, sample_from_softmax
 from electra_tf.model import randomness
 
 
@@ -47,12 +47,14 @@ def test_no_gradient_flows_through_samples():
 def test_a_temperature_is_the_same_as_a_number_or_a_tensor():
     logits = tf.random.stateless_normal([4, 50, 30], [1, 2])
     key = tf.constant([3, 4], tf.uint32)
+
+    @tf.function(autograph=False)
+    def by_tensor(temperature: tf.Tensor) -> tf.Tensor:
+        return sample_from_softmax(logits, key, temperature=temperature)
+
     for number in (0.5, 1.0, 3.0):
-        first, second = (
-            sample_from_softmax(logits, key, temperature=temperature)
-            for temperature in (number, tf.constant(number))
-        )
-        np.testing.assert_array_equal(first, second)
+        by_number = sample_from_softmax(logits, key, temperature=number)
+        np.testing.assert_array_equal(by_number, by_tensor(tf.constant(number)))
 
 
 def test_a_batch_starts_at_the_first_example_by_default():
@@ -63,3 +65,26 @@ def test_a_batch_starts_at_the_first_example_by_default():
     ]
     assert drawn[0] == drawn[1]
     assert drawn[0] != drawn[2]
+
+
+def test_given_noise_takes_the_authors_gumbel_transform():
+    logits = np.array([[[0.5, -0.25, 0.0, 0.25], [3.0, 1.0, 2.0, 0.0]]], np.float32)
+    # Noise of 0 and 1, where the transform without bounds is infinite.
+    noise = np.array([[[0.3, 0.6, 0.5, 0.2], [0.0, 1.0, 0.9, 1e-4]]], np.float32)
+    exponential = -np.log(noise + np.float32(1e-9))
+    scores = logits / 2 - np.log(exponential + np.float32(1e-9))
+    assert np.all(np.isfinite(scores))
+    assert np.argmax(scores, axis=-1).tolist() == [[1, 1]]
+    for shift in range(4):  # each token once
+        rolled = [np.roll(x, shift, axis=-1) for x in (logits, noise)]
+        sampled = sample_from_softmax(
+            tf.constant(rolled[0]), temperature=2.0, uniform_noise=tf.constant(rolled[1])
+        )
+        np.testing.assert_array_equal(sampled, [[(1 + shift) % 4] * 2])
+
+
+def test_the_most_likely_token_unless_it_is_disallowed():
+    logits = tf.constant([[[0.1, 0.3, 0.2], [0.5, 0.4, -1.0]]])
+    np.testing.assert_array_equal(most_likely_tokens(logits), [[1, 0]])
+    disallow = tf.constant([[1, 2]])
+    np.testing.assert_array_equal(most_likely_tokens(logits, disallow), [[2, 0]])

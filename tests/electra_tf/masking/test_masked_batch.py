@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.masking.masked_batch import mask, unmask
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.masking.masked_batch import (
+    DEFAULT_MASKING,
+    candidates_mask,
+    mask,
+    mask_batch,
+    masked_positions,
+    unmask,
+)
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
+from electra_tf.model.randomness import Randomness
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
 LENGTH = 32
@@ -80,3 +89,33 @@ def test_masks_follow_from_the_key_and_the_rows_place():
     half = masked(second_half, first_example=2)
     np.testing.assert_array_equal(half.input_ids, whole.input_ids[2:])
     assert np.any(masked(inputs, step=1).input_ids != whole.input_ids)
+
+
+def test_candidates_are_real_tokens_that_are_not_disallowed():
+    inputs = rows([6, 4])
+    candidates = candidates_mask(inputs, SPECIAL)[:, :6].numpy()
+    np.testing.assert_array_equal(candidates, [[0, 1, 1, 1, 1, 0], [0, 1, 1, 0, 0, 0]])
+    disallow = tf.constant(np.arange(LENGTH) == 2)[None]
+    candidates = candidates_mask(inputs, SPECIAL, disallow)[:, :6].numpy()
+    np.testing.assert_array_equal(candidates, [[0, 1, 0, 1, 1, 0], [0, 1, 0, 0, 0, 0]])
+
+
+def test_masked_positions_are_those_of_used_slots():
+    inputs = rows([6, 4])._replace(
+        masked_lm_positions=tf.constant([[4, 2, 0], [1, 0, 0]]),
+        masked_lm_weights=tf.constant([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]]),
+    )
+    expected = np.zeros([2, LENGTH])
+    expected[0, [2, 4]] = expected[1, 1] = 1
+    np.testing.assert_array_equal(masked_positions(inputs), expected)
+
+
+def test_a_batch_of_a_shorter_length_has_fewer_slots():
+    config = PretrainingConfig.create(
+        data_dir="data", model_name="test", max_seq_length=64, max_predictions_per_seq=10
+    )
+    features = dict(zip(PretrainInputs._fields[:3], rows([32] * 3)[:3], strict=True))
+    result = mask_batch(
+        config, SPECIAL, DEFAULT_MASKING, features, randomness=Randomness(seed=0, step=0)
+    )
+    assert result.masked_lm_positions.shape == (3, 5)
