@@ -11,8 +11,8 @@ import tensorflow as tf
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import pattern_of_files, split_patterns
 from electra_tf.util.paths import is_remote
+from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
-from pretrain_data.records.manifest import load_manifests
 from pretrain_data.records.tfrecord_headers import plausible_records
 
 DEFAULT_FLAG = "--pretrain_tfrecords"
@@ -114,7 +114,7 @@ def count_records_by_file(files: Sequence[str]) -> list[int]:
 
 def built_counts(files: Sequence[str]) -> dict[str, int]:
     """Returns the numbers of records in the manifests, by path."""
-    manifests = load_manifests(files)
+    manifests = records_manifest.load_manifests(files)
     counts: dict[str, int] = {}
     for path in files:
         manifest = manifests[os.path.dirname(path)]

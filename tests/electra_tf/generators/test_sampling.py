@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.generators import sampling
 from electra_tf.generators.sampling import most_likely_tokens, sample_from_softmax
 from electra_tf.model import randomness
 
@@ -55,6 +56,20 @@ def test_a_temperature_is_the_same_as_a_number_or_a_tensor():
     for number in (0.5, 1.0, 3.0):
         by_number = sample_from_softmax(logits, key, temperature=number)
         np.testing.assert_array_equal(by_number, by_tensor(tf.constant(number)))
+
+
+def test_kernels_are_compiled_for_numbers_alone(monkeypatch):
+    temperatures = []
+
+    def note(logits, *_, temperature):
+        temperatures.append(temperature)
+        return logits
+
+    monkeypatch.setattr(sampling, "_gumbel_scores", note)
+    for temperature in (2.0, tf.constant(2.0)):
+        sample_from_softmax(tf.zeros([1, 1, 2]), temperature=temperature)
+    assert temperatures == [2.0, 1.0]
+    assert not any(map(tf.is_tensor, temperatures))
 
 
 def test_a_batch_starts_at_the_first_example_by_default():
