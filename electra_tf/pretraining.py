@@ -24,6 +24,7 @@ from electra_tf.pretraining_phases import (
 )
 from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.pretraining_setup import (
+    data_statistics,
     describe_run,
     open_log,
     remove_debug_run,
@@ -40,6 +41,8 @@ from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.evaluation import HeldOutEvaluator, write_results
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import TrainLog, format_metrics
+from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
+from electra_tf.training.monitoring.run_info import read_run_info
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.util.console import discard
@@ -123,8 +126,12 @@ def _train(
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
+    statistics: dict[str, float] = {}
+    if workers.is_chief:
+        statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
+        statistics = statistics or data_statistics(config, vocabulary, records)
     checkpoints.write_description(settings, vocabulary.path)
-    log = open_log(config, vocabulary, records, settings, first_step, run)
+    log = open_log(config, settings, statistics, first_step, run)
     log.settings(first_step, [each for each in changes if each.influence == TRAINING])
     phases = PretrainingPhases(
         config,

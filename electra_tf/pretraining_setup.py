@@ -33,8 +33,7 @@ from electra_tf.training.distribution.context import DistributionContext, descri
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.health import facts_of
 from electra_tf.training.monitoring.log import SilentLog, TrainLog, Utilization
-from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
-from electra_tf.training.monitoring.run_info import read_run_info, write_run_info
+from electra_tf.training.monitoring.run_info import write_run_info
 from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -219,9 +218,8 @@ def data_statistics(
 
 def open_log(
     config: PretrainingConfig,
-    vocabulary: Vocabulary,
-    records: PretrainingRecords,
     settings: Mapping[str, Any],
+    statistics: Mapping[str, float],
     first_step: int,
     run: DistributionContext,
 ) -> TrainLog | SilentLog:
@@ -229,16 +227,13 @@ def open_log(
 
     Args:
         config: hyperparameters.
-        vocabulary: vocabulary of the run.
-        records: training records.
         settings: result of `run_settings`.
+        statistics: result of `data_statistics`.
         first_step: steps that have been trained.
         run: distribution of the run.
     """
     if not run.workers.is_chief:
         return SilentLog()
-    statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
-    statistics = statistics or data_statistics(config, vocabulary, records)
     write_run_info(config.model_dir, run.strategy.extended.worker_devices, statistics)
     return TrainLog(
         config.model_dir,
