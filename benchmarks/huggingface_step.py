@@ -21,7 +21,7 @@ import torch
 from torch.nn import functional
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
-# As in `electra_tf.pretrain_helpers`: the other masked positions keep their token.
+# As in `electra_tf.masking.masked_batch`: the other masked positions keep their token.
 MASK_TOKEN_PROB = 0.85
 
 

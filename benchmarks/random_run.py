@@ -33,7 +33,8 @@ def create_run(config: PretrainingConfig) -> RandomRun:
     import tensorflow as tf
 
     from electra_tf.model.batch_types import SpecialTokenIds
-    from electra_tf.model_builder import build_model, create_optimizer
+    from electra_tf.model_builder import build_model
+    from electra_tf.pretraining_optimizer import create_optimizer
     from electra_tf.training.distribution.strategies import create_strategy
     from electra_tf.training.step import TrainingSteps
 

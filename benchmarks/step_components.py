@@ -51,13 +51,10 @@ def create_components(run: RandomRun, config: PretrainingConfig) -> dict[str, Ca
     """Returns functions without arguments, by the names that `ROWS` uses."""
     import tensorflow as tf
 
+    from electra_tf.generators.sampling import sample_from_softmax
     from electra_tf.model.heads import softmax_cross_entropy
+    from electra_tf.model.positions import gather_positions
     from electra_tf.model.randomness import Randomness
-    from electra_tf.pretrain_helpers import (
-        gather_positions,
-        get_token_logits,
-        sample_from_softmax,
-    )
     from electra_tf.training.optimizer import clip_by_global_norm
 
     model = run.model
@@ -83,7 +80,7 @@ def create_components(run: RandomRun, config: PretrainingConfig) -> dict[str, Ca
         return lambda: encoder(*encoder_inputs, key if dropout else None).sequence_output
 
     def vocabulary_loss() -> Any:
-        scores = get_token_logits(hidden, table, model.generator_predictions)
+        scores = model.generator_predictions(hidden, table)
         return softmax_cross_entropy(scores, inputs.masked_lm_ids)
 
     def embedding_gradient() -> Any:

@@ -1,4 +1,4 @@
-"""Builds pre-training models and optimizers from configurations, and loads checkpoints."""
+"""Builds pre-training models from configurations, with new weights or those of a checkpoint."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,13 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config import choices
-from electra_tf.config.phases import Stage, training_phases
+from electra_tf.config.phases import training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import check_recorded_model
 from electra_tf.masking.base import TokenStatistics, strategy_class, token_statistics
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretraining_optimizer import create_optimizer
 from electra_tf.text.vocabulary import Vocabulary, load_model_vocabulary, load_vocabulary
 from electra_tf.training.checkpoints.authors_files import (
     authors_checkpoint,
@@ -20,8 +21,6 @@ from electra_tf.training.checkpoints.authors_files import (
     refuse_authors_checkpoint,
 )
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
-from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
-from electra_tf.training.optimizer import make_optimizer
 from electra_tf.util.errors import UserError
 
 # Returns int64 [vocab_size] for a vocabulary size: how often the records have each token.
@@ -38,7 +37,7 @@ def build_model(
     special: SpecialTokenIds,
     tokens: TokenStatistics | None = None,
 ) -> PretrainingModel:
-    """Builds a model of the configured objective, randomly initialized.
+    """Returns a model with random weights, as `create_model` does from the vocabulary of a run.
 
     Args:
         config: configuration of the run.
@@ -147,59 +146,3 @@ def create_training_state(
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
     return model, optimizer, step
-
-
-def create_optimizer(
-    config: PretrainingConfig, model: PretrainingModel
-) -> keras.optimizers.Optimizer:
-    """Returns the optimizer of a pre-training model; the schedule restarts in each stage."""
-    schedules = [schedule_of(config, stage) for stage in model.stages()]
-    factors = None
-    if config.generator_learning_rate is not None:
-        own = generator_paths(model)
-        if not own or not config.learning_rate:
-            raise UserError(
-                f"--generator_learning_rate={config.generator_learning_rate} needs a generator "
-                "with unshared weights, and a positive --learning_rate"
-            )
-        factor = config.generator_learning_rate / config.learning_rate
-        factors = {
-            variable.path: factor if variable.path in own else 1.0
-            for variable in model.trainable_variables
-        }
-    return make_optimizer(
-        config.optimizer,
-        schedules[0] if len(schedules) == 1 else StagedSchedule(schedules),
-        weight_decay_rate=config.weight_decay_rate,
-        factors=factors,
-        precision=config.precision,
-    )
-
-
-def schedule_of(config: PretrainingConfig, stage: Stage) -> WarmupPolynomialDecay:
-    """Returns the learning-rate schedule of a stage."""
-    return WarmupPolynomialDecay(
-        learning_rate=config.learning_rate,
-        num_train_steps=stage.num_steps,
-        warmup_steps=config.num_warmup_steps,
-        power=config.lr_decay_power,
-    )
-
-
-def generator_paths(model: PretrainingModel) -> set[str]:
-    """Returns the paths of the generator's unshared variables."""
-    if not model.has_generator or model.generator is model.electra:
-        return set()
-    layers = [
-        model.generator,
-        *model.token_generator.layers.values(),
-        # Those of the objective.
-        *(layer for name, layer in vars(model).items() if name.startswith("generator_")),
-    ]
-    own = {
-        variable.path
-        for layer in layers
-        if isinstance(layer, keras.layers.Layer)
-        for variable in layer.variables
-    }
-    return own - {variable.path for variable in model.electra.variables}

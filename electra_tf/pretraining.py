@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from electra_tf.config.hyperparameters import TRAINING
+from electra_tf.config.nonfinite import SKIP
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import (
@@ -15,41 +16,35 @@ from electra_tf.config.resumption import (
     describe_changes,
     unrecorded_settings,
 )
-from electra_tf.config.updates import SKIP
-from electra_tf.interop.initialization import resume_authors_run
 from electra_tf.model_builder import create_training_state, load_checked_vocabulary, load_model
 from electra_tf.pretraining_phases import (
     PretrainingPhases,
     evaluate_batches,
     held_out_batches,
 )
+from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.pretraining_setup import (
     data_statistics,
     describe_run,
-    initialize,
+    open_log,
     remove_debug_run,
+    restore,
     run_settings,
     tokenizer_of,
-    utilization_of,
 )
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.training.checkpoints.authors_files import (
-    has_only_authors_checkpoint,
-    has_own_checkpoint,
-)
+from electra_tf.training.checkpoints.authors_files import has_own_checkpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.evaluation import HeldOutEvaluator, write_results
 from electra_tf.training.loop import Intervals, run_loop, training_values
-from electra_tf.training.monitoring.health import facts_of
-from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metrics
+from electra_tf.training.monitoring.log import TrainLog, format_metrics
 from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
-from electra_tf.training.monitoring.run_info import read_run_info, write_run_info
-from electra_tf.training.monitoring.trackers import check_trackers, open_trackers
+from electra_tf.training.monitoring.run_info import read_run_info
+from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.nonfinite import describe_terms
-from electra_tf.training.records import PretrainingRecords
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 
@@ -121,15 +116,7 @@ def _train(
     checkpoints = CheckpointDirectory(
         config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
     )
-    # Precedence: the run's own checkpoint, one of the authors' code in its folder,
-    # --init_checkpoint, random weights.
-    resumed = False
-    if has_only_authors_checkpoint(config.model_dir):
-        resume_authors_run(config.model_dir, model, optimizer, step, print_fn)
-    else:
-        resumed = checkpoints.resume()
-        if not resumed and config.init_checkpoint:
-            initialize(config, model, print_fn)
+    resumed = restore(config, model, optimizer, step, checkpoints, print_fn)
     first_step = int(step.numpy())
     describe_run(config, model, vocabulary, records, run, print_fn)
     if resumed:
@@ -139,25 +126,12 @@ def _train(
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
-    checkpoints.write_description(settings, vocabulary.path)
-    log: TrainLog | SilentLog = SilentLog()
+    statistics: dict[str, float] = {}
     if workers.is_chief:
         statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
         statistics = statistics or data_statistics(config, vocabulary, records)
-        write_run_info(config.model_dir, strategy.extended.worker_devices, statistics)
-        log = TrainLog(
-            config.model_dir,
-            first_step=first_step,
-            num_train_steps=config.num_train_steps,
-            batch_size=config.train_batch_size,
-            seq_length=config.max_seq_length,
-            utilization=utilization_of(config, strategy),
-            facts=facts_of(settings, **statistics),
-            settings=settings,
-            trackers=open_trackers(
-                config.wandb, config.mlflow, model_dir=config.model_dir, settings=settings
-            ),
-        )
+    checkpoints.write_description(settings, vocabulary.path)
+    log = open_log(config, settings, statistics, first_step, run)
     log.settings(first_step, [each for each in changes if each.influence == TRAINING])
     phases = PretrainingPhases(
         config,

@@ -10,7 +10,6 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from electra_tf import pretrain_helpers
 from electra_tf.config import choices
 from electra_tf.config.hyperparameters import NoHparams, parse_hparams
 from electra_tf.config.model_parts import ModelPart, discriminator_part
@@ -24,6 +23,7 @@ from electra_tf.generators.base import Generator
 from electra_tf.generators.replacements import check_replacement, replacement_tokens
 from electra_tf.generators.sharing import DISCRIMINATOR, Encoders, Shapes
 from electra_tf.masking.base import TokenStatistics, create_masking, strategy_class
+from electra_tf.masking.masked_batch import mask_batch, unmask
 from electra_tf.model.batch_types import (
     DiscriminatorOutput,
     FakeData,
@@ -33,16 +33,16 @@ from electra_tf.model.batch_types import (
     PretrainInputs,
     SpecialTokenIds,
 )
-from electra_tf.model.heads import DiscriminatorHead
+from electra_tf.model.heads import WEIGHT_EPSILON, DiscriminatorHead
 from electra_tf.model.metrics import (
     MetricSums,
     discriminator_sums,
     masked_lm_sums,
     sampling_sums,
 )
+from electra_tf.model.positions import scatter_update
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.token_scores import TokenScores
-from electra_tf.pretrain_helpers import WEIGHT_EPSILON
 from electra_tf.util.errors import UserError
 
 
@@ -121,7 +121,7 @@ class PretrainingModel(keras.Model):
             randomness: random stream of masking. Without dropout (evaluation), the masking
                 rate is always `mask_prob`.
         """
-        return pretrain_helpers.mask_batch(
+        return mask_batch(
             self.config, self.special, self.masking, features, randomness=randomness
         )
 
@@ -166,7 +166,7 @@ class PretrainingModel(keras.Model):
         """Returns the loss terms of a masking strategy that learns."""
         if not self.masking.learns:
             return {}
-        return self.masking.terms(pretrain_helpers.unmask(inputs), masked_lm)
+        return self.masking.terms(unmask(inputs), masked_lm)
 
     def masked_lm_term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of tokens of each of the `masked_lm_terms`."""
@@ -187,12 +187,12 @@ class PretrainingModel(keras.Model):
         A sample that equals the original token is labeled real. With `--replacement=argmax`,
         the most likely tokens take the place of samples.
         """
-        inputs = pretrain_helpers.unmask(inputs)
+        inputs = unmask(inputs)
         if sampled_token_ids is None:
             sampled_token_ids = replacement_tokens(
                 self.config, logits, self._disallowed(inputs), randomness
             )
-        corrupted, written = pretrain_helpers.scatter_update(
+        corrupted, written = scatter_update(
             inputs.input_ids, sampled_token_ids, inputs.masked_lm_positions
         )
         labels = written * tf.cast(corrupted != inputs.input_ids, tf.int32)
@@ -281,7 +281,7 @@ class PretrainingModel(keras.Model):
             return None
         return TokenScores(
             ids=fake.inputs.input_ids,
-            originals=pretrain_helpers.unmask(output.inputs).input_ids,
+            originals=unmask(output.inputs).input_ids,
             logits=discriminator.logits,
             labels=fake.is_fake_tokens,
             weights=discriminator.weights,

@@ -7,10 +7,11 @@ from functools import partial
 import keras
 import tensorflow as tf
 
+from electra_tf.config.nonfinite import SKIP
 from electra_tf.config.phases import Phase, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.config.updates import SKIP
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.text.inspected_tokens import inspected_tokens
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
@@ -19,7 +20,6 @@ from electra_tf.training.evaluation import HeldOutEvaluator, HeldOutResult
 from electra_tf.training.loop import Evaluation, Segment
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
 from electra_tf.training.optimizer import reset_moments
-from electra_tf.training.records import PretrainingRecords
 from electra_tf.training.step import TrainingSteps
 
 

@@ -1,10 +1,11 @@
-"""What comes before the first step of pre-training: record, weights, description of the run."""
+"""What comes before the first step of pre-training: settings, weights, description, log."""
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from electra_tf.config.distribution import warn_of_repeated_examples
@@ -14,18 +15,26 @@ from electra_tf.config.resumption import DATA, VOCABULARY, WORDS
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.flops.counting import model_flops_by_length, train_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
-from electra_tf.interop.initialization import initialize_from_checkpoint
+from electra_tf.interop.initialization import initialize_from_checkpoint, resume_authors_run
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.masking.word_list import word_list_sha256
-from electra_tf.model_builder import schedule_of
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.text.description import TokenizerDescription
+from electra_tf.pretraining_optimizer import schedule_of
+from electra_tf.pretraining_records import PretrainingRecords
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.training.checkpoints.authors_files import authors_checkpoint, has_own_checkpoint
+from electra_tf.training.checkpoints.authors_files import (
+    authors_checkpoint,
+    has_only_authors_checkpoint,
+    has_own_checkpoint,
+)
+from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext, describe_devices
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.training.monitoring.log import Utilization
-from electra_tf.training.records import PretrainingRecords
+from electra_tf.training.monitoring.health import facts_of
+from electra_tf.training.monitoring.log import SilentLog, TrainLog, Utilization
+from electra_tf.training.monitoring.run_info import write_run_info
+from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
@@ -73,17 +82,36 @@ def remove_debug_run(model_dir: str, workers: Workers) -> None:
     workers.barrier()
 
 
-def initialize(
-    config: PretrainingConfig, model: PretrainingModel, print_fn: Callable[[str], None]
-) -> None:
-    """Loads the whole encoder, and the rest if available; the optimizer is not loaded."""
-    initialize_from_checkpoint(
-        config.init_checkpoint,
-        named_variables(model),
-        encoder_variables(model.electra),
-        flag="--init_checkpoint",
-        print_fn=print_fn,
-    )
+def restore(
+    config: PretrainingConfig,
+    model: PretrainingModel,
+    optimizer: keras.optimizers.Optimizer,
+    step: tf.Variable,
+    checkpoints: CheckpointDirectory,
+    print_fn: Callable[[str], None],
+) -> bool:
+    """Loads what a run goes on from; returns whether that is a checkpoint of its own.
+
+    In order of precedence: the run's own checkpoint; one of the authors' code in its folder,
+    with the optimizer; `--init_checkpoint`, without it; the random weights of the model.
+
+    Raises:
+        UserError: the checkpoint is damaged, or of another model.
+    """
+    if has_only_authors_checkpoint(config.model_dir):
+        resume_authors_run(config.model_dir, model, optimizer, step, print_fn)
+        return False
+    if checkpoints.resume():
+        return True
+    if config.init_checkpoint:
+        initialize_from_checkpoint(
+            config.init_checkpoint,
+            named_variables(model),
+            encoder_variables(model.electra),
+            flag="--init_checkpoint",
+            print_fn=print_fn,
+        )
+    return False
 
 
 def describe_run(
@@ -186,3 +214,37 @@ def data_statistics(
         "unigram_accuracy": float(counts.max() / total),
         "unknown_share": float(counts[vocabulary.unk_id] / total),
     }
+
+
+def open_log(
+    config: PretrainingConfig,
+    settings: Mapping[str, Any],
+    statistics: Mapping[str, float],
+    first_step: int,
+    run: DistributionContext,
+) -> TrainLog | SilentLog:
+    """Returns the log of a run, which the chief writes, and records what it runs on.
+
+    Args:
+        config: hyperparameters.
+        settings: result of `run_settings`.
+        statistics: result of `data_statistics`.
+        first_step: steps that have been trained.
+        run: distribution of the run.
+    """
+    if not run.workers.is_chief:
+        return SilentLog()
+    write_run_info(config.model_dir, run.strategy.extended.worker_devices, statistics)
+    return TrainLog(
+        config.model_dir,
+        first_step=first_step,
+        num_train_steps=config.num_train_steps,
+        batch_size=config.train_batch_size,
+        seq_length=config.max_seq_length,
+        utilization=utilization_of(config, run.strategy),
+        facts=facts_of(settings, **statistics),
+        settings=settings,
+        trackers=open_trackers(
+            config.wandb, config.mlflow, model_dir=config.model_dir, settings=settings
+        ),
+    )

@@ -27,7 +27,7 @@ from finetune.data.suspicious import (
     warn_of_unknown_rows,
 )
 from finetune.initialization import find_checkpoint
-from finetune.predictions import predict_file
+from finetune.prediction_files import predict_file
 from finetune.results.provenance import Provenance, common_provenance, files_digest
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
@@ -82,7 +82,7 @@ def _run(
                 data.get(task, split)
     _check_predictable(config, tasks, data)
     if context.workers.is_chief:
-        _tell_what_is_suspicious(config, tasks, data, train_data, runs, print_fn)
+        _warn_of_suspicious_data(config, tasks, data, train_data, runs, print_fn)
     context.workers.require_equal(
         {"data": dict(sorted(data.fingerprints.items())), "vocabulary": vocabulary.sha256}
     )
@@ -92,7 +92,7 @@ def _run(
     count = config.num_trials * (config.num_folds or 1)
     done: list[TrialRun] = []
     results: list[TrialResult] = []
-    sources: Provenance | None = None
+    provenance: Provenance | None = None
     with contextlib.ExitStack() as stack:
         if config.do_train:
             stack.enter_context(
@@ -103,12 +103,12 @@ def _run(
             session = TrialSession(config, trainer, tasks, data, trial, task_files, print_fn)
             results.append(session.run(trial.train_data or train_data))
             done.append(trial)
-            sources = common_provenance(sources, session.provenance())
+            provenance = common_provenance(provenance, session.provenance())
             if not trainer.is_chief:
                 continue
             is_last = len(done) == count
             print_last = print_fn if is_last or count < 0 else discard
-            _write_results(config, done, results, sources, print_last)
+            _write_results(config, done, results, provenance, print_last)
             if not config.keep_all_models and not is_last:
                 shutil.rmtree(trial.model_dir, ignore_errors=True)
     if config.do_predict:
@@ -118,7 +118,7 @@ def _run(
     return results
 
 
-def _tell_what_is_suspicious(
+def _warn_of_suspicious_data(
     config: FinetuningConfig,
     tasks: Sequence[Task],
     data: TaskData,
@@ -126,7 +126,7 @@ def _tell_what_is_suspicious(
     runs: Iterable[TrialRun],
     print_fn: PrintFn,
 ) -> None:
-    """Tells of texts that the vocabulary does not fit, and that are trained on and scored."""
+    """Warns of unknown tokens, splits with one label, and training texts in dev splits."""
     for task in tasks:
         trained = train_data.get(task.name)
         parts = {TRAIN: trained} if trained else {}
@@ -215,20 +215,20 @@ def _write_results(
     config: FinetuningConfig,
     trials: Sequence[TrialRun],
     results: Sequence[TrialResult],
-    sources: Provenance,
+    provenance: Provenance,
     print_fn: PrintFn,
 ) -> None:
     """Writes the results and learning curves of the trials so far."""
     if not config.do_eval:
         return
     records = [record for trial in trials for record in trial.log_records()]
-    paths = write_run_files(config, results, records, sources)
+    paths = write_run_files(config, results, records, provenance)
     if config.num_folds:
         paths.append(write_folds(config, trials))
     print_fn("")
     for line in format_summary(results):
         print_fn(line)
-    print_fn(sources.describe())
+    print_fn(provenance.describe())
     for path in paths:
         print_fn(f"Results: {path}")
 
@@ -240,6 +240,7 @@ def describe_run(
     context: DistributionContext,
     print_fn: PrintFn,
 ) -> None:
+    """Prints the model, the devices, the tasks and the lengths of batches of a run."""
     encoder = trainer.model.encoder_config
     trained = sum(math.prod(v.shape) for v in trainer.model.trainable_variables)
     print_fn(

@@ -104,7 +104,7 @@ class TaskData:
                 rows = self._rows(task, name, wanted, examples, is_training, report)
         else:
             rows = self._rows(task, name, wanted, examples, is_training, report)
-        self._tell(report)
+        self._print_report(report)
         if self._config.log_examples:
             for row in rows[:_EXAMPLES_LOGGED]:
                 self._print(f"{task.name} {split}: {row}")
@@ -133,7 +133,7 @@ class TaskData:
             self._cache.save(name, wanted, specs, CacheEntry(rows, report.problems))
         return rows
 
-    def _tell(self, report: DataReport) -> None:
+    def _print_report(self, report: DataReport) -> None:
         if not report.problems or not self._writes:
             return
         path = os.path.join(

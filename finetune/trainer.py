@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.updates import SKIP
+from electra_tf.config.nonfinite import SKIP
 from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
@@ -30,7 +30,6 @@ from electra_tf.training.optimizer import reset_optimizer
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
-from finetune.compiled_steps import compile_steps
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import (
@@ -46,6 +45,7 @@ from finetune.initialization import (
     load_pretrained,
 )
 from finetune.model import FinetuningModel
+from finetune.optimizer import compile_steps
 from finetune.predictor import Predictor
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 

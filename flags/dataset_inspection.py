@@ -16,13 +16,13 @@ from pretrain_data.inspect.console_report import common_folder, format_report
 from pretrain_data.inspect.inspection import inspect_files
 from pretrain_data.inspect.page import import_template_engine, render_page
 from pretrain_data.inspect.verification import verify_files
-from pretrain_data.records.files import (
+from pretrain_data.records.checks import (
     check_built_files,
     check_sequence_length,
     check_vocabulary,
-    find_record_files,
     recorded_length,
 )
+from pretrain_data.records.files import find_record_files
 
 
 def run(config: InspectionConfig) -> None:

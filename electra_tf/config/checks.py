@@ -11,13 +11,57 @@ from electra_tf.config.choices import (
 )
 from electra_tf.config.distribution import check_accumulation
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
+from electra_tf.config.hyperparameters import (
+    OPTIMIZERS,
+    PRECISIONS,
+    check_choices,
+    check_not_negative,
+    check_positive,
+    check_seed,
+)
+from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.config.pretraining_fields import PretrainingFields
-from electra_tf.config.updates import ON_NONFINITE
 from electra_tf.util.errors import UserError
 
 # Below, logits divided by it are not finite, or exceed what marks a token as not allowed.
 _LOWEST_TEMPERATURE = 1e-6
+_POSITIVE = (
+    "max_predictions_per_seq",
+    "iterations_per_loop",
+    "log_steps",
+    "save_checkpoints_steps",
+    "num_train_steps",
+    "num_eval_steps",
+    "max_seq_length",
+    "train_batch_size",
+    "gradient_accumulation_steps",
+    "eval_batch_size",
+    "generator_layers",
+    "generator_hidden_size",
+    "clip_norm",
+    "shuffle_buffer_size",
+)
+_NOT_NEGATIVE = (
+    "num_warmup_steps",
+    "learning_rate",
+    "generator_learning_rate",
+    "span_boundary_weight",
+    "weight_decay_rate",
+    "keep_checkpoint_max",
+    "gen_weight",
+    "disc_weight",
+    "lr_decay_power",
+)
+_CHOICES = {
+    "precision": PRECISIONS,
+    "optimizer": OPTIMIZERS,
+    "on_nonfinite": ON_NONFINITE,
+    "objective": OBJECTIVES,
+    "masking": MASKING,
+    "generator_type": GENERATORS,
+    "embedding_sharing": EMBEDDING_SHARING,
+    "replacement": REPLACEMENTS,
+}
 
 
 def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None:
@@ -27,78 +71,17 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         config: fields of the run.
         encoder: shape of its full-size encoder.
     """
-    for name in (
-        "max_predictions_per_seq",
-        "iterations_per_loop",
-        "log_steps",
-        "save_checkpoints_steps",
-        "num_train_steps",
-        "num_eval_steps",
-        "max_seq_length",
-        "train_batch_size",
-        "gradient_accumulation_steps",
-        "eval_batch_size",
-        "generator_layers",
-        "generator_hidden_size",
-        "clip_norm",
-        "shuffle_buffer_size",
-    ):
-        if not getattr(config, name) > 0:
-            raise UserError(f"--{name} must be positive, not {getattr(config, name)}")
-    for name in (
-        "num_warmup_steps",
-        "learning_rate",
-        "generator_learning_rate",
-        "span_boundary_weight",
-        "weight_decay_rate",
-        "keep_checkpoint_max",
-        "gen_weight",
-        "disc_weight",
-        "lr_decay_power",
-    ):
-        if getattr(config, name) is not None and not getattr(config, name) >= 0:
-            raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
-    for name in ("temperature", "temperature_end"):
-        value = getattr(config, name)
-        if value is not None and not value >= _LOWEST_TEMPERATURE:
-            raise UserError(
-                f"--{name} must be at least {_LOWEST_TEMPERATURE}, not {value}; "
-                "--replacement=argmax takes the most likely tokens"
-            )
+    check_positive(config, _POSITIVE)
+    check_not_negative(config, _NOT_NEGATIVE)
     check_seed(config.seed)
-    for name in ("mask_prob", "mask_prob_end", "length_curriculum_share"):
-        value = getattr(config, name)
-        if value is not None and not 0 < value < 1:
-            raise UserError(f"--{name} must be between 0 and 1, not {value}")
-    if config.word_list and config.masking not in ("whole_word", "span"):
-        raise UserError(
-            f"--word_list needs --masking=whole_word or --masking=span, not {config.masking}"
-        )
-    if config.masking_with_replacement and config.masking != "token":
-        raise UserError(
-            "--masking_with_replacement samples single tokens: it needs --masking=token, not "
-            f"{config.masking}"
-        )
+    _check_masking_and_sampling(config)
     lengths = (*config.length_curriculum, config.max_seq_length)
     if any(a >= b for a, b in itertools.pairwise(lengths)) or lengths[0] < 1:
         raise UserError(
             f"--length_curriculum={','.join(map(str, config.length_curriculum))} must be "
             f"increasing, and less than --max_seq_length={config.max_seq_length}"
         )
-    for name, choices in (
-        ("precision", PRECISIONS),
-        ("optimizer", OPTIMIZERS),
-        ("on_nonfinite", ON_NONFINITE),
-        ("objective", OBJECTIVES),
-        ("masking", MASKING),
-        ("generator_type", GENERATORS),
-        ("embedding_sharing", EMBEDDING_SHARING),
-        ("replacement", REPLACEMENTS),
-    ):
-        if getattr(config, name) not in choices:
-            raise UserError(
-                f"--{name} must be one of {', '.join(choices)}, not {getattr(config, name)!r}"
-            )
+    check_choices(config, _CHOICES)
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
     if config.do_train == config.do_eval:
@@ -113,4 +96,27 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
             f"--max_seq_length={config.max_seq_length} exceeds the model's {longest} "
             "position embeddings: raise max_position_embeddings in "
             "--model_hparam_overrides"
+        )
+
+
+def _check_masking_and_sampling(config: PretrainingFields) -> None:
+    for name in ("temperature", "temperature_end"):
+        value = getattr(config, name)
+        if value is not None and not value >= _LOWEST_TEMPERATURE:
+            raise UserError(
+                f"--{name} must be at least {_LOWEST_TEMPERATURE}, not {value}; "
+                "--replacement=argmax takes the most likely tokens"
+            )
+    for name in ("mask_prob", "mask_prob_end", "length_curriculum_share"):
+        value = getattr(config, name)
+        if value is not None and not 0 < value < 1:
+            raise UserError(f"--{name} must be between 0 and 1, not {value}")
+    if config.word_list and config.masking not in ("whole_word", "span"):
+        raise UserError(
+            f"--word_list needs --masking=whole_word or --masking=span, not {config.masking}"
+        )
+    if config.masking_with_replacement and config.masking != "token":
+        raise UserError(
+            "--masking_with_replacement samples single tokens: it needs --masking=token, not "
+            f"{config.masking}"
         )

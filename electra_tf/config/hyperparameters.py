@@ -1,7 +1,7 @@
 """Hyperparameter fields, which `flags/` turns into command-line flags."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.errors import UserError, nearest_name_hint
@@ -93,6 +93,35 @@ def within(default: float, low: float, high: float = _LARGEST) -> Any:
         low, high: least and greatest value.
     """
     return dataclasses.field(default=default, metadata={RANGE: (low, high)})
+
+
+def check_positive(config: Any, names: Sequence[str]) -> None:
+    """Raises UserError if a hyperparameter is 0 or less; None is not given."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not value > 0:
+            raise UserError(f"--{name} must be positive, not {value}")
+
+
+def check_not_negative(config: Any, names: Sequence[str]) -> None:
+    """Raises UserError if a hyperparameter is less than 0; None is not given."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not value >= 0:
+            raise UserError(f"--{name} must not be negative, not {value}")
+
+
+def check_choices(config: Any, choices: Mapping[str, Collection[str]]) -> None:
+    """Raises UserError if a hyperparameter is none of its choices.
+
+    Args:
+        config: the hyperparameters.
+        choices: the valid values, by hyperparameter.
+    """
+    for name, valid in choices.items():
+        value = getattr(config, name)
+        if value not in valid:
+            raise UserError(f"--{name} must be one of {', '.join(valid)}, not {value!r}")
 
 
 def check_seed(seed: int, num_seeds: int = 1) -> None:

@@ -26,12 +26,12 @@ from electra_tf.config.hyperparameters import (
     SYNONYM,
     hyperparameter,
 )
+from electra_tf.config.nonfinite import NonfiniteFields
 from electra_tf.config.trackers import TrackerFields
-from electra_tf.config.updates import UpdateFields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingFields(TrackerFields, UpdateFields, DistributionConfig):
+class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     """Hyperparameters of pre-training and their independent defaults."""
 
     model_name: str = hyperparameter(

@@ -1,4 +1,6 @@
-"""Generators of replacement tokens, and weight sharing with the discriminator.
+"""Generators of replacement tokens, sampling, and weight sharing with the discriminator.
 
-Imports `electra_tf.model`, `electra_tf.masking` and `electra_tf.pretrain_helpers`.
+To add a generator, write a subclass of `electra_tf.generators.base.Generator` and add it to
+`electra_tf.config.choices.GENERATORS`. Imports `electra_tf.masking`, `electra_tf.model` and the
+layers below.
 """

@@ -10,6 +10,7 @@ from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.generators.sharing import Encoders
 from electra_tf.masking.base import TokenStatistics
+from electra_tf.masking.masked_batch import num_masked_tokens
 from electra_tf.model.batch_types import (
     LossTerm,
     MaskedLMOutput,
@@ -17,7 +18,6 @@ from electra_tf.model.batch_types import (
     SpecialTokenIds,
 )
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import num_masked_tokens
 from electra_tf.util.errors import UserError
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.generators.base import Generator
+from electra_tf.generators.sampling import DISALLOWED_LOGIT
 from electra_tf.model.batch_types import MaskedLMOutput, PretrainInputs
+from electra_tf.model.heads import get_softmax_output
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import DISALLOWED_LOGIT, get_softmax_output
 
 
 class UniformGenerator(Generator):

@@ -7,15 +7,11 @@ from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.generators.base import Generator
 from electra_tf.generators.span_boundary import SpanBoundaryHead
+from electra_tf.masking.masked_batch import num_masked_tokens
 from electra_tf.model.batch_types import LossTerm, MaskedLMOutput, PretrainInputs
-from electra_tf.model.heads import MaskedLMHead
+from electra_tf.model.heads import MaskedLMHead, get_softmax_output
+from electra_tf.model.positions import gather_positions
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import (
-    gather_positions,
-    get_softmax_output,
-    get_token_logits,
-    num_masked_tokens,
-)
 
 
 class MaskedLMGenerator(Generator):
@@ -49,7 +45,7 @@ class MaskedLMGenerator(Generator):
         ).sequence_output
         states = gather_positions(sequence, inputs.masked_lm_positions)
         table = encoder.embeddings.word_embeddings
-        logits = get_token_logits(states, table, self.layers["generator_predictions"])
+        logits = self.layers["generator_predictions"](states, table)
         output = get_softmax_output(logits, inputs.masked_lm_ids, inputs.masked_lm_weights)
         output = output._replace(states=states)
         if self.config.span_boundary_weight:

@@ -2,10 +2,10 @@
 
 import tensorflow as tf
 
-from electra_tf import pretrain_helpers
 from electra_tf.config.choices import ARGMAX
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.generators.base import Generator
+from electra_tf.generators.sampling import most_likely_tokens, sample_from_softmax
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import temperature_of
 from electra_tf.util.errors import UserError
@@ -26,8 +26,8 @@ def replacement_tokens(
         randomness: random stream of sampling.
     """
     if config.replacement == ARGMAX:
-        return pretrain_helpers.most_likely_tokens(logits, disallow)
-    return pretrain_helpers.sample_from_softmax(
+        return most_likely_tokens(logits, disallow)
+    return sample_from_softmax(
         logits,
         randomness.key("sampling"),
         temperature=temperature_of(config, randomness),

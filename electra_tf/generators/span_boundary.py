@@ -8,10 +8,11 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.masking.masked_batch import masked_positions
 from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.model.layer_functions import activation_norm, add_bias
 from electra_tf.model.layers import LayerNorm, Linear, initializer
-from electra_tf.pretrain_helpers import gather_positions, masked_positions
+from electra_tf.model.positions import gather_positions
 
 # SpanBERT's size of the position embeddings (section 4.2). Positions in longer runs share the
 # last one.

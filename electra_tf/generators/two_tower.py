@@ -15,6 +15,7 @@ from electra_tf.config.choices import SHARE_NONE
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.generators.base import Generator
+from electra_tf.masking.masked_batch import candidates_mask, unmask
 from electra_tf.model.batch_types import (
     ClozeOutput,
     LossTerm,
@@ -24,14 +25,9 @@ from electra_tf.model.batch_types import (
 )
 from electra_tf.model.embeddings import Embeddings
 from electra_tf.model.encoder import LEFT_TO_RIGHT, RIGHT_TO_LEFT, Encoder
-from electra_tf.model.heads import MaskedLMHead
+from electra_tf.model.heads import MaskedLMHead, get_softmax_output
+from electra_tf.model.positions import gather_positions
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import (
-    candidates_mask,
-    gather_positions,
-    get_softmax_output,
-    unmask,
-)
 
 
 class TwoTowerOutput(NamedTuple):

@@ -15,9 +15,9 @@ from electra_tf.masking.base import (
     strategy_class,
     token_statistics,
 )
+from electra_tf.masking.masked_batch import mask_batch
 from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import mask_batch
 from electra_tf.text.vocabulary import CLS, MASK, SEP, Vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
 

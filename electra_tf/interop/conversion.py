@@ -17,7 +17,7 @@ from electra_tf.interop.model_checkpoint import (
     TaskDescription,
     containing_folder,
 )
-from electra_tf.text.description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import (
     UNUSED_TOKEN,
     describe_other_tokens,

@@ -22,7 +22,7 @@ from electra_tf.interop.model_checkpoint import (
 )
 from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
-from electra_tf.text.description import tokenizer_settings
+from electra_tf.text.tokenizer_description import tokenizer_settings
 from electra_tf.training.checkpoints.authors_files import authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
 from electra_tf.util.errors import UserError
@@ -119,7 +119,7 @@ def find_format(path: str, flag: str, families: Sequence[ModelFamily] = ()) -> C
         )
     raise UserError(
         f"{flag}: no such checkpoint: {path} (neither {path.removesuffix('.index')}.index nor "
-        f"a folder){_meant(path)}"
+        f"a folder){_checkpoint_hint(path)}"
     )
 
 
@@ -133,7 +133,7 @@ def _models_inside(folder: str) -> str:
     return f". Its subfolders do: pass one of {', '.join(models[:_MODELS_SHOWN])}{more}"
 
 
-def _meant(path: str) -> str:
+def _checkpoint_hint(path: str) -> str:
     """Returns a hint at the checkpoint that a file is of."""
     folder, name = os.path.split(path)
     if not os.path.isfile(path):

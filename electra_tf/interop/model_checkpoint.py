@@ -21,7 +21,7 @@ from electra_tf.config.encoder import (
     encoder_config,
 )
 from electra_tf.config.saved_config import SavedConfig
-from electra_tf.text.description import SETTINGS
+from electra_tf.text.tokenizer_description import SETTINGS
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name
 

@@ -184,7 +184,7 @@ def _encoder_config(
         if f"{owner}/{name}" not in shapes:
             raise UserError(
                 f"{path} is not a checkpoint of the authors' code: it has no {owner}/{name}"
-                f"{_meant(path) if OBJECT_GRAPH in shapes else ''}"
+                f"{_missing_config_hint(path) if OBJECT_GRAPH in shapes else ''}"
             )
         return tuple(shapes[f"{owner}/{name}"])
 
@@ -222,7 +222,7 @@ def _encoder_config(
     )
 
 
-def _meant(path: str) -> str:
+def _missing_config_hint(path: str) -> str:
     """Returns a hint at what a checkpoint of TensorFlow 2 lacks."""
     if os.path.exists(os.path.join(containing_folder(path), CONFIG_FILE)):
         return ""

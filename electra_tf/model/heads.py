@@ -1,12 +1,16 @@
-"""The two prediction heads of pre-training: masked language model and discriminator."""
+"""The prediction heads of pre-training: masked language model with its loss, discriminator."""
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.model.batch_types import MaskedLMOutput
 from electra_tf.model.kernels import fused
 from electra_tf.model.layer_functions import activation_norm, add_bias, bias_activation
 from electra_tf.model.layers import LayerNorm, Linear
+
+# Added to sums of weights, as in the authors' code, to avoid division by zero.
+WEIGHT_EPSILON = 1e-6
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -88,3 +92,19 @@ def softmax_cross_entropy(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     log_sum = tf.math.log(tf.reduce_sum(tf.exp(shifted), axis=-1))
     hit = tf.range(logits.shape[-1]) == targets[..., None]
     return log_sum - tf.reduce_sum(tf.where(hit, shifted, 0.0), axis=-1)
+
+
+def get_softmax_output(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor
+) -> MaskedLMOutput:
+    """Returns cross-entropy and predictions.
+
+    Args:
+        logits: [batch, n, vocab], of any float dtype; the softmax is float32.
+        targets: int32 [batch, n].
+        weights: float32 [batch, n].
+    """
+    per_example_loss = softmax_cross_entropy(logits, targets)
+    loss = tf.reduce_sum(weights * per_example_loss) / (tf.reduce_sum(weights) + WEIGHT_EPSILON)
+    preds = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    return MaskedLMOutput(logits, per_example_loss, preds, loss)

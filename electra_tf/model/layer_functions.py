@@ -52,7 +52,7 @@ def transformer_layer(
         config: shape of the encoder, which has the dropout rates.
         bounds: of the slice of positions to compute the output at; None if there is none.
     """
-    attention_key, output_key, intermediate_key = _keys(dropout_keys, 3)
+    probs_key, attention_output_key, output_key = _keys(dropout_keys, 3)
     has_dropout = dropout_keys is not None
     attention_dropout = config.attention_probs_dropout_prob if has_dropout else 0.0
     hidden_dropout = config.hidden_dropout_prob if has_dropout else 0.0
@@ -66,7 +66,7 @@ def transformer_layer(
         if input_mask.shape.rank == 3:
             input_mask = _select(input_mask, wanted, axis=1)
     scores = tf.matmul(query, key, transpose_b=True)  # (batch, heads, seq, seq)
-    probs = attention_softmax(scores, input_mask, attention_key, rate=attention_dropout)
+    probs = attention_softmax(scores, input_mask, probs_key, rate=attention_dropout)
     context = merge_heads(tf.matmul(probs, value))  # (batch, seq, hidden)
     x = add_norm(
         product(context, weights.attention_kernel),
@@ -74,7 +74,7 @@ def transformer_layer(
         weights.attention_bias,
         weights.attention_gamma,
         weights.attention_beta,
-        output_key,
+        attention_output_key,
         rate=hidden_dropout,
         epsilon=config.layer_norm_epsilon,
     )
@@ -89,7 +89,7 @@ def transformer_layer(
         weights.output_bias,
         weights.output_gamma,
         weights.output_beta,
-        intermediate_key,
+        output_key,
         rate=hidden_dropout,
         epsilon=config.layer_norm_epsilon,
     )

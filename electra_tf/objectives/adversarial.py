@@ -11,18 +11,15 @@ import tensorflow as tf
 from electra_tf.config.choices import MASKED_LM
 from electra_tf.config.hyperparameters import within
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
+from electra_tf.generators.sampling import sampling_logits
+from electra_tf.masking.masked_batch import num_masked_tokens, num_real_tokens
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.heads import softmax_cross_entropy
 from electra_tf.model.layers import Linear
+from electra_tf.model.positions import gather_positions
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import temperature_of
-from electra_tf.pretrain_helpers import (
-    gather_positions,
-    num_masked_tokens,
-    num_real_tokens,
-    sampling_logits,
-)
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 

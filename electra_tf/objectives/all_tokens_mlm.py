@@ -4,13 +4,13 @@ import tensorflow as tf
 
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.masking.masked_batch import masked_positions, num_real_tokens, unmask
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.heads import DiscriminatorHead
 from electra_tf.model.metrics import masked_lm_sums, sampling_sums
 from electra_tf.model.randomness import Randomness
 from electra_tf.objectives.replace_mlm import ReplaceMLM
-from electra_tf.pretrain_helpers import masked_positions, num_real_tokens, unmask
 
 
 class AllTokensMLM(ReplaceMLM):

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
+from electra_tf.masking.masked_batch import masked_positions
 from electra_tf.model.batch_types import PretrainInputs
-from electra_tf.pretrain_helpers import masked_positions
 from electra_tf.pretraining_model import PretrainingModel
 
 

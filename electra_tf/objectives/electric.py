@@ -16,10 +16,10 @@ import tensorflow as tf
 
 from electra_tf.config.choices import TWO_TOWER
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.generators.sampling import sampling_logits
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import mask_prob_of, temperature_of
-from electra_tf.pretrain_helpers import sampling_logits
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from electra_tf.config.hyperparameters import within
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.masking.masked_batch import num_masked_tokens
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import (
     LossTerm,
@@ -14,15 +15,10 @@ from electra_tf.model.batch_types import (
     PretrainingOutput,
     PretrainInputs,
 )
-from electra_tf.model.heads import MaskedLMHead
+from electra_tf.model.heads import MaskedLMHead, get_softmax_output
 from electra_tf.model.metrics import masked_lm_sums, sampling_sums
+from electra_tf.model.positions import gather_positions
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import (
-    gather_positions,
-    get_softmax_output,
-    get_token_logits,
-    num_masked_tokens,
-)
 from electra_tf.pretraining_model import PretrainingModel
 
 
@@ -93,7 +89,7 @@ class ReplaceMLM(PretrainingModel):
             weights: float32 [batch, n].
         """
         table = self.electra.embeddings.word_embeddings
-        logits = get_token_logits(x, table, self.full_size_predictions)
+        logits = self.full_size_predictions(x, table)
         return get_softmax_output(logits, targets, weights)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:

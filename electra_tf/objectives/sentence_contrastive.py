@@ -5,12 +5,12 @@ import dataclasses
 import tensorflow as tf
 
 from electra_tf.config.hyperparameters import within
+from electra_tf.masking.masked_batch import num_real_tokens, unmask
 from electra_tf.model import metrics
 from electra_tf.model import randomness as model_randomness
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import num_real_tokens, unmask
 from electra_tf.pretraining_model import PretrainingModel
 
 

@@ -16,11 +16,11 @@ from electra_tf.config.pretraining import (
     discriminator_config,
     generator_config,
 )
+from electra_tf.masking.masked_batch import num_real_tokens
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.metrics import masked_lm_sums
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretrain_helpers import num_real_tokens
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 

@@ -37,6 +37,7 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
+        """Number of tokens."""
         return len(self.tokens)
 
     @property
@@ -46,18 +47,22 @@ class Vocabulary:
 
     @property
     def unk_id(self) -> int:
+        """Id of [UNK]."""
         return self.ids[UNK]
 
     @property
     def cls_id(self) -> int:
+        """Id of [CLS]."""
         return self.ids[CLS]
 
     @property
     def sep_id(self) -> int:
+        """Id of [SEP]."""
         return self.ids[SEP]
 
     @property
     def mask_id(self) -> int:
+        """Id of [MASK]."""
         return self.ids[MASK]
 
 

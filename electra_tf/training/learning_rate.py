@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-# Factor exponents of layer-wise learning rates, by part of the variable's name.
+# The number of a Transformer layer in the path of a variable, from 0 at the bottom.
 LAYER_PATTERN = re.compile(r"(?:^|/)layer_(\d+)(?:/|$)")
 
 

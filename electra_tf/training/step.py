@@ -11,7 +11,7 @@ from electra_tf.model.compilation import compile_ahead
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
-from electra_tf.training.layer_groups import UpdateRatios, group_norms, group_of
+from electra_tf.training.layer_statistics import UpdateRatios, group_norms, group_of
 from electra_tf.training.monitoring.diagnoses import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.training.nonfinite import (
     MOST_IN_A_ROW,

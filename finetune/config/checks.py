@@ -3,16 +3,77 @@
 import os
 
 from electra_tf.config.distribution import TPU, check_accumulation
-from electra_tf.config.hyperparameters import OPTIMIZERS, PRECISIONS, check_seed
-from electra_tf.config.updates import ON_NONFINITE
+from electra_tf.config.hyperparameters import (
+    OPTIMIZERS,
+    PRECISIONS,
+    check_choices,
+    check_not_negative,
+    check_positive,
+    check_seed,
+)
+from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
 from finetune.config.class_weights import parse_class_weights
 from finetune.config.finetuning_fields import FinetuningFields
 
+_POSITIVE = (
+    "num_train_epochs",
+    "clip_norm",
+    "save_checkpoints_steps",
+    "iterations_per_loop",
+    "max_seq_length",
+    "train_batch_size",
+    "gradient_accumulation_steps",
+    "eval_batch_size",
+    "predict_batch_size",
+    "max_query_length",
+    "doc_stride",
+    "n_best_size",
+    "max_answer_length",
+    "beam_size",
+    "log_steps",
+    "eval_steps",
+    "early_stopping_patience",
+)
+_NOT_NEGATIVE = (
+    "learning_rate",
+    "weight_decay_rate",
+    "n_writes_test",
+    "focal_gamma",
+    "lr_decay_power",
+    "answerable_weight",
+)
+_CHOICES = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "on_nonfinite": ON_NONFINITE}
+_SHORTEST = 8
+
 
 def check_finetuning(config: FinetuningFields) -> None:
     """Raises UserError for invalid values, naming the flag."""
+    _check_tasks_and_trials(config)
+    check_positive(config, _POSITIVE)
+    check_seed(config.seed, max(1, config.num_trials))
+    check_not_negative(config, _NOT_NEGATIVE)
+    _check_rates(config)
+    check_choices(config, _CHOICES)
+    check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
+    config.check_distribution()
+    if config.strategy == TPU and config.bucket_by_length:
+        raise UserError("--strategy=tpu requires a single length: remove --bucket_by_length")
+    _check_folds(config)
+    _check_predictions(config)
+    _check_folders(config)
+    if not (
+        config.do_train or config.do_eval or config.do_predict or config.write_test_outputs
+    ):
+        raise UserError(
+            "Nothing to do: --do_train, --do_eval, --do_predict and "
+            "--write_test_outputs are all false"
+        )
+    _check_lengths_and_layers(config)
+
+
+def _check_tasks_and_trials(config: FinetuningFields) -> None:
     if not config.task_names:
         raise UserError("--task_names is empty: pass at least one task")
     repeated = sorted({t for t in config.task_names if config.task_names.count(t) > 1})
@@ -25,39 +86,11 @@ def check_finetuning(config: FinetuningFields) -> None:
             f"--num_trials={config.num_trials} never ends: --num_folds and --do_predict need a "
             "number of trials"
         )
-    for name in (
-        "num_train_epochs",
-        "clip_norm",
-        "save_checkpoints_steps",
-        "iterations_per_loop",
-        "max_seq_length",
-        "train_batch_size",
-        "gradient_accumulation_steps",
-        "eval_batch_size",
-        "predict_batch_size",
-        "max_query_length",
-        "doc_stride",
-        "n_best_size",
-        "max_answer_length",
-        "beam_size",
-    ):
-        if not getattr(config, name) > 0:
-            raise UserError(f"--{name} must be positive, not {getattr(config, name)}")
-    for name in ("log_steps", "eval_steps", "early_stopping_patience"):
-        value = getattr(config, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name} must be positive, not {value}")
-    check_seed(config.seed, max(1, config.num_trials))
-    for name in (
-        "learning_rate",
-        "weight_decay_rate",
-        "n_writes_test",
-        "focal_gamma",
-        "lr_decay_power",
-        "answerable_weight",
-    ):
-        if not getattr(config, name) >= 0:
-            raise UserError(f"--{name} must not be negative, not {getattr(config, name)}")
+    if parse_class_weights(config.class_weights) and len(config.task_names) > 1:
+        raise UserError("--class_weights with label names needs a single task in --task_names")
+
+
+def _check_rates(config: FinetuningFields) -> None:
     if not 0 <= config.warmup_proportion <= 1:
         raise UserError(
             f"--warmup_proportion must be in [0, 1], not {config.warmup_proportion}"
@@ -66,25 +99,13 @@ def check_finetuning(config: FinetuningFields) -> None:
         raise UserError(
             f"--layerwise_lr_decay must be at most 1, not {config.layerwise_lr_decay}"
         )
-    for name, choices in (
-        ("precision", PRECISIONS),
-        ("optimizer", OPTIMIZERS),
-        ("on_nonfinite", ON_NONFINITE),
-    ):
-        if getattr(config, name) not in choices:
-            raise UserError(
-                f"--{name} must be one of {', '.join(choices)}, not {getattr(config, name)!r}"
-            )
     if not 0 <= config.label_smoothing < 1:
         raise UserError(
             f"--label_smoothing must be at least 0 and below 1, not {config.label_smoothing}"
         )
-    if parse_class_weights(config.class_weights) and len(config.task_names) > 1:
-        raise UserError("--class_weights with label names needs a single task in --task_names")
-    check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
-    config.check_distribution()
-    if config.strategy == TPU and config.bucket_by_length:
-        raise UserError("--strategy=tpu requires a single length: remove --bucket_by_length")
+
+
+def _check_folds(config: FinetuningFields) -> None:
     if config.num_folds is not None and config.num_folds < 2:
         raise UserError(f"--num_folds must be at least 2, not {config.num_folds}")
     if config.num_folds is not None and len(config.task_names) > 1:
@@ -99,6 +120,9 @@ def check_finetuning(config: FinetuningFields) -> None:
                 "--selection_fraction needs --num_folds and --keep_best (or "
                 "--early_stopping_patience)"
             )
+
+
+def _check_predictions(config: FinetuningFields) -> None:
     if config.do_predict and not config.predict_file:
         raise UserError("--do_predict needs --predict_file")
     if config.predict_output and not config.predict_output.endswith((".jsonl", ".tsv")):
@@ -115,21 +139,21 @@ def check_finetuning(config: FinetuningFields) -> None:
             "--num_folds trains a model per fold, so there is no single model to predict with: "
             "remove --do_predict and --write_test_outputs"
         )
+
+
+def _check_folders(config: FinetuningFields) -> None:
     for name in ("model_dir", "results_dir", "preprocessed_data_dir"):
         path = getattr(config, name)
         if os.path.isfile(path):
             raise UserError(f"--{name}={path} is a file: pass the path of a folder")
-    if config.max_seq_length < 8:
-        raise UserError(f"--max_seq_length must be at least 8, not {config.max_seq_length}")
-    config.check_windows(config.max_seq_length)
-    if not (
-        config.do_train or config.do_eval or config.do_predict or config.write_test_outputs
-    ):
-        raise UserError(
-            "Nothing to do: --do_train, --do_eval, --do_predict and "
-            "--write_test_outputs are all false"
-        )
 
+
+def _check_lengths_and_layers(config: FinetuningFields) -> None:
+    if config.max_seq_length < _SHORTEST:
+        raise UserError(
+            f"--max_seq_length must be at least {_SHORTEST}, not {config.max_seq_length}"
+        )
+    config.check_windows(config.max_seq_length)
     layers = config.encoder.num_hidden_layers
     if not 0 <= config.freeze_layers <= layers:
         raise UserError(

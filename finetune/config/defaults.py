@@ -6,7 +6,7 @@ from typing import Any
 
 from electra_tf.config.encoder import EncoderConfig, debug_overrides, encoder_settings
 from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
-from electra_tf.text.description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 
@@ -45,6 +45,7 @@ def task_defaults(tasks: Sequence[str], own_kinds: Mapping[str, str]) -> dict[st
 
 
 def debug_defaults() -> dict[str, Any]:
+    """Returns the defaults of `--debug`: a short run with random weights."""
     return {
         "use_tfrecords_if_existing": False,
         "num_trials": 1,
@@ -123,6 +124,7 @@ def _count_lines(path: str) -> int:
 
 
 def paths(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
+    """Returns the default folders and files of a run, by hyperparameter, as the authors'."""
     label = ",".join(tasks)
     data_dir = given["data_dir"]
     model = os.path.join(data_dir, "models", given["model_name"])

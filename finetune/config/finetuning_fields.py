@@ -17,8 +17,8 @@ from electra_tf.config.hyperparameters import (
     PRECISIONS,
     hyperparameter,
 )
+from electra_tf.config.nonfinite import NonfiniteFields
 from electra_tf.config.trackers import TrackerFields
-from electra_tf.config.updates import UpdateFields
 from finetune.config.classification_fields import ClassificationFields
 from finetune.config.custom_task_fields import CustomTaskFields
 from finetune.config.encoder_fields import EncoderFields
@@ -30,7 +30,7 @@ class FinetuningFields(
     ClassificationFields,
     EncoderFields,
     TrackerFields,
-    UpdateFields,
+    NonfiniteFields,
     DistributionConfig,
 ):
     """Hyperparameters of fine-tuning and their independent defaults."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from electra_tf.text.description import warn_of_unknown_tokens
+from electra_tf.text.tokenizer_description import warn_of_unknown_tokens
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.console import warn_once
 from finetune.data.features import Row, is_input_ids

@@ -75,10 +75,12 @@ def _glyphs() -> frozenset[int]:
 
 
 def shorten(label: str) -> str:
+    """Returns a label of at most `MAX_LABEL_LENGTH` characters."""
     return label if len(label) <= MAX_LABEL_LENGTH else label[: MAX_LABEL_LENGTH - 1] + "…"
 
 
 def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
+    """Writes a figure as a PNG file, atomically."""
     buffer = io.BytesIO()
     # Without this, the file contains the version of matplotlib.
     figure.savefig(

@@ -29,6 +29,7 @@ class TaskServable(Servable, Generic[TaskT]):
 
     @property
     def metadata(self) -> dict:
+        """See `Servable.metadata`; adds the task, and what `Task.restore` needs of it."""
         return {**super().metadata, "task": self.task.name, **self.task.description}
 
     def _head_outputs(

@@ -1,4 +1,4 @@
 """Trials and folds of a fine-tuning run, and the model folders that they write.
 
-Imports `finetune.trainer`, `finetune.predictions` and the layers below.
+Imports `finetune.trainer`, `finetune.prediction_files` and the layers below.
 """

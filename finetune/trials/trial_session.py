@@ -11,7 +11,7 @@ from electra_tf.interop.model_checkpoint import containing_folder
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import count_steps
-from finetune.predictions import write_test_outputs
+from finetune.prediction_files import write_test_outputs
 from finetune.results.calibration import Calibration, calibrate, fit_temperature
 from finetune.results.confusion import plot_confusion
 from finetune.results.provenance import Provenance, scored_settings_digest
@@ -58,6 +58,16 @@ class TrialSession:
         self._print = print_fn
 
     def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
+        """Trains, evaluates and predicts, as far as the hyperparameters say.
+
+        The result of a trial that diverges has no scores.
+
+        Args:
+            train_data: the train split of each task, by name.
+
+        Raises:
+            UserError: there is no fine-tuned model, or it has other labels.
+        """
         config, trial = self._config, self._trial
         result = TrialResult(
             trial=trial.number, seed=trial.seed, fold=trial.fold, examples=trial.counts()

@@ -5,7 +5,7 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable
 
-from electra_tf.text.description import description_file
+from electra_tf.text.tokenizer_description import description_file
 from electra_tf.training.checkpoints.checkpoint_files import INDEX, checkpoint_of, step_of
 from electra_tf.util.paths import RemotePath, is_remote
 

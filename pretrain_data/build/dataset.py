@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-from electra_tf.text.description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
@@ -27,7 +27,7 @@ from pretrain_data.build.output_dir import (
 from pretrain_data.build.report import print_result
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.build.units import find_units
-from pretrain_data.corpus.corpus_report import print_what_is_left_out
+from pretrain_data.corpus.corpus_report import print_left_out
 from pretrain_data.corpus.inputs import find_text
 from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.readers.archives import find_archives
@@ -186,7 +186,7 @@ def _find_parts(
         text_column=config.text_column,
         skip_unreadable=config.skip_unreadable,
     )
-    print_what_is_left_out(corpus, config.corpus_dir, print_fn)
+    print_left_out(corpus, config.corpus_dir, print_fn)
     return list(corpus.parts), corpus.unreadable
 
 

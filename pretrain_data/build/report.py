@@ -5,7 +5,7 @@ import pathlib
 import shlex
 from collections.abc import Callable
 
-from electra_tf.text.description import warn_of_unknown_tokens
+from electra_tf.text.tokenizer_description import warn_of_unknown_tokens
 from electra_tf.util.console import format_seconds
 from pretrain_data.build.output_dir import SHARD_PREFIX
 from pretrain_data.build.selection import CAUSES, DUPLICATE, NEAR_DUPLICATE

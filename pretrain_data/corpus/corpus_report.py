@@ -1,4 +1,4 @@
-"""What a program prints of its corpus: files and records that it leaves out."""
+"""What a program reports of its corpus: files left out, repaired text, null records."""
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from pretrain_data.corpus.formats import FORMATS
 from pretrain_data.corpus.inputs import TEXT_SUFFIXES, Corpus
 
 
-def print_what_is_left_out(
+def print_left_out(
     corpus: Corpus, corpus_dir: pathlib.Path | None, print_fn: Callable[[str], None]
 ) -> None:
     """Prints which files of the corpus are in no known format, empty, or links to others."""

@@ -16,7 +16,8 @@ from electra_tf.util.errors import UserError
 from pretrain_data.inspect.duplicates import DuplicateCounter
 from pretrain_data.inspect.statistics import RecordCounts, row_bytes
 from pretrain_data.records.bad_records import scan_file
-from pretrain_data.records.files import DEFAULT_FLAG, locate_bad_records, recorded_length
+from pretrain_data.records.checks import recorded_length
+from pretrain_data.records.files import DEFAULT_FLAG, locate_bad_records
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
 
 _BATCH_SIZE = 1024
@@ -106,7 +107,7 @@ def _spans(
     if not skip_bad_records:
         return [RecordSpan(path)], 0
     scan = scan_file(path, length, vocabulary.size)
-    return scan.runs, len(scan.bad_records)
+    return scan.spans, len(scan.bad_records)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from pretrain_data.records.format import (
     parse_records,
     read_span,
 )
-from pretrain_data.records.lengths import (
+from pretrain_data.records.tfrecord_headers import (
     ALL_RECORDS,
     FRAME_BYTES,
     HEADER_BYTES,
@@ -57,9 +57,9 @@ class BadRecord:
 
 @dataclasses.dataclass(frozen=True)
 class FileScan:
-    """Result of scanning a file; `num_records` counts the good records."""
+    """Result of scanning a file: the spans of good records, and the records between them."""
 
-    runs: tuple[RecordSpan, ...]
+    spans: tuple[RecordSpan, ...]
     num_records: int
     bad_records: tuple[BadRecord, ...]
 
@@ -88,7 +88,7 @@ def scan_file(path: str, max_seq_length: int | None, vocab_size: int | None = No
     num_records = _count_if_all_good(path, max_seq_length, vocab_size)
     if num_records is not None:
         return FileScan((RecordSpan(path, 0, num_records),), num_records, ())
-    runs: list[RecordSpan] = []
+    spans: list[RecordSpan] = []
     bad_records: list[BadRecord] = []
     start, count = 0, 0
     for record, offset, bad_record in iterate_records(path):
@@ -101,11 +101,11 @@ def scan_file(path: str, max_seq_length: int | None, vocab_size: int | None = No
             continue
         bad_records.append(bad_record)
         if count:
-            runs.append(RecordSpan(path, start, count))
+            spans.append(RecordSpan(path, start, count))
         count = 0
     if count:
-        runs.append(RecordSpan(path, start, count))
-    return FileScan(tuple(runs), sum(run.count for run in runs), tuple(bad_records))
+        spans.append(RecordSpan(path, start, count))
+    return FileScan(tuple(spans), sum(span.count for span in spans), tuple(bad_records))
 
 
 def diagnose_bad_record(

@@ -1,4 +1,4 @@
-"""Finds, counts and checks the TFRecord files of pre-training data."""
+"""Finds, identifies and counts the TFRecord files of pre-training data."""
 
 import concurrent.futures
 import contextlib
@@ -8,21 +8,12 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from electra_tf.text.description import SETTINGS, TokenizerDescription
-from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import pattern_of_files, split_patterns
 from electra_tf.util.paths import is_remote
 from pretrain_data.records import manifest as records_manifest
-from pretrain_data.records.bad_records import (
-    BAD_RECORD_ERRORS,
-    content_problem,
-    diagnose_bad_record,
-    iterate_records,
-)
-from pretrain_data.records.completeness import check_shards, warn_of_unlisted
-from pretrain_data.records.lengths import plausible_records
-from pretrain_data.records.manifest import Manifest
+from pretrain_data.records.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
+from pretrain_data.records.tfrecord_headers import plausible_records
 
 DEFAULT_FLAG = "--pretrain_tfrecords"
 
@@ -123,7 +114,7 @@ def count_records_by_file(files: Sequence[str]) -> list[int]:
 
 def built_counts(files: Sequence[str]) -> dict[str, int]:
     """Returns the numbers of records in the manifests, by path."""
-    manifests = _manifests(files)
+    manifests = records_manifest.load_manifests(files)
     counts: dict[str, int] = {}
     for path in files:
         manifest = manifests[os.path.dirname(path)]
@@ -139,158 +130,6 @@ def _count_by_reading(path: str) -> int:
         raise tf.errors.DataLossError(None, None, f"{path}: bad record at byte {bad_offset}")
     batches = tf.data.TFRecordDataset(path).batch(_COUNT_BATCH)
     return sum(int(tf.size(batch)) for batch in batches)
-
-
-def check_built_files(files: Sequence[str], *, skip_bad_records: bool = False) -> None:
-    """Compares file names and, unless bad records are skipped, file sizes with the manifests.
-
-    Sizes detect files truncated between two records, which read without errors. Missing shards
-    are found too, and files that a manifest does not list are warned of.
-
-    Raises:
-        UserError: a shard is missing, or a file has another size than when it was built.
-    """
-    manifests = _manifests(files)
-    warn_of_unlisted(files, manifests)
-    if skip_bad_records:
-        return
-    check_shards(files, manifests)
-    for path in files:
-        manifest = manifests[os.path.dirname(path)]
-        expected = manifest.shard_bytes.get(os.path.basename(path)) if manifest else None
-        actual = tf.io.gfile.stat(path).length
-        if expected not in (None, actual):
-            bad_record = diagnose_bad_record([path])
-            raise UserError(
-                f"{path} has {actual:,} bytes, but was built with {expected:,} "
-                f"({records_manifest.FILE_NAME} beside it). {bad_record or ''}\nRebuild the "
-                "records, or read the intact ones with --skip_bad_records."
-            )
-
-
-def find_checked_record_files(
-    patterns: str | Sequence[str],
-    max_seq_length: int,
-    flag: str = DEFAULT_FLAG,
-    *,
-    skip_bad_records: bool = False,
-) -> list[str]:
-    """Returns the matching files after checking their sizes and sequence length.
-
-    Raises:
-        UserError: no file matches, the manifest has another length, or (unless bad records
-            are skipped) a file size differs from the manifest or the records have another
-            length.
-    """
-    files = find_record_files(patterns, flag)
-    check_built_files(files, skip_bad_records=skip_bad_records)
-    if not skip_bad_records or _length_of_manifest(files):
-        check_sequence_length(files, max_seq_length, flag)
-    return files
-
-
-def check_records(
-    patterns: str | Sequence[str],
-    max_seq_length: int,
-    flag: str = DEFAULT_FLAG,
-    *,
-    vocabulary: Vocabulary,
-    tokenizer: TokenizerDescription,
-    skip_bad_records: bool = False,
-) -> None:
-    """Compares records with a length and, where there are manifests, with a tokenizer.
-
-    Args:
-        patterns: files and wildcards, also separated by commas.
-        max_seq_length: length of the records.
-        flag: flag that errors name.
-        vocabulary: that of the model.
-        tokenizer: that of the model.
-        skip_bad_records: leave sizes, and the length of records without manifest, unchecked.
-
-    Raises:
-        UserError: see `find_checked_record_files`, or the records were built with another
-            vocabulary or other settings.
-    """
-    files = find_checked_record_files(
-        patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
-    )
-    check_vocabulary(files, vocabulary, flag)
-    for directory, manifest in sorted(_manifests(files).items()):
-        if manifest is None:
-            continue
-        built_with = manifest.tokenizer_description
-        for name in SETTINGS:
-            if getattr(built_with, name) != getattr(tokenizer, name):
-                theirs = str(getattr(built_with, name)).lower()
-                raise UserError(
-                    f"--{name} is {str(getattr(tokenizer, name)).lower()}, but the records of "
-                    f"{flag} in {directory} were built with {theirs}: pass --{name}={theirs}, "
-                    "or build them again"
-                )
-
-
-def check_vocabulary(
-    files: Sequence[str], vocabulary: Vocabulary, flag: str = DEFAULT_FLAG
-) -> None:
-    """Compares a vocabulary with the manifests, where there are any.
-
-    Raises:
-        UserError: records were built with another one.
-    """
-    for directory, manifest in sorted(_manifests(files).items()):
-        if manifest is not None and manifest.vocab_sha256 != vocabulary.sha256:
-            raise UserError(
-                f"The records of {flag} in {directory} were built with a different vocabulary "
-                f"than --vocab_file={vocabulary.path}: use the one they were built with"
-            )
-
-
-def check_sequence_length(
-    files: Sequence[str], max_seq_length: int, flag: str = DEFAULT_FLAG
-) -> None:
-    """Compares `max_seq_length` with the manifests, or with the first record.
-
-    Raises:
-        UserError: the records have another length, or none is readable.
-    """
-    actual, source = recorded_length(files, flag)
-    if actual != max_seq_length:
-        raise UserError(
-            f"--max_seq_length is {max_seq_length}, but the records have {actual} tokens "
-            f"({source}, {flag}). Set --max_seq_length={actual}, or build records of "
-            f"{max_seq_length} tokens."
-        )
-
-
-def _manifests(files: Sequence[str]) -> dict[str, Manifest | None]:
-    directories = dict.fromkeys(os.path.dirname(path) for path in files)
-    return {directory: records_manifest.load_manifest(directory) for directory in directories}
-
-
-def _length_of_manifest(files: Sequence[str]) -> tuple[int, str] | None:
-    for directory, manifest in _manifests(files).items():
-        if manifest and any(os.path.basename(path) in manifest.shards for path in files):
-            return manifest.max_seq_length, os.path.join(directory, records_manifest.FILE_NAME)
-    return None
-
-
-def recorded_length(files: Sequence[str], flag: str = DEFAULT_FLAG) -> tuple[int, str]:
-    """Returns the sequence length of records, and the manifest or the file that has it.
-
-    Raises:
-        UserError: there is neither a manifest nor a readable record.
-    """
-    if found := _length_of_manifest(files):
-        return found
-    for path in files:
-        for record, _, problem in iterate_records(path):
-            problem = problem or content_problem(record, None)
-            if problem:
-                continue
-            example = tf.train.Example.FromString(record)
-            return len(example.features.feature["input_ids"].int64_list.value), path
-    raise UserError(f"No readable record in {flag} ({len(files)} files, first: {files[0]}).")
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from pretrain_data.records.lengths import ALL_RECORDS, check_lengths
+from pretrain_data.records.tfrecord_headers import ALL_RECORDS, check_lengths
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 NUM_SEGMENTS = 2

@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import loads_json, write_atomically
 from electra_tf.util.paths import AnyPath, RemotePath, as_path
@@ -172,6 +173,12 @@ def load_manifest(directory: str | AnyPath) -> Manifest | None:
         raise UserError(f"{path} is not a manifest: missing or unknown fields: {differing}.")
     _check_counts(content, path)
     return Manifest(**content)
+
+
+def load_manifests(files: Sequence[str]) -> dict[str, Manifest | None]:
+    """Returns the manifest of the folder of each file, by folder; None where there is none."""
+    directories = dict.fromkeys(os.path.dirname(path) for path in files)
+    return {directory: load_manifest(directory) for directory in directories}
 
 
 def _check_counts(content: dict, path: AnyPath) -> None:

@@ -13,12 +13,8 @@ import tensorflow as tf
 from electra_tf.training.distribution.shards import UNSHARDED, DataShard
 from electra_tf.util.errors import UserError
 from pretrain_data.records.bad_records import scan_files
-from pretrain_data.records.files import (
-    DEFAULT_FLAG,
-    built_counts,
-    count_records_by_file,
-    find_checked_record_files,
-)
+from pretrain_data.records.checks import find_checked_record_files
+from pretrain_data.records.files import DEFAULT_FLAG, built_counts, count_records_by_file
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
 
 # Part of the order of the examples, so it does not depend on the machine.
@@ -86,7 +82,7 @@ def read_pretraining_records(
         patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
     )
     needs_counts = by_file or bool(start_example)
-    runs, counts = _runs(
+    spans, counts = _readable_spans(
         files, max_seq_length, vocab_size, skip_bad_records, needs_counts, flag, print_fn
     )
     num_records = sum(counts)
@@ -106,7 +102,7 @@ def read_pretraining_records(
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max if repeat else first_epoch + 1)
     records = epochs.flat_map(
         lambda epoch: _epoch_records(
-            runs, seed, epoch, shuffle_buffer_size, deterministic, part
+            spans, seed, epoch, shuffle_buffer_size, deterministic, part
         )
     )
     records = records.skip(position)
@@ -144,7 +140,7 @@ class _Part:
     worker: int
 
 
-def _runs(
+def _readable_spans(
     files: list[str],
     max_seq_length: int,
     vocab_size: int | None,
@@ -158,7 +154,7 @@ def _runs(
         counts = count_records_by_file(files) if needs_counts else []
         return [RecordSpan(path) for path in files], counts
     scans = scan_files(files, max_seq_length, vocab_size)
-    runs = [run for scan in scans for run in scan.runs]
+    spans = [span for scan in scans for span in scan.spans]
     bad_records = [bad_record for scan in scans for bad_record in scan.bad_records]
     num_records = sum(scan.num_records for scan in scans)
     for bad_record in bad_records[:_MAX_BAD_RECORDS_SHOWN]:
@@ -178,11 +174,11 @@ def _runs(
             f"No record of {max_seq_length} tokens can be read from {flag}: all "
             f"{len(files)} files are empty or damaged."
         )
-    return runs, [run.count for run in runs]
+    return spans, [span.count for span in spans]
 
 
 def _epoch_records(
-    runs: list[RecordSpan],
+    spans: list[RecordSpan],
     seed: int,
     epoch: tf.Tensor,
     shuffle_buffer_size: int,
@@ -192,12 +188,12 @@ def _epoch_records(
     """The serialized records of one epoch, or of a worker's part of it."""
     # tf.random.set_seed would affect the seed of the shuffling.
     tf.compat.v1.get_default_graph().seed = None
-    paths = tf.constant([run.path for run in runs])
-    offsets = [run.offset for run in runs]
+    paths = tf.constant([span.path for span in spans])
+    offsets = [span.offset for span in spans]
     # Without damage, every span is a whole file, which needs no offset.
     offset_of = tf.constant(offsets, tf.int64).__getitem__ if any(offsets) else lambda i: 0
-    counts = tf.constant([run.count for run in runs], tf.int64)
-    order = tf.range(len(runs))
+    counts = tf.constant([span.count for span in spans], tf.int64)
+    order = tf.range(len(spans))
     key = tf.stack([tf.constant(seed, tf.int64), epoch])
     if shuffle_buffer_size:
         order = tf.random.experimental.stateless_shuffle(order, seed=key, alg="philox")
@@ -207,7 +203,7 @@ def _epoch_records(
     records = tf.data.Dataset.from_tensor_slices(order).interleave(
         lambda i: read_span(paths[i], offset_of(i), ends[i]).skip(starts[i]),
         cycle_length=_FILES_READ_AT_ONCE if shuffle_buffer_size else 1,
-        num_parallel_calls=min(_FILES_READ_AT_ONCE, len(runs)) if shuffle_buffer_size else 1,
+        num_parallel_calls=min(_FILES_READ_AT_ONCE, len(spans)) if shuffle_buffer_size else 1,
         deterministic=deterministic,
     )
     if shuffle_buffer_size:
@@ -233,10 +229,10 @@ def _overlaps(order: tf.Tensor, part: _Part) -> tuple[tf.Tensor, tf.Tensor, tf.T
     first = tf.clip_by_value(part.first - before, 0, lengths)
     until = tf.clip_by_value(part.until - before, 0, lengths)
 
-    def by_run(values: tf.Tensor) -> tf.Tensor:
+    def by_span(values: tf.Tensor) -> tf.Tensor:
         return tf.scatter_nd(order[:, None], values, tf.shape(counts, tf.int32))
 
-    return tf.boolean_mask(order, until > first), by_run(first), by_run(until)
+    return tf.boolean_mask(order, until > first), by_span(first), by_span(until)
 
 
 def _pad_batch(

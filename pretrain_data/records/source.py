@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
+from pretrain_data.records.checks import check_records
 from pretrain_data.records.files import (
     DEFAULT_FLAG,
     built_counts,
-    check_records,
     find_record_files,
     fingerprint,
     locate_bad_records,
@@ -25,7 +25,7 @@ from pretrain_data.records.token_counts import MAX_EXAMPLES, count_tokens
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordFiles:
-    """Record files, to train or evaluate on (`electra_tf.training.records`).
+    """Record files, to train or evaluate on (`electra_tf.pretraining_records`).
 
     Attributes:
         patterns: comma-separated files or glob patterns, by sequence length.

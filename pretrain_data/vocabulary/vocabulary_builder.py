@@ -5,7 +5,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 
-from electra_tf.text.description import (
+from electra_tf.text.tokenizer_description import (
     TokenizerDescription,
     description_file,
     load_tokenizer_description,
@@ -19,7 +19,7 @@ from electra_tf.text.vocabulary import (
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_in_order
-from pretrain_data.corpus.corpus_report import print_what_is_left_out
+from pretrain_data.corpus.corpus_report import print_left_out
 from pretrain_data.corpus.formats import FormatOptions
 from pretrain_data.corpus.inputs import Corpus, find_inputs, find_text
 from pretrain_data.vocabulary.vocabulary_report import measure, print_report
@@ -63,7 +63,7 @@ def build_vocabulary(
         text_field=config.text_field,
         text_column=config.text_column,
     )
-    print_what_is_left_out(corpus, config.corpus_dir, print_fn)
+    print_left_out(corpus, config.corpus_dir, print_fn)
     held_out = _find_held_out(config, corpus)
     second = None
     if config.compare_with is not None:

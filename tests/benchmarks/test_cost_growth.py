@@ -12,7 +12,7 @@ from benchmarks import worker_processes
 from benchmarks.cost_plots import plot_growth
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
-from pretrain_data.records.files import find_checked_record_files
+from pretrain_data.records.checks import find_checked_record_files
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 

@@ -11,11 +11,12 @@ from electra_tf.flops.counting import model_parts
 from electra_tf.generators.base import Generator
 from electra_tf.generators.sharing import DISCRIMINATOR, GENERATOR, Encoders, Shapes
 from electra_tf.masking.base import MaskingOrder, MaskingStrategy
+from electra_tf.masking.masked_batch import num_real_tokens
 from electra_tf.model.batch_types import LossTerm
+from electra_tf.model.heads import get_softmax_output
 from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
-from electra_tf.pretrain_helpers import get_softmax_output, num_real_tokens
 from electra_tf.pretraining_model import PretrainingModel
 from tests import pretraining_runs
 from tests.electra_tf.test_pretraining_model import SPECIAL, features

@@ -10,7 +10,8 @@ from electra_tf.util.errors import UserError
 from pretrain_data.build.output_dir import TemporaryDir, lock_output_dir, publish
 from pretrain_data.examples.example_writer import ExampleWriter
 from pretrain_data.records.bad_records import iterate_records
-from pretrain_data.records.files import check_records, file_sha256, find_record_files
+from pretrain_data.records.checks import check_records
+from pretrain_data.records.files import file_sha256, find_record_files
 from pretrain_data.records.manifest import HELD_OUT_DIR, Manifest, load_manifest
 from tests.conftest import ROOT
 

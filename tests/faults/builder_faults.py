@@ -249,7 +249,7 @@ class Trials:
 
     def _not_of_size(self, place: pathlib.Path, version: str) -> list[str]:
         """Says what is wrong with a vocabulary and its description, if anything."""
-        from electra_tf.text.description import load_tokenizer_description
+        from electra_tf.text.tokenizer_description import load_tokenizer_description
         from electra_tf.text.vocabulary import load_vocabulary
 
         path = place / "vocabulary/vocab.txt"

@@ -19,7 +19,7 @@ from electra_tf.inference.export.saved_model import (
 )
 from electra_tf.inference.export.servable import TOKENIZER_FILE
 from electra_tf.inference.web_demo.models import ExportedModel
-from electra_tf.text.description import (
+from electra_tf.text.tokenizer_description import (
     SETTINGS,
     TokenizerDescription,
     tokenizer_settings,

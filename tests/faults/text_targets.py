@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
-from electra_tf.text.description import (
+from electra_tf.text.tokenizer_description import (
     TokenizerDescription,
     load_tokenizer_description,
     write_tokenizer_description,

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from electra_tf.text.description import load_tokenizer_description
+from electra_tf.text.tokenizer_description import load_tokenizer_description
 from electra_tf.text.vocabulary import VocabularyBuildConfig, load_vocabulary
 from pretrain_data.vocabulary.vocabulary_builder import build_vocabulary
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from electra_tf.config.hyperparameters import parse_hparams
 from electra_tf.masking.base import TokenStatistics
 from electra_tf.masking.learned import LearnedMasking
+from electra_tf.masking.masked_batch import mask
 from electra_tf.masking.span import SpanMasking
 from electra_tf.masking.strategic import StrategicMasking
 from electra_tf.masking.token import TokenMasking
 from electra_tf.masking.whole_word import WholeWordMasking
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
-from electra_tf.pretrain_helpers import mask
 from pretrain_data.examples.example_builder import ExampleBuilder
 from pretrain_data.examples.packing_builder import PackingExampleBuilder
 from pretrain_data.examples.trimming_builder import TrimmingExampleBuilder

@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as arrays
 from electra_tf.model import metrics
 from finetune.results.calibration import calibrate, fit_temperature
 from finetune.tasks.qa.squad_metrics import squad_v1_metrics, squad_v2_metrics
-from finetune.tasks.tagging.spans import span_metrics, token_accuracy
-from finetune.tasks.text.scorers import (
+from finetune.tasks.tagging.metrics import span_metrics, token_accuracy
+from finetune.tasks.text.metrics import (
     classification_metrics,
     multilabel_metrics,
     regression_metrics,

@@ -11,13 +11,9 @@ import tensorflow as tf
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from electra_tf.generators.sampling import most_likely_tokens, sample_from_softmax
 from electra_tf.model import randomness
-from electra_tf.model.heads import softmax_cross_entropy
-from electra_tf.pretrain_helpers import (
-    get_softmax_output,
-    most_likely_tokens,
-    sample_from_softmax,
-)
+from electra_tf.model.heads import get_softmax_output, softmax_cross_entropy
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.training.optimizer import adam_update, clip_by_global_norm, make_optimizer
 from finetune.tasks.text.class_loss import ClassLoss

@@ -15,15 +15,13 @@ _MASKING = "tests/electra_tf/masking/test_masking.py"
 _CHECKPOINTS = "tests/electra_tf/training/checkpoints/test_checkpoint_files.py"
 
 TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "scorers": {
-        "finetune/tasks/text/scorers.py": ("tests/finetune/tasks/text/test_scorers.py",),
+    "metrics": {
+        "finetune/tasks/text/metrics.py": ("tests/finetune/tasks/text/test_metrics.py",),
         "finetune/tasks/qa/squad_metrics.py": (
             "tests/finetune/tasks/qa/test_squad_metrics.py",
         ),
-        "finetune/tasks/tagging/spans.py": (
-            "tests/finetune/tasks/tagging/test_spans.py",
-            "tests/finetune/tasks/tagging/test_scorer.py",
-        ),
+        "finetune/tasks/tagging/spans.py": ("tests/finetune/tasks/tagging/test_spans.py",),
+        "finetune/tasks/tagging/metrics.py": ("tests/finetune/tasks/tagging/test_metrics.py",),
         "electra_tf/model/metrics.py": ("tests/electra_tf/model/test_metrics.py",),
         "electra_tf/model/token_scores.py": ("tests/electra_tf/model/test_token_scores.py",),
     },
@@ -34,7 +32,11 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
     "masking": {
-        "electra_tf/pretrain_helpers.py": ("tests/electra_tf/test_pretrain_helpers.py",),
+        "electra_tf/masking/masked_batch.py": (
+            "tests/electra_tf/masking/test_masked_batch.py",
+        ),
+        "electra_tf/generators/sampling.py": ("tests/electra_tf/generators/test_sampling.py",),
+        "electra_tf/model/positions.py": ("tests/electra_tf/model/test_positions.py",),
         "electra_tf/masking/base.py": ("tests/electra_tf/masking/test_base.py",),
         "electra_tf/masking/learned.py": ("tests/electra_tf/masking/test_learned.py",),
         "electra_tf/masking/span.py": (_MASKING, "-k", "span or without_a_candidate"),

@@ -24,8 +24,8 @@ from finetune.tasks.base import SplitData
 from finetune.tasks.text.classification import ClassificationTask
 from finetune.tasks.text.examples import InputExample
 from finetune.tasks.text.glue import make_glue_task
+from finetune.tasks.text.metrics import classification_metrics, regression_metrics
 from finetune.tasks.text.regression import RegressionTask
-from finetune.tasks.text.scorers import classification_metrics, regression_metrics
 from tests.reference.result import CheckResult, Comparison, guarded
 
 TOLERANCE = 1e-5

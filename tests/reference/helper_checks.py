@@ -13,10 +13,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import pretrain_helpers
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.generators.sampling import sample_from_softmax
+from electra_tf.masking.masked_batch import (
+    MASK_TOKEN_PROB,
+    candidates_mask,
+    mask,
+    num_to_predict,
+    unmask,
+)
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
+from electra_tf.model.positions import gather_positions, scatter_update
 from tests.reference.masking_statistics import Draws, deviations
 from tests.reference.result import CheckResult, Comparison, guarded
 
@@ -76,7 +84,7 @@ def check_gather(arrays: Arrays) -> CheckResult:
         ("seq_float", "gather_rank2_float"),
         ("seq_float3", "gather_rank3"),
     ):
-        actual = pretrain_helpers.gather_positions(arrays[source], arrays["positions"])
+        actual = gather_positions(arrays[source], arrays["positions"])
         comparison.equal(expected, actual, arrays[expected])
     return comparison.result()
 
@@ -85,7 +93,7 @@ def check_scatter(arrays: Arrays) -> CheckResult:
     """Compares scatter_update on ids, numbers and vectors, with repeated positions."""
     comparison = Comparison("helpers scatter_update")
     for kind in ("int", "float", "float3"):
-        sequence, written = pretrain_helpers.scatter_update(
+        sequence, written = scatter_update(
             tf.constant(arrays[f"seq_{kind}"]),
             tf.constant(arrays[f"updates_{kind}"]),
             tf.constant(arrays["positions"]),
@@ -108,7 +116,7 @@ def check_candidates(arrays: Arrays, special: SpecialTokenIds) -> CheckResult:
         ("candidates_mask", None),
         ("candidates_mask_with_disallow", tf.constant(arrays["cand_disallow"])),
     ):
-        actual = pretrain_helpers.candidates_mask(inputs, special, disallow)
+        actual = candidates_mask(inputs, special, disallow)
         comparison.equal(name, actual, arrays[name])
     return comparison.result()
 
@@ -125,7 +133,7 @@ def check_unmask(arrays: Arrays) -> CheckResult:
         masked_lm_ids=tf.constant(arrays["unmask_ids"]),
     )
     expected = arrays["unmask_input_ids"]
-    comparison.equal("input_ids", pretrain_helpers.unmask(inputs).input_ids, expected)
+    comparison.equal("input_ids", unmask(inputs).input_ids, expected)
     return comparison.result()
 
 
@@ -139,7 +147,7 @@ def check_sampling(arrays: Arrays, name: str) -> CheckResult:
         one_hot = arrays["sample_disallow"]
         comparison.true("one-hot", bool((one_hot.sum(-1) <= 1).all()), "several ids a position")
         disallow = np.where(one_hot.any(-1), one_hot.argmax(-1), -1).astype(np.int32)
-    sampled = pretrain_helpers.sample_from_softmax(
+    sampled = sample_from_softmax(
         tf.constant(logits),
         disallow=disallow,
         uniform_noise=tf.constant(arrays[f"{name}_uniform_noise"]),
@@ -156,7 +164,7 @@ def check_num_to_predict(arrays: Arrays, rows: list[dict]) -> CheckResult:
     for row, expected in zip(rows, arrays["num_to_predict"], strict=True):
         length, slots = row["max_seq_length"], row["max_predictions_per_seq"]
         input_mask = tf.sequence_mask(lengths, length, dtype=tf.int32)
-        actual = pretrain_helpers.num_to_predict(input_mask, row["mask_prob"], slots)
+        actual = num_to_predict(input_mask, row["mask_prob"], slots)
         label = f"mask_prob {row['mask_prob']}"
         comparison.equal(label, actual, expected)
         config = PretrainingConfig.create(
@@ -184,9 +192,9 @@ def check_recorded_masks(name: str, case: Arrays, special: SpecialTokenIds) -> C
         tf.zeros_like(masked),
         *(tf.constant(case[f"example_{k}"]) for k in ("positions", "ids", "weights")),
     )
-    comparison.equal("unmasked", pretrain_helpers.unmask(inputs).input_ids, original)
+    comparison.equal("unmasked", unmask(inputs).input_ids, original)
     used = case["example_weights"].astype(np.int32)
-    gathered = pretrain_helpers.gather_positions(original, inputs.masked_lm_positions)
+    gathered = gather_positions(original, inputs.masked_lm_positions)
     comparison.equal("ids", gathered * used, case["example_ids"])
     return comparison.result()
 
@@ -195,7 +203,7 @@ def _draw(case: Arrays, settings: dict, special: SpecialTokenIds, **options: boo
     """Masks every recorded sequence `DRAWS` times in one batch."""
     ids, input_mask = (np.repeat(case[k], DRAWS, axis=0) for k in ("input_ids", "input_mask"))
     inputs = PretrainInputs(tf.constant(ids), tf.constant(input_mask), tf.zeros_like(ids))
-    masked = pretrain_helpers.mask(
+    masked = mask(
         inputs,
         special,
         randomness.make_key(SEED, 0, "masking"),
@@ -203,7 +211,7 @@ def _draw(case: Arrays, settings: dict, special: SpecialTokenIds, **options: boo
         max_predictions_per_seq=settings["max_predictions_per_seq"],
         **options,
     )
-    candidates = pretrain_helpers.candidates_mask(inputs, special)
+    candidates = candidates_mask(inputs, special)
     return Draws.of(masked, ids, candidates, special.mask, DRAWS)
 
 
@@ -271,7 +279,7 @@ def check_masking(
     worst = np.max(deviations(counts, DRAWS, expected * DRAWS, DRAWS))
     comparison.difference("frequencies (deviations)", worst, MAX_DEVIATION)
     replaced = draws.replaced_by_multiplicity()[:, 1]
-    share = pretrain_helpers.MASK_TOKEN_PROB * replaced[:, 0]
+    share = MASK_TOKEN_PROB * replaced[:, 0]
     worst = np.max(deviations(replaced[:, 1], replaced[:, 0], share, replaced[:, 0]))
     comparison.difference("replaced (deviations)", worst, MAX_DEVIATION)
     return comparison.result()
@@ -282,10 +290,10 @@ def check_no_candidates(recorded: dict, special: SpecialTokenIds, pad_id: int) -
     comparison = Comparison("helpers sequence_with_no_candidates")
     ids = tf.constant(recorded["input_ids"])
     inputs = PretrainInputs(ids, tf.cast(ids != pad_id, tf.int32), tf.zeros_like(ids))
-    nothing = ~tf.reduce_any(pretrain_helpers.candidates_mask(inputs, special), axis=-1)
+    nothing = ~tf.reduce_any(candidates_mask(inputs, special), axis=-1)
     comparison.true("row", bool(tf.reduce_any(nothing)), "every row has a candidate")
     for with_replacement in (False, True):
-        masked = pretrain_helpers.mask(
+        masked = mask(
             inputs,
             special,
             randomness.make_key(SEED, 0, "masking"),

@@ -15,6 +15,7 @@ import tensorflow as tf
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.interop.initialization import load_tf1_checkpoint
 from electra_tf.interop.variable_names import named_variables
+from electra_tf.masking.masked_batch import candidates_mask, unmask
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import (
     FakeData,
@@ -24,7 +25,6 @@ from electra_tf.model.batch_types import (
 )
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
-from electra_tf.pretrain_helpers import candidates_mask, unmask
 from electra_tf.util.errors import UserError
 from tests.reference.compare_outputs import (
     TOLERANCE,

@@ -12,7 +12,8 @@ from electra_tf.text.cached_tokenizer import CachedTokenizer
 from finetune.data.features import DataReport
 from finetune.tasks.base import SplitData
 from finetune.tasks.tagging.examples import ConllSource, TaggingExample
-from finetune.tasks.tagging.spans import span_metrics, span_tags, tag_spans, token_accuracy
+from finetune.tasks.tagging.metrics import span_metrics, token_accuracy
+from finetune.tasks.tagging.spans import span_tags, tag_spans
 from finetune.tasks.tagging.task import TaggingTask
 from tests.reference.classification_checks import (
     MAX_SEQ_LENGTH,

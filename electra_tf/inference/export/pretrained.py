@@ -17,7 +17,7 @@ from electra_tf.inference.export.config import (
 )
 from electra_tf.inference.export.servable import Servable, ServableLoader, ServedOutputs
 from electra_tf.model.encoder import Encoder
-from electra_tf.pretrain_helpers import gather_positions, get_token_logits
+from electra_tf.model.positions import gather_positions
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.text_inputs import EncoderInputs, single_text_inputs, tokenize_with_masks
 from electra_tf.text.tokenizer import Tokenizer
@@ -124,10 +124,8 @@ class GeneratorServable(_SingleText):
 
     def _candidates(self, states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns ids and probabilities [batch, n, top_k] for states [batch, n, hidden]."""
-        logits = get_token_logits(
-            states,
-            self._model.generator.embeddings.word_embeddings,
-            self._model.generator_predictions,
+        logits = self._model.generator_predictions(
+            states, self._model.generator.embeddings.word_embeddings
         )
         best = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), self._top_k)
         return best.indices, best.values

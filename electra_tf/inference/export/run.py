@@ -12,7 +12,7 @@ from electra_tf.config import choices
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.inference.export.config import EXTRAS, FORMATS, GENERATOR, ExportConfig
 from electra_tf.inference.export.servable import Servable, ServableLoader
-from electra_tf.text.description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_directory import VOCAB_FILE
 from electra_tf.util.console import warn_once

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.model.kernels import CastKernels, without_fusion
-from electra_tf.text.description import TokenizerDescription
 from electra_tf.text.text_inputs import EncoderInputs, token_strings
 from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.training.checkpoints.checkpoint_directory import VOCAB_FILE
 
 ServedOutputs = dict[str, tf.Tensor]

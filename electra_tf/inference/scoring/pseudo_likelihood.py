@@ -27,9 +27,9 @@ from electra_tf.inference.scoring.padding import compilation_cost, padded_length
 from electra_tf.model.compilation import side_by_side
 from electra_tf.model.kernels import CastKernels, without_fusion
 from electra_tf.model.layers import Linear
+from electra_tf.model.positions import gather_positions
 from electra_tf.model.randomness import Randomness
 from electra_tf.objectives.electric import token_log_probs
-from electra_tf.pretrain_helpers import gather_positions, get_token_logits
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
@@ -203,11 +203,8 @@ class MaskedScorer(Scorer):
         encoded = model.generator(
             masked, input_mask, tf.zeros_like(masked), positions=positions
         )
-        logits = get_token_logits(
-            encoded.sequence_output,
-            model.generator.embeddings.word_embeddings,
-            model.generator_predictions,
-            float32=True,
+        logits = model.generator_predictions(
+            encoded.sequence_output, model.generator.embeddings.word_embeddings, float32=True
         )
         return token_log_probs(logits, gather_positions(input_ids, positions))[:, 0]
 

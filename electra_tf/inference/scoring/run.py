@@ -24,9 +24,9 @@ from electra_tf.inference.scoring.pseudo_likelihood import (
     compiles_all,
     create_scorer,
 )
-from electra_tf.text.description import warn_of_unknown_tokens
 from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.tokenizer_description import warn_of_unknown_tokens
 from electra_tf.training.distribution.cores import cores_of, limit_operation_threads
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once

@@ -9,7 +9,7 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntity
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.models import ExportedModel, TaskModel, TokenInspector
 from electra_tf.inference.web_demo.server import PageServer
-from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
 
 # A character takes 6 bytes as a JSON escape, or 12 as a surrogate pair.

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from electra_tf.inference.export.saved_model import EXTRA_FOLDER, check_checksums
 from electra_tf.inference.export.servable import TOKENIZER_FILE
-from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_json
 from electra_tf.util.plain_paths import plain_path

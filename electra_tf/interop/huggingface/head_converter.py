@@ -84,6 +84,7 @@ def _default_labels(units: int) -> tuple[str, ...]:
 
 
 def label_config(task: TaskDescription, units: int) -> dict[str, Any]:
+    """Returns `id2label` and `label2id` of `config.json` for a head with `units` outputs."""
     labels: Sequence[str] = task.labels or _default_labels(units)
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
@@ -92,5 +93,6 @@ def label_config(task: TaskDescription, units: int) -> dict[str, Any]:
 
 
 def scoped(task: TaskDescription, arrays: Mapping[str, np.ndarray]) -> ConvertedHead:
+    """Returns a head whose arrays have the names of the task's variables."""
     scope = f"{TASK_SCOPE}{task.name}/"
     return ConvertedHead(task, {scope + name: value for name, value in arrays.items()})

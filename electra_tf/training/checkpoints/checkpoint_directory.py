@@ -14,7 +14,7 @@ from electra_tf.config.saved_config import (
     VERSION,
     load_saved_config,
 )
-from electra_tf.text.description import (
+from electra_tf.text.tokenizer_description import (
     SETTINGS,
     TokenizerDescription,
     hash_vocabulary,

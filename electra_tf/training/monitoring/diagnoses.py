@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from electra_tf.text.description import MOST_UNKNOWN
+from electra_tf.text.tokenizer_description import MOST_UNKNOWN
 
 # A diagnosis is what this many records of training in a row say.
 _RECORDS = 3

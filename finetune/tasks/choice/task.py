@@ -24,9 +24,9 @@ from finetune.results.worst_errors import PredictionError
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.choice.examples import ChoiceExample, choice_rows
 from finetune.tasks.sources import ExampleSource, SourceTask
-from finetune.tasks.text import scorers
 from finetune.tasks.text.base import TextHead, checked_labels, mean_loss, predicted_values
 from finetune.tasks.text.class_loss import CROSS_ENTROPY, ClassLoss
+from finetune.tasks.text.metrics import classification_metrics
 
 _MIN_CHOICES = 2
 
@@ -183,7 +183,7 @@ class ChoiceTask(SourceTask):
         """Returns the accuracy and the loss."""
         main = self.kind.main_metrics()[0]
         gold, predicted = self._gold(data), predicted_values(outputs)
-        metrics = scorers.classification_metrics(gold, predicted, self.num_choices, (main,))
+        metrics = classification_metrics(gold, predicted, self.num_choices, (main,))
         return Scores(metrics={**metrics, "loss": mean_loss(outputs)}, main=main)
 
     def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:

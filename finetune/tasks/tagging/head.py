@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.interop.variable_names import NamedVariable
-from electra_tf.pretrain_helpers import gather_positions
+from electra_tf.model.positions import gather_positions
 from finetune.model import Dense, HeadOutput, TaskHead
 
 

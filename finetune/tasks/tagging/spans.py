@@ -10,7 +10,6 @@ from typing import NamedTuple
 OUTSIDE = "O"
 PREFIXES = "BIES"
 BIOES, BIO, IO = "BIOES", "BIO", "IO"
-Tags = Sequence[Sequence[str]]
 
 
 class Span(NamedTuple):
@@ -72,46 +71,3 @@ def span_tags(spans: Iterable[Span], length: int, encoding: str = BIOES) -> list
 def bioes_labels(kinds: Iterable[str]) -> tuple[str, ...]:
     """Returns all BIOES tags of the given types, sorted."""
     return tuple(sorted({OUTSIDE, *(f"{p}-{kind}" for kind in kinds for p in PREFIXES)}))
-
-
-def span_metrics(
-    gold: Tags, predicted: Tags, *, authors_rule: bool = False
-) -> dict[str, float]:
-    """Returns "precision", "recall" and "f1" over the spans of all sentences.
-
-    A span is correct if both ends and the type are. Recall counts all spans of `gold`. As in
-    conlleval, values with denominator 0 are 0.
-
-    Args:
-        gold, predicted: tags of each word of each sentence, of the same lengths.
-        authors_rule: see `tag_spans`.
-    """
-    # seqeval agrees with this, but lacks the authors' rule.
-    right = num_gold = num_predicted = 0
-    for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
-        if len(gold_tags) != len(predicted_tags):
-            raise ValueError(f"{len(predicted_tags)} tags for {len(gold_tags)} words")
-        gold_spans = set(tag_spans(gold_tags, authors_rule=authors_rule))
-        predicted_spans = set(tag_spans(predicted_tags, authors_rule=authors_rule))
-        right += len(gold_spans & predicted_spans)
-        num_gold += len(gold_spans)
-        num_predicted += len(predicted_spans)
-    return {
-        "precision": _percent(right, num_predicted),
-        "recall": _percent(right, num_gold),
-        "f1": _percent(2 * right, num_gold + num_predicted),
-    }
-
-
-def token_accuracy(gold: Tags, predicted: Sequence[Sequence[str | None]]) -> float:
-    """Returns the fraction of words with the correct tag; a tag of None is wrong."""
-    pairs = [
-        (gold_tag, predicted_tag)
-        for gold_tags, predicted_tags in zip(gold, predicted, strict=True)
-        for gold_tag, predicted_tag in zip(gold_tags, predicted_tags, strict=True)
-    ]
-    return _percent(sum(g == p for g, p in pairs), len(pairs))
-
-
-def _percent(part: int, whole: int) -> float:
-    return 100 * part / whole if whole else 0.0

@@ -29,14 +29,13 @@ from finetune.tasks.tagging.examples import (
 )
 from finetune.tasks.tagging.featurize import tagging_rows
 from finetune.tasks.tagging.head import TaggingHead
+from finetune.tasks.tagging.metrics import span_metrics, token_accuracy
 from finetune.tasks.tagging.spans import (
     BIO,
     OUTSIDE,
     is_tag,
-    span_metrics,
     span_tags,
     tag_spans,
-    token_accuracy,
 )
 
 

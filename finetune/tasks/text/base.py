@@ -254,6 +254,7 @@ def _label_text(label: Any) -> str:
 
 
 def checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, ...]:
+    """Returns the labels of task `name`; raises UserError unless `least` distinct ones."""
     if len(labels) < least or len(set(labels)) < len(labels):
         raise UserError(
             f"Task {name!r} needs at least {least} distinct labels; it has: "
@@ -263,10 +264,12 @@ def checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, .
 
 
 def predicted_values(outputs: Sequence[Outputs]) -> np.ndarray:
+    """Returns the "predictions" of all rows, [n] or [n, labels]."""
     return np.array([output["predictions"] for output in outputs])
 
 
 def mean_loss(outputs: Sequence[Outputs]) -> float:
+    """Returns the mean "loss" of all rows, summed in float64."""
     return float(np.mean([output["loss"] for output in outputs], dtype=np.float64))
 
 
@@ -290,6 +293,7 @@ class LabelServable(TextServable):
     """Also returns `labels` string [batch, classes], the names of the columns of scores."""
 
     def with_labels(self, outputs: ServedOutputs) -> ServedOutputs:
+        """Adds `labels` to outputs that have `scores` [batch, classes]."""
         scores = outputs["scores"]
         labels = tf.broadcast_to(tf.constant(self.task.labels), tf.shape(scores))
         return {"labels": labels, **outputs}

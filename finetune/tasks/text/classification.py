@@ -24,7 +24,6 @@ from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import HeadOutput
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
-from finetune.tasks.text import scorers
 from finetune.tasks.text.base import (
     LabelServable,
     TextHead,
@@ -35,6 +34,7 @@ from finetune.tasks.text.base import (
 )
 from finetune.tasks.text.class_loss import CROSS_ENTROPY, ClassLoss
 from finetune.tasks.text.examples import InputExample
+from finetune.tasks.text.metrics import classification_metrics, confusion
 from finetune.tasks.text.windows import (
     pool_by_owner,
     pool_logits,
@@ -221,11 +221,11 @@ class ClassificationTask(TextTask):
         outputs = self.by_example(data, outputs)
         gold, predicted = self._targets(data), predicted_values(outputs)
         count = len(self.labels)
-        metrics = scorers.classification_metrics(gold, predicted, count, self.metrics)
+        metrics = classification_metrics(gold, predicted, count, self.metrics)
         return Scores(
             metrics={**metrics, "loss": mean_loss(outputs)},
             main=self.main_metric,
-            confusion=scorers.confusion(gold, predicted, count),
+            confusion=confusion(gold, predicted, count),
             labels=self.labels,
         )
 

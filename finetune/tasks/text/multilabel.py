@@ -15,7 +15,6 @@ from finetune.data.features import FeatureSpec
 from finetune.model import HeadOutput
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
-from finetune.tasks.text import scorers
 from finetune.tasks.text.base import (
     LabelServable,
     TextHead,
@@ -25,6 +24,7 @@ from finetune.tasks.text.base import (
     predicted_values,
 )
 from finetune.tasks.text.examples import InputExample
+from finetune.tasks.text.metrics import multilabel_metrics
 
 
 class MultilabelHead(TextHead):
@@ -97,7 +97,7 @@ class MultilabelTask(TextTask):
 
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns micro and macro F1, subset accuracy and the loss."""
-        metrics = scorers.multilabel_metrics(self._targets(data), predicted_values(outputs))
+        metrics = multilabel_metrics(self._targets(data), predicted_values(outputs))
         return Scores(metrics={**metrics, "loss": mean_loss(outputs)}, main=self.main_metric)
 
     def prediction(self, output: Outputs) -> dict[str, Any]:

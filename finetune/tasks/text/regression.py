@@ -16,7 +16,6 @@ from finetune.data.features import FeatureSpec
 from finetune.model import HeadOutput
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
-from finetune.tasks.text import scorers
 from finetune.tasks.text.base import (
     TextHead,
     TextServable,
@@ -25,6 +24,7 @@ from finetune.tasks.text.base import (
     predicted_values,
 )
 from finetune.tasks.text.examples import InputExample
+from finetune.tasks.text.metrics import regression_metrics
 
 
 class RegressionHead(TextHead):
@@ -108,7 +108,7 @@ class RegressionTask(TextTask):
 
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns correlations, and "mse" and "loss" of scaled labels."""
-        metrics = scorers.regression_metrics(self._targets(data), predicted_values(outputs))
+        metrics = regression_metrics(self._targets(data), predicted_values(outputs))
         return Scores(metrics={**metrics, "loss": mean_loss(outputs)}, main=self.main_metric)
 
     def prediction(self, output: Outputs) -> dict[str, Any]:

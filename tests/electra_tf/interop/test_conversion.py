@@ -27,7 +27,7 @@ from electra_tf.interop.model_checkpoint import (
     ModelCheckpoint,
     ModelDescription,
 )
-from electra_tf.text.description import load_tokenizer_description
+from electra_tf.text.tokenizer_description import load_tokenizer_description
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 from finetune.authors_tasks import describe_task

@@ -16,7 +16,8 @@ from electra_tf.interop.initialization import load_encoder
 from electra_tf.interop.model_checkpoint import ADAM_SLOTS, LAMB_SLOTS
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
-from electra_tf.model_builder import build_model, create_optimizer, load_model
+from electra_tf.model_builder import build_model, load_model
+from electra_tf.pretraining_optimizer import create_optimizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from tests.electra_tf.interop.models import format_of

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from electra_tf.interop.model_checkpoint import find_family, with_hyperparameters
 from electra_tf.model.batch_types import SpecialTokenIds
-from electra_tf.model_builder import build_model, create_optimizer
+from electra_tf.model_builder import build_model
+from electra_tf.pretraining_optimizer import create_optimizer
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.huggingface.test_format import finetuned

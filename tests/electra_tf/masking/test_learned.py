@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from electra_tf.config.choices import OBJECTIVES
 from electra_tf.masking.learned import LearnedMasking, LearnedMaskingHparams
+from electra_tf.masking.masked_batch import unmask
 from electra_tf.model.batch_types import MaskedLMOutput
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
-from electra_tf.pretrain_helpers import unmask
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 from tests.electra_tf.masking.test_masking import masked_sets

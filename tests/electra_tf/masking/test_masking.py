@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.masking.base import NoHparams, TokenStatistics, create_masking
+from electra_tf.masking.masked_batch import mask
 from electra_tf.masking.span import SpanMasking, SpanMaskingHparams
 from electra_tf.masking.strategic import StrategicMasking, StrategicMaskingHparams
 from electra_tf.masking.whole_word import WholeWordMasking
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
-from electra_tf.pretrain_helpers import mask
 from electra_tf.util.errors import UserError
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)

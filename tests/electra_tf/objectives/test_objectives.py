@@ -12,10 +12,11 @@ from electra_tf.config.choices import OBJECTIVES
 from electra_tf.generators.span_boundary import run_boundaries
 from electra_tf.masking.base import TokenStatistics
 from electra_tf.model.randomness import Randomness
-from electra_tf.model_builder import build_model, create_optimizer
+from electra_tf.model_builder import build_model
 from electra_tf.objectives.adversarial import policy_losses
 from electra_tf.objectives.all_tokens_mlm import copy_loss
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretraining_optimizer import create_optimizer
 from electra_tf.util.errors import UserError
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 

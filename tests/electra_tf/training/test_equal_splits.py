@@ -16,7 +16,8 @@ from electra_tf.masking.base import TokenStatistics
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.kernels import without_fusion
-from electra_tf.model_builder import build_model, create_optimizer
+from electra_tf.model_builder import build_model
+from electra_tf.pretraining_optimizer import create_optimizer
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.training.step import TrainingSteps
 

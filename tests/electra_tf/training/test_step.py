@@ -11,10 +11,11 @@ import tensorflow as tf
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.kernels import without_fusion
-from electra_tf.model_builder import build_model, create_optimizer
+from electra_tf.model_builder import build_model
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretraining_optimizer import create_optimizer
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
-from electra_tf.training.layer_groups import group_of
+from electra_tf.training.layer_statistics import group_of
 from electra_tf.training.step import TrainingSteps
 
 BATCH_SIZE, LENGTH, VOCAB_SIZE = 8, 16, 40

@@ -22,7 +22,10 @@ import zstandard
 from absl import flags as absl_flags
 
 from electra_tf.model_builder import load_checked_vocabulary
-from electra_tf.text.description import TokenizerDescription, write_tokenizer_description
+from electra_tf.text.tokenizer_description import (
+    TokenizerDescription,
+    write_tokenizer_description,
+)
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util import console
 from electra_tf.util.console import ProgressBar, format_seconds
@@ -34,7 +37,7 @@ from pretrain_data.build import dataset
 from pretrain_data.build.output_dir import INNER_LOCK_FILE, lock_output_dir
 from pretrain_data.corpus.inputs import find_corpus
 from pretrain_data.parallel.counts import WorkerError
-from pretrain_data.records.files import check_records
+from pretrain_data.records.checks import check_records
 from pretrain_data.records.manifest import load_manifest, write_manifest
 from tests.conftest import ROOT
 from tests.electra_tf.text.plain_tokenizer import plain_tokenize

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import as_path, open_binary

@@ -18,7 +18,7 @@ from electra_tf.util.paths import as_path
 from pretrain_data.corpus import blocks as blocks_module
 from pretrain_data.corpus import formats
 from pretrain_data.corpus.blocks import read_blocks
-from pretrain_data.corpus.corpus_report import print_what_is_left_out
+from pretrain_data.corpus.corpus_report import print_left_out
 from pretrain_data.corpus.documents import document_spans
 from pretrain_data.corpus.file_search import matching_paths
 from pretrain_data.corpus.formats import FormatOptions
@@ -217,7 +217,7 @@ def test_links_to_files_are_read_once_and_told(tmp_path):
     corpus = find_inputs([str(tmp_path), f"{tmp_path}/a*"])
     assert documents(corpus.parts) == ["one"]
     messages = []
-    print_what_is_left_out(corpus, None, messages.append)
+    print_left_out(corpus, None, messages.append)
     assert messages == [
         f"1 links to files that are read once, under another name: {tmp_path}/b.txt"
     ]

@@ -21,12 +21,8 @@ from pretrain_data.records.bad_records import (
     _masked_crc32c,
     diagnose_bad_record,
 )
-from pretrain_data.records.files import (
-    check_vocabulary,
-    count_records,
-    find_record_files,
-    locate_bad_records,
-)
+from pretrain_data.records.checks import check_vocabulary
+from pretrain_data.records.files import count_records, find_record_files, locate_bad_records
 from pretrain_data.records.manifest import load_manifest, mark_unfinished
 from pretrain_data.records.reader import read_pretraining_records
 from pretrain_data.records.source import RecordFiles

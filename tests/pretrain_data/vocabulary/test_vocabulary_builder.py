@@ -16,8 +16,8 @@ import tensorflow as tf
 from absl import flags as absl_flags
 
 from electra_tf.text import tokenizer
-from electra_tf.text.description import load_tokenizer_description
 from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.tokenizer_description import load_tokenizer_description
 from electra_tf.text.vocabulary import (
     SPECIAL_TOKENS,
     Vocabulary,

@@ -10,7 +10,6 @@ from electra_tf.model.heads import MaskedLMHead
 from electra_tf.model.layer_functions import bias_activation
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
-from electra_tf.pretrain_helpers import get_token_logits
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 from tests.electra_tf.objectives.test_objectives import at, log_softmax
@@ -44,7 +43,7 @@ def test_every_token_is_masked_in_turn(make_model, overrides, batch_size):
         for t in range(1, len(ids) - 1):
             masked = [*ids[:t], SPECIAL.mask, *ids[t + 1 :]]
             sequence = model.generator(*inputs_of(masked)).sequence_output
-            logits = get_token_logits(sequence, table, model.generator_predictions)
+            logits = model.generator_predictions(sequence, table)
             expected.append(log_softmax(logits)[0, t, ids[t]])
         np.testing.assert_allclose(score.log_probs, expected, rtol=1e-4)
         assert score.total == pytest.approx(sum(expected), rel=1e-4, abs=1e-9)

@@ -10,7 +10,7 @@ import pytest
 from electra_tf.inference.web_demo.app import _create_app, _print_now, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.models import _require_same_tokenizer
-from electra_tf.text.description import TokenizerDescription
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from tests.electra_tf.inference.web_demo.exports import LABELS
 

@@ -4,7 +4,7 @@ import warnings
 import numpy as np
 import pytest
 
-from finetune.tasks.text.scorers import (
+from finetune.tasks.text.metrics import (
     classification_metrics,
     confusion,
     multilabel_metrics,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from electra_tf.interop.formats import pretraining_config
-from electra_tf.text.description import (
+from electra_tf.text.tokenizer_description import (
     TokenizerDescription,
     description_file,
     hash_vocabulary,

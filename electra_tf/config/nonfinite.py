@@ -1,4 +1,4 @@
-"""What happens to an update that is not finite, for pre-training and fine-tuning."""
+"""What happens when a loss or gradient is not finite, for pre-training and fine-tuning."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ ON_NONFINITE = (STOP, SKIP)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class UpdateFields:
+class NonfiniteFields:
     """What to do about a loss or gradient that is NaN or infinite."""
 
     on_nonfinite: str = hyperparameter(

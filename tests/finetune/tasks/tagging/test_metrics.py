@@ -3,7 +3,7 @@ import random
 import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 
-from finetune.tasks.tagging.spans import span_metrics, token_accuracy
+from finetune.tasks.tagging.metrics import span_metrics, token_accuracy
 
 
 def test_spans():
@@ -29,9 +29,18 @@ def test_nothing_to_find():
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match="1 tags for 2 words"):
         span_metrics([["O", "O"]], [["O"]])
+    with pytest.raises(ValueError, match="shorter"):
+        token_accuracy([["O", "O"]], [["O"]])
     for score in (span_metrics, token_accuracy):
         with pytest.raises(ValueError, match="shorter"):
             score([["O"], ["O"]], [["O"]])
+
+
+def test_token_accuracy_counts_words_without_a_prediction():
+    # Equal tags that are different objects.
+    predicted = [["-".join(["B", "X"]), None], ["B-X"]]
+    assert token_accuracy([["B-X", "O"], ["O"]], predicted) == pytest.approx(100 / 3)
+    assert token_accuracy([], []) == 0
 
 
 def test_same_metrics_as_seqeval():

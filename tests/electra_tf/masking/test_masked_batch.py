@@ -1,12 +1,21 @@
-"""Masking, scattering and sampling: the mathematics, on inputs that tests/reference lacks."""
+"""Masking a batch, on inputs that tests/reference lacks."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretrain_helpers
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.masking.masked_batch import (
+    DEFAULT_MASKING,
+    candidates_mask,
+    mask,
+    mask_batch,
+    masked_positions,
+    unmask,
+)
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
+from electra_tf.model.randomness import Randomness
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
 LENGTH = 32
@@ -24,7 +33,7 @@ def rows(lengths: list[int]) -> PretrainInputs:
 def masked(inputs: PretrainInputs, step: int = 0, **options) -> PretrainInputs:
     settings = {"mask_prob": 0.15, "max_predictions_per_seq": 5, **options}
     key = randomness.make_key(0, step, "masking")
-    return pretrain_helpers.mask(inputs, SPECIAL, key, **settings)
+    return mask(inputs, SPECIAL, key, **settings)
 
 
 def test_masks_the_share_without_duplicates_and_never_special_tokens():
@@ -44,7 +53,7 @@ def test_masks_the_share_without_duplicates_and_never_special_tokens():
     changed = result.input_ids.numpy() != original
     assert np.all(result.input_ids.numpy()[changed] == SPECIAL.mask)
     assert np.sum(changed) / np.sum(weights) == pytest.approx(0.85, abs=0.05)
-    np.testing.assert_array_equal(pretrain_helpers.unmask(result).input_ids, original)
+    np.testing.assert_array_equal(unmask(result).input_ids, original)
 
 
 @pytest.mark.parametrize("with_replacement", [False, True])
@@ -82,69 +91,31 @@ def test_masks_follow_from_the_key_and_the_rows_place():
     assert np.any(masked(inputs, step=1).input_ids != whole.input_ids)
 
 
-def test_scatter_update_averages_duplicates_and_spares_position_0():
-    sequence = tf.constant([[1, 2, 3, 4], [5, 6, 7, 8]])
-    updated, written = pretrain_helpers.scatter_update(
-        sequence, tf.constant([[10, 21, 30], [9, 9, 9]]), tf.constant([[2, 2, 0], [0, 3, 1]])
+def test_candidates_are_real_tokens_that_are_not_disallowed():
+    inputs = rows([6, 4])
+    candidates = candidates_mask(inputs, SPECIAL)[:, :6].numpy()
+    np.testing.assert_array_equal(candidates, [[0, 1, 1, 1, 1, 0], [0, 1, 1, 0, 0, 0]])
+    disallow = tf.constant(np.arange(LENGTH) == 2)[None]
+    candidates = candidates_mask(inputs, SPECIAL, disallow)[:, :6].numpy()
+    np.testing.assert_array_equal(candidates, [[0, 1, 0, 1, 1, 0], [0, 1, 0, 0, 0, 0]])
+
+
+def test_masked_positions_are_those_of_used_slots():
+    inputs = rows([6, 4])._replace(
+        masked_lm_positions=tf.constant([[4, 2, 0], [1, 0, 0]]),
+        masked_lm_weights=tf.constant([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]]),
     )
-    np.testing.assert_array_equal(updated, [[1, 2, 15, 4], [5, 9, 7, 9]])
-    np.testing.assert_array_equal(written, [[0, 0, 1, 0], [0, 1, 0, 1]])
+    expected = np.zeros([2, LENGTH])
+    expected[0, [2, 4]] = expected[1, 1] = 1
+    np.testing.assert_array_equal(masked_positions(inputs), expected)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 2.0])
-def test_samples_follow_the_softmax(temperature):
-    logits = np.array([2.0, 1.0, 0.0, -1.0, 0.5, 0.5], np.float32)
-    draws = 20_000
-    samples = pretrain_helpers.sample_from_softmax(
-        tf.tile(tf.constant(logits)[None, None], [draws // 10, 10, 1]),
-        randomness.make_key(0, 0, "sampling"),
-        temperature=temperature,
-    ).numpy()
-    probs = np.exp(logits / temperature) / np.sum(np.exp(logits / temperature))
-    counts = np.bincount(samples.ravel(), minlength=6)
-    # 99.9 % point of chi-square with 5 degrees of freedom.
-    assert np.sum((counts - draws * probs) ** 2 / (draws * probs)) < 20.5
-
-
-def test_disallowed_tokens_are_never_drawn_and_the_rest_keeps_its_odds():
-    logits = tf.tile(tf.constant([[[9.0, 1.0, 0.0]]]), [1000, 10, 1])
-    samples = pretrain_helpers.sample_from_softmax(
-        logits,
-        randomness.make_key(0, 0, "sampling"),
-        disallow=tf.zeros([1000, 10], tf.int32),
-    ).numpy()
-    counts = np.bincount(samples.ravel(), minlength=3)
-    assert counts[0] == 0
-    assert counts[1] / counts[2] == pytest.approx(np.e, rel=0.1)
-
-
-def test_no_gradient_flows_through_samples():
-    logits = tf.random.stateless_normal([2, 3, 5], seed=(0, 0))
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        samples = pretrain_helpers.sample_from_softmax(
-            logits, randomness.make_key(0, 0, "sampling")
-        )
-        total = tf.reduce_sum(tf.cast(samples, tf.float32))
-    assert tape.gradient(total, logits) is None
-
-
-def test_a_temperature_is_the_same_as_a_number_or_a_tensor():
-    logits = tf.random.stateless_normal([4, 50, 30], [1, 2])
-    key = tf.constant([3, 4], tf.uint32)
-    for number in (0.5, 1.0, 3.0):
-        first, second = (
-            pretrain_helpers.sample_from_softmax(logits, key, temperature=temperature)
-            for temperature in (number, tf.constant(number))
-        )
-        np.testing.assert_array_equal(first, second)
-
-
-def test_a_batch_starts_at_the_first_example_by_default():
-    logits, key = tf.zeros([4, 50, 30]), tf.constant([3, 4], tf.uint32)
-    drawn = [
-        pretrain_helpers.sample_from_softmax(logits, key, **given).numpy().tolist()
-        for given in ({}, {"first_example": 0}, {"first_example": 1})
-    ]
-    assert drawn[0] == drawn[1]
-    assert drawn[0] != drawn[2]
+def test_a_batch_of_a_shorter_length_has_fewer_slots():
+    config = PretrainingConfig.create(
+        data_dir="data", model_name="test", max_seq_length=64, max_predictions_per_seq=10
+    )
+    features = dict(zip(PretrainInputs._fields[:3], rows([32] * 3)[:3], strict=True))
+    result = mask_batch(
+        config, SPECIAL, DEFAULT_MASKING, features, randomness=Randomness(seed=0, step=0)
+    )
+    assert result.masked_lm_positions.shape == (3, 5)
