@@ -28,7 +28,7 @@ from electra_tf.training.monitoring.trackers import (
 )
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
-from electra_tf.util.files import make_folders, read_lines, write_atomically
+from electra_tf.util.files import make_folders, write_atomically
 
 TENSORBOARD_DIR = "tensorboard"
 
@@ -298,13 +298,15 @@ def _drop_records_after(file: str, step: int) -> None:
     path = pathlib.Path(file)
     if not path.exists():
         return
-    lines = [f"{line}\n" for line in read_lines(path)]
-    kept = [line for line in lines if _is_record_until(line, step)]
-    if len(kept) < len(lines):
-        write_atomically(path, "".join(kept))
+    content = path.read_bytes()
+    # Bytes, since a killed run may have written half of a character.
+    lines = content.split(b"\n")
+    kept = b"".join(line + b"\n" for line in lines if _is_record_until(line, step))
+    if kept != content:
+        write_atomically(path, kept)
 
 
-def _is_record_until(line: str, step: int) -> bool:
+def _is_record_until(line: bytes, step: int) -> bool:
     try:
         return json.loads(line)["step"] <= step
     except (ValueError, KeyError, TypeError):
