@@ -23,8 +23,10 @@ from electra_tf.util.errors import (
     nearest_name_hint,
     reason_of,
 )
+from flags.out_of_memory import describe_out_of_memory
 from flags.recipe_files import find_flagfiles
 from flags.remote.paths import Roles, local_paths
+from flags.standard_streams import discard_output, prepare_standard_streams
 
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
@@ -46,24 +48,35 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
     "flops_computation.py": "electra-flops",
     "report.py": "electra-report",
 }
-# Errors of files that the user can mend: a full disk, a read-only folder, a broken disk, …
+# Errors that the user can mend: a full disk, a read-only folder, a broken disk, a file that is
+# gone, too many processes, …
 OF_THE_SYSTEM = frozenset(
     (
         errno.EACCES,
+        errno.EAGAIN,
+        errno.EBUSY,
         errno.EDQUOT,
         errno.EEXIST,
         errno.EFBIG,
         errno.EIO,
         errno.EISDIR,
+        errno.ELOOP,
         errno.EMFILE,
         errno.ENAMETOOLONG,
+        errno.ENFILE,
+        errno.ENODEV,
+        errno.ENOENT,
         errno.ENOLCK,
+        errno.ENOMEM,
         errno.ENOSPC,
+        errno.ENOTCONN,
         errno.ENOTDIR,
+        errno.ENXIO,
         errno.EPERM,
         errno.EPIPE,
         errno.EROFS,
         errno.ESTALE,
+        errno.ETIMEDOUT,
     )
 )
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
@@ -171,6 +184,7 @@ def run(
     `UserError` is printed without a traceback; so are preemption and the loss of a worker,
     each with its own exit status.
     """
+    prepare_standard_streams()
     silence_tensorflow()
     report_crashes()
     # absl.app.run would parse sys.argv before the spellings are normalized.
@@ -209,11 +223,20 @@ def run(
     except OSError as error:
         if error.errno not in OF_THE_SYSTEM:
             raise
-        _discard_output()
-        _exit_with_message(UserError(reason_of(error)), USER_ERROR_STATUS)
+        if verbose:
+            traceback.print_exc()
+        discard_output()
+        _exit_with_message(UserError(_reason_of(error)), USER_ERROR_STATUS)
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED_STATUS)
+    except Exception as error:
+        message = describe_out_of_memory(error, flags.FLAGS)
+        if message is None:
+            raise
+        if verbose:
+            traceback.print_exc()
+        _exit_with_message(UserError(message), USER_ERROR_STATUS)
     sys.exit(status or 0)
 
 
@@ -316,12 +339,13 @@ def _is_numbers(argument: str) -> bool:
     return True
 
 
-def _discard_output() -> None:
-    """Lets Python exit with our status, even if it cannot write what was printed."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _reason_of(error: OSError) -> str:
+    if error.errno == errno.ENOENT and error.filename is None:
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            return "The working directory has been removed: change to another one"
+    return reason_of(error)
 
 
 def _exit_with_message(error: Exception, status: int, hint: str = "") -> None:

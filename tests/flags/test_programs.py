@@ -1,13 +1,16 @@
 """The programs as a shell runs them: quick answers, exit statuses, no TensorFlow."""
 
+import errno
 import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
+from absl.testing import flagsaver
 
 from flags import command_line, programs
 from tests.in_process import run_program
@@ -133,6 +136,54 @@ def test_an_error_of_the_disk_is_one_line(arguments, output, reason):
     (line,) = result.stderr.splitlines()
     assert line.startswith("error: ")
     assert reason in line
+
+
+def run_main(main, monkeypatch, capfd, *arguments: str) -> tuple[int, str]:
+    """Returns the status and the errors of a program that calls a function."""
+    monkeypatch.setattr(sys, "argv", ["program.py", *arguments])
+    with flagsaver.flagsaver(), pytest.raises(SystemExit) as ended:
+        command_line.run(main)
+    return ended.value.code, capfd.readouterr().err
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def main() -> None:
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "/proc/x"), "/proc/x: No such"),
+        (OSError(errno.ELOOP, "Too many levels", "a"), "a: Too many levels"),
+        (MemoryError(), "out of memory"),
+        (MemoryError("8 EiB"), "out of memory: 8 EiB"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_errors_of_the_system_are_one_line(error, message, monkeypatch, capfd):
+    status, errors = run_main(raising(error), monkeypatch, capfd)
+    assert status == 1
+    (line,) = errors.splitlines()
+    assert line.startswith(f"error: {message}")
+
+
+def test_an_error_of_the_program_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["program.py"])
+    for error in (OSError(errno.EBADF, "Bad file descriptor"), KeyError("x")):
+        with flagsaver.flagsaver(), pytest.raises(type(error)):
+            command_line.run(raising(error))
+
+
+def test_a_working_directory_that_is_gone_is_named(tmp_path, monkeypatch, capfd):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    status, errors = run_main(os.getcwd, monkeypatch, capfd)
+    assert (status, errors.count("\n")) == (1, 1)
+    assert "The working directory has been removed" in errors
 
 
 def test_a_crash_of_native_code_names_the_line():
