@@ -24,6 +24,7 @@ from electra_tf.util.errors import (
     reason_of,
 )
 from flags.out_of_memory import describe_out_of_memory
+from flags.path_encoding import describe_path_encoding
 from flags.recipe_files import find_flagfiles
 from flags.remote.paths import Roles, local_paths
 from flags.standard_streams import discard_output, prepare_standard_streams
@@ -225,13 +226,16 @@ def run(
             raise
         if verbose:
             traceback.print_exc()
-        discard_output()
-        _exit_with_message(UserError(_reason_of(error)), USER_ERROR_STATUS)
+        reason = _reason_of(error)
+        if discard_output() and error.filename is None:
+            reason = f"standard output cannot be written: {reason}"
+        _exit_with_message(UserError(reason), USER_ERROR_STATUS)
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED_STATUS)
     except Exception as error:
-        message = describe_out_of_memory(error, flags.FLAGS)
+        message = describe_out_of_memory(error, values)
+        message = message or describe_path_encoding(error, values)
         if message is None:
             raise
         if verbose:

@@ -36,12 +36,17 @@ def prepare_standard_streams() -> None:
             stream.reconfigure(errors=_ERRORS)
 
 
-def discard_output() -> None:
-    """Lets Python exit with the program's status, even if it cannot write what was printed."""
+def discard_output() -> bool:
+    """Returns whether standard output cannot be written.
+
+    If so, it is discarded, so that Python can exit with the program's status.
+    """
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _escape(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import stat
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -46,6 +47,8 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
     }
     for path in filter(_is_stream, contents):
         number = _descriptor(path)
+        if number == 1 and sys.stdout is not None:
+            sys.stdout.flush()  # what was printed before comes first
         with open(path if number is None else number, "ab", closefd=number is None) as file:
             file.write(encoded.pop(path))
     temporaries = {path: temporary_path(path) for path in encoded}
@@ -105,6 +108,9 @@ def make_folders(path: str | os.PathLike) -> None:
     path = os.path.abspath(path or ".")
     missing = []
     while not os.path.isdir(path):
+        if os.path.islink(path) and not os.path.exists(path):
+            target = f"a link to {os.readlink(path)}, which does not exist"
+            raise FileNotFoundError(errno.ENOENT, target, path)
         missing.append(path)
         path = os.path.dirname(path)
     for each in reversed(missing):

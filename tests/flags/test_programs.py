@@ -13,6 +13,7 @@ import pytest
 from absl.testing import flagsaver
 
 from flags import command_line, programs
+from flags.path_encoding import describe_path_encoding
 from tests.in_process import run_program
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -119,15 +120,17 @@ def test_a_user_error_is_one_message(tmp_path):
     ("arguments", "output", "reason"),
     [
         (["--json=/sys/flops.json"], os.devnull, "/sys/flops.json"),
-        ([], "/dev/full", "No space left on device"),
+        ([], "/dev/full", "standard output cannot be written: No space left on device"),
     ],
     ids=["read-only folder", "full disk"],
 )
 def test_an_error_of_the_disk_is_one_line(arguments, output, reason):
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     with open(output, "w") as stdout:
         result = subprocess.run(
             [sys.executable, "flops_computation.py", *arguments],
             cwd=ROOT,
+            env=environment,
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
@@ -168,6 +171,25 @@ def test_errors_of_the_system_are_one_line(error, message, monkeypatch, capfd):
     assert status == 1
     (line,) = errors.splitlines()
     assert line.startswith(f"error: {message}")
+
+
+def test_a_path_that_is_not_utf8_is_named(tmp_path, monkeypatch, capfd):
+    name = os.fsdecode(b"caf\xe9")
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    as_tensor = ValueError("Error converting unicode string while converting a sequence")
+    for error in (UnicodeEncodeError("utf-8", name, 3, 4, "surrogates not allowed"), as_tensor):
+        status, errors = run_main(raising(error), monkeypatch, capfd)
+        assert (status, errors.count("\n")) == (1, 1)
+        assert "error: The path of the working directory is not UTF-8" in errors
+    monkeypatch.chdir(tmp_path)
+    for error in (as_tensor, KeyError("x")):
+        message = describe_path_encoding(error, {"data_dir": "a", "files": ["b", name]})
+        if error is as_tensor:
+            assert message.startswith(f"--files={name} is not UTF-8, and TensorFlow")
+        else:
+            assert message is None
+    assert describe_path_encoding(as_tensor, {"data_dir": "a"}) is None
 
 
 def test_an_error_of_the_program_keeps_its_traceback(monkeypatch):

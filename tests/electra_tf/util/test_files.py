@@ -89,7 +89,7 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path):
 
 
 def test_standard_output_that_is_a_file_keeps_what_was_printed(tmp_path):
-    main = "from electra_tf.util.files import write_atomically as w; print('a', flush=True); "
+    main = "from electra_tf.util.files import write_atomically as w; print('a'); "
     with open(tmp_path / "out", "wb") as output:
         subprocess.run(
             [sys.executable, "-c", main + "w('/dev/stdout', 'b\\n'); print('c')"],
@@ -105,6 +105,14 @@ def test_a_folder_is_whole(tmp_path):
     assert names(tmp_path) == []
     write_two(tmp_path / "folder")
     assert names(tmp_path) == ["folder", "folder/deep", "folder/deep/two", "folder/one"]
+
+
+def test_a_link_that_leads_nowhere_is_named(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError) as raised:
+        write_atomically(tmp_path / "link/run/file", "x")
+    expected = f"{tmp_path}/link: a link to {tmp_path}/nowhere, which does not exist"
+    assert reason_of(raised.value) == expected
 
 
 def test_a_folder_with_files_keeps_them(tmp_path):

@@ -9,7 +9,11 @@ import tensorflow as tf
 
 from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.training.monitoring.log import TrainLog, Utilization
-from electra_tf.training.monitoring.run_info import SENTENCES_FILE, read_log, read_sentences
+from electra_tf.training.monitoring.run_info import (
+    SENTENCES_FILE,
+    read_log,
+    read_sentences,
+)
 from electra_tf.util.errors import UserError
 
 
@@ -142,6 +146,19 @@ def test_a_kill_within_a_character_of_a_sentence_is_survived(tmp_path):
     assert [record["step"] for record in read_sentences(tmp_path)] == [10]
     start(tmp_path, 20).close()
     assert path.read_bytes() == content.splitlines(keepends=True)[0]
+
+
+def test_a_full_disk_is_said_of_its_file(tmp_path):
+    log = start(tmp_path)
+    (tmp_path / SENTENCES_FILE).symlink_to("/dev/full")
+    message = "cannot be written: No space left on device"
+    with pytest.raises(UserError, match=f"^{tmp_path / SENTENCES_FILE} {message}"):
+        log.evaluation(1, {"loss": 1.0}, sentences=SENTENCES)
+    log._file.close()
+    log._file = open("/dev/full", "a")  # noqa: SIM115
+    for write in (lambda: log.training(1, {"loss": 1.0}), log.close):
+        with pytest.raises(UserError, match=f"^{log.path} {message}"):
+            write()
 
 
 def test_logs_that_cannot_be_read_are_named(tmp_path):
