@@ -91,6 +91,72 @@ def test_scatter_update_averages_duplicates_and_spares_position_0():
     np.testing.assert_array_equal(written, [[0, 0, 1, 0], [0, 1, 0, 1]])
 
 
+def test_scatter_update_of_vectors_averages_and_keeps_the_others():
+    sequence = np.arange(12, dtype=np.float32).reshape(1, 6, 2)
+    updates = np.float32([[[10, 1], [20, 4], [7, 8], [90, 90]]])
+    updated, written = pretrain_helpers.scatter_update(
+        tf.constant(sequence), tf.constant(updates), tf.constant([[2, 2, 4, 0]])
+    )
+    expected = sequence.copy()
+    expected[0, 2], expected[0, 4] = [15, 2.5], [7, 8]
+    np.testing.assert_array_equal(updated, expected)
+    np.testing.assert_array_equal(written, [[0, 0, 1, 0, 1, 0]])
+
+
+def test_candidates_are_real_tokens_that_are_not_disallowed():
+    inputs = rows([5, 3])
+    disallow = np.zeros([2, LENGTH], bool)
+    disallow[0, [1, 4]] = disallow[1, 20] = True  # a candidate, [SEP] and padding
+    found = pretrain_helpers.candidates_mask(inputs, SPECIAL, tf.constant(disallow))
+    assert np.argwhere(found).tolist() == [[0, 2], [0, 3], [1, 1]]
+    found = pretrain_helpers.candidates_mask(inputs, SPECIAL)
+    assert np.argwhere(found).tolist() == [[0, 1], [0, 2], [0, 3], [1, 1]]
+
+
+def test_masked_positions_are_those_with_a_weight():
+    inputs = rows([8, 8])._replace(
+        masked_lm_positions=tf.constant([[3, 5], [6, 0]]),
+        masked_lm_weights=tf.constant([[1.0, 1.0], [1.0, 0.0]]),
+    )
+    found = pretrain_helpers.masked_positions(inputs).numpy()
+    assert found.shape == (2, LENGTH)
+    assert np.argwhere(found).tolist() == [[0, 3], [0, 5], [1, 6]]
+    assert found.max() == 1
+
+
+def test_losses_are_weighted_means_and_predictions_the_largest_logits():
+    logits = np.random.default_rng(0).normal(size=[2, 3, 5]).astype(np.float32)
+    targets, weights = np.array([[0, 4, 2], [1, 1, 3]]), np.float32([[1, 1, 0], [1, 0, 0]])
+    found = pretrain_helpers.get_softmax_output(
+        tf.constant(logits), tf.constant(targets, tf.int32), tf.constant(weights)
+    )
+    losses = np.log(np.exp(logits).sum(-1))
+    losses -= np.take_along_axis(logits, targets[..., None], -1)[..., 0]
+    np.testing.assert_allclose(found.per_example_loss, losses, rtol=1e-5)
+    assert float(found.loss) == pytest.approx((losses * weights).sum() / 3, rel=1e-5)
+    np.testing.assert_array_equal(found.preds, logits.argmax(-1))
+
+
+def test_the_most_likely_token_may_be_disallowed():
+    logits = tf.constant([[[1.0, 3.0, 2.0], [-5.0, -2.0, -1.0]]])
+    np.testing.assert_array_equal(pretrain_helpers.most_likely_tokens(logits), [[1, 2]])
+    disallow = tf.constant([[1, 2]])
+    found = pretrain_helpers.most_likely_tokens(logits, disallow)
+    np.testing.assert_array_equal(found, [[2, 1]])
+
+
+def test_given_noise_is_the_authors_gumbel_noise():
+    generator = np.random.default_rng(0)
+    logits, noise = (generator.random([20, 10, 6]).astype(np.float32) for _ in range(2))
+    gumbel = -np.log(-np.log(noise + 1e-9) + 1e-9)
+    for temperature in (1.0, 0.2):
+        drawn = pretrain_helpers.sample_from_softmax(
+            tf.constant(logits), temperature=temperature, uniform_noise=tf.constant(noise)
+        )
+        expected = (logits / np.float32(temperature) + gumbel).argmax(-1)
+        np.testing.assert_array_equal(drawn, expected)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_samples_follow_the_softmax(temperature):
     logits = np.array([2.0, 1.0, 0.0, -1.0, 0.5, 0.5], np.float32)
@@ -138,6 +204,20 @@ def test_a_temperature_is_the_same_as_a_number_or_a_tensor():
             for temperature in (number, tf.constant(number))
         )
         np.testing.assert_array_equal(first, second)
+
+
+def test_kernels_are_compiled_for_numbers_alone(monkeypatch):
+    temperatures = []
+
+    def note(logits, *_, temperature):
+        temperatures.append(temperature)
+        return logits
+
+    monkeypatch.setattr(pretrain_helpers, "_gumbel_scores", note)
+    for temperature in (2.0, tf.constant(2.0)):
+        pretrain_helpers.sample_from_softmax(tf.zeros([1, 1, 2]), temperature=temperature)
+    assert temperatures == [2.0, 1.0]
+    assert not any(map(tf.is_tensor, temperatures))
 
 
 def test_a_batch_starts_at_the_first_example_by_default():

@@ -283,6 +283,13 @@ def test_a_table_says_which_scores_are_of_different_files(tmp_path):
     assert note in merge_tables([*runs, path("c", "y")])
 
 
+def test_an_undefined_metric_is_an_empty_cell(tmp_path):
+    main = {"cola/dev": "accuracy"}
+    undefined = [trial(number, math.nan, main=main) for number in (1, 2)]
+    path = write_run(tmp_path / "s", "small", "cola", undefined)
+    assert "| small | - |\n" in merge_tables([path])
+
+
 def test_merging_refuses_two_results_for_one_cell(tmp_path):
     paths = [write_run(tmp_path / d, "m", "cola", [trial(1, 1.0)]) for d in ("a", "b")]
     with pytest.raises(UserError, match=r"both have cola/dev \(mcc\) of 'm'.*--names"):
