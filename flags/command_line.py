@@ -9,7 +9,9 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -231,6 +233,7 @@ def run(
             reason = f"standard output cannot be written: {reason}"
         _exit_with_message(UserError(reason), USER_ERROR_STATUS)
     except KeyboardInterrupt:
+        _ignore_more_interrupts()
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED_STATUS)
     except Exception as error:
@@ -341,6 +344,12 @@ def _is_numbers(argument: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _ignore_more_interrupts() -> None:
+    """Lets a second Ctrl-C not interrupt the exit, which Python would tell of."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _reason_of(error: OSError) -> str:
