@@ -3,6 +3,7 @@
 import errno
 import functools
 import os
+import signal
 import sys
 import termios
 import time
@@ -113,6 +114,15 @@ def discard_closed_terminal() -> None:
         for number in (1, 2):
             if _is_terminal(number):
                 os.dup2(nowhere.fileno(), number)
+
+
+def signals_to_handle(signals: Sequence[signal.Signals]) -> list[signal.Signals]:
+    """Returns signals without SIGHUP where it is ignored, as under `nohup`.
+
+    Others are handled in any case: scripts of clusters ignore SIGTERM while they wait for us.
+    """
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [each for each in signals if not (ignored and each == signal.SIGHUP)]
 
 
 def _is_terminal(number: int) -> bool:

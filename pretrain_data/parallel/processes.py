@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from electra_tf.util.console import ProgressBar, discard_closed_terminal
+from electra_tf.util.console import (
+    ProgressBar,
+    discard_closed_terminal,
+    signals_to_handle,
+)
 from electra_tf.util.errors import UserError
 from pretrain_data.parallel.counts import BuildCounts, WorkerError
 
@@ -35,14 +39,14 @@ def exiting_on_signals() -> Iterator[None]:
         return
 
     def leave(number: int, *_: object) -> None:
-        for each in _SIGNALS:
+        for each in handled:
             signal.signal(each, signal.SIG_IGN)
         if number == signal.SIGHUP:
             discard_closed_terminal()
         raise SystemExit(128 + number)
 
-    heeded = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, leave) for number in heeded}
+    handled = signals_to_handle(_SIGNALS)
+    before = {number: signal.signal(number, leave) for number in handled}
     try:
         yield
     finally:

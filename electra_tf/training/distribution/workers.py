@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util.console import discard_closed_terminal
+from electra_tf.util.console import discard_closed_terminal, signals_to_handle
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 
 # Errors of a collective operation whose peer is gone.
@@ -151,8 +151,8 @@ class Preemption:
         if threading.current_thread() is not threading.main_thread():
             yield self  # only the main thread can install signal handlers
             return
-        heeded = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, self._receive) for number in heeded}
+        handled = signals_to_handle(SIGNALS)
+        before = {number: signal.signal(number, self._receive) for number in handled}
         try:
             yield self
         finally:

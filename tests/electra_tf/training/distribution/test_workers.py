@@ -116,6 +116,17 @@ def test_a_closed_terminal_stops_the_run_unless_nohup_ignores_it(monkeypatch):
         signal.signal(signal.SIGHUP, before)
 
 
+def test_a_script_that_ignores_sigterm_while_it_waits_does_not_disturb(capsys):
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        preemption = Preemption(Workers(tf.distribute.get_strategy()))
+        with preemption.watch(), preemption.deferred():
+            signal.raise_signal(signal.SIGTERM)
+        assert preemption.requested()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_only_the_main_thread_handles_signals():
     before = signal.getsignal(signal.SIGTERM)
     found = []
