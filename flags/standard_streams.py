@@ -10,7 +10,7 @@ import io
 import os
 import sys
 
-_ERRORS = "electra_tf.escape"
+_ERRORS = "escape_or_keep_bytes"
 _NAMES = ("stdin", "stdout", "stderr")
 
 
