@@ -9,7 +9,9 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -23,8 +25,11 @@ from electra_tf.util.errors import (
     nearest_name_hint,
     reason_of,
 )
+from flags.out_of_memory import describe_out_of_memory
+from flags.path_encoding import describe_path_encoding
 from flags.recipe_files import find_flagfiles
 from flags.remote.paths import Roles, local_paths
+from flags.standard_streams import discard_output, prepare_standard_streams
 
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
@@ -46,24 +51,35 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
     "flops_computation.py": "electra-flops",
     "report.py": "electra-report",
 }
-# Errors of files that the user can mend: a full disk, a read-only folder, a broken disk, …
+# Errors that the user can mend: a full disk, a read-only folder, a broken disk, a file that is
+# gone, too many processes, …
 OF_THE_SYSTEM = frozenset(
     (
         errno.EACCES,
+        errno.EAGAIN,
+        errno.EBUSY,
         errno.EDQUOT,
         errno.EEXIST,
         errno.EFBIG,
         errno.EIO,
         errno.EISDIR,
+        errno.ELOOP,
         errno.EMFILE,
         errno.ENAMETOOLONG,
+        errno.ENFILE,
+        errno.ENODEV,
+        errno.ENOENT,
         errno.ENOLCK,
+        errno.ENOMEM,
         errno.ENOSPC,
+        errno.ENOTCONN,
         errno.ENOTDIR,
+        errno.ENXIO,
         errno.EPERM,
         errno.EPIPE,
         errno.EROFS,
         errno.ESTALE,
+        errno.ETIMEDOUT,
     )
 )
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
@@ -171,6 +187,7 @@ def run(
     `UserError` is printed without a traceback; so are preemption and the loss of a worker,
     each with its own exit status.
     """
+    prepare_standard_streams()
     silence_tensorflow()
     report_crashes()
     # absl.app.run would parse sys.argv before the spellings are normalized.
@@ -209,11 +226,24 @@ def run(
     except OSError as error:
         if error.errno not in OF_THE_SYSTEM:
             raise
-        _discard_output()
-        _exit_with_message(UserError(reason_of(error)), USER_ERROR_STATUS)
+        if verbose:
+            traceback.print_exc()
+        reason = _reason_of(error)
+        if discard_output() and error.filename is None:
+            reason = f"standard output cannot be written: {reason}"
+        _exit_with_message(UserError(reason), USER_ERROR_STATUS)
     except KeyboardInterrupt:
+        _ignore_more_interrupts()
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED_STATUS)
+    except Exception as error:
+        message = describe_out_of_memory(error, values)
+        message = message or describe_path_encoding(error, values)
+        if message is None:
+            raise
+        if verbose:
+            traceback.print_exc()
+        _exit_with_message(UserError(message), USER_ERROR_STATUS)
     sys.exit(status or 0)
 
 
@@ -316,12 +346,19 @@ def _is_numbers(argument: str) -> bool:
     return True
 
 
-def _discard_output() -> None:
-    """Lets Python exit with our status, even if it cannot write what was printed."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _ignore_more_interrupts() -> None:
+    """Lets a second Ctrl-C not interrupt the exit, which Python would tell of."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _reason_of(error: OSError) -> str:
+    if error.errno == errno.ENOENT and error.filename is None:
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            return "The working directory has been removed: change to another one"
+    return reason_of(error)
 
 
 def _exit_with_message(error: Exception, status: int, hint: str = "") -> None:

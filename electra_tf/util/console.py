@@ -1,8 +1,11 @@
 """Progress, durations and Markdown tables on the console."""
 
+import errno
 import functools
 import os
+import signal
 import sys
+import termios
 import time
 from collections.abc import Sequence
 from typing import TextIO
@@ -103,6 +106,32 @@ def use_color(chosen: bool | None, stream: TextIO | None = None) -> bool:
     if chosen is not None:
         return chosen
     return (stream or sys.stdout).isatty() and not os.environ.get("NO_COLOR")
+
+
+def discard_closed_terminal() -> None:
+    """Discards what is printed from now on to a terminal; printing to a closed one fails."""
+    with open(os.devnull, "wb") as nowhere:
+        for number in (1, 2):
+            if _is_terminal(number):
+                os.dup2(nowhere.fileno(), number)
+
+
+def signals_to_handle(signals: Sequence[signal.Signals]) -> list[signal.Signals]:
+    """Returns signals without SIGHUP where it is ignored, as under `nohup`.
+
+    Others are handled in any case: scripts of clusters ignore SIGTERM while they wait for us.
+    """
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [each for each in signals if not (ignored and each == signal.SIGHUP)]
+
+
+def _is_terminal(number: int) -> bool:
+    """Whether a stream is a terminal, open or closed; for `os.isatty`, a closed one is none."""
+    try:
+        termios.tcgetattr(number)
+    except termios.error as error:
+        return error.args[0] == errno.EIO
+    return True
 
 
 def discard(message: str) -> None:

@@ -6,7 +6,10 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
+import stat
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -15,12 +18,16 @@ from electra_tf.util.temporaries import temporary_path
 
 # What network and FUSE file systems without such a call answer.
 _CANNOT_FLUSH_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+_OPEN_FILE = re.compile(
+    r"/dev/std(?P<stream>out|err)|(/dev|/proc/self)/fd/(?P<number>[1-9]\d{0,5})"
+)
 
 
 def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
     """Writes text (UTF-8) or bytes to a temporary file and renames it to `path`.
 
-    The content is on the disk before it has the name. On an error, nothing is left.
+    The content is on the disk before it has the name. On an error, nothing is left. Devices
+    and pipes, such as /dev/null and /dev/stdout, are written to and stay what they are.
     """
     write_in_order({os.fspath(path): content})
 
@@ -34,16 +41,26 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
     Args:
         contents: text (UTF-8) or bytes by path.
     """
-    temporaries = {path: temporary_path(path) for path in contents}
+    encoded = {
+        path: content.encode("utf-8") if isinstance(content, str) else content
+        for path, content in contents.items()
+    }
+    for path in filter(_is_stream, contents):
+        number = _descriptor(path)
+        if number == 1 and sys.stdout is not None:
+            sys.stdout.flush()  # what was printed before comes first
+        with open(path if number is None else number, "ab", closefd=number is None) as file:
+            file.write(encoded.pop(path))
+    temporaries = {path: temporary_path(path) for path in encoded}
     try:
-        for path, content in contents.items():
+        for path, content in encoded.items():
             make_folders(os.path.dirname(path))
             with open(temporaries[path], "wb") as file:
-                file.write(content.encode("utf-8") if isinstance(content, str) else content)
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        folders = {os.path.dirname(path) or "." for path in contents}
-        with _naming_alone(folders if len(contents) > 1 else ()):
+        folders = {os.path.dirname(path) or "." for path in encoded}
+        with _naming_alone(folders if len(encoded) > 1 else ()):
             for path, temporary in temporaries.items():
                 os.replace(temporary, path)
                 flush_folder(os.path.dirname(path) or ".")
@@ -51,6 +68,24 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
         for temporary in temporaries.values():
             pathlib.Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _is_stream(path: str) -> bool:
+    """Whether a path is a device, a pipe, or a file that this process has open."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    is_file = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    return not is_file or _descriptor(path) is not None
+
+
+def _descriptor(path: str) -> int | None:
+    """Returns the number of an open file that is given as /dev/stdout or /dev/fd/N."""
+    match = _OPEN_FILE.fullmatch(path)
+    if match is None:
+        return None
+    return {"out": 1, "err": 2}.get(match["stream"] or "") or int(match["number"])
 
 
 @contextlib.contextmanager
@@ -73,6 +108,9 @@ def make_folders(path: str | os.PathLike) -> None:
     path = os.path.abspath(path or ".")
     missing = []
     while not os.path.isdir(path):
+        if os.path.islink(path) and not os.path.exists(path):
+            target = f"a link to {os.readlink(path)}, which does not exist"
+            raise FileNotFoundError(errno.ENOENT, target, path)
         missing.append(path)
         path = os.path.dirname(path)
     for each in reversed(missing):

@@ -116,7 +116,7 @@ class FeatureCache:
                 "problems": entry.problems,
             }
             write_atomically(manifest, json.dumps(sealed(content), ensure_ascii=False) + "\n")
-            self._remove_oldest(name)
+            self._remove_oldest(name, manifest)
         except (OSError, tf.errors.OpError) as error:
             self._print(f"{name}: the features are not cached: {error}")
             with contextlib.suppress(OSError):
@@ -126,11 +126,12 @@ class FeatureCache:
         stem = os.path.join(self.directory, f"{name}-{fingerprint[:_DIGEST_LENGTH]}")
         return pathlib.Path(f"{stem}.tfrecord"), pathlib.Path(f"{stem}.json")
 
-    def _remove_oldest(self, name: str) -> None:
+    def _remove_oldest(self, name: str, newest: pathlib.Path) -> None:
         entry = re.compile(rf"{re.escape(name)}-[0-9a-f]{{{_DIGEST_LENGTH}}}\.json")
         folder = pathlib.Path(self.directory)
         manifests = [path for path in folder.iterdir() if entry.fullmatch(path.name)]
-        manifests.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+        # Another machine may have a clock that is ahead.
+        manifests.sort(key=lambda path: (path == newest, path.stat().st_mtime), reverse=True)
         for path in manifests[ENTRIES_KEPT:]:
             path.unlink(missing_ok=True)
             path.with_suffix(".tfrecord").unlink(missing_ok=True)

@@ -28,6 +28,16 @@ from finetune.results.summary import SplitSummary, TrialResult, summarize
 JSON_SUFFIX = "_results.json"
 # Where the models of the trials are, from the folder of the results; in the JSON.
 MODEL_DIR = "model_dir"
+# Of a trial in the JSON, which may be edited by hand.
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "trial": int,
+    "seed": int,
+    "fold": (int, type(None)),
+    "steps": int,
+    "seconds": (int, float),
+    "main": dict,
+    "examples": dict,
+}
 
 
 class ResultFiles(NamedTuple):
@@ -101,18 +111,7 @@ def read_results(path: str | os.PathLike) -> RunResults:
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         content = without_seal(content, path)
-        trials = [
-            TrialResult(
-                **{
-                    **trial,
-                    "metrics": {
-                        key: {n: math.nan if v is None else v for n, v in values.items()}
-                        for key, values in trial["metrics"].items()
-                    },
-                }
-            )
-            for trial in content["trials"]
-        ]
+        trials = [_trial_from_json(trial) for trial in content["trials"]]
         task_files = (content.get("provenance") or {}).get("task_files")
         return RunResults(content["model_name"], content["tasks"], trials, task_files)
     except OSError as error:
@@ -123,6 +122,17 @@ def read_results(path: str | os.PathLike) -> RunResults:
         raise UserError(
             f"{path} is not a {JSON_SUFFIX} file of run_finetuning.py: {error!r}"
         ) from error
+
+
+def _trial_from_json(trial: Mapping[str, Any]) -> TrialResult:
+    for name, types in _TYPES.items():
+        if name in trial and not isinstance(trial[name], types):
+            raise TypeError(f"{name} is {trial[name]!r:.80}")
+    metrics = {
+        key: {n: math.nan if v is None else float(v) for n, v in values.items()}
+        for key, values in trial["metrics"].items()
+    }
+    return TrialResult(**{**trial, "metrics": metrics})
 
 
 def _authors_results(trials: Sequence[TrialResult]) -> list[dict[str, dict[str, float]]]:

@@ -8,8 +8,8 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from electra_tf.training.monitoring.log import LOG_FILE
-from electra_tf.util.files import read_lines, write_atomically
+from electra_tf.training.monitoring.run_info import LOG_FILE, read_log
+from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport
 from finetune.data.folds import Fold, example_groups, make_folds, stratification_labels
@@ -67,12 +67,16 @@ class TrialRun:
         }
 
     def log_records(self) -> list[dict[str, Any]]:
-        """Returns the records of the training log, each with its trial and fold."""
+        """Returns the records of the training log, each with its trial and fold.
+
+        Raises:
+            UserError: see `read_log`.
+        """
         path = pathlib.Path(self.model_dir, LOG_FILE)
         if not path.exists():
             return []
         where = {"trial": self.number} | ({"fold": self.fold} if self.fold else {})
-        return [{**json.loads(line), **where} for line in read_lines(path)]
+        return [{**record, **where} for record in read_log(path)]
 
 
 def trial_runs(config: FinetuningConfig) -> Iterator[TrialRun]:

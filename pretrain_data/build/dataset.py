@@ -33,7 +33,7 @@ from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.readers.archives import find_archives
 from pretrain_data.corpus.sentences import check_sentences
 from pretrain_data.examples.example_builder import MIN_SEQ_LENGTH
-from pretrain_data.parallel.processes import exiting_on_sigterm
+from pretrain_data.parallel.processes import exiting_on_signals
 from pretrain_data.records import manifest as records_manifest
 
 MAX_SEQ_LENGTH = 65536
@@ -76,7 +76,7 @@ def build_pretraining_data(
     settings = tokenizer_settings(given, config.vocab_file, flags=_TOKENIZER_FLAGS)
     config = dataclasses.replace(config, **settings)
     parts, unreadable = _find_parts(config, print_fn)
-    with exiting_on_sigterm(), lock_output_dir(config.output_dir, output_flag):
+    with exiting_on_signals(), lock_output_dir(config.output_dir, output_flag):
         check_output_dir(config.output_dir, config.overwrite, output_flag)
         return _build(config, vocabulary, parts, unreadable, driver, output_flag, print_fn)
 

@@ -55,7 +55,7 @@ def lock_output_dir(output_dir: AnyPath, flag: str) -> Iterator[None]:
     if isinstance(output_dir, RemotePath):  # which has no locks
         yield
         return
-    path = pathlib.Path(os.path.abspath(output_dir) + LOCK_SUFFIX)
+    path = pathlib.Path(os.path.realpath(output_dir) + LOCK_SUFFIX)
     try:
         make_folders(path.parent)
         if not path.exists() and not os.access(path.parent, os.W_OK):

@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from electra_tf.util.console import ProgressBar
+from electra_tf.util.console import (
+    ProgressBar,
+    discard_closed_terminal,
+    signals_to_handle,
+)
 from electra_tf.util.errors import UserError
 from pretrain_data.parallel.counts import BuildCounts, WorkerError
 
@@ -18,29 +22,36 @@ from pretrain_data.parallel.counts import BuildCounts, WorkerError
 Work = Callable[[Any, Callable[[BuildCounts], None]], Any]
 
 TERMINATED_STATUS = 128 + signal.SIGTERM
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 # A process in a system call to a hanging disk does not end.
 _SECONDS_TO_END = 5.0
 
 
 @contextlib.contextmanager
-def exiting_on_sigterm() -> Iterator[None]:
-    """Turns SIGTERM into SystemExit, so that processes are ended and temporary files removed.
+def exiting_on_signals() -> Iterator[None]:
+    """Turns SIGTERM, and SIGHUP of a closed terminal, into SystemExit.
 
-    Has no effect outside of the main thread, which alone can handle signals.
+    So processes are ended and temporary files removed. Has no effect outside of the main
+    thread, which alone can handle signals. `nohup` ignores SIGHUP, which stays so.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def leave(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise SystemExit(TERMINATED_STATUS)
+    def leave(number: int, *_: object) -> None:
+        for each in handled:
+            signal.signal(each, signal.SIG_IGN)
+        if number == signal.SIGHUP:
+            discard_closed_terminal()
+        raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, leave)
+    handled = signals_to_handle(_SIGNALS)
+    before = {number: signal.signal(number, leave) for number in handled}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run_jobs(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:

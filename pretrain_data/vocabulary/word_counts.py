@@ -14,7 +14,7 @@ from pretrain_data.corpus.corpus_report import print_nulls, print_repairs
 from pretrain_data.corpus.inputs import Corpus
 from pretrain_data.corpus.partition import CorpusPart, divide
 from pretrain_data.parallel.counts import BuildCounts, WorkerError
-from pretrain_data.parallel.processes import exiting_on_sigterm, run_jobs
+from pretrain_data.parallel.processes import exiting_on_signals, run_jobs
 
 # Space-separated parts of the text are counted first, and split into words when there are this
 # many distinct ones, or when this much text may be in them.
@@ -71,7 +71,7 @@ def count_words(
     num_disk_bytes = sum(part.num_disk_bytes for part in corpus.parts)
     progress = ProgressBar(num_disk_bytes, unit="distinct words")
     try:
-        with exiting_on_sigterm():
+        with exiting_on_signals():
             shares: list[WordCounts] = run_jobs(count_words_of, jobs, progress)
     finally:
         progress.close()

@@ -7,7 +7,8 @@
 keeps the figures in `tests/coverage/figures.json`, and writes `tests/coverage/README.md` from
 them and from the reasons in `tests/coverage/reasons.json`. Without an argument, it only writes
 the page. With `--merge`, after a run of some tests only (`COVERED=`), what ran in the earlier
-figures stays as long as its lines do (`tests/coverage/merging.py`).
+figures stays as long as its lines do (`tests/coverage/merging.py`). With `--only`, the figures
+of all other files stay, and so do the commits that they are of.
 """
 
 import argparse
@@ -135,6 +136,24 @@ def _missing(
     return rows
 
 
+def with_files(
+    figures: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], commit: str
+) -> dict[str, Any]:
+    """Returns figures in which those of some files are newer; each of these has its commit.
+
+    Args:
+        figures: the earlier ones.
+        found: newer figures by file.
+        commit: what they are of.
+    """
+    newer = {path: {**counts, "commit": commit} for path, counts in found.items()}
+    return {**figures, "files": dict(sorted({**figures["files"], **newer}.items()))}
+
+
+def _commit_of(path: str, figures: Mapping[str, Any]) -> str:
+    return figures["files"].get(path, {}).get("commit", figures["commit"])
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads what was measured, if it is given, and writes the page."""
     options = parser().parse_args(arguments)
@@ -142,13 +161,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.measured:
         measured = json.loads(options.measured.read_text(encoding="utf-8"))
         commit = measured_commit()
+        if options.only:
+            chosen = {path: measured["files"][path] for path in options.only}
+            measured = {"files": chosen}
         if options.merge:
-            read_before = source_at(figures["commit"])
             measured = merge(
-                figures, measured, read_before, lambda path: (ROOT / path).read_text("utf-8")
+                figures,
+                measured,
+                lambda path: source_at(_commit_of(path, figures))(path),
+                lambda path: (ROOT / path).read_text("utf-8"),
             )
         scope = options.scope or figures.get("scope", "")
-        figures = {"scope": scope, "commit": commit, **read_figures(measured)}
+        found = read_figures(measured)
+        if options.only:
+            figures = with_files(figures, found["files"], commit)
+        else:
+            figures = {"commit": commit, **found}
+        figures["scope"] = scope
         FIGURES.write_text(json.dumps(figures, separators=(",", ":")) + "\n", encoding="utf-8")
     reasons = json.loads(REASONS.read_text(encoding="utf-8")) if REASONS.exists() else []
     README.write_text(page(figures, reasons) + "\n", encoding="utf-8")
@@ -159,6 +188,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     made.add_argument("measured", nargs="?", type=pathlib.Path, help="of `coverage json`")
     made.add_argument("--merge", action="store_true", help="keep what ran in earlier figures")
+    made.add_argument("--only", nargs="*", default=(), help="files; others keep their figures")
     made.add_argument("--scope", help="a sentence for the page about the tests that ran")
     return made
 

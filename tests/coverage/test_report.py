@@ -3,7 +3,16 @@
 import json
 
 from tests.coverage.merging import merge
-from tests.coverage.report import FIGURES, README, REASONS, page, ranges, read_figures, share
+from tests.coverage.report import (
+    FIGURES,
+    README,
+    REASONS,
+    page,
+    ranges,
+    read_figures,
+    share,
+    with_files,
+)
 
 MEASURED = {
     "files": {
@@ -101,6 +110,19 @@ def test_earlier_figures_stay_for_lines_that_have_not_changed():
     # What ran now has run, whatever was before.
     merged = merge(before, measured([6], [[5, 6]]), lambda _: BEFORE, lambda _: NOW)
     assert read_figures(merged)["files"]["flags/c.py"]["lines"] == [6]
+
+
+def test_figures_of_some_files_are_replaced():
+    before = {"scope": "All.", "commit": "old", **read_figures(MEASURED)}
+    newer = read_figures(
+        {"files": {"flags/c.py": measured([4], [[2, 4]])["files"]["flags/c.py"]}}
+    )
+    after = with_files(before, newer["files"], "new")
+    assert list(after["files"]) == ["electra_tf/model/a.py", "flags/b.py", "flags/c.py"]
+    assert after["files"]["flags/b.py"] == before["files"]["flags/b.py"]
+    assert after["files"]["flags/c.py"]["commit"] == "new"
+    assert (after["scope"], after["commit"]) == ("All.", "old")
+    assert "| `flags/c.py` | 4 |  |" in page(after, [])
 
 
 def test_a_branch_that_leaps_over_a_new_statement_is_not_that_of_before():

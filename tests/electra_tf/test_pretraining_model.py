@@ -106,6 +106,8 @@ def test_losses_equal_a_derivation_in_numpy(make_model):
     cross_entropy = -np.where(labels == 1, np.log(probs), np.log(1 - probs))
     disc_loss = np.sum(cross_entropy * mask) / np.sum(mask)
 
+    np.testing.assert_array_equal(disc.preds, scores > 0)
+    assert ((scores > 0) & (scores < 1)).any()
     losses = output.losses
     assert float(losses["gen"]) == pytest.approx(gen_loss, rel=1e-5)
     assert float(losses["disc"]) == pytest.approx(disc_loss, rel=1e-5)

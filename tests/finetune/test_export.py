@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -338,6 +339,25 @@ def test_a_model_that_does_not_describe_its_tasks_is_refused(model_dir, tmp_path
     config = ExportConfig(model_dir=str(tmp_path), export_dir=tmp_path / "x")
     with pytest.raises(UserError, match="does not describe its tasks"):
         load_servable(config, LOADERS)
+
+
+def test_a_folder_without_its_checkpoint_is_refused(model_dir, tmp_path):
+    for name in ("config.json", "vocab.txt", "vocab.tokenizer.json"):
+        shutil.copy(pathlib.Path(model_dir, name), tmp_path)
+    config = ExportConfig(model_dir=str(tmp_path), export_dir=tmp_path / "x", component="topic")
+    with pytest.raises(UserError, match="contains no checkpoint of a fine-tuned model"):
+        load_servable(config, LOADERS, discard)
+
+
+def test_the_embeddings_of_a_finetuned_model_are_those_of_its_encoder(model_dir, tmp_path):
+    config = ExportConfig(model_dir=model_dir, export_dir=tmp_path, component="embeddings")
+    servable = load_servable(config, LOADERS, discard)
+    inputs = EncoderInputs(*(tf.constant([row]) for row in ([2, 9, 3], [1, 1, 1], [0, 0, 0])))
+    states = InProcess(model_dir).model.electra(*inputs).sequence_output
+    found = servable.predict(inputs)
+    np.testing.assert_allclose(found["token_embeddings"], states, atol=1e-6)
+    means = tf.reduce_mean(states, axis=1)
+    np.testing.assert_allclose(found["sentence_embedding"], means, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["number", "spans", "unsure"])

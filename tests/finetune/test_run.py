@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 import pickle
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -23,10 +25,11 @@ from electra_tf.util.seals import without_seal
 from finetune import run as finetune_run
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
+from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
-from finetune.trials.trial_runs import fold_runs
+from finetune.trials.trial_runs import TrialRun, fold_runs
 from tests.finetune.conftest import small_settings, write_model
 
 
@@ -467,6 +470,37 @@ def test_test_splits_and_files_are_predicted(
     column = header.split("\t").index("prediction")
     assert [line.split("\t")[column] for line in (first, second)] == ["1", "0"]
     assert "of the tokens of cola predict are unknown ([UNK])" in capsys.readouterr().err
+
+
+def test_the_best_of_the_saved_models_predicts(tmp_path, capsys):
+    runs = [TrialRun(number, number, f"{tmp_path}/m_{number}") for number in range(1, 5)]
+    for run in runs[:3]:
+        pathlib.Path(run.model_dir).mkdir()
+    restored = []
+    trainer = types.SimpleNamespace(restore=restored.append)
+
+    def restore(*scores: float | None) -> str:
+        results = [
+            TrialResult(
+                trial=run.number,
+                seed=run.seed,
+                status="diverged" if score == -1 else "ok",
+                metrics={} if score is None else {"t/dev": {"f1": score}},
+                main={"t/dev": "f1"},
+            )
+            for run, score in zip(runs, scores, strict=True)
+        ]
+        finetune_run._restore_best(trainer, runs, results)
+        return restored[-1]
+
+    # The last one has no model any more.
+    assert restore(50.0, 70.0, 60.0, 80.0) == runs[1].model_dir
+    assert restore(50.0, -1.0, math.nan, 80.0) == runs[0].model_dir
+    with pytest.raises(UserError, match="no trial finished"):
+        restore(-1.0, -1.0, -1.0, 80.0)
+    assert not capsys.readouterr().err
+    assert restore(None, None, None, None) == runs[0].model_dir
+    assert "scores none of the 3 trials, so Trial 1 predicts" in capsys.readouterr().err
 
 
 def recorded_metrics(folder: pathlib.Path) -> dict:

@@ -61,6 +61,20 @@ def assert_same_rows(first, second) -> None:
             assert np.array_equal(ours[name], theirs[name]), name
 
 
+def test_debug_takes_a_batch_and_caches_nothing(load):
+    data, _ = load(debug=True, train_batch_size=2)
+    assert len(data.examples) == len(data.rows) == 2
+    _, was_cached = load(debug=True, train_batch_size=2)
+    assert not was_cached
+    assert len(load()[0].examples) > 2
+
+
+def test_a_split_without_usable_examples_is_named(load, monkeypatch):
+    monkeypatch.setattr(TsvSource, "load", lambda *_, **__: [])
+    with pytest.raises(UserError, match=r"^cola: the split 'train' has no usable example \("):
+        load()
+
+
 def test_features_are_reused(load):
     first, was_cached = load()
     assert not was_cached

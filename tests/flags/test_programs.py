@@ -1,15 +1,19 @@
 """The programs as a shell runs them: quick answers, exit statuses, no TensorFlow."""
 
+import errno
 import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
+from absl.testing import flagsaver
 
 from flags import command_line, programs
+from flags.path_encoding import describe_path_encoding
 from tests.in_process import run_program
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -116,15 +120,17 @@ def test_a_user_error_is_one_message(tmp_path):
     ("arguments", "output", "reason"),
     [
         (["--json=/sys/flops.json"], os.devnull, "/sys/flops.json"),
-        ([], "/dev/full", "No space left on device"),
+        ([], "/dev/full", "standard output cannot be written: No space left on device"),
     ],
     ids=["read-only folder", "full disk"],
 )
 def test_an_error_of_the_disk_is_one_line(arguments, output, reason):
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     with open(output, "w") as stdout:
         result = subprocess.run(
             [sys.executable, "flops_computation.py", *arguments],
             cwd=ROOT,
+            env=environment,
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
@@ -133,6 +139,83 @@ def test_an_error_of_the_disk_is_one_line(arguments, output, reason):
     (line,) = result.stderr.splitlines()
     assert line.startswith("error: ")
     assert reason in line
+
+
+def run_main(main, monkeypatch, capfd, *arguments: str) -> tuple[int, str]:
+    """Returns the status and the errors of a program that calls a function."""
+    monkeypatch.setattr(sys, "argv", ["program.py", *arguments])
+    with flagsaver.flagsaver(), pytest.raises(SystemExit) as ended:
+        command_line.run(main)
+    return ended.value.code, capfd.readouterr().err
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def main() -> None:
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "/proc/x"), "/proc/x: No such"),
+        (OSError(errno.ELOOP, "Too many levels", "a"), "a: Too many levels"),
+        (MemoryError(), "out of memory"),
+        (MemoryError("8 EiB"), "out of memory: 8 EiB"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_errors_of_the_system_are_one_line(error, message, monkeypatch, capfd):
+    status, errors = run_main(raising(error), monkeypatch, capfd)
+    assert status == 1
+    (line,) = errors.splitlines()
+    assert line.startswith(f"error: {message}")
+
+
+def test_a_path_that_is_not_utf8_is_named(tmp_path, monkeypatch, capfd):
+    name = os.fsdecode(b"caf\xe9")
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    as_tensor = ValueError("Error converting unicode string while converting a sequence")
+    for error in (UnicodeEncodeError("utf-8", name, 3, 4, "surrogates not allowed"), as_tensor):
+        status, errors = run_main(raising(error), monkeypatch, capfd)
+        assert (status, errors.count("\n")) == (1, 1)
+        assert "error: The path of the working directory is not UTF-8" in errors
+    monkeypatch.chdir(tmp_path)
+    for error in (as_tensor, KeyError("x")):
+        message = describe_path_encoding(error, {"data_dir": "a", "files": ["b", name]})
+        if error is as_tensor:
+            assert message.startswith(f"--files={name} is not UTF-8, and TensorFlow")
+        else:
+            assert message is None
+    assert describe_path_encoding(as_tensor, {"data_dir": "a"}) is None
+
+
+def test_a_second_interrupt_does_not_disturb_the_exit(monkeypatch, capfd):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        status, errors = run_main(raising(KeyboardInterrupt()), monkeypatch, capfd)
+        assert (status, errors) == (130, "\nInterrupted.\n")
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_error_of_the_program_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["program.py"])
+    for error in (OSError(errno.EBADF, "Bad file descriptor"), KeyError("x")):
+        with flagsaver.flagsaver(), pytest.raises(type(error)):
+            command_line.run(raising(error))
+
+
+def test_a_working_directory_that_is_gone_is_named(tmp_path, monkeypatch, capfd):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    status, errors = run_main(os.getcwd, monkeypatch, capfd)
+    assert (status, errors.count("\n")) == (1, 1)
+    assert "The working directory has been removed" in errors
 
 
 def test_a_crash_of_native_code_names_the_line():

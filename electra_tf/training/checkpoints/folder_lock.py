@@ -34,7 +34,7 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
         return
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UserError(f"{folder} ({flags}) is a file. Choose another folder")
-    path = folder.rstrip("/") + LOCK_SUFFIX
+    path = _lock_file(folder)
     try:
         make_folders(os.path.dirname(path))
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -47,6 +47,19 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)  # releases the lock
+
+
+def _lock_file(folder: str) -> str:
+    """Returns the path of the lock; a folder has the same one under all of its names.
+
+    A link may lead to a mounted disk, next to which no file can be made.
+    """
+    folder = folder.rstrip("/")
+    if os.path.islink(folder):
+        real = os.path.realpath(folder)
+        if os.access(os.path.dirname(real), os.W_OK):
+            folder = real
+    return folder + LOCK_SUFFIX
 
 
 def _lock(descriptor: int, path: str, folder: str, flags: str) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import pathlib
 import shutil
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -95,7 +96,7 @@ def _local_folder(folder: str, flag: str, trains: bool, part: str) -> Iterator[p
     name = hashlib.sha256(identity.encode()).hexdigest()[:16]
     lock = filelock.FileLock(base / f"{name}.staging.lock", timeout=0)
     try:
-        base.mkdir(parents=True, exist_ok=True)
+        _make_private(base)
         if trains:
             path = base / name
             lock.acquire()
@@ -112,6 +113,21 @@ def _local_folder(folder: str, flag: str, trains: bool, part: str) -> Iterator[p
         yield path
     finally:
         lock.release()
+
+
+def _make_private(folder: pathlib.Path) -> None:
+    """Makes a folder that other users can neither read nor have made.
+
+    Its name is known to all users of the machine, who may write to the folder above.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise UserError(
+            f"{folder} is a link or belongs to another user, who could change what is written "
+            "there: remove it, or set TMPDIR to a folder of your own"
+        )
+    folder.chmod(0o700)
 
 
 def _set_aside(local: pathlib.Path) -> pathlib.Path | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.util.console import discard_closed_terminal, signals_to_handle
 from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 
 # Errors of a collective operation whose peer is gone.
@@ -23,7 +24,7 @@ _LOST = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 class Workers:
@@ -133,6 +134,8 @@ def _essence(message: str) -> str:
 class Preemption:
     """Handles termination signals, so that all workers of a run stop together.
 
+    SIGHUP, of a terminal that is closed, has no effect under `nohup`, which ignores it.
+
     Args:
         workers: the workers of the run.
     """
@@ -148,7 +151,8 @@ class Preemption:
         if threading.current_thread() is not threading.main_thread():
             yield self  # only the main thread can install signal handlers
             return
-        before = {number: signal.signal(number, self._receive) for number in SIGNALS}
+        handled = signals_to_handle(SIGNALS)
+        before = {number: signal.signal(number, self._receive) for number in handled}
         try:
             yield self
         finally:
@@ -169,6 +173,8 @@ class Preemption:
         return self._workers.any_worker(self._received is not None)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            discard_closed_terminal()
         if self._received is not None:
             return  # cluster managers may repeat signals
         self._received = signal.Signals(number).name

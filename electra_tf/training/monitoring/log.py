@@ -28,7 +28,7 @@ from electra_tf.training.monitoring.trackers import (
 )
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError, reason_of
-from electra_tf.util.files import make_folders, read_lines, write_atomically
+from electra_tf.util.files import make_folders, write_atomically
 
 TENSORBOARD_DIR = "tensorboard"
 
@@ -206,7 +206,8 @@ class TrainLog:
     def close(self) -> None:
         """Flushes and closes the files."""
         self._bar.close()
-        self._file.close()
+        with _naming(self.path):  # what could not be written is tried again
+            self._file.close()
         with self._naming_errors():
             self._writer.close()
         close_trackers(self._trackers)
@@ -236,7 +237,10 @@ class TrainLog:
             for row in sentences
         ]
         line = json.dumps({"step": step, "sentences": rows}, ensure_ascii=False)
-        with open(self._sentences_path, "a", encoding="utf-8") as file:
+        with (
+            _naming(self._sentences_path),
+            open(self._sentences_path, "a", encoding="utf-8") as file,
+        ):
             file.write(line + "\n")
         with self._naming_errors(), self._writer.as_default(step=np.array(step)):
             texts = [render(row, color=False) for row in sentences]
@@ -252,8 +256,9 @@ class TrainLog:
             ) from error
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
+        with _naming(self.path):
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
 
 
 class SilentLog:
@@ -294,17 +299,29 @@ class SilentLog:
         """Does nothing."""
 
 
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Names the file in errors of writing, which Python's do not."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{path} cannot be written: {reason}") from error
+
+
 def _drop_records_after(file: str, step: int) -> None:
     path = pathlib.Path(file)
     if not path.exists():
         return
-    lines = [f"{line}\n" for line in read_lines(path)]
-    kept = [line for line in lines if _is_record_until(line, step)]
-    if len(kept) < len(lines):
-        write_atomically(path, "".join(kept))
+    content = path.read_bytes()
+    # Bytes, since a killed run may have written half of a character.
+    lines = content.split(b"\n")
+    kept = b"".join(line + b"\n" for line in lines if _is_record_until(line, step))
+    if kept != content:
+        write_atomically(path, kept)
 
 
-def _is_record_until(line: str, step: int) -> bool:
+def _is_record_until(line: bytes, step: int) -> bool:
     try:
         return json.loads(line)["step"] <= step
     except (ValueError, KeyError, TypeError):

@@ -3,6 +3,7 @@
 No TensorFlow is imported here.
 """
 
+import codecs
 import importlib.metadata
 import json
 import os
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import read_json, read_lines, to_json, write_atomically
+from electra_tf.util.files import read_json, to_json, write_atomically
 
 LOG_FILE = "train_log.jsonl"
 # Held-out sentences of each evaluation, with the generator's replacements.
@@ -74,16 +75,20 @@ def read_sentences(model_dir: str | os.PathLike) -> list[dict[str, Any]]:
 
 def _read_json_lines(path: str | os.PathLike, names: Sequence[str]) -> list[dict[str, Any]]:
     try:
-        lines = read_lines(pathlib.Path(path))
+        content = pathlib.Path(path).read_bytes()
+        # Half of a character at the end is left out: the last line is truncated.
+        lines = codecs.getincrementaldecoder("utf-8")().decode(content).split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
+    if not lines[-1]:
+        lines.pop()
     records = []
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
             needed = {name: record[name] for name in names}
             records.append({**record, **needed, "step": int(record["step"])})
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             if number == len(lines):
                 break  # truncated when the run was killed
             raise UserError(f"{path}, line {number}: not a record of a log") from error

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.interop.initialization import load_tf1_checkpoint, load_tf1_variables
-from electra_tf.interop.variable_names import encoder_variables, named_variables
+from electra_tf.interop.variable_names import LoadReport, encoder_variables, named_variables
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
 from electra_tf.model_builder import build_model
@@ -106,6 +106,14 @@ def test_missing_variables_are_listed_or_left_alone():
     report = load_tf1_checkpoint(CHECKPOINT, model, require_all=False)
     assert len(report.missing) == 5
     np.testing.assert_array_equal(model.generator.embeddings.word_embeddings.numpy(), before)
+
+
+def test_a_report_shows_the_first_names():
+    names = tuple("abcdefghi")
+    lines = LoadReport(names, names[:8], ()).lines()
+    assert lines[0] == "matched     9  a, b, c, d, e, f, g, h, …"
+    assert lines[1] == "missing     8  a, b, c, d, e, f, g, h"
+    assert lines[2].split() == ["unused", "0"]
 
 
 @pytest.mark.parametrize("name", ["nothing", ""])

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.choices import OBJECTIVES
+from electra_tf.config.hyperparameters import parse_hparams
 from electra_tf.masking.learned import LearnedMasking, LearnedMaskingHparams
 from electra_tf.masking.masked_batch import unmask
 from electra_tf.model.batch_types import MaskedLMOutput
@@ -115,6 +116,20 @@ def test_the_loss_is_that_of_the_masked_tokens_and_their_neighbors(make_model):
 def test_a_generator_that_does_not_read_the_text_is_refused(make_model):
     with pytest.raises(UserError, match=r"--masking=learned .*--generator_type=uniform"):
         make_model(generator_type="uniform")
+
+
+def test_the_head_has_the_shape_of_saved_models(make_model):
+    model = make_model()
+    embedding = model.electra.embeddings.config.embedding_size
+    shapes = {variable.name: variable.shape for variable in model.masking_head.dense.variables}
+    assert shapes == {"kernel": (3 * embedding, 128), "bias": (128,)}
+
+
+def test_defaults_and_bounds_of_hyperparameters():
+    assert LearnedMaskingHparams() == LearnedMaskingHparams(power=1.0, head_weight=1.0)
+    with pytest.raises(UserError, match=r"head_weight .* must be at least 0, not -0\.5"):
+        parse_hparams(LearnedMaskingHparams, {"head_weight": -0.5}, "--masking_hparams")
+    assert parse_hparams(LearnedMaskingHparams, {"head_weight": 0.0}, "x").head_weight == 0
 
 
 def test_hyperparameters_cannot_be_changed_in_a_run():

@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.masking.base import NoHparams, TokenStatistics, create_masking
+from electra_tf.masking.base import (
+    MaskingOrder,
+    NoHparams,
+    TokenStatistics,
+    create_masking,
+)
 from electra_tf.masking.masked_batch import mask
 from electra_tf.masking.span import SpanMasking, SpanMaskingHparams
 from electra_tf.masking.strategic import StrategicMasking, StrategicMaskingHparams
+from electra_tf.masking.units import choose_whole_units
 from electra_tf.masking.whole_word import WholeWordMasking
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
@@ -51,6 +57,23 @@ def masked_sets(strategy, rows: int = 2000, *, wanted: int = 4, **options) -> li
             masked.masked_lm_positions.numpy(), masked.masked_lm_weights.numpy(), strict=True
         )
     ]
+
+
+def test_whole_words_of_rows_of_an_unknown_length():
+    rows = 3
+    priority = tf.constant([[0.1, 0.9, 0.8, 0.2, 0.3]] * rows)
+    units = tf.constant([[0, 1, 1, 2, 3]] * rows)
+    candidates, wanted = tf.ones([rows, 5], tf.bool), tf.constant([2, 3, 1])
+
+    def choose(priority, units, candidates, wanted):
+        return choose_whole_units(MaskingOrder(priority, units), candidates, wanted)
+
+    signature = [tf.TensorSpec([None, None], each) for each in (tf.float32, tf.int32, tf.bool)]
+    unknown = tf.function(choose, input_signature=[*signature, tf.TensorSpec([None], tf.int32)])
+    chosen, count = unknown(priority, units, candidates, wanted)
+    expected = [[0, 1, 1, 0, 0], [0, 1, 1, 0, 1], [0, 0, 0, 0, 1]]
+    np.testing.assert_array_equal(tf.cast(chosen, tf.int32), expected)
+    np.testing.assert_array_equal(count, [2, 3, 1])
 
 
 def test_whole_words_are_masked_as_a_whole():

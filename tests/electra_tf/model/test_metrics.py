@@ -56,11 +56,13 @@ def test_means_are_weighted_and_nan_over_nothing():
         "some": metrics.mean_sums(tf.constant([1.0, 5.0]), tf.constant([3.0, 1.0])),
         "none": metrics.mean_sums(tf.constant([1.0]), tf.constant([0.0])),
         "plain": metrics.mean_sums(tf.constant([True, False])),
+        "zero": metrics.mean_sums(tf.constant([0.0, 0.0])),
     }
     values = metrics.finalize(sums)
     assert values["some"] == 2
     assert math.isnan(values["none"])
     assert values["plain"] == 0.5
+    assert values["zero"] == 0
     no_positives = metrics.auc_sums(
         tf.zeros([1, 3]), tf.zeros([1, 3], tf.int32), tf.ones([1, 3])
     )
@@ -99,11 +101,11 @@ def test_rows_that_fill_up_a_batch_are_not_in_the_aucs():
 
 
 def test_logits_beyond_the_histogram_are_in_its_outer_bins():
-    logits = tf.constant([[-40.0, -16.0, -15.99, 0.0, 15.99, 16.0, 40.0]])
-    labels = tf.constant([[1, 0, 1, 0, 1, 0, 1]])
+    logits = tf.constant([[-40.0, -16.0, -15.99, 0.0, 15.99, 16.0, 40.0, 15.5]])
+    labels = tf.constant([[1, 0, 1, 0, 1, 0, 1, 0]])
     sums = metrics.auc_sums(logits, labels, tf.ones_like(labels))["disc_auc"].numpy()
     assert sums.shape == (2, 512)
-    bins = [[0, 0, 511, 511], [0, 256, 511]]
+    bins = [[0, 0, 511, 511], [0, 256, 504, 511]]
     for label, expected in enumerate(bins):
         assert np.repeat(np.arange(512), sums[label].astype(int)).tolist() == expected
 
@@ -186,7 +188,9 @@ def test_rows_without_tokens_do_not_count():
 
 def test_an_accumulator_adds_steps_and_starts_anew():
     accumulator = metrics.MetricAccumulator()
+    assert accumulator.read_and_reset() == {}
     first = {"a": tf.constant([1.0, 2.0]), "b": tf.constant([[1.0, 2.0], [3.0, 4.0]])}
+    first["c"] = tf.constant([7.0])
     for _ in range(2):
         for factor in (1, 10):
             accumulator.add({name: factor * value for name, value in first.items()})
@@ -216,7 +220,8 @@ def test_areas_of_hand_made_histograms():
 def test_the_area_without_one_of_the_labels(name, empty):
     histograms = np.ones([2, 3])
     histograms[empty] = 0
-    area = metrics.finalize({name: histograms})[name]
+    with np.errstate(all="raise"):
+        area = metrics.finalize({name: histograms})[name]
     if name == "disc_auc":
         assert math.isnan(area)
     else:  # 1 without positives between the lowest and the highest score, else 0

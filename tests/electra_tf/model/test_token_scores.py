@@ -86,6 +86,17 @@ def test_tokens_beyond_the_limit_are_left_out():
     assert auc_of(scores, max_tokens=500) != auc_of(scores)
 
 
+def test_the_limit_is_a_number_of_tokens():
+    # Of one id; the third one, replaced and of the lowest score, would halve the area.
+    row = {"ids": [[5, 5, 5]], "originals": [[5, 5, 5]], "labels": [[0, 1, 1]]}
+    row |= {"logits": [[0.0, 1.0, -1.0]], "weights": [[1.0] * 3], "input_mask": [[1] * 3]}
+    scores = TokenScores(**{name: tf.constant(value) for name, value in row.items()})
+    for max_tokens, area in ((2, 1.0), (3, 0.5)):
+        collected = WithinTokenAUC(max_tokens)
+        collected.add(score_keys(scores).numpy().ravel())
+        assert collected.result() == area
+
+
 def test_the_limit_holds_100_batches_in_64_mb():
     assert MAX_TOKENS >= 100 * 128 * 512
     assert MAX_TOKENS * score_keys(random_scores()).dtype.size == 64 << 20

@@ -3,7 +3,13 @@
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.text.text_inputs import pair_inputs, tokenize_with_masks
+from electra_tf.text.framing import truncated_lengths
+from electra_tf.text.text_inputs import (
+    _truncated_lengths,
+    pair_inputs,
+    single_text_inputs,
+    tokenize_with_masks,
+)
 from finetune.data.features import DataReport
 from finetune.tasks.text.examples import InputExample, text_rows
 from tests.finetune.tasks.text.tiny import A, B, make_tokenizer
@@ -30,6 +36,26 @@ def test_pairs_are_cut_as_in_training(tmp_path):
             np.testing.assert_array_equal(inputs.segment_ids[i, :size], row["segment_ids"])
             assert int(tf.reduce_sum(inputs.input_mask[i])) == size
             assert not np.any(inputs.input_ids[i, size:])
+
+
+def test_lengths_are_those_of_the_rule_in_python():
+    lengths = [(a, b) for a in range(9) for b in range(9)]
+    first, second = (tf.constant(column) for column in zip(*lengths, strict=True))
+    for room in range(10):
+        kept = _truncated_lengths(first, second, tf.constant(room))
+        found = list(zip(*(each.numpy().tolist() for each in kept), strict=True))
+        assert found == [truncated_lengths(a, b, room) for a, b in lengths]
+
+
+def test_a_single_text_is_cut_to_the_length(tmp_path):
+    vocabulary = make_tokenizer(tmp_path).vocabulary
+    texts = tf.ragged.constant([[7] * 9, [8, 8]], tf.int32)
+    inputs = single_text_inputs(vocabulary, texts, 6)
+    cls, sep = vocabulary.cls_id, vocabulary.sep_id
+    assert inputs.input_ids.numpy().tolist() == [
+        [cls, 7, 7, 7, 7, sep],
+        [cls, 8, 8, sep, 0, 0],
+    ]
 
 
 def test_masks_in_texts(tmp_path):

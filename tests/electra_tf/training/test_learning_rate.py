@@ -38,6 +38,11 @@ def test_the_peak_is_the_highest_rate(power, warmup_steps):
     assert schedule.peak == pytest.approx(np.max(rates), rel=1e-3)
 
 
+def test_the_peak_of_a_run_of_one_step_is_within_its_warmup():
+    # (1 - t) * t
+    assert WarmupPolynomialDecay(1.0, 1, warmup_steps=1).peak == 0.25
+
+
 def test_defaults_are_linear_without_warmup():
     schedule = WarmupPolynomialDecay(1.0, 4)
     assert [float(schedule(step)) for step in range(5)] == [0.75, 0.5, 0.25, 0.0, 0.0]
@@ -73,6 +78,8 @@ def test_stages_follow_each_other_with_their_own_steps():
         expected
     )
     assert staged.get_config() == {"schedules": stages}
+    shorter = StagedSchedule([WarmupPolynomialDecay(1.0, 1), WarmupPolynomialDecay(2.0, 4)])
+    assert [float(shorter(step)) for step in range(5)] == [0.0, 1.5, 1.0, 0.5, 0.0]
 
 
 PATHS = (

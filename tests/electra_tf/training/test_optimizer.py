@@ -15,6 +15,7 @@ from electra_tf.training.optimizer import (
     ElectraLamb,
     clip_by_global_norm,
     make_optimizer,
+    reset_moments,
     reset_optimizer,
 )
 
@@ -119,6 +120,37 @@ def test_two_updates_of_lamb_equal_numpy():
             expected[n] = expected[n] - rate * ratio * update
     for variable in variables:
         np.testing.assert_allclose(variable, expected[variable.name], rtol=1e-4)
+
+
+def test_the_last_update_is_told_by_its_norm_and_that_of_the_weights():
+    start = {"kernel": np.float32([[1.0, -2.0]]), "bias": np.float32([0.5])}
+    start["still"] = np.float32([3.0])
+    factors = {"kernel": 0.5, "bias": 1.0, "still": 1.0}
+    gradients = [tf.constant([[2.0, -1.0]]), tf.constant([4.0]), tf.constant([0.0])]
+    for make in (ElectraAdam, ElectraLamb):
+        variables = [keras.Variable(value, name=name) for name, value in start.items()]
+        optimizer = make(0.1, layer_factors=factors)  # without decay: the update is all
+        optimizer.build(variables)
+        optimizer.apply(gradients, variables)
+        for index, (name, before) in enumerate(start.items()):
+            after = variables[index].numpy()
+            update, weights = optimizer.last_update(index, tf.constant(0.1))
+            assert float(weights) == pytest.approx(np.sum(after**2), rel=1e-6)
+            moved = float(np.sum((after - before) ** 2))
+            # LAMB's is that of the weights before, of which only the norm after is known.
+            exact = make is ElectraAdam or name == "still"
+            assert float(update) == pytest.approx(moved, rel=1e-4 if exact else 0.3, abs=1e-12)
+
+
+def test_moments_alone_are_reset():
+    variable = keras.Variable(np.ones(3, np.float32), name="kernel")
+    optimizer = make_optimizer("adam", WarmupPolynomialDecay(0.1, 10), weight_decay_rate=0.0)
+    optimizer.build([variable])
+    optimizer.apply([tf.ones(3)], [variable])
+    reset_moments(optimizer)
+    assert int(optimizer.iterations) == 1
+    for moment in (*optimizer.adam_m, *optimizer.adam_v):
+        np.testing.assert_array_equal(moment, np.zeros(3))
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed_float16"])

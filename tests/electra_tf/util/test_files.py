@@ -74,12 +74,45 @@ def test_two_programs_do_not_mix_their_files(tmp_path, monkeypatch):
     assert len({pathlib.Path(path).read_text() for path in paths}) == 1
 
 
+def test_a_pipe_is_written_to_and_stays_one(tmp_path):
+    """As root, renaming a file to /dev/null would replace the device for all programs."""
+    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_in_order({str(pipe): "streamed", str(file): "kept"})
+    assert os.read(reader, 99) == b"streamed"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert names(tmp_path) == ["file", "pipe"]
+    write_atomically("/dev/null", "gone")
+    assert pathlib.Path("/dev/null").is_char_device()
+
+
+def test_standard_output_that_is_a_file_keeps_what_was_printed(tmp_path):
+    main = "from electra_tf.util.files import write_atomically as w; print('a'); "
+    with open(tmp_path / "out", "wb") as output:
+        subprocess.run(
+            [sys.executable, "-c", main + "w('/dev/stdout', 'b\\n'); print('c')"],
+            stdout=output,
+            check=True,
+        )
+    assert (tmp_path / "out").read_text() == "a\nb\nc\n"
+
+
 def test_a_folder_is_whole(tmp_path):
     with pytest.raises(OSError, match="Input/output"):
         write_two(tmp_path / "folder", fails=True)
     assert names(tmp_path) == []
     write_two(tmp_path / "folder")
     assert names(tmp_path) == ["folder", "folder/deep", "folder/deep/two", "folder/one"]
+
+
+def test_a_link_that_leads_nowhere_is_named(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError) as raised:
+        write_atomically(tmp_path / "link/run/file", "x")
+    expected = f"{tmp_path}/link: a link to {tmp_path}/nowhere, which does not exist"
+    assert reason_of(raised.value) == expected
 
 
 def test_a_folder_with_files_keeps_them(tmp_path):

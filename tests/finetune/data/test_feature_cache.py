@@ -3,6 +3,7 @@
 import os
 import pathlib
 import threading
+import time
 
 import filelock
 import numpy as np
@@ -64,6 +65,16 @@ def test_the_oldest_entries_are_removed(cache):
         if cache.load("cola-train", digest(number), SPECS)
     ]
     assert kept == [2, 3, 4, 5]
+    assert len([*pathlib.Path(cache.directory).iterdir()]) == 2 * ENTRIES_KEPT
+
+
+def test_what_was_just_written_stays_where_clocks_differ(cache):
+    tomorrow = time.time() + 86400
+    for number in range(ENTRIES_KEPT + 1):
+        cache.save("cola-train", digest(number), SPECS, ENTRY)
+        assert cache.load("cola-train", digest(number), SPECS)
+        for path in pathlib.Path(cache.directory).iterdir():
+            os.utime(path, (tomorrow, tomorrow))
     assert len([*pathlib.Path(cache.directory).iterdir()]) == 2 * ENTRIES_KEPT
 
 

@@ -20,7 +20,8 @@ def logits_of(*probabilities):
 
 def test_the_error_is_the_mean_gap_of_fifteen_bins():
     # Two in bin 14, one of which is right, 0.6 at the end of bin 9, and 0.7 in bin 11.
-    found = reliability(logits_of(0.9, 0.91, 0.6, 0.3), np.array([1, 0, 1, 1]))
+    with np.errstate(all="raise"):
+        found = reliability(logits_of(0.9, 0.91, 0.6, 0.3), np.array([1, 0, 1, 1]))
     assert found.counts.tolist() == [0] * 8 + [1, 0, 1, 0, 0, 2, 0]
     assert found.confidences[[8, 10, 13]] == pytest.approx([0.6, 0.7, 0.905])
     assert found.accuracies[[8, 10, 13]] == pytest.approx([0, 1, 0.5])
@@ -28,11 +29,22 @@ def test_the_error_is_the_mean_gap_of_fifteen_bins():
     assert found.error == pytest.approx((0.6 + 0.3 + 2 * 0.405) / 4)
 
 
+def test_a_certain_prediction_is_in_the_last_bin():
+    found = reliability(np.array([[800.0, 0.0], [0.0, 5.0]]), np.array([0, 1]))
+    assert found.counts.tolist() == [0] * 14 + [2]
+
+
 def test_the_temperature_is_that_of_the_lowest_cross_entropy():
     # Three of four are right with the odds 9: scaled odds of 3 are the shares.
     logits = logits_of(0.9, 0.9, 0.1, 0.9)
     assert fit_temperature(logits, LABELS) == pytest.approx(math.log(9) / math.log(3), rel=1e-4)
     assert fit_temperature(7 * logits, LABELS) == pytest.approx(14, rel=1e-4)
+    # Up to the ends of what is searched.
+    for factor in (0.0051, 49.75):
+        found = fit_temperature(factor * logits, LABELS)
+        assert found == pytest.approx(2 * factor, rel=1e-4)
+    unscaled = calibrate(logits, LABELS, 1.0, "dev").metrics
+    assert unscaled["scaled_ece"] == unscaled["ece"] > 0
     found = calibrate(logits, LABELS, 2.0, "dev")
     assert found.metrics == pytest.approx({"ece": 15, "scaled_ece": 0, "temperature": 2})
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pathlib
 import pickle
 import statistics
 
@@ -281,6 +282,29 @@ def test_a_table_says_which_scores_are_of_different_files(tmp_path):
     assert "differ" not in merge_tables(runs)
     note = "- cola/dev (mcc): the files of the task differ between a, b | c\n"
     assert note in merge_tables([*runs, path("c", "y")])
+
+
+def test_an_undefined_metric_is_an_empty_cell(tmp_path):
+    main = {"cola/dev": "accuracy"}
+    undefined = [trial(number, math.nan, main=main) for number in (1, 2)]
+    path = write_run(tmp_path / "s", "small", "cola", undefined)
+    assert "| small | - |\n" in merge_tables([path])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("metrics", {"cola/dev": {"mcc": "high"}}), ("steps", "many"), ("main", ["mcc"])],
+)
+def test_results_of_other_types_are_refused(tmp_path, name, value):
+    path = pathlib.Path(write_run(tmp_path / "s", "small", "cola", [trial(1, 1.0)]))
+    content = json.loads(path.read_text())
+    del content["content_sha256"]
+    path.write_text(json.dumps(content))
+    assert read_results(path).trials == [trial(1, 1.0)]
+    content["trials"][0][name] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"is not a _results\.json file of run_finetuning"):
+        read_results(path)
 
 
 def test_merging_refuses_two_results_for_one_cell(tmp_path):

@@ -445,6 +445,12 @@ def test_a_second_build_into_a_directory_is_refused(build, tmp_path, monkeypatch
     ):
         build(overwrite=True)
     assert contents(tmp_path / "records") == before
+    (tmp_path / "link").symlink_to(tmp_path / "records")
+    with (
+        lock_output_dir(tmp_path / "link", "--output-dir"),
+        pytest.raises(UserError, match=r"Another program is building records in .*records"),
+    ):
+        build(overwrite=True)
     build(overwrite=True)
     # Next to a mounted volume, no file can be made.
     (tmp_path / "records.lock").unlink()

@@ -4,13 +4,21 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from absl import flags as absl_flags
 
 from electra_tf.inference.export.config import FORMATS, ExportConfig
 from electra_tf.inference.export.pretrained import PRETRAINED
-from electra_tf.inference.export.run import export, new_version, version_to_write
+from electra_tf.inference.export.run import (
+    export,
+    load_servable,
+    new_version,
+    version_to_write,
+)
 from electra_tf.inference.export.servable import Servable
+from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.util.errors import UserError
 from finetune.export import FINETUNED
 from flags import command_line
@@ -52,12 +60,31 @@ def test_a_version_that_appears_meanwhile_is_kept(tmp_path):
 
 
 def test_a_failed_export_leaves_nothing(tmp_path):
-    def fail() -> None:
-        raise KeyError
+    full = tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+    for error, raised, message in (
+        (KeyError("x"), KeyError, "x"),
+        (full, UserError, f"^--export_dir={tmp_path} cannot be written: No space left"),
+    ):
 
-    with pytest.raises(KeyError):
-        write_file(tmp_path, fail)
-    assert list(tmp_path.iterdir()) == []
+        def fail(error=error) -> None:
+            raise error
+
+        with pytest.raises(raised, match=message):
+            write_file(tmp_path, fail)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_the_precision_of_an_export_is_that_of_its_flag(pretrained_dir, tmp_path):
+    inputs = EncoderInputs(*(tf.constant([row]) for row in ([2, 9, 3], [1, 1, 1], [0, 0, 0])))
+    found, said = [], []
+    for precision in ("float32", "mixed_bfloat16"):
+        config = ExportConfig(
+            model_dir=pretrained_dir, export_dir=tmp_path, precision=precision
+        )
+        servable = load_servable(config, [PRETRAINED], said.append)
+        found.append(servable.predict(inputs)["replaced_probability"].numpy())
+    assert 0 < np.abs(found[1] - found[0]).max() < 0.02
+    assert said[-1].endswith("mixed_bfloat16")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The page over exported models, by the framework's test client."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -61,6 +62,15 @@ def test_tokens_have_probabilities_and_alternatives(client):
     # Every token was masked in a row of its own.
     assert tokens[0]["alternatives"] != tokens[4]["alternatives"]
     assert client.post("/api/tokens", json={"text": ""}).get_json() == {"tokens": []}
+
+
+def test_without_a_generator_there_are_no_alternatives(demo_config, client):
+    alone = create_app(dataclasses.replace(demo_config, generator=None)).test_client()
+    text = {"text": "w1 w3"}
+    expected = client.post("/api/tokens", json=text).get_json()["tokens"]
+    assert all(item["alternatives"] for item in expected)
+    found = alone.post("/api/tokens", json=text).get_json()["tokens"]
+    assert found == [{**item, "alternatives": []} for item in expected]
 
 
 def test_a_task_answers_with_its_labels(client):

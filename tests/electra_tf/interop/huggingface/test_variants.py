@@ -74,6 +74,34 @@ def test_a_pair_has_one_vocabulary(tmp_path):
         read(folder, "huggingface")
 
 
+def test_an_output_layer_of_its_own_is_reported(tmp_path):
+    folder = copied(tmp_path, "small/generator")
+    tied = read(folder, "huggingface")
+    path = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    embeddings = tensors["electra.embeddings.word_embeddings.weight"]
+    for layer, notes in ((embeddings.copy(), 0), (embeddings + 1, 1)):
+        safetensors.numpy.save_file({**tensors, "generator_lm_head.weight": layer}, path)
+        found = read(folder, "huggingface")
+        assert len(found.notes) - len(tied.notes) == notes
+        assert_same_arrays(dict(found.arrays), dict(tied.arrays))
+    assert found.notes[-1].startswith("generator_lm_head.weight: differs from the token")
+
+
+def test_a_vocabulary_inside_of_the_tokenizer_has_to_be_converted(tmp_path):
+    folder = copied(tmp_path)
+    tokens = (folder / "vocab.txt").read_text().splitlines()
+    (folder / "vocab.txt").unlink()
+    model = {"type": "WordPiece", "vocab": {token: i for i, token in enumerate(tokens)}}
+    normalizer = {"type": "BertNormalizer", "lowercase": True}
+    content = json.dumps({"model": model, "normalizer": normalizer})
+    (folder / "tokenizer.json").write_text(content)
+    with pytest.raises(UserError, match=r"is inside its tokenizer\.json: convert the model"):
+        HUGGINGFACE.settings(str(folder))
+    settings = HUGGINGFACE.settings(str(folder), needs_vocabulary=False)
+    assert settings["do_lower_case"] is False  # of its tokenizer_config.json
+
+
 def shard(folder: pathlib.Path) -> None:
     """Divides the weights of a folder into two files and an index."""
     tensors = safetensors.numpy.load_file(folder / "model.safetensors")

@@ -53,6 +53,13 @@ def test_what_is_not_finite_is_never_the_best(tmp_path, first):
     assert again.restored() == 20
 
 
+def test_all_evaluations_count_before_the_first_finite_one(tmp_path):
+    run = Run(tmp_path, keeps_weights=False)
+    for step in (0, 5):
+        run.evaluate(step, math.nan)
+    assert run.best.evaluations_since_best == 2
+
+
 def test_a_resumed_run_remembers_the_best_and_its_file(tmp_path):
     """Killed after evaluations that its checkpoint, of step 10, does not know."""
     run = Run(tmp_path)

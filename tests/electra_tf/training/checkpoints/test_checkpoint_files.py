@@ -207,6 +207,36 @@ def test_a_folder_that_cannot_be_removed_does_not_fail_a_save(tmp_path, monkeypa
     assert Run(tmp_path).resume() == 4
 
 
+def test_tensorflow_is_told_of_all_checkpoints_that_are_kept(tmp_path):
+    Run(tmp_path, keep=2).save(2, 4, 6)
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert state.model_checkpoint_path == str(tmp_path / "ckpt-6")
+    paths = [str(tmp_path / name) for name in ("ckpt-4", "ckpt-6")]
+    assert list(state.all_model_checkpoint_paths) == paths
+
+
+def test_a_checkpoint_is_removed_index_first(tmp_path, monkeypatch):
+    """Killed meanwhile, a checkpoint without its index is none; one without data is damaged."""
+    Run(tmp_path).save(2)
+    removed, remove = [], os.remove
+
+    def note(path):
+        removed.append(os.path.basename(path))
+        remove(path)
+
+    monkeypatch.setattr(os, "remove", note)
+    checkpoint_writing.remove_checkpoint(str(tmp_path / "ckpt-2"))
+    assert removed[0] == "ckpt-2.index"
+    assert len(removed) == 3
+
+
+def test_a_file_named_like_a_folder_of_a_killed_save_is_no_obstacle(tmp_path):
+    (tmp_path / "ckpt-1.unfinished").write_text("")
+    run = Run(tmp_path)
+    run.save(2)
+    assert Run(tmp_path).resume() == 2
+
+
 def test_none_whole_is_an_error(folder):
     for step in STEPS:
         DAMAGES["zeros"](folder / f"ckpt-{step}.index")

@@ -94,3 +94,20 @@ def test_a_file_is_no_model_folder(tmp_path):
     ):
         pass
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_has_one_lock_under_all_of_its_names(tmp_path, monkeypatch):
+    (tmp_path / "disk/run").mkdir(parents=True)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "disk/run")
+    with (
+        lock_model_dir(f"{link}/", "--model_dir", CHIEF),
+        pytest.raises(UserError, match=r"Another program is training in .*disk/run"),
+        lock_model_dir(str(tmp_path / "disk/run"), "--model_dir", CHIEF),
+    ):
+        pass
+    assert not (tmp_path / "link.lock").exists()
+    # Next to a mounted disk, no file can be made.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with lock_model_dir(str(link), "--model_dir", CHIEF):
+        assert (tmp_path / "link.lock").exists()

@@ -99,6 +99,23 @@ def test_files_are_copied_in_the_order_of_a_checkpoint(tmp_path, remote, monkeyp
     assert written[5:] == []
 
 
+def test_a_folder_that_others_have_made_is_refused(remote, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "tmp").mkdir()
+    base = tmp_path / f"tmp/electra-staging-{os.getuid()}"
+    base.symlink_to(tmp_path / "theirs")
+    with (
+        pytest.raises(UserError, match=f"^{base} is a link or belongs to another user"),
+        staged_folder(remote, "--model_dir"),
+    ):
+        pass
+    assert not list((tmp_path / "theirs").iterdir())
+    base.unlink()
+    base.mkdir(mode=0o777)
+    with staged_folder(remote, "--model_dir", lambda line: None):
+        assert base.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_second_training_does_not_touch_the_files_of_the_first(remote):
     with staged_folder(remote, "--model_dir", lambda line: None) as local:
         pathlib.Path(local, "ckpt-2.index").write_text("not copied yet")

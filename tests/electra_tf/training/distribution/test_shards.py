@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable
 
+import numpy as np
 import pytest
 
 from electra_tf.config.distribution import BY_FILE
@@ -40,6 +41,14 @@ def read_all(records, num_batches, *, by="record", replicas=1, **settings) -> li
 def joined(lists: Iterable[list]) -> list:
     """Returns the elements of all lists."""
     return list(itertools.chain.from_iterable(lists))
+
+
+def test_global_batches_are_split_by_worker_and_replica():
+    rows = np.arange(24).reshape(2, 12)
+    np.testing.assert_array_equal(DataShard().split(rows), rows)
+    second = DataShard(worker=1, num_workers=3, replicas=2)
+    assert second.rows(12) == (4, 4)
+    np.testing.assert_array_equal(second.split(rows), [[4, 5], [6, 7], [16, 17], [18, 19]])
 
 
 @pytest.mark.parametrize("settings", [{}, SHUFFLED, {**SHUFFLED, "start_example": 5 * BATCH}])

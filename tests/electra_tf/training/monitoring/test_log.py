@@ -9,7 +9,11 @@ import tensorflow as tf
 
 from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.training.monitoring.log import TrainLog, Utilization
-from electra_tf.training.monitoring.run_info import SENTENCES_FILE, read_sentences
+from electra_tf.training.monitoring.run_info import (
+    SENTENCES_FILE,
+    read_log,
+    read_sentences,
+)
 from electra_tf.util.errors import UserError
 
 
@@ -116,6 +120,45 @@ def test_a_record_that_a_kill_has_truncated_is_dropped(tmp_path):
         path.write_text(whole + half)
         start(tmp_path, 10).close()
         assert path.read_text() == whole
+
+
+def test_a_record_of_which_only_the_end_of_line_is_missing_is_kept(tmp_path):
+    log = start(tmp_path)
+    log.training(10, {"loss": 1.0})
+    log.close()
+    path = pathlib.Path(log.path)
+    path.write_text(path.read_text().removesuffix("\n"))
+    log = start(tmp_path, 10)
+    log.training(20, {"loss": 1.0})
+    log.close()
+    assert [record["step"] for record in read_log(path)] == [10, 20]
+
+
+def test_a_kill_within_a_character_of_a_sentence_is_survived(tmp_path):
+    log = start(tmp_path)
+    korean = [[InspectedToken("개", "개", 0.1)]]
+    for step in (10, 20):
+        log.evaluation(step, {"loss": 1.0}, sentences=korean)
+    log.close()
+    path = tmp_path / SENTENCES_FILE
+    content = path.read_bytes()
+    path.write_bytes(content[: content.rindex("개".encode()) + 1])
+    assert [record["step"] for record in read_sentences(tmp_path)] == [10]
+    start(tmp_path, 20).close()
+    assert path.read_bytes() == content.splitlines(keepends=True)[0]
+
+
+def test_a_full_disk_is_said_of_its_file(tmp_path):
+    log = start(tmp_path)
+    (tmp_path / SENTENCES_FILE).symlink_to("/dev/full")
+    message = "cannot be written: No space left on device"
+    with pytest.raises(UserError, match=f"^{tmp_path / SENTENCES_FILE} {message}"):
+        log.evaluation(1, {"loss": 1.0}, sentences=SENTENCES)
+    log._file.close()
+    log._file = open("/dev/full", "a")  # noqa: SIM115
+    for write in (lambda: log.training(1, {"loss": 1.0}), log.close):
+        with pytest.raises(UserError, match=f"^{log.path} {message}"):
+            write()
 
 
 def test_logs_that_cannot_be_read_are_named(tmp_path):

@@ -71,6 +71,18 @@ def test_choices_may_have_a_column_each(make_task, name, content):
     assert (second.question, second.choices, second.label) == ("", ("b", "c d"), 0)
 
 
+def test_more_choices_than_letters_need_names(make_task):
+    texts = [f"a{number}" for number in range(27)]
+    record = {"text": "t", "choices": texts, "label": "A"}
+    columns = {name: name for name in record}
+    with pytest.raises(UserError, match=r"27 choices exceed the letters A to Z: name them as"):
+        make(make_task, lines(record, {**record, "label": "B"}), columns=columns)
+    names = [f"n{number}" for number in range(27)]
+    records = [{**record, "label": name} for name in ("n0", "n26")]
+    task = make(make_task, lines(*records), columns=columns, labels=names)
+    assert [row["mine_label_ids"] for row in load(task)[0].rows] == [0, 26]
+
+
 def test_columns_by_index_need_no_header(make_task):
     content = CSV.partition("\n")[2]
     columns = {"text": 0, "question": 1, "choices": [2, 3, 4], "label": -1}

@@ -169,10 +169,23 @@ def test_multilabel_cells_and_lists(make_source, tmp_path):
         load(source, "dev")
 
 
+def test_labels_of_the_description_keep_their_order(make_source):
+    files = {"train.tsv": tsv("one\tb", "two\tc")}
+    source = make_source(files, kind="multilabel", labels=["c", "b", "a"], dev_fraction=0)
+    assert source.labels.names == ("c", "b", "a")
+    assert [e.label for e in load(source, "train")] == [("b",), ("c",)]
+    source = make_source(files, kind="multilabel", labels=["b", "a"], dev_fraction=0)
+    with pytest.raises(UserError, match=r"train\.tsv: line 3: unknown label 'c'; .* b, a"):
+        load(source, "train")
+
+
 def test_a_separator_that_separates_nothing_is_warned_of(make_source, capsys):
     files = {"train.tsv": tsv("one\ta;b", "two\tc")}
     assert make_source(files, kind="multilabel").labels.names == ("a;b", "c")
     assert "such as 'a;b'; if that is a list" in capsys.readouterr().err
+
+
+RANGE = {"min_label": 0, "max_label": 5}
 
 
 def test_regression_range(make_source):
@@ -180,7 +193,7 @@ def test_regression_range(make_source):
     found = make_source(files, kind="regression")
     assert found.labels.range == (1.0, 4.5)
     assert [e.label for e in load(found, "dev")] == [6.0]
-    given = make_source(files, kind="regression", min_label=0, max_label=5)
+    given = make_source(files, kind="regression", **RANGE)
     assert given.labels.range == (0.0, 5.0)
     with pytest.raises(
         UserError, match=r"dev\.tsv: line 2: label 6\.0 is not between .*\(0\).*\(5\)"
@@ -188,6 +201,9 @@ def test_regression_range(make_source):
         load(given, "dev")
     with pytest.raises(UserError, match=r"train\.tsv: labels are from 2\.0 to 2\.0"):
         _ = make_source({"train.tsv": tsv("a\t2", "b\t2")}, kind="regression").labels.range
+    one = make_source({"train.tsv": tsv("a\t2", "b\t2")}, kind="regression", **RANGE)
+    with pytest.raises(UserError, match=r"train\.tsv: labels are from 2\.0 to 2\.0"):
+        load(one, "train")
     with pytest.raises(UserError, match=r'train\.tsv: line 3: label must be a number, not "x"'):
         load(make_source({"train.tsv": tsv("a\t2", "b\tx")}, kind="regression"), "train")
 

@@ -130,6 +130,18 @@ def test_an_answer_over_the_edge_of_all_windows_is_reported(featurize):
     assert report.problems["answer not contained in any window"] == [{"id": "q0"}]
 
 
+def test_an_answer_without_tokens_is_reported(featurize, tokenizer):
+    dropped = "\u200b"  # by the tokenizer
+    examples = make_examples((f"the old {dropped} bridge", "who", dropped))
+    (row,), _, report = featurize(examples)
+    assert report.problems == {"answer without tokens": [{"id": "q0"}]}
+    assert (row["squad_start_positions"], row["squad_end_positions"]) == (0, 0)
+    examples = make_examples((f"the old ({dropped}) bridge", "who", dropped))
+    (row,), _, report = featurize(examples)
+    assert not report.problems
+    assert answer_tokens(row, tokenizer) == ["(", ")"]
+
+
 def test_lengths_are_reported_and_questions_cut(featurize, tokenizer):
     examples = make_examples(
         ("x y z", "who built the old bridge ?", "x y z"), ("\u200b", "who ?", None)

@@ -73,8 +73,9 @@ def test_spans_outside_of_the_context_do_not_count(decode):
     # In the question, at [CLS], at [SEP], the end before the start, and too long.
     spans = [(1, 12, 9, 9), (0, 0, 9, 9), (12, 15, 9, 9), (13, 12, 9, 9), (4, 13, 9, 9)]
     output = joint(*spans, (8, 8, -1, -1), beam=6)
-    decoded = decode([output], max_answer_length=9)
-    assert [answer.text for answer in decoded.nbest] == ["bridge"]
+    for too_long in (9, 5):
+        decoded = decode([output], max_answer_length=too_long)
+        assert [answer.text for answer in decoded.nbest] == ["bridge"]
     decoded = decode([output], max_answer_length=10)
     assert decoded.text == "The (old) bridge was built by Anna Berg"
 

@@ -62,3 +62,7 @@ def test_same_metrics_as_seqeval():
 def test_accuracy():
     gold, predicted = [["N", "V"], ["N", "N"]], [["N", "N"], ["N", None]]
     assert token_accuracy(gold, predicted) == 50
+    # Equal tags need not be the same object.
+    assert token_accuracy([["N-X"]], [["-".join("NX")]]) == 100
+    with pytest.raises(ValueError, match="shorter"):
+        token_accuracy([["N", "V"]], [["N"]])

@@ -1,3 +1,5 @@
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -137,6 +139,20 @@ def test_predictions(make_task):
             {"start": 3, "end": 3, "type": "Y", "text": "d"},
         ],
         "tags": ["B-X", "I-X", "O", "B-Y"],
+    }
+
+
+def test_predictions_of_sentences_with_ids_name_them(make_task):
+    task = make_task("pos")
+    data, _ = load(task, "dev")
+    named = [dataclasses.replace(example, guid="s1") for example in data.examples]
+    outputs = outputs_of(task, data, [["NN", "NN", "NN", "VB"]])
+    (prediction,) = task.predictions(dataclasses.replace(data, examples=named), outputs)
+    assert prediction == {
+        "eid": 0,
+        "id": "s1",
+        "words": ["a", "b", "c", "d"],
+        "tags": ["NN", "NN", "NN", "VB"],
     }
 
 

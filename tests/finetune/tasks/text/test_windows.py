@@ -75,7 +75,17 @@ def test_the_graph_makes_the_same_windows(tmp_path, stride):
     generator = np.random.default_rng(stride)
     texts = [
         [" ".join(generator.choice(list("abcdef"), n)) for n in lengths]
-        for lengths in ((1, 0), (30, 0), (3, 20), (20, 3), (9, 9), (15, 14), (2, 3), (5, 6))
+        for lengths in (
+            (1, 0),
+            (30, 0),
+            (3, 20),
+            (20, 3),
+            (9, 9),
+            (15, 14),
+            (2, 3),
+            (5, 6),
+            (9, 1),
+        )
     ]
     examples = [InputExample(i, a, b, "x") for i, (a, b) in enumerate(texts)]
     rows = window_rows("t", examples, tokenizer, 12, stride, DataReport("t", "dev"))
