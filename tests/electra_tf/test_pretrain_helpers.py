@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import pretrain_helpers
+from electra_tf.config.pretraining import max_predictions
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
 
@@ -57,6 +58,22 @@ def test_every_candidate_is_drawn_alike(with_replacement):
     expected = positions.size / 10
     # 99.9 % point of chi-square with 9 degrees of freedom.
     assert np.sum((counts - expected) ** 2 / expected) < 27.9
+
+
+def test_slots_of_a_batch_follow_from_its_length(make_config):
+    config, inputs = make_config(), rows([32, 32])
+    features = {name: getattr(inputs, name) for name in ("input_ids", "input_mask")}
+    features["segment_ids"] = inputs.segment_ids
+    masked = pretrain_helpers.mask_batch(
+        config,
+        SPECIAL,
+        pretrain_helpers.DEFAULT_MASKING,
+        features,
+        randomness=randomness.Randomness(0, 0),
+    )
+    slots = max_predictions(config, LENGTH)
+    assert masked.masked_lm_positions.shape == (2, slots)
+    assert slots != max_predictions(config, 2)
 
 
 def test_rows_with_few_candidates_or_none():
