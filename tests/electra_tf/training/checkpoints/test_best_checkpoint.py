@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
+from electra_tf.training.checkpoints.checkpoint_files import checkpoint_steps
 from electra_tf.training.distribution.workers import Workers
 from finetune import run as finetuning
 from finetune.results.summary import TrialResult
@@ -51,6 +52,20 @@ def test_what_is_not_finite_is_never_the_best(tmp_path, first):
     assert (again.best.step, again.best.value) == (10, 0.1)
     assert again.evaluate(20, 0.2)
     assert again.restored() == 20
+
+
+def test_only_the_best_weights_are_kept(tmp_path):
+    run = Run(tmp_path)
+    for step, value in ((5, 0.5), (10, 0.3), (15, 0.6)):
+        run.evaluate(step, value)
+    assert checkpoint_steps(str(tmp_path)) == [15]
+
+
+def test_of_equal_values_the_first_is_the_best_also_after_a_restart(tmp_path):
+    run = Run(tmp_path, keeps_weights=False)
+    for step in (5, 10):
+        run.evaluate(step, 0.5)
+    assert run.best.step == Run(tmp_path, 10, keeps_weights=False).best.step == 5
 
 
 def test_all_evaluations_count_before_the_first_finite_one(tmp_path):

@@ -207,6 +207,11 @@ def test_a_folder_that_cannot_be_removed_does_not_fail_a_save(tmp_path, monkeypa
     assert Run(tmp_path).resume() == 4
 
 
+def test_the_step_of_a_name():
+    names = {"a/ckpt-200": 200, "model.ckpt-7": 7, "a-3/model": -1, "ckpt-x": -1}
+    assert {name: checkpoint_files.step_of(name) for name in names} == names
+
+
 def test_tensorflow_is_told_of_all_checkpoints_that_are_kept(tmp_path):
     Run(tmp_path, keep=2).save(2, 4, 6)
     state = tf.train.get_checkpoint_state(str(tmp_path))
