@@ -173,8 +173,8 @@ def test_a_model_server_gives_the_same_answers(exported, answers, name):
             decoded = [text.decode() for text in found[key].ravel()]
             assert decoded == of_rest.ravel().tolist() == wanted.ravel().tolist()
         else:
-            np.testing.assert_allclose(found[key], wanted, atol=1e-5)
-            np.testing.assert_allclose(of_rest, wanted, atol=1e-5)
+            np.testing.assert_allclose(found[key], wanted, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(of_rest, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_the_request_of_the_readme(exported):
@@ -277,7 +277,7 @@ def test_ids_get_the_answers_of_their_texts(model_dir):
                 "context": tf.constant(["the old bridge by anna berg"]),
             }
         )
-    np.testing.assert_allclose(of_ids["score"], of_texts["score"], atol=1e-5)
+    np.testing.assert_allclose(of_ids["score"], of_texts["score"], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(of_ids["null_odds"], of_texts["null_odds"], rtol=1e-4, atol=1e-5)
     first, last = int(of_ids["start_position"][0]), int(of_ids["end_position"][0])
     words = [t.decode() for t in of_ids["tokens"][0, first : last + 1].numpy()]
