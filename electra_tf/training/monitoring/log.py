@@ -203,13 +203,16 @@ class TrainLog:
         """Excludes the time since the last record (saving, evaluating) from the rates."""
         self._last_time = time.monotonic()
 
-    def close(self) -> None:
-        """Flushes and closes the files."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Flushes and closes the files, and ends the runs of trackers.
+
+        `error` is what ended the training before its last step.
+        """
         self._bar.close()
         self._file.close()
         with self._naming_errors():
             self._writer.close()
-        close_trackers(self._trackers)
+        close_trackers(self._trackers, error)
 
     def _diagnose(self, record: Mapping[str, Any]) -> None:
         if self._health is not None:
@@ -290,7 +293,7 @@ class SilentLog:
     def restart_clock(self) -> None:
         """Does nothing."""
 
-    def close(self) -> None:
+    def close(self, error: BaseException | None = None) -> None:
         """Does nothing."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, to_json, write_atomically
 
@@ -28,8 +28,8 @@ class Tracker(Protocol):
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Logs finite values of a step."""
 
-    def close(self) -> None:
-        """Ends the run."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends the run, with what ended it before its last step."""
 
 
 def check_trackers(wandb: str | None, mlflow: str | None) -> None:
@@ -118,9 +118,9 @@ class WandbTracker:
         """Logs finite values of a step."""
         self._run.log(dict(values), step=step)
 
-    def close(self) -> None:
-        """Ends the run."""
-        self._run.finish()
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends the run; it has failed if an error ended it."""
+        self._run.finish(exit_code=0 if error is None else 1)
 
 
 class MlflowTracker:
@@ -158,9 +158,12 @@ class MlflowTracker:
         for name, value in values.items():
             self._client.log_metric(self.run_id, name, value, step=step, synchronous=False)
 
-    def close(self) -> None:
-        """Ends the run."""
-        self._client.set_terminated(self.run_id)
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends the run: finished, failed, or killed if it was interrupted."""
+        status = "FINISHED" if error is None else "FAILED"
+        if isinstance(error, PreemptedError | KeyboardInterrupt):
+            status = "KILLED"
+        self._client.set_terminated(self.run_id, status=status)
 
 
 def log_to(trackers: list[Tracker], step: int, values: Mapping[str, float]) -> None:
@@ -172,13 +175,18 @@ def log_to(trackers: list[Tracker], step: int, values: Mapping[str, float]) -> N
             warn_once(f"--{tracker.name}: some values are not logged: {error}")
 
 
-def close_trackers(trackers: list[Tracker]) -> None:
-    """Ends the runs; a tracker that fails is warned of, and the others are closed."""
+def close_trackers(trackers: list[Tracker], error: BaseException | None = None) -> None:
+    """Ends the runs; a tracker that fails is warned of, and the others are closed.
+
+    Args:
+        trackers: trackers of the run.
+        error: what ended the run before its last step; None if it is done.
+    """
     for tracker in trackers:
         try:
-            tracker.close()
-        except Exception as error:
-            warn_once(f"--{tracker.name}: the run could not be ended: {error}")
+            tracker.close(error)
+        except Exception as failure:
+            warn_once(f"--{tracker.name}: the run could not be ended: {failure}")
 
 
 @contextlib.contextmanager
