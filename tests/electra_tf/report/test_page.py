@@ -210,6 +210,20 @@ def test_runs_that_are_fine_and_the_same_say_so():
     assert len(report_page([made_run("a")])) < len(alone)  # without values, no controls
 
 
+def test_a_run_of_too_few_records_is_not_called_healthy(tmp_path):
+    folder = write_run(tmp_path / "short", num_warmup_steps=1900)
+    run = read_training_run(folder)  # one record after the warm-up
+    page = report_page([run])
+    assert "No problems found" not in page
+    assert "Too few records for most diagnoses, which need 3 after the warm-up" in page
+    # It says nothing of another run.
+    judged = read_training_run(write_run(tmp_path / "long"))
+    page = report_page([run, judged])
+    assert "No problems found" in page
+    assert "short: Too few records for most" in page
+    assert "long: Too few" not in page
+
+
 def test_settings_that_all_differ_leave_none_that_are_equal():
     runs = [made_run(name, settings={"seed": seed}) for name, seed in (("a", 1), ("b", 2))]
     ((title, header, rows),), equal = (

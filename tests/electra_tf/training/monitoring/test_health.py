@@ -130,6 +130,34 @@ def test_a_generator_that_cannot_learn_is_not_judged():
     assert diagnose(HEALTHY, facts) == []
 
 
+def test_a_loss_without_weight_is_the_first_thing_to_try():
+    facts = facts_of(
+        {"num_train_steps": 2000, "gen_weight": 0.0, "disc_weight": 0.0},
+        unigram_accuracy=0.07,
+    )
+    (generator, detection) = diagnose(log(300, masked_lm_accuracy=0.05, disc_auc=0.5), facts)
+    assert generator.flags == ("--gen_weight", "--learning_rate")
+    assert detection.flags == ("--disc_weight", "--learning_rate")
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate"),
+    [
+        ({"mask_prob_end": None, "max_predictions_per_seq": 4}, 0.125),
+        ({"mask_prob_end": 0.02, "max_predictions_per_seq": 12}, 0.02),
+        ({"mask_prob_end": 0.4}, 0.3),
+    ],
+    ids=["limit", "schedule", "rising"],
+)
+def test_a_low_masking_rate_is_no_lack_of_replaced_tokens(settings, rate):
+    facts = facts_of(
+        {"num_train_steps": 2000, "mask_prob": 0.3, "max_seq_length": 32, **settings}
+    )
+    assert facts.mask_prob == rate
+    assert diagnose(log(replaced_share=0.11 * rate), facts) == []
+    assert len(diagnose(log(replaced_share=0.09 * rate), facts)) == 1
+
+
 def test_values_that_are_not_logged_or_not_finite_are_no_diagnosis():
     assert diagnose(log(disc_auc=None, disc_recall=None, replaced_share=None), FACTS) == []
     bare = [{"step": 100 * n, "kind": "train", "loss": 1.0} for n in range(1, 20)]
