@@ -25,12 +25,14 @@ from electra_tf.pretraining_phases import (
 )
 from electra_tf.pretraining_setup import (
     data_statistics,
+    describe_held_out,
     describe_run,
     initialize,
     remove_debug_run,
     run_settings,
     tokenizer_of,
     utilization_of,
+    warn_of_trained_on,
 )
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.checkpoints.authors_files import (
@@ -131,7 +133,7 @@ def _train(
         if not resumed and config.init_checkpoint:
             initialize(config, model, print_fn)
     first_step = int(step.numpy())
-    describe_run(config, model, vocabulary, records, run, print_fn)
+    describe_run(config, model, vocabulary, records, eval_records, run, print_fn)
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
     for line in describe_changes(changes, unrecorded):
@@ -143,7 +145,8 @@ def _train(
     log: TrainLog | SilentLog = SilentLog()
     if workers.is_chief:
         statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
-        statistics = statistics or data_statistics(config, vocabulary, records)
+        if not statistics or {DATA, VOCABULARY} & {each.name for each in changes}:
+            statistics = data_statistics(config, vocabulary, records)
         write_run_info(config.model_dir, strategy.extended.worker_devices, statistics)
         log = TrainLog(
             config.model_dir,
@@ -212,7 +215,9 @@ def evaluate(
         model, step, checkpoint = load_model(
             config, vocabulary, run.strategy, records.token_counts
         )
-        print_fn(f"Evaluating {checkpoint} on {records.describe(config.max_seq_length)}.")
+        print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
+        if run.workers.is_chief:
+            warn_of_trained_on(config, records)
         with run.strategy.scope():
             evaluator = HeldOutEvaluator(model, run.strategy)
         batches = held_out_batches(config, records, run.strategy)

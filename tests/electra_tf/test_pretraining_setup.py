@@ -7,7 +7,12 @@ import tensorflow as tf
 
 from electra_tf.config.phases import Stage
 from electra_tf.flops.counting import model_flops_per_step
-from electra_tf.pretraining_setup import _warn_of_long_warmup, utilization_of
+from electra_tf.pretraining_setup import (
+    _warn_of_few_predictions,
+    _warn_of_long_warmup,
+    describe_held_out,
+    utilization_of,
+)
 
 
 def strategy(*devices: str) -> types.SimpleNamespace:
@@ -53,3 +58,41 @@ def test_a_warmup_that_takes_most_of_the_run(
     error = capsys.readouterr().err
     assert said in error
     assert bool(error) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mask_prob": 0.5}, ""),
+        ({"mask_prob": 0.5, "max_predictions_per_seq": 8}, ""),
+        (
+            {"mask_prob": 0.5, "max_predictions_per_seq": 2},
+            "=2 masks at most 2 of 16 tokens (12%), fewer than --mask_prob=0.5",
+        ),
+        (
+            {"mask_prob_end": 0.4, "max_predictions_per_seq": 2},
+            "fewer than --mask_prob_end=0.4",
+        ),
+    ],
+    ids=["default", "high", "low", "schedule"],
+)
+def test_a_limit_below_the_masking_rate(make_config, settings, said, capsys):
+    _warn_of_few_predictions(make_config(**settings))
+    error = capsys.readouterr().err
+    assert said in error
+    assert bool(error) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("total", "described"),
+    [
+        (None, "files"),
+        (16, "files, 16 examples"),
+        (50, "files, the first 16 of 50 examples (--num_eval_steps=2)"),
+    ],
+)
+def test_the_examples_of_an_evaluation_are_told(make_config, total, described):
+    records = types.SimpleNamespace(
+        describe=lambda length: "files", num_examples=lambda length: total
+    )
+    assert describe_held_out(make_config(num_eval_steps=2), records) == described
