@@ -236,15 +236,20 @@ def large_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
         largest = _largest(record, UPDATE_RATIO)
         return largest is not None and largest[1] > _LARGEST_UPDATE
 
-    streak = _streak(records, is_large, ())
+    # Also of earlier records: at the end, the learning rate has decayed to 0.
+    ends = range(len(records), RECORDS - 1, -1)
+    streaks = (_streak(records[:end], is_large, ()) for end in ends)
+    streak = next((each for each in streaks if each is not None), None)
     if streak is None:
         return None
-    layer, ratio = _largest(streak[-1], UPDATE_RATIO)
+    last = streak[-1]
+    until = "" if last is records[-1] else f", until step {last['step']:,}"
+    layer, ratio = _largest(last, UPDATE_RATIO)
     return Diagnosis(
         "updates too large",
         streak[0]["step"],
-        f"an update changes the weights of {layer} by {ratio:.0%} of their norm (0.1 % is "
-        "typical), so the learning rate is too high for this model",
+        f"an update changes the weights of {layer} by {ratio:.0%} of their norm{until} (0.1 % "
+        "is typical), so the learning rate is too high for this model",
         ("--learning_rate", facts.warmup_flag),
     )
 

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from electra_tf.config.pretraining import default_max_predictions
 from electra_tf.training.monitoring.diagnoses import (
     RECORDS,
     Diagnosis,
@@ -64,11 +65,12 @@ def facts_of(
 def _lowest_masking_rate(hyperparameters: Mapping[str, Any]) -> float | None:
     """Returns the share of tokens that are masked at least, by schedule and limit."""
     rates = [hyperparameters.get(name) for name in ("mask_prob", "mask_prob_end")]
+    rates = [rate for rate in rates if rate]
     limit = hyperparameters.get("max_predictions_per_seq")
     length = hyperparameters.get("max_seq_length")
-    if limit and length:
+    if rates and limit and length and limit < default_max_predictions(min(rates), length):
         rates.append(limit / length)
-    return min((rate for rate in rates if rate), default=None)
+    return min(rates, default=None)
 
 
 def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diagnosis]:

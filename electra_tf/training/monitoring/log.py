@@ -129,8 +129,11 @@ class TrainLog:
         with self._naming_errors():
             self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
             if settings:
+                # TensorBoard shows the runs of one id as one.
                 with self._writer.as_default(step=first_step):
-                    hparams.hparams(plain_settings(settings), trial_id="run")
+                    hparams.hparams(
+                        plain_settings(settings), trial_id=os.path.abspath(model_dir)
+                    )
         self._last_step, self._last_time = first_step, time.monotonic()
 
     def set_length(self, seq_length: int) -> None:

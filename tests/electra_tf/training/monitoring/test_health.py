@@ -94,6 +94,10 @@ def test_updates_are_compared_with_the_weights():
     assert found.name == "updates too large"
     assert found.since == 1200
     assert "the weights of generator/layer_1 by 30% of their norm" in found.line()
+    # It stays wrong, although the decay of the learning rate ends it.
+    (found,) = diagnose([*log(1200, **large)[:-4], *log(0, **layers)[-4:]], FACTS)
+    assert "since step 1,200: an update changes" in found.line()
+    assert "by 30% of their norm, until step 1,700 (" in found.line()
     small = dict.fromkeys(layers, 1e-8)
     (found,) = diagnose(log(0, **small), FACTS)
     assert found.name == "updates too small"

@@ -186,7 +186,8 @@ def test_tensorboard_gets_the_settings(tmp_path):
         for value in event.summary.value
     ]
     (hparams,) = [each for each in plugins if each.plugin_name == "hparams"]
-    for text in (b"learning_rate", b"hidden", b'{"size": 4}'):
+    # Its id, without which TensorBoard takes all runs for one.
+    for text in (b"learning_rate", b"hidden", b'{"size": 4}', str(tmp_path).encode()):
         assert text in hparams.content
 
 
