@@ -1,8 +1,10 @@
 """Trackers of experiments: Weights & Biases and MLflow get what the log gets."""
 
+import collections
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -13,6 +15,10 @@ from electra_tf.util.files import read_json, to_json, write_atomically
 
 # Ids of the runs, with which a resumed run goes on.
 IDS_FILE = "trackers.json"
+# Values that a tracker is asked about at the end, whether they have been logged.
+_MOST_PENDING = 1000
+# In names of MLflow, which allows few others.
+_NOT_IN_MLFLOW = re.compile(r"[^\w.:\- ]")
 WANDB, MLFLOW = "wandb", "mlflow"
 
 
@@ -152,17 +158,27 @@ class MlflowTracker:
         else:
             self._client.update_run(run_id, status="RUNNING")
         self.run_id: str = run_id
+        # The last values, of which MLflow raises errors only when it is asked.
+        self._pending: collections.deque[Any] = collections.deque(maxlen=_MOST_PENDING)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Logs finite values of a step."""
         for name, value in values.items():
-            self._client.log_metric(self.run_id, name, value, step=step, synchronous=False)
+            name = _mlflow_name(name)
+            self._pending.append(
+                self._client.log_metric(self.run_id, name, value, step=step, synchronous=False)
+            )
 
     def close(self, error: BaseException | None = None) -> None:
         """Ends the run: finished, failed, or killed if it was interrupted."""
         status = "FINISHED" if error is None else "FAILED"
         if isinstance(error, PreemptedError | KeyboardInterrupt):
             status = "KILLED"
+        try:
+            for operation in self._pending:
+                operation.wait()  # raises what MLflow has only written to its own log
+        except Exception as failure:
+            warn_once(f"--{self.name}: some values are not logged: {failure}")
         self._client.set_terminated(self.run_id, status=status)
 
 
@@ -198,6 +214,16 @@ def _naming_flag(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise UserError(f"--{name} cannot start a run: {error}") from error
+
+
+def _mlflow_name(name: str) -> str:
+    """Returns the name of a metric for MLflow.
+
+    Only the kind is a folder: MLflow may store metrics as files, and `gradient_norm` cannot be
+    a file beside `gradient_norm/electra/layer_0`.
+    """
+    kind, slash, rest = name.partition("/")
+    return kind + slash + _NOT_IN_MLFLOW.sub("_", rest.replace("/", "."))
 
 
 def _run_name(model_dir: str) -> str:

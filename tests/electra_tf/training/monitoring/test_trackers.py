@@ -138,7 +138,8 @@ def test_mlflow_itself_with_files(tmp_path, monkeypatch):
         settings = {**SETTINGS, "seed": first_step}
         trackers = open_trackers(None, "e", model_dir=str(folder), settings=settings)
         log = start_log(folder, trackers, first_step)
-        log.evaluation(first_step + 10, {"loss": 2.0 - first_step / 10})
+        values = {"loss": 2.0 - first_step / 10, "norm": 3.0, "norm/electra/layer_0": 1.0}
+        log.evaluation(first_step + 10, {**values, "größe [%]": 4.0})
         log.close()
     client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name("e").experiment_id
@@ -146,6 +147,8 @@ def test_mlflow_itself_with_files(tmp_path, monkeypatch):
     assert run.info.run_name == "model"
     assert run.info.status == "FINISHED"
     assert run.data.params == {"learning_rate": "0.001", "hidden": '{"size": 4}', "seed": "0"}
+    metrics = run.data.metrics
+    assert (metrics["eval/norm"], metrics["eval/norm.electra.layer_0"]) == (3.0, 1.0)
     history = client.get_metric_history(run.info.run_id, "eval/loss")
     assert [(each.step, each.value) for each in history] == [(10, 2.0), (20, 1.0)]
 
@@ -175,6 +178,30 @@ def test_trackers_are_told_how_a_run_ended(error, exit_code, status, tmp_path, m
     trackers = open_trackers("p", "p", model_dir=str(tmp_path), settings=SETTINGS)
     start_log(tmp_path, trackers).close(error)
     assert ends == [{"exit_code": exit_code}, {"status": status}]
+
+
+def test_values_that_mlflow_could_not_log_are_warned_of(tmp_path, monkeypatch, capsys):
+    def fail() -> None:
+        raise NotADirectoryError("train/norm")
+
+    warn_once.cache_clear()
+    client = types.SimpleNamespace(
+        update_run=lambda *_, **__: None,
+        set_terminated=lambda *_, **__: None,
+        log_metric=lambda run, name, *_, **__: types.SimpleNamespace(
+            wait=fail if name == "train/norm._a_" else list
+        ),
+    )
+    stand_in = types.SimpleNamespace(MlflowClient=lambda: client)
+    monkeypatch.setitem(sys.modules, "mlflow", stand_in)
+    (tmp_path / IDS_FILE).write_text(json.dumps({"mlflow": "m"}))
+    trackers = open_trackers(None, "p", model_dir=str(tmp_path), settings=SETTINGS)
+    log = start_log(tmp_path, trackers)
+    log.training(10, {"norm": 1.0})
+    log.training(20, {"norm/[a]": 1.0})
+    log.close()
+    error = "warning: --mlflow: some values are not logged: train/norm\n"
+    assert error in capsys.readouterr().err
 
 
 def test_tensorboard_gets_the_settings(tmp_path):
@@ -215,6 +242,7 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
         def log_metric(self, run: str, name: str, value: float, step: int, synchronous: bool):
             assert not synchronous
             calls.append((name, value, step))
+            return types.SimpleNamespace(wait=lambda: calls.append("waited"))
 
         def set_terminated(self, run: str, status: str) -> None:
             calls.append(("end", run, status))
@@ -233,7 +261,7 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
     assert ("parameter", "r1", "hidden", '{"size": 4}') in starts[0]
     assert not any("unset" in call for call in starts[0])
     assert starts[1] == [("go on", "r1", "RUNNING")]
-    assert calls[1:] == [("train/loss", 2.0, 20), ("end", "r1", "FINISHED")]
+    assert calls[1:] == [("train/loss", 2.0, 20), "waited", ("end", "r1", "FINISHED")]
     assert json.loads((folder / IDS_FILE).read_text()) == {"mlflow": "r1"}
     # An experiment that is there is taken.
     monkeypatch.setattr(
