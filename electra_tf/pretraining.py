@@ -141,12 +141,14 @@ def _train(
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
-    checkpoints.write_description(settings, vocabulary.path)
-    log: TrainLog | SilentLog = SilentLog()
+    statistics: dict[str, float] = {}
     if workers.is_chief:
         statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
         if not statistics or {DATA, VOCABULARY} & {each.name for each in changes}:
             statistics = data_statistics(config, vocabulary, records)
+    checkpoints.write_description(settings, vocabulary.path)
+    log: TrainLog | SilentLog = SilentLog()
+    if workers.is_chief:
         write_run_info(config.model_dir, strategy.extended.worker_devices, statistics)
         log = TrainLog(
             config.model_dir,

@@ -219,6 +219,9 @@ def data_statistics(
         `unigram_accuracy`, the masked-LM accuracy of always predicting the most frequent
         token, and `unknown_share`. Empty where finding them takes reading all records
         (`skip_bad_records`).
+
+    Raises:
+        UserError: there is nothing to learn from.
     """
     if config.skip_bad_records:
         return {}
@@ -227,7 +230,11 @@ def data_statistics(
     counts[special] = 0
     total = int(counts.sum())
     if not total:
-        return {}
+        raise UserError(
+            f"The first examples of {records.describe(config.max_seq_length)} have no tokens "
+            "but special ones and padding (input_mask 0), so there is nothing to learn: build "
+            "the records again"
+        )
     return {
         "unigram_accuracy": float(counts.max() / total),
         "unknown_share": float(counts[vocabulary.unk_id] / total),

@@ -2,6 +2,7 @@
 
 import types
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -10,9 +11,11 @@ from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.pretraining_setup import (
     _warn_of_few_predictions,
     _warn_of_long_warmup,
+    data_statistics,
     describe_held_out,
     utilization_of,
 )
+from electra_tf.util.errors import UserError
 
 
 def strategy(*devices: str) -> types.SimpleNamespace:
@@ -96,3 +99,15 @@ def test_the_examples_of_an_evaluation_are_told(make_config, total, described):
         describe=lambda length: "files", num_examples=lambda length: total
     )
     assert describe_held_out(make_config(num_eval_steps=2), records) == described
+
+
+def test_records_without_text_are_refused(make_config, vocabulary):
+    """Their losses are 0 and their metrics NaN, which stops no run."""
+    special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
+    records = types.SimpleNamespace(
+        describe=lambda length: "1 file in data",
+        token_counts=lambda size, max_examples: np.bincount(special * 5, minlength=size),
+    )
+    config = make_config(vocab_size=vocabulary.size)
+    with pytest.raises(UserError, match="1 file in data have no tokens but special ones"):
+        data_statistics(config, vocabulary, records)
