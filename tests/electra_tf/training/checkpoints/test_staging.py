@@ -115,6 +115,27 @@ def test_a_second_training_does_not_touch_the_files_of_the_first(remote):
     assert names(remote) == ["ckpt-2.index", "results.json"]
 
 
+def test_models_are_not_written_twice_whatever_folder_they_are_staged_in(remote):
+    """Of the results, and of both, the common folder differs."""
+    models = f"{remote}/a/model"
+
+    def stage(folder: str, part: str, **given):
+        return staged_folder(
+            folder, "--model_dir", lambda line: None, part=part, written=models, **given
+        )
+
+    with stage(remote, "a/model"):
+        with (
+            pytest.raises(UserError, match=rf"is training in {models} \(--model_dir\)"),
+            stage(f"{remote}/a", "model"),
+        ):
+            pass
+        with stage(f"{remote}/a", "model", trains=False):
+            pass
+    with stage(f"{remote}/a", "model"):
+        pass
+
+
 def test_what_a_killed_run_had_not_copied_is_kept(remote, monkeypatch):
     printed = []
 
