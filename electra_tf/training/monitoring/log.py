@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,8 @@ from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, read_lines, write_atomically
 
 TENSORBOARD_DIR = "tensorboard"
+# What TensorBoard would take for formatting of a text, such as the ## of a piece.
+_MARKDOWN = re.compile(r"[\\`*_{}\[\]()#+\-.!>]")
 
 # Console columns: name in the log, label, format.
 _CONSOLE_COLUMNS = (
@@ -245,7 +248,7 @@ class TrainLog:
         with open(self._sentences_path, "a", encoding="utf-8") as file:
             file.write(line + "\n")
         with self._naming_errors(), self._writer.as_default(step=np.array(step)):
-            texts = [render(row, color=False) for row in sentences]
+            texts = [_MARKDOWN.sub(r"\\\g<0>", render(row, color=False)) for row in sentences]
             tf.summary.text("held-out sentences: token(original), suspected?", texts)
 
     @contextlib.contextmanager
