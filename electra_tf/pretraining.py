@@ -10,6 +10,7 @@ from electra_tf.config.resumption import (
     DATA,
     VOCABULARY,
     WORDS,
+    changed_metrics,
     changes_of_resumed_run,
     check_allowed_names,
     describe_changes,
@@ -52,7 +53,7 @@ from electra_tf.training.monitoring.run_info import read_run_info, write_run_inf
 from electra_tf.training.monitoring.trackers import check_trackers, open_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.records import PretrainingRecords
-from electra_tf.util.console import discard
+from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 
 PrintFn = Callable[[str], None]
@@ -220,6 +221,8 @@ def evaluate(
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
         if run.workers.is_chief:
             warn_of_trained_on(config, records)
+            for change in changed_metrics(config):
+                warn_once(f"not evaluated as in training: {change}")
         with run.strategy.scope():
             evaluator = HeldOutEvaluator(model, run.strategy)
         batches = held_out_batches(config, records, run.strategy)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.resumption import changed_metrics
 from electra_tf.model_builder import model_class
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.workers import Workers
@@ -248,6 +249,20 @@ def test_evaluation_writes_text_json_and_pickle(
     assert pickled.exists()
     # The same masks and samples every time.
     assert pretraining_runs.evaluate(evaluation, quiet) == pytest.approx(values, nan_ok=True)
+
+
+def test_an_evaluation_with_other_settings_than_in_training_is_told(
+    make_config, run_of_two_steps
+):
+    config = partial(make_config, model_dir=str(run_of_two_steps), num_train_steps=2)
+    assert changed_metrics(config()) == []
+    # What does not change the metrics of a trained model is nobody's concern.
+    other = config(learning_rate=1.0, temperature_end=2.0, mask_prob=0.3, temperature=3.0)
+    assert changed_metrics(other) == [
+        "mask_prob: 0.15 before, 0.3 now",
+        "max_predictions_per_seq: 2 before, 4 now",
+        "temperature: 1.0 before, 3.0 now",
+    ]
 
 
 def test_a_run_is_read_in_a_folder_whose_name_looks_like_a_pattern(
