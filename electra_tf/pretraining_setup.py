@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.config.distribution import warn_of_repeated_examples
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.phases import Stage, training_phases
 from electra_tf.config.pretraining import PretrainingConfig, default_max_predictions
 from electra_tf.config.resumption import DATA, VOCABULARY, WORDS
@@ -31,6 +32,8 @@ from electra_tf.util.errors import UserError
 
 # A sample for frequencies of the most frequent tokens.
 _SAMPLED_EXAMPLES = 1000
+# Of a record, by its segment_ids.
+_NUM_SEGMENTS = 2
 
 
 def tokenizer_of(config: PretrainingConfig, vocabulary: Vocabulary) -> TokenizerDescription:
@@ -132,6 +135,7 @@ def describe_run(
     if run.workers.is_chief:
         _warn_of_long_warmup(config, stages)
         _warn_of_few_predictions(config)
+        _warn_of_one_segment(encoder)
     print_fn(f"Output:  {config.model_dir}")
 
 
@@ -161,6 +165,16 @@ def warn_of_trained_on(config: PretrainingConfig, records: PretrainingRecords) -
                 "the model was trained on these records, so the metrics say little about new "
                 "text: pass held-out records as --eval_tfrecords"
             )
+
+
+def _warn_of_one_segment(encoder: EncoderConfig) -> None:
+    """Warns of a model that does not tell the second segment of a record."""
+    if encoder.type_vocab_size < _NUM_SEGMENTS:
+        warn_once(
+            f"type_vocab_size={encoder.type_vocab_size} in --model_hparam_overrides: records "
+            f"have {_NUM_SEGMENTS} segments, and tokens of the second one get no segment "
+            "embedding"
+        )
 
 
 def _warn_of_few_predictions(config: PretrainingConfig) -> None:

@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.phases import Stage
 from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.pretraining_setup import (
     _warn_of_few_predictions,
     _warn_of_long_warmup,
+    _warn_of_one_segment,
     data_statistics,
     describe_held_out,
     utilization_of,
 )
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 
@@ -84,6 +87,13 @@ def test_a_limit_below_the_masking_rate(make_config, settings, said, capsys):
     error = capsys.readouterr().err
     assert said in error
     assert bool(error) == bool(said)
+
+
+@pytest.mark.parametrize(("size", "warns"), [(1, True), (2, False)])
+def test_a_model_without_a_second_segment(size, warns, capsys):
+    warn_once.cache_clear()
+    _warn_of_one_segment(EncoderConfig(type_vocab_size=size))
+    assert ("get no segment embedding" in capsys.readouterr().err) == warns
 
 
 @pytest.mark.parametrize(
