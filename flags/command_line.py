@@ -119,7 +119,7 @@ def parse(
     except flags.UnrecognizedFlagError as error:
         raise UserError(_unknown_flag_message(error, flag_values)) from error
     except flags.Error as error:
-        raise UserError(str(error)) from error
+        raise UserError(str(error).removeprefix("ERROR:: ")) from error
     except UnicodeDecodeError as error:
         given = ", ".join(n for n in normalized if n.startswith("--flagfile"))
         raise UserError(f"{given}: the file, or one that it names, is not UTF-8") from error
