@@ -11,6 +11,7 @@ from electra_tf.config.resumption import (
     DATA,
     VOCABULARY,
     WORDS,
+    changed_metrics,
     changes_of_resumed_run,
     check_allowed_names,
     describe_changes,
@@ -25,12 +26,14 @@ from electra_tf.pretraining_phases import (
 from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.pretraining_setup import (
     data_statistics,
+    describe_held_out,
     describe_run,
     open_log,
     remove_debug_run,
     restore,
     run_settings,
     tokenizer_of,
+    warn_of_trained_on,
 )
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.checkpoints.authors_files import has_own_checkpoint
@@ -45,7 +48,7 @@ from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
 from electra_tf.training.monitoring.run_info import read_run_info
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.nonfinite import describe_terms
-from electra_tf.util.console import discard
+from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 
 PrintFn = Callable[[str], None]
@@ -118,7 +121,7 @@ def _train(
     )
     resumed = restore(config, model, optimizer, step, checkpoints, print_fn)
     first_step = int(step.numpy())
-    describe_run(config, model, vocabulary, records, run, print_fn)
+    describe_run(config, model, vocabulary, records, eval_records, run, print_fn)
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
     for line in describe_changes(changes, unrecorded):
@@ -129,7 +132,8 @@ def _train(
     statistics: dict[str, float] = {}
     if workers.is_chief:
         statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
-        statistics = statistics or data_statistics(config, vocabulary, records)
+        if not statistics or {DATA, VOCABULARY} & {each.name for each in changes}:
+            statistics = data_statistics(config, vocabulary, records)
     checkpoints.write_description(settings, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, run)
     log.settings(first_step, [each for each in changes if each.influence == TRAINING])
@@ -186,7 +190,11 @@ def evaluate(
         model, step, checkpoint = load_model(
             config, vocabulary, run.strategy, records.token_counts
         )
-        print_fn(f"Evaluating {checkpoint} on {records.describe(config.max_seq_length)}.")
+        print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
+        if run.workers.is_chief:
+            warn_of_trained_on(config, records)
+            for change in changed_metrics(config):
+                warn_once(f"not evaluated as in training: {change}")
         with run.strategy.scope():
             evaluator = HeldOutEvaluator(model, run.strategy)
         batches = held_out_batches(config, records, run.strategy)

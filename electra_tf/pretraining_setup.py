@@ -9,8 +9,9 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.distribution import warn_of_repeated_examples
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.phases import Stage, training_phases
-from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig, default_max_predictions
 from electra_tf.config.resumption import DATA, VOCABULARY, WORDS
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.flops.counting import model_flops_by_length, train_flops_per_step
@@ -40,6 +41,8 @@ from electra_tf.util.errors import UserError
 
 # A sample for frequencies of the most frequent tokens.
 _SAMPLED_EXAMPLES = 1000
+# Of a record, by its segment_ids.
+_NUM_SEGMENTS = 2
 
 
 def tokenizer_of(config: PretrainingConfig, vocabulary: Vocabulary) -> TokenizerDescription:
@@ -119,6 +122,7 @@ def describe_run(
     model: PretrainingModel,
     vocabulary: Vocabulary,
     records: PretrainingRecords,
+    eval_records: PretrainingRecords | None,
     run: DistributionContext,
     print_fn: Callable[[str], None],
 ) -> None:
@@ -142,12 +146,14 @@ def describe_run(
     phases = training_phases(config, stages)
     for length in dict.fromkeys(phase.seq_length for phase in phases):
         print_fn(
-            f"Data:    {records.describe(length)}, {vocabulary.size:,} tokens in the "
+            f"Data:    {records.describe(length)}, {vocabulary.num_tokens:,} tokens in the "
             f"vocabulary, {config.train_batch_size} x {length} tokens per step"
         )
         examples = records.num_examples(length)
         if examples is not None and run.workers.is_chief:
             warn_of_repeated_examples(config.train_batch_size, examples)
+    if eval_records is not None:
+        print_fn(f"Eval:    {describe_held_out(config, eval_records)}")
     if len(phases) > 1:
         for phase in phases:
             print_fn(
@@ -156,7 +162,61 @@ def describe_run(
             )
     if run.workers.is_chief:
         _warn_of_long_warmup(config, stages)
+        _warn_of_few_predictions(config)
+        _warn_of_one_segment(encoder)
     print_fn(f"Output:  {config.model_dir}")
+
+
+def describe_held_out(config: PretrainingConfig, records: PretrainingRecords) -> str:
+    """Describes the records of an evaluation, and how many of their examples it takes."""
+    described = records.describe(config.max_seq_length)
+    total = records.num_examples(config.max_seq_length)
+    most = config.num_eval_steps * config.eval_batch_size
+    if total is None:
+        return described
+    if total <= most:
+        return f"{described}, {total:,} examples"
+    return (
+        f"{described}, the first {most:,} of {total:,} examples "
+        f"(--num_eval_steps={config.num_eval_steps})"
+    )
+
+
+def warn_of_trained_on(config: PretrainingConfig, records: PretrainingRecords) -> None:
+    """Warns of an evaluation on the very records that the model was trained on."""
+    saved = load_saved_config(config.model_dir)
+    trained_on = saved.hyperparameters.get(DATA) if saved else None
+    if isinstance(trained_on, dict):
+        length = config.max_seq_length
+        if trained_on.get(str(length)) == records.fingerprint(length):
+            warn_once(
+                "the model was trained on these records, so the metrics say little about new "
+                "text: pass held-out records as --eval_tfrecords"
+            )
+
+
+def _warn_of_one_segment(encoder: EncoderConfig) -> None:
+    """Warns of a model that does not tell the second segment of a record."""
+    if encoder.type_vocab_size < _NUM_SEGMENTS:
+        warn_once(
+            f"type_vocab_size={encoder.type_vocab_size} in --model_hparam_overrides: records "
+            f"have {_NUM_SEGMENTS} segments, and tokens of the second one get no segment "
+            "embedding"
+        )
+
+
+def _warn_of_few_predictions(config: PretrainingConfig) -> None:
+    """Warns of a limit that keeps the masking rate from being reached."""
+    name = "mask_prob"
+    if (config.mask_prob_end or 0.0) > config.mask_prob:
+        name = "mask_prob_end"
+    rate, limit = getattr(config, name), config.max_predictions_per_seq
+    if limit < default_max_predictions(rate, config.max_seq_length):
+        warn_once(
+            f"--max_predictions_per_seq={limit} masks at most {limit} of "
+            f"{config.max_seq_length} tokens ({limit / config.max_seq_length:.0%}), fewer than "
+            f"--{name}={rate:g}"
+        )
 
 
 def _warn_of_long_warmup(config: PretrainingConfig, stages: Sequence[Stage]) -> None:
@@ -201,6 +261,9 @@ def data_statistics(
         `unigram_accuracy`, the masked-LM accuracy of always predicting the most frequent
         token, and `unknown_share`. Empty where finding them takes reading all records
         (`skip_bad_records`).
+
+    Raises:
+        UserError: there is nothing to learn from.
     """
     if config.skip_bad_records:
         return {}
@@ -209,7 +272,11 @@ def data_statistics(
     counts[special] = 0
     total = int(counts.sum())
     if not total:
-        return {}
+        raise UserError(
+            f"The first examples of {records.describe(config.max_seq_length)} have no tokens "
+            "but special ones and padding (input_mask 0), so there is nothing to learn: build "
+            "the records again"
+        )
     return {
         "unigram_accuracy": float(counts.max() / total),
         "unknown_share": float(counts[vocabulary.unk_id] / total),

@@ -22,6 +22,7 @@ from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import (
+    describe_contradictions,
     describe_repeated,
     warn_of_single_label,
     warn_of_unknown_rows,
@@ -137,6 +138,7 @@ def _warn_of_suspicious_data(
         for split, part in parts.items():
             name = f"{task.name} {split}"
             warn_of_unknown_rows(name, part.rows, task.tokenizer.vocabulary)
+            describe_contradictions(name, part.rows, f"{task.name}_label_ids", print_fn)
             if split != TRAIN:
                 warn_of_single_label(name, task.single_label(part), len(part.examples))
             if trained and split != TRAIN:

@@ -135,7 +135,7 @@ def parse(
     except flags.UnrecognizedFlagError as error:
         raise UserError(_unknown_flag_message(error, flag_values)) from error
     except flags.Error as error:
-        raise UserError(str(error)) from error
+        raise UserError(str(error).removeprefix("ERROR:: ")) from error
     except UnicodeDecodeError as error:
         given = ", ".join(n for n in normalized if n.startswith("--flagfile"))
         raise UserError(f"{given}: the file, or one that it names, is not UTF-8") from error
@@ -196,9 +196,7 @@ def run(
     try:
         rest = parse(sys.argv, aliases)
         if len(rest) > 1 and not takes_arguments:
-            raise UserError(
-                f"Unexpected argument {rest[1]!r}: options are flags that start with --"
-            )
+            raise UserError(_unexpected_argument_message(rest[1]))
     except UserError as error:
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
     except SystemExit:
@@ -334,6 +332,13 @@ def _unknown_flag_message(
 ) -> str:
     hint = nearest_name_hint(error.flagname, flag_values)
     return f"Unknown flag --{error.flagname}.{hint}"
+
+
+def _unexpected_argument_message(argument: str) -> str:
+    hint = "options are flags that start with --"
+    if os.path.exists(argument):  # of a pattern that matches several files
+        hint = "quote patterns, such as 'data/*.txt', so that the shell does not expand them"
+    return f"Unexpected argument {argument!r}: {hint}"
 
 
 def _is_numbers(argument: str) -> bool:

@@ -154,14 +154,22 @@ def run_pretraining() -> None:
     import_tensorflow()
     from electra_tf.pretraining import evaluate, train
     from electra_tf.training.distribution import strategies
-    from flags.records import evaluated_records, held_out_records, training_records
+    from flags.records import (
+        evaluated_records,
+        held_out_records,
+        training_records,
+        warn_of_trained_files,
+    )
     from flags.remote.pretraining_folders import staged
 
     chief = strategies.is_chief(config)
     with staged(config, command_line.print_line) as config:
         if config.do_train:
             records = training_records(config, print if chief else discard)
-            train(config, records, held_out_records(config))
+            held_out = held_out_records(config)
+            if chief and held_out is not None:
+                warn_of_trained_files(records, held_out)
+            train(config, records, held_out)
             if chief and config.report:
                 run_reports.report_pretraining(config, command_line.print_line)
         else:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
-from electra_tf.util.console import discard
+from electra_tf.util.console import discard, warn_once
 from electra_tf.util.file_patterns import split_patterns
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
@@ -46,6 +46,18 @@ def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
     if patterns is None:
         patterns = ",".join(_held_out_patterns(config))
     return _read_once(config, patterns, EVAL_FLAG) if patterns else None
+
+
+def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
+    """Warns of files that are both trained and evaluated on."""
+    trained = set(map(os.path.abspath, training.files()))
+    files = held_out.files()
+    common = [path for path in files if os.path.abspath(path) in trained]
+    if common:
+        warn_once(
+            f"{len(common)} of {len(files)} evaluated files are trained on, such as "
+            f"{common[0]}, so the metrics of {EVAL_FLAG} say little about new text"
+        )
 
 
 def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:

@@ -63,10 +63,7 @@ class EncoderConfig:
                 object.__setattr__(self, name, 0.0)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, _NUMBERS[field.type]):
-                raise UserError(
-                    f"{field.name} must be {VALUE_KINDS[field.type]}, not {value!r}"
-                )
+            _check_value(field.name, field.type, value)
             if field.type is int and not 1 <= value < _LARGEST:
                 limit = "at least 1" if value < 1 else f"less than {_LARGEST}"
                 raise UserError(f"{field.name} must be {limit}, not {value:.6g}")
@@ -89,6 +86,12 @@ class EncoderConfig:
     def head_size(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+
+def _check_value(name: str, kind: type, value: Any) -> None:
+    """Raises UserError unless the value of a field is of its type."""
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS[kind]):
+        raise UserError(f"{name} must be {VALUE_KINDS[kind]}, not {value!r}")
 
 
 # Allowed in `model_hparam_overrides`: the fields of the authors' BertConfig, and the
@@ -125,6 +128,11 @@ def encoder_config(
     """
     overrides = dict(model_hparam_overrides)
     for name in overrides:
+        if name == "embedding_size":
+            raise UserError(
+                "embedding_size in --model_hparam_overrides: it is a hyperparameter of its "
+                "own, --embedding_size"
+            )
         if name not in OVERRIDABLE:
             raise UserError(
                 f"Unknown key {name!r} in --model_hparam_overrides."
@@ -137,7 +145,9 @@ def encoder_config(
             "--model_hparam_overrides"
         )
     hidden_size, layers = MODEL_SIZES[model_size]
-    shape = encoder_shape(overrides.get("hidden_size", hidden_size), layers)
+    hidden_size = overrides.get("hidden_size", hidden_size)
+    _check_value("hidden_size", int, hidden_size)  # others are computed from it
+    shape = encoder_shape(hidden_size, layers)
     return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
 
 

@@ -100,11 +100,10 @@ class PretrainingConfig(PretrainingFields):
             embedding_size = default_embedding_size(size, overrides)
         merged["embedding_size"] = embedding_size
         if "max_predictions_per_seq" not in merged:
-            # The authors' rule: 19 positions at 128 tokens and 15 %.
-            largest = max(merged.get("mask_prob", 0.15), merged.get("mask_prob_end", 0.0))
-            share = largest + 0.005
-            length = merged.get("max_seq_length", 128)
-            merged["max_predictions_per_seq"] = max(1, int(share * length))
+            merged["max_predictions_per_seq"] = default_max_predictions(
+                max(merged.get("mask_prob", 0.15), merged.get("mask_prob_end", 0.0)),
+                merged.get("max_seq_length", 128),
+            )
         merged.setdefault("log_steps", merged.get("iterations_per_loop", 200))
         for name in ("length_curriculum", "allow_changed_settings"):
             merged[name] = tuple(merged.get(name, ()))
@@ -175,6 +174,11 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
         ),
         **shape,
     )
+
+
+def default_max_predictions(mask_prob: float, max_seq_length: int) -> int:
+    """Returns the authors' limit of masked tokens: 19 of 128 tokens at 15 %."""
+    return max(1, int((mask_prob + 0.005) * max_seq_length))
 
 
 def max_predictions(config: PretrainingConfig, seq_length: int | None) -> int:

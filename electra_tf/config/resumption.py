@@ -15,6 +15,22 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 DATA, VOCABULARY, WORDS = "data", "vocabulary", "words"
 # Settings of the encoder that the shapes of its variables do not tell.
 _NOT_IN_SHAPES = ("hidden_act", "layer_norm_epsilon", "num_attention_heads")
+# Settings of training that change what an evaluation measures, but not the model.
+_OF_METRICS = (
+    "disallow_correct",
+    "disc_weight",
+    "gen_weight",
+    "mask_prob",
+    "masking",
+    "masking_hparams",
+    "masking_with_replacement",
+    "max_predictions_per_seq",
+    "objective_hparams",
+    "precision",
+    "replacement",
+    "span_boundary_weight",
+    "temperature",
+)
 FLAG = "--allow_changed_settings"
 
 
@@ -85,6 +101,19 @@ def check_recorded_model(config: PretrainingConfig) -> None:
             f"{'; '.join(changes)}. Set --model_size and --model_hparam_overrides as in its "
             f"{CONFIG_FILE}"
         )
+
+
+def changed_metrics(config: PretrainingConfig) -> list[str]:
+    """Returns how an evaluation differs from those of the run in `model_dir`.
+
+    Its metrics cannot be compared with theirs: a higher masking rate is a harder task.
+    """
+    saved = load_saved_config(config.model_dir)
+    if saved is None:
+        return []
+    given = dataclasses.asdict(config)
+    changes = changed_settings(PretrainingConfig, saved.hyperparameters, given)
+    return [change.describe() for change in changes if change.name in _OF_METRICS]
 
 
 def unrecorded_settings(config: PretrainingConfig) -> list[str]:

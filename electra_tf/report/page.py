@@ -15,6 +15,7 @@ from electra_tf.report.layers import layer_figures
 from electra_tf.report.runs import ReportRun, Table
 from electra_tf.report.sentences import sentences_html, shown_sentences
 from electra_tf.report.tables import comparison_table, confusion_tables, settings_tables
+from electra_tf.training.monitoring.diagnoses import RECORDS
 from electra_tf.util.files import write_atomically
 
 _SENTENCES = (
@@ -110,8 +111,14 @@ def _health(runs: Sequence[ReportRun]) -> str:
         for run in runs
         for line in run.health
     ]
-    if not lines and any(any(run.logs.values()) for run in runs):
+    judged = [run for run in runs if len(run.unjudged) < len(run.logs)]
+    if not lines and any(any(run.logs.values()) for run in judged):
         lines = ['<p class="good">No problems found in the logged values.</p>']
+    lines += [
+        f'<p class="faint">{html.escape(_prefix(runs, run) + _unjudged(run))}</p>'
+        for run in runs
+        if run.unjudged and any(run.logs.values())
+    ]
     lines += [
         f'<p class="health">{html.escape(_prefix(runs, run))}Nothing has been logged.</p>'
         for run in runs
@@ -123,6 +130,15 @@ def _health(runs: Sequence[ReportRun]) -> str:
         for line in run.notes
     ]
     return _section("Health", *lines, *notes)
+
+
+def _unjudged(run: ReportRun) -> str:
+    """Returns why most diagnoses say nothing about some logs of a run."""
+    names = f" of {', '.join(run.unjudged)}" if any(run.unjudged) else ""
+    return (
+        f"Too few records{names} for most diagnoses, which need {RECORDS} after the warm-up "
+        "(--log_steps)."
+    )
 
 
 def _with_flags(text: str) -> str:

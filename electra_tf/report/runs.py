@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.training.monitoring.health import diagnose, facts_of
+from electra_tf.training.monitoring.diagnoses import RunFacts
+from electra_tf.training.monitoring.health import diagnose, facts_of, is_judged
 from electra_tf.training.monitoring.run_info import (
     DATA,
     ENVIRONMENT,
@@ -48,6 +49,7 @@ class ReportRun:
         settings: hyperparameters.
         environment: what it ran on.
         health: what is wrong with it, one line each.
+        unjudged: labels of logs with too few records for most diagnoses.
         tables: scores.
         confusions: confusion matrices.
         errors: worst errors, with the text first.
@@ -60,6 +62,7 @@ class ReportRun:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     environment: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     health: Sequence[str] = ()
+    unjudged: Sequence[str] = ()
     tables: Sequence[Table] = ()
     confusions: Sequence[Confusion] = ()
     errors: Sequence[Table] = ()
@@ -89,6 +92,7 @@ def read_training_run(folder: str | os.PathLike) -> ReportRun:
         settings=settings,
         environment=environment_of(folder),
         health=health_of(folder, records, settings),
+        unjudged=[] if is_judged(records, facts_of_run(folder, records, settings)) else [""],
         sentences=read_sentences(folder),
     )
 
@@ -110,8 +114,16 @@ def health_of(
     settings: Mapping[str, Any],
 ) -> list[str]:
     """Returns a line for everything that is wrong with the run of a folder."""
+    return [each.line() for each in diagnose(records, facts_of_run(folder, records, settings))]
+
+
+def facts_of_run(
+    folder: str | os.PathLike,
+    records: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+) -> RunFacts:
+    """Returns what the diagnoses need to know about the run of a folder."""
     last = max((record["step"] for record in records), default=0)
     steps = None if settings.get("num_train_steps") else last
     data = read_run_info(folder).get(DATA, {})
-    facts = facts_of(settings, num_train_steps=steps, **data)
-    return [each.line() for each in diagnose(records, facts)]
+    return facts_of(settings, num_train_steps=steps, **data)

@@ -30,13 +30,14 @@ def comparison_table(runs: Sequence[ReportRun]) -> Table:
         for label, records in run.logs.items():
             training = [r for r in records if r["kind"] == "train"]
             evaluated = [r for r in records if r["kind"] == "eval"]
-            last = {**(training or [{}])[-1], **(evaluated or [{}])[-1]}
+            source, last = _last_values(training, evaluated)
             rates = [r["sequences_per_second"] for r in training if "steps_per_second" in r]
             mfu = [r["mfu"] for r in training if "mfu" in r]
             rows.append(
                 [
                     label_of(runs, run, label),
                     f"{max((r['step'] for r in records), default=0):,}",
+                    source,
                     *(_number(last.get(name), spec) for name, spec in _COMPARED),
                     _number(statistics.median(rates) if rates else None, ",.1f"),
                     _number(statistics.median(mfu) if mfu else None, ".1%"),
@@ -44,9 +45,20 @@ def comparison_table(runs: Sequence[ReportRun]) -> Table:
                 ]
             )
     names = [name.replace("_", " ") for name, _ in _COMPARED]
-    header = ["run", "steps", *names, "sequences/s", "MFU", "training time"]
+    header = ["run", "steps", "measured on", *names, "sequences/s", "MFU", "training time"]
     kept = [i for i in range(len(header)) if i < 2 or any(row[i] != _MISSING for row in rows)]
     return Table("", [header[i] for i in kept], [[row[i] for i in kept] for row in rows])
+
+
+def _last_values(
+    training: Sequence[Mapping[str, Any]], evaluated: Sequence[Mapping[str, Any]]
+) -> tuple[str, Mapping[str, Any]]:
+    """Returns the last record with values to compare, and the text that it is of."""
+    for source, records in (("held-out text", evaluated), ("training text", training)):
+        last = records[-1] if records else {}
+        if any(name in last for name, _ in _COMPARED):
+            return source, last
+    return _MISSING, {}
 
 
 def settings_tables(runs: Sequence[ReportRun]) -> tuple[list[Table], list[Table]]:

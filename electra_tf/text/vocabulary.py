@@ -41,6 +41,12 @@ class Vocabulary:
         return len(self.tokens)
 
     @property
+    def num_tokens(self) -> int:
+        """Number of tokens, without those added for embeddings that have none."""
+        added = (token == UNUSED_TOKEN.format(row) for row, token in enumerate(self.tokens))
+        return self.size - sum(added)
+
+    @property
     def pad_id(self) -> int:
         """Id of [PAD]. Records are padded with 0 and `input_mask` 0 regardless of it."""
         return self.ids[PAD]

@@ -130,7 +130,7 @@ def run_loop(
     """
     values: dict[str, float] = {}
     current = int(step.numpy())
-    with contextlib.closing(log), preemption.deferred():
+    with _closing(log), preemption.deferred():
         for segment in _run_to_stops(segments, step, num_train_steps, intervals, log):
             current = int(step.numpy())
             terms = segment.steps.non_finite_terms()
@@ -184,6 +184,17 @@ def training_values(
         if n.startswith(_TRAIN_PREFIX)
     }
     return {**of_model, **of_steps, "learning_rate": last_learning_rate(optimizer)}
+
+
+@contextlib.contextmanager
+def _closing(log: TrainLog | SilentLog) -> Iterator[None]:
+    """Closes the log, which is told what ended the training early."""
+    try:
+        yield
+    except BaseException as error:
+        log.close(error)
+        raise
+    log.close()
 
 
 def _run_to_stops(

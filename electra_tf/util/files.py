@@ -55,7 +55,7 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
     try:
         for path, content in encoded.items():
             make_folders(os.path.dirname(path))
-            with open(temporaries[path], "wb") as file:
+            with _creating(path), open(temporaries[path], "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -114,8 +114,19 @@ def make_folders(path: str | os.PathLike) -> None:
         missing.append(path)
         path = os.path.dirname(path)
     for each in reversed(missing):
-        os.makedirs(each, exist_ok=True)  # another program may have made it meanwhile
+        with _creating(each):
+            os.makedirs(each, exist_ok=True)  # another program may have made it meanwhile
         flush_folder(os.path.dirname(each))
+
+
+@contextlib.contextmanager
+def _creating(path: str) -> Iterator[None]:
+    """Names the cause where a file system, such as /proc, has no place for new files."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        reason = "nothing can be created in this folder"
+        raise PermissionError(errno.EACCES, reason, path) from error
 
 
 @contextlib.contextmanager

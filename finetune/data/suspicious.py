@@ -47,6 +47,34 @@ def describe_repeated(
         print_fn(line)
 
 
+def describe_contradictions(
+    name: str, rows: Sequence[Row], label: str, print_fn: Callable[[str], None]
+) -> None:
+    """Prints, or if they are many warns, that the same text has different labels.
+
+    Args:
+        name: task and split.
+        rows: rows of the split.
+        label: feature of the label; rows without it, or with a vector, are not compared.
+        print_fn: prints a message.
+    """
+    labels = collections.defaultdict(collections.Counter)
+    for row in rows:
+        if np.ndim(row.get(label, ())) == 0:
+            labels[_digest(row)][int(row[label])] += 1
+    count = sum(each.total() for each in labels.values() if len(each) > 1)
+    if not count:
+        return
+    line = (
+        f"{name}: {count:,} of {len(rows):,} rows have the same text as another row, but a "
+        "different label"
+    )
+    if count > _WARNED_SHARE * len(rows):
+        warn_once(f"{line}; they are the same up to --max_seq_length, so no model can be right")
+    else:
+        print_fn(line)
+
+
 def warn_of_unknown_rows(name: str, rows: Sequence[Row], vocabulary: Vocabulary) -> None:
     """Warns if the vocabulary does not fit the texts of a split."""
     ids = [row[each] for row in rows for each in filter(is_input_ids, row)]

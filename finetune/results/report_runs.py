@@ -10,10 +10,12 @@ from electra_tf.report.runs import (
     ReportRun,
     Table,
     environment_of,
+    facts_of_run,
     has_log,
     health_of,
     settings_of,
 )
+from electra_tf.training.monitoring.health import is_judged
 from electra_tf.training.monitoring.run_info import LOG_FILE, read_log
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
@@ -45,6 +47,7 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
     settings: dict[str, Any] = {}
     environment: dict[str, Any] = {}
     health: list[str] = []
+    unjudged: list[str] = []
     missing: list[str] = []
     model_dir = _model_dir(path, results.tasks)
     for trial in results.trials:
@@ -56,8 +59,11 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
         logs[title] = read_log(os.path.join(trial_dir, LOG_FILE))
         settings = settings or settings_of(trial_dir)
         environment = environment or environment_of(trial_dir)
-        found = health_of(trial_dir, logs[title], settings_of(trial_dir))
+        own = settings_of(trial_dir)
+        found = health_of(trial_dir, logs[title], own)
         health += [f"{title}: {line}" for line in found]
+        if not is_judged(logs[title], facts_of_run(trial_dir, logs[title], own)):
+            unjudged.append(title)
         if trial.reason:
             health.append(f"{title}: {trial.status}: {trial.reason}")
     notes = [f"No log of trial {label}." for label in missing]
@@ -67,6 +73,7 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
         settings=settings,
         environment=environment,
         health=health,
+        unjudged=unjudged,
         tables=[_scores(key, results.trials) for key in _splits(results.trials)],
         errors=_errors(folder, results.trials),
         confusions=_confusions(folder, results.trials),

@@ -182,6 +182,7 @@ class _Folders:
             self._print,
             trains=self._given.get("do_train", True),
             part=model,
+            written=models,
             is_used=is_used,
             enters=enters,
         ) as local:

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from absl import flags
 
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
 from flags import hyperparameters
@@ -142,11 +142,12 @@ def naming_remote_paths(names: Mapping[str, str]) -> Iterator[None]:
     try:
         with contextlib.redirect_stdout(_Renaming(sys.stdout, names)):
             yield
-    except UserError as error:
+    except (UserError, PreemptedError) as error:
         message = _renamed(str(error), names)
         if message == str(error):
             raise
-        raise UserError(message) from error
+        kind = PreemptedError if isinstance(error, PreemptedError) else UserError
+        raise kind(message) from error
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:

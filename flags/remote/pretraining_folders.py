@@ -8,6 +8,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.training.checkpoints.staging import staged_folder
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import is_remote
+from flags.remote.paths import naming_remote_paths
 
 
 @contextlib.contextmanager
@@ -34,4 +35,6 @@ def staged(
             for name in ("model_dir", "results_txt", "results_json")
             if (value := getattr(config, name)).startswith(folder)
         }
-        yield dataclasses.replace(config, **paths)
+        # What is printed outlives the local folder.
+        with naming_remote_paths({local: folder}):
+            yield dataclasses.replace(config, **paths)

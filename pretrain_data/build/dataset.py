@@ -92,7 +92,8 @@ def _build(
 ) -> records_manifest.Manifest:
     units = find_units(parts, config)
     num_disk_bytes = sum(part.num_disk_bytes for part in parts)
-    print_fn(f"Reading {num_disk_bytes / 1e6:,.1f} MB in {len(parts)} files.")
+    noun = "file" if len(parts) == 1 else "files"
+    print_fn(f"Reading {num_disk_bytes / 1e6:,.1f} MB in {len(parts):,} {noun}.")
     with TemporaryDir(config.output_dir, output_flag) as temporary_dir:
         held_out_dir = None
         if config.eval_fraction:

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import shlex
 from collections.abc import Callable
 
@@ -14,6 +15,8 @@ from pretrain_data.records import manifest as records_manifest
 
 # Maximum length of the models that the position embeddings have by default.
 _DEFAULT_POSITIONS = 512
+# Names of folders of records that are not for training, such as eval_tfrecords.
+_HELD_OUT_NAME = re.compile(r"(?<![a-z])(eval|held_?out|dev|valid(ation)?|test)(?![a-z])")
 
 
 def print_result(
@@ -56,7 +59,7 @@ def print_result(
         f"Manifest: {output_dir}/{records_manifest.FILE_NAME}\n"
         "Next:     python run_pretraining.py --model_name=electra_small "
         f"--data_dir={shlex.quote(str(output_dir.parent))} "
-        f"--pretrain_tfrecords={shlex.quote(f'{output_dir}/{SHARD_PREFIX}*')} "
+        f"{_records_flag(output_dir)}={shlex.quote(f'{output_dir}/{SHARD_PREFIX}*')} "
         f"--vocab_file={shlex.quote(str(vocab_file))} "
         f"--vocab_size={manifest.vocab_size} --max_seq_length={manifest.max_seq_length}"
         + "".join(f" {flag}" for flag in _model_flags(manifest))
@@ -72,6 +75,12 @@ def _print_duplicates(
     for fate, number in numbers.items():
         num_tokens = manifest.dropped_tokens.get(CAUSES[fate], 0)
         print_fn(f"Left out {number:,} {CAUSES[fate]} ({num_tokens:,} tokens).")
+
+
+def _records_flag(output_dir: pathlib.Path) -> str:
+    """Returns the flag of pre-training for records in a folder: by its name, held-out ones."""
+    name = output_dir.name.lower()
+    return "--eval_tfrecords" if _HELD_OUT_NAME.search(name) else "--pretrain_tfrecords"
 
 
 def _model_flags(manifest: records_manifest.Manifest) -> list[str]:

@@ -41,6 +41,8 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
     files: dict[str, str] = {}
     for pattern in (p for given in patterns for p in split_patterns(str(given))):
         matches = sorted(tf.io.gfile.glob(pattern_of_files(pattern)))
+        # Patterns such as pretrain_tfrecords/* match the manifest, too.
+        matches = [p for p in matches if os.path.basename(p) != records_manifest.FILE_NAME]
         if not matches:
             raise UserError(
                 f"No file matches {pattern!r} ({flag}). Build records with "

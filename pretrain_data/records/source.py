@@ -1,7 +1,7 @@
 """TFRecord files as the source of pre-training batches."""
 
 import dataclasses
-import pathlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -66,10 +66,20 @@ class RecordFiles:
                 skip_bad_records=self.skip_bad_records,
             )
 
+    def files(self) -> list[str]:
+        """Returns the files of all lengths; raises UserError if there are none of a length."""
+        return [
+            path
+            for patterns in self.patterns.values()
+            for path in find_record_files(patterns, self.flag)
+        ]
+
     def describe(self, seq_length: int) -> str:
         """Describes the files of a length, such as "8 files in data/pretrain_tfrecords"."""
         files = find_record_files(self.patterns[seq_length], self.flag)
-        return f"{len(files)} files in {pathlib.Path(files[0]).parent}"
+        noun = "file" if len(files) == 1 else "files"
+        folders = list(dict.fromkeys(os.path.dirname(path) for path in files))
+        return f"{len(files):,} {noun} in {', '.join(folders)}"
 
     def num_examples(self, seq_length: int) -> int | None:
         """Returns the number of examples of a length by the manifests; None if unknown."""

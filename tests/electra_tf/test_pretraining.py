@@ -13,9 +13,12 @@ import tensorflow as tf
 
 from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.resumption import changed_metrics
 from electra_tf.model_builder import model_class
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.workers import Workers
+from electra_tf.training.monitoring.run_info import read_run_info
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
 from tests.conftest import make_record, tiny_settings
@@ -194,6 +197,24 @@ def test_a_resumed_run_refuses_changes_that_are_not_allowed(
     assert lines[-1].startswith("Nothing to do")
 
 
+def test_statistics_of_changed_data_are_those_of_the_new_data(
+    make_config, tmp_path, run_of_two_steps
+):
+    shutil.copytree(run_of_two_steps, make_config().model_dir)
+    before = read_run_info(make_config().model_dir)["data"]
+    data = tmp_path / "new.tfrecord"
+    with tf.io.TFRecordWriter(str(data)) as writer:
+        writer.write(make_record(np.random.default_rng(5), 16))
+    config = make_config(
+        num_train_steps=3,
+        pretrain_tfrecords=str(data),
+        allow_changed_settings=("data", "num_train_steps"),
+    )
+    pretraining_runs.train(config, quiet)
+    after = read_run_info(config.model_dir)["data"]
+    assert after["unigram_accuracy"] > before["unigram_accuracy"]
+
+
 def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):
     config = make_config(debug=True, num_train_steps=1)
     folder = pathlib.Path(config.model_dir)
@@ -210,13 +231,17 @@ def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):
     assert [record["step"] for record in log_records(config)] == [1]
 
 
-def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path, run_of_two_steps):
+def test_evaluation_writes_text_json_and_pickle(
+    make_config, tmp_path, run_of_two_steps, capsys
+):
     shutil.copytree(run_of_two_steps, make_config().model_dir)
     pickled = tmp_path / "results.pkl"
     evaluation = make_config(
         num_train_steps=2, do_train=False, do_eval=True, results_pkl=str(pickled)
     )
+    warn_once.cache_clear()
     values = pretraining_runs.evaluate(evaluation, quiet)
+    assert "the model was trained on these records" in capsys.readouterr().err
     saved = json.loads(pathlib.Path(evaluation.results_json).read_text())
     assert saved["step"] == 2
     assert saved["disc_auc"] == values["disc_auc"]
@@ -224,6 +249,20 @@ def test_evaluation_writes_text_json_and_pickle(make_config, tmp_path, run_of_tw
     assert pickled.exists()
     # The same masks and samples every time.
     assert pretraining_runs.evaluate(evaluation, quiet) == pytest.approx(values, nan_ok=True)
+
+
+def test_an_evaluation_with_other_settings_than_in_training_is_told(
+    make_config, run_of_two_steps
+):
+    config = partial(make_config, model_dir=str(run_of_two_steps), num_train_steps=2)
+    assert changed_metrics(config()) == []
+    # What does not change the metrics of a trained model is nobody's concern.
+    other = config(learning_rate=1.0, temperature_end=2.0, mask_prob=0.3, temperature=3.0)
+    assert changed_metrics(other) == [
+        "mask_prob: 0.15 before, 0.3 now",
+        "max_predictions_per_seq: 2 before, 4 now",
+        "temperature: 1.0 before, 3.0 now",
+    ]
 
 
 def test_a_run_is_read_in_a_folder_whose_name_looks_like_a_pattern(

@@ -2,12 +2,23 @@
 
 import types
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.phases import Stage
 from electra_tf.flops.counting import model_flops_per_step
-from electra_tf.pretraining_setup import _warn_of_long_warmup, utilization_of
+from electra_tf.pretraining_setup import (
+    _warn_of_few_predictions,
+    _warn_of_long_warmup,
+    _warn_of_one_segment,
+    data_statistics,
+    describe_held_out,
+    utilization_of,
+)
+from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
 
 
 def strategy(*devices: str) -> types.SimpleNamespace:
@@ -53,3 +64,60 @@ def test_a_warmup_that_takes_most_of_the_run(
     error = capsys.readouterr().err
     assert said in error
     assert bool(error) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mask_prob": 0.5}, ""),
+        ({"mask_prob": 0.5, "max_predictions_per_seq": 8}, ""),
+        (
+            {"mask_prob": 0.5, "max_predictions_per_seq": 2},
+            "=2 masks at most 2 of 16 tokens (12%), fewer than --mask_prob=0.5",
+        ),
+        (
+            {"mask_prob_end": 0.4, "max_predictions_per_seq": 2},
+            "fewer than --mask_prob_end=0.4",
+        ),
+    ],
+    ids=["default", "high", "low", "schedule"],
+)
+def test_a_limit_below_the_masking_rate(make_config, settings, said, capsys):
+    _warn_of_few_predictions(make_config(**settings))
+    error = capsys.readouterr().err
+    assert said in error
+    assert bool(error) == bool(said)
+
+
+@pytest.mark.parametrize(("size", "warns"), [(1, True), (2, False)])
+def test_a_model_without_a_second_segment(size, warns, capsys):
+    warn_once.cache_clear()
+    _warn_of_one_segment(EncoderConfig(type_vocab_size=size))
+    assert ("get no segment embedding" in capsys.readouterr().err) == warns
+
+
+@pytest.mark.parametrize(
+    ("total", "described"),
+    [
+        (None, "files"),
+        (16, "files, 16 examples"),
+        (50, "files, the first 16 of 50 examples (--num_eval_steps=2)"),
+    ],
+)
+def test_the_examples_of_an_evaluation_are_told(make_config, total, described):
+    records = types.SimpleNamespace(
+        describe=lambda length: "files", num_examples=lambda length: total
+    )
+    assert describe_held_out(make_config(num_eval_steps=2), records) == described
+
+
+def test_records_without_text_are_refused(make_config, vocabulary):
+    """Their losses are 0 and their metrics NaN, which stops no run."""
+    special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
+    records = types.SimpleNamespace(
+        describe=lambda length: "1 file in data",
+        token_counts=lambda size, max_examples: np.bincount(special * 5, minlength=size),
+    )
+    config = make_config(vocab_size=vocabulary.size)
+    with pytest.raises(UserError, match="1 file in data have no tokens but special ones"):
+        data_statistics(config, vocabulary, records)

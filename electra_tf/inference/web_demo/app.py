@@ -89,7 +89,10 @@ def _create_app(
         @app.post("/api/tokens")
         def tokens() -> Response:
             (text,) = _texts(("text",), config.max_characters)
-            return jsonify(tokens=inspector.inspect(text))
+            found = inspector.inspect(text)
+            if len(found) >= inspector.max_tokens:
+                return jsonify(tokens=found, limit=inspector.max_tokens)
+            return jsonify(tokens=found)
 
     @app.post("/api/tasks/<name>")
     def task(name: str) -> Response | tuple[Response, int]:

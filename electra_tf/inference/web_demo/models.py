@@ -26,6 +26,10 @@ _KINDS = {
     "choice": "multiple_choice",
 }
 _MIN_CHOICES = 2
+# [CLS] and [SEP].
+_NUM_SPECIAL = 2
+# Tokens of a text that no model reads as a whole.
+_LONGER_THAN_MODELS = 20_000
 
 
 class ExportedModel:
@@ -103,6 +107,10 @@ class TokenInspector:
     Args:
         discriminator: exported discriminator.
         generator: exported generator, or None.
+
+    Attributes:
+        tokenizer: see `ExportedModel`.
+        max_tokens: number of tokens that are read; longer texts are cut.
     """
 
     def __init__(self, discriminator: ExportedModel, generator: ExportedModel | None) -> None:
@@ -110,6 +118,8 @@ class TokenInspector:
             ("tokens", "token_ids", "replaced_probability"), "--discriminator"
         )
         self.tokenizer = discriminator.tokenizer
+        long = discriminator.answer(text="a " * _LONGER_THAN_MODELS)
+        self.max_tokens = int(long["num_tokens"]) - _NUM_SPECIAL
         self._discriminator = discriminator
         self._generator = generator
         if generator is not None:

@@ -39,6 +39,7 @@ def staged_folder(
     *,
     trains: bool = True,
     part: str = "",
+    written: str = "",
     is_used: Callable[[str], bool] = lambda name: True,
     enters: Callable[[str], bool] = lambda folder: True,
 ) -> Iterator[str]:
@@ -53,6 +54,8 @@ def staged_folder(
         print_fn: prints a message.
         trains: whether no other program on this machine may write to the folder meanwhile.
         part: name of the part of the folder that is used, if others may train into the rest.
+        written: remote path that no two programs may write to, whatever folder they give;
+            none if empty.
         is_used: whether the remote file of a relative path is copied here.
         enters: whether there may be such files in the remote folder of a relative path.
 
@@ -63,7 +66,12 @@ def staged_folder(
     if not is_remote(folder):
         yield folder
         return
-    with _local_folder(folder, flag, trains, part) as local:
+    with (
+        _lock(f"{written}\n", written, flag)
+        if written and trains
+        else contextlib.nullcontext(),
+        _local_folder(folder, flag, trains, part) as local,
+    ):
         mirror = Mirror(RemotePath(folder), local, is_used, enters)
         left = _set_aside(local) if trains else None
         try:
@@ -91,28 +99,48 @@ def staged_folder(
 @contextlib.contextmanager
 def _local_folder(folder: str, flag: str, trains: bool, part: str) -> Iterator[pathlib.Path]:
     """Yields a path of this program alone, for a run the same each time."""
-    base = pathlib.Path(tempfile.gettempdir(), f"electra-staging-{os.getuid()}")
     identity = f"{folder}\n{part}" if part else folder
-    name = hashlib.sha256(identity.encode()).hexdigest()[:16]
-    lock = filelock.FileLock(base / f"{name}.staging.lock", timeout=0)
+    if not trains:
+        with _usable_base() as base:
+            path = pathlib.Path(tempfile.mkdtemp(prefix=f"{_name_of(identity)}-", dir=base))
+        yield path
+        return
+    with _lock(identity, folder, flag):
+        yield _base() / _name_of(identity)
+
+
+@contextlib.contextmanager
+def _lock(identity: str, folder: str, flag: str) -> Iterator[None]:
+    """Keeps other programs of this machine from what an identity names meanwhile."""
     try:
-        _make_private(base)
-        if trains:
-            path = base / name
+        with _usable_base() as base:
+            lock = filelock.FileLock(base / f"{_name_of(identity)}.staging.lock", timeout=0)
             lock.acquire()
-        else:
-            path = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=base))
     except filelock.Timeout:
         raise UserError(
             f"Another program on this machine is training in {folder} ({flag}): wait until "
             "it ends, or choose another folder"
         ) from None
-    except (OSError, NotImplementedError) as error:
-        raise UserError(f"{base} (TMPDIR) cannot be written: {reason_of(error)}") from error
     try:
-        yield path
+        yield
     finally:
         lock.release()
+
+
+def _base() -> pathlib.Path:
+    return pathlib.Path(tempfile.gettempdir(), f"electra-staging-{os.getuid()}")
+
+
+@contextlib.contextmanager
+def _usable_base() -> Iterator[pathlib.Path]:
+    base = _base()
+    try:
+        _make_private(base)
+        yield base
+    except filelock.Timeout:  # an OSError
+        raise
+    except (OSError, NotImplementedError) as error:
+        raise UserError(f"{base} (TMPDIR) cannot be written: {reason_of(error)}") from error
 
 
 def _make_private(folder: pathlib.Path) -> None:
@@ -128,6 +156,10 @@ def _make_private(folder: pathlib.Path) -> None:
             "there: remove it, or set TMPDIR to a folder of your own"
         )
     folder.chmod(0o700)
+
+
+def _name_of(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def _set_aside(local: pathlib.Path) -> pathlib.Path | None:

@@ -12,7 +12,7 @@ from typing import Any
 from electra_tf.text.tokenizer_description import MOST_UNKNOWN
 
 # A diagnosis is what this many records of training in a row say.
-_RECORDS = 3
+RECORDS = 3
 # Shares of the run before which the generator, the discriminator's recall and its AUC are
 # not judged: in the first steps of a healthy run, all of them look like this.
 _GENERATOR_FROM, _RECALL_FROM, _AUC_FROM = 0.25, 0.25, 0.5
@@ -43,6 +43,7 @@ class RunFacts:
         num_warmup_steps: steps of the warm-up, which are not judged.
         mask_prob: masking rate; None outside of pre-training.
         generator_learns: whether the generator is a network.
+        gen_weight, disc_weight: weights of the losses.
         unigram_accuracy: masked-LM accuracy of always predicting the most frequent token.
         unknown_share: share of unknown tokens in the records.
         warmup_flag: flag that lengthens the warm-up.
@@ -52,6 +53,8 @@ class RunFacts:
     num_warmup_steps: int = 0
     mask_prob: float | None = None
     generator_learns: bool = True
+    gen_weight: float = 1.0
+    disc_weight: float = 50.0
     unigram_accuracy: float | None = None
     unknown_share: float | None = None
     warmup_flag: str = "--num_warmup_steps"
@@ -135,7 +138,7 @@ def unigram_generator(
         streak[0]["step"],
         f"the generator predicts no better than the most frequent token (masked-LM accuracy "
         f"{streak[-1][name]:.3f}, the token's share {baseline:.3f})",
-        ("--learning_rate", facts.warmup_flag),
+        _flags(("--learning_rate", facts.warmup_flag), gen_weight=facts.gen_weight),
     )
 
 
@@ -157,7 +160,7 @@ def always_original(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Di
         f'the discriminator predicts "original" for every token (recall '
         f"{last['disc_recall']:.3f}; loss {last['disc_loss']:.4f}, and "
         f"{entropy(last['replaced_share']):.4f} is the entropy of the replaced share)",
-        ("--learning_rate", "--temperature"),
+        _flags(("--learning_rate", "--temperature"), disc_weight=facts.disc_weight),
     )
 
 
@@ -172,7 +175,7 @@ def auc_at_chance(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
         streak[0]["step"],
         f"the discriminator does not tell replaced tokens from original ones (AUC "
         f"{streak[-1]['disc_auc']:.3f}; 0.5 is chance)",
-        ("--learning_rate", "--generator_hidden_size"),
+        _flags(("--learning_rate", "--generator_hidden_size"), disc_weight=facts.disc_weight),
     )
 
 
@@ -207,7 +210,7 @@ def exploding_gradient(
     """The gradient norm explodes."""
     name = "gradient_norm"
     with_norm = [r for r in records if _is_number(r.get(name))]
-    earlier = with_norm[:-_RECORDS]
+    earlier = with_norm[:-RECORDS]
     if len(earlier) < _EARLIER_RECORDS:
         return None
     usual = statistics.median(r[name] for r in earlier)
@@ -233,15 +236,20 @@ def large_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
         largest = _largest(record, UPDATE_RATIO)
         return largest is not None and largest[1] > _LARGEST_UPDATE
 
-    streak = _streak(records, is_large, ())
+    # Also of earlier records: at the end, the learning rate has decayed to 0.
+    ends = range(len(records), RECORDS - 1, -1)
+    streaks = (_streak(records[:end], is_large, ()) for end in ends)
+    streak = next((each for each in streaks if each is not None), None)
     if streak is None:
         return None
-    layer, ratio = _largest(streak[-1], UPDATE_RATIO)
+    last = streak[-1]
+    until = "" if last is records[-1] else f", until step {last['step']:,}"
+    layer, ratio = _largest(last, UPDATE_RATIO)
     return Diagnosis(
         "updates too large",
         streak[0]["step"],
-        f"an update changes the weights of {layer} by {ratio:.0%} of their norm (0.1 % is "
-        "typical), so the learning rate is too high for this model",
+        f"an update changes the weights of {layer} by {ratio:.0%} of their norm{until} (0.1 % "
+        "is typical), so the learning rate is too high for this model",
         ("--learning_rate", facts.warmup_flag),
     )
 
@@ -256,7 +264,7 @@ def small_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
         if highest >= _SMALLEST_UPDATE:
             return None
     # All records must agree: towards the end, the learning rate decays to 0.
-    if count < _RECORDS:
+    if count < RECORDS:
         return None
     return Diagnosis(
         "updates too small",
@@ -264,6 +272,13 @@ def small_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
         f"updates change no layer by more than {highest:.1e} of its norm (1e-3 is typical)",
         ("--learning_rate", "--clip_norm"),
     )
+
+
+def _flags(usual: tuple[str, str], **weights: float) -> tuple[str, str]:
+    """Returns the flags to try first: that of a loss whose weight is 0, else the usual ones."""
+    unweighted = [f"--{name}" for name, weight in weights.items() if not weight]
+    first, second = [*unweighted, *usual][:2]
+    return first, second
 
 
 def _largest(record: Mapping[str, Any], prefix: str) -> tuple[str, float] | None:
@@ -287,7 +302,7 @@ def _streak(
     is_wrong: Callable[[Mapping[str, Any]], bool],
     names: Sequence[str],
     *,
-    shortest: int = _RECORDS,
+    shortest: int = RECORDS,
 ) -> list[Mapping[str, Any]] | None:
     """Returns the last records that are wrong without a break; None if they are few."""
     streak: list[Mapping[str, Any]] = []

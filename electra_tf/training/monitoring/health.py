@@ -8,7 +8,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from electra_tf.config.pretraining import default_max_predictions
 from electra_tf.training.monitoring.diagnoses import (
+    RECORDS,
     Diagnosis,
     RunFacts,
     always_original,
@@ -51,17 +53,29 @@ def facts_of(
     return RunFacts(
         num_train_steps=steps,
         num_warmup_steps=int(hyperparameters.get("num_warmup_steps") or 0),
-        mask_prob=hyperparameters.get("mask_prob"),
+        mask_prob=_lowest_masking_rate(hyperparameters),
         generator_learns=hyperparameters.get("generator_type") not in ("uniform", "unigram"),
+        gen_weight=hyperparameters.get("gen_weight", RunFacts.gen_weight),
+        disc_weight=hyperparameters.get("disc_weight", RunFacts.disc_weight),
         unigram_accuracy=unigram_accuracy,
         unknown_share=unknown_share,
     )
 
 
+def _lowest_masking_rate(hyperparameters: Mapping[str, Any]) -> float | None:
+    """Returns the share of tokens that are masked at least, by schedule and limit."""
+    rates = [hyperparameters.get(name) for name in ("mask_prob", "mask_prob_end")]
+    rates = [rate for rate in rates if rate]
+    limit = hyperparameters.get("max_predictions_per_seq")
+    length = hyperparameters.get("max_seq_length")
+    if rates and limit and length and limit < default_max_predictions(min(rates), length):
+        rates.append(limit / length)
+    return min(rates, default=None)
+
+
 def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diagnosis]:
     """Returns what is wrong with a run, given the records of its log so far."""
-    training = [record for record in records if record.get("kind") == "train"]
-    training = [r for r in training if r["step"] > facts.num_warmup_steps]
+    training = _after_warmup(records, facts)
     found = [
         diagnosis(training, facts)
         for diagnosis in (
@@ -79,6 +93,18 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diag
         each(training, facts) for each in (exploding_gradient, large_updates, small_updates)
     ]
     return [each for each in found if each is not None]
+
+
+def is_judged(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> bool:
+    """Returns whether there are enough records for a diagnosis of the training."""
+    return len(_after_warmup(records, facts)) >= RECORDS
+
+
+def _after_warmup(
+    records: Sequence[Mapping[str, Any]], facts: RunFacts
+) -> list[Mapping[str, Any]]:
+    training = [record for record in records if record.get("kind") == "train"]
+    return [record for record in training if record["step"] > facts.num_warmup_steps]
 
 
 class HealthWatch:

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,8 @@ from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, write_atomically
 
 TENSORBOARD_DIR = "tensorboard"
+# What TensorBoard would take for formatting of a text, such as the ## of a piece.
+_MARKDOWN = re.compile(r"[\\`*_{}\[\]()#+\-.!>]")
 
 # Console columns: name in the log, label, format.
 _CONSOLE_COLUMNS = (
@@ -129,8 +132,11 @@ class TrainLog:
         with self._naming_errors():
             self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
             if settings:
+                # TensorBoard shows the runs of one id as one.
                 with self._writer.as_default(step=first_step):
-                    hparams.hparams(plain_settings(settings), trial_id="run")
+                    hparams.hparams(
+                        plain_settings(settings), trial_id=os.path.abspath(model_dir)
+                    )
         self._last_step, self._last_time = first_step, time.monotonic()
 
     def set_length(self, seq_length: int) -> None:
@@ -203,14 +209,17 @@ class TrainLog:
         """Excludes the time since the last record (saving, evaluating) from the rates."""
         self._last_time = time.monotonic()
 
-    def close(self) -> None:
-        """Flushes and closes the files."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Flushes and closes the files, and ends the runs of trackers.
+
+        `error` is what ended the training before its last step.
+        """
         self._bar.close()
         with _naming(self.path):  # what could not be written is tried again
             self._file.close()
         with self._naming_errors():
             self._writer.close()
-        close_trackers(self._trackers)
+        close_trackers(self._trackers, error)
 
     def _diagnose(self, record: Mapping[str, Any]) -> None:
         if self._health is not None:
@@ -243,7 +252,7 @@ class TrainLog:
         ):
             file.write(line + "\n")
         with self._naming_errors(), self._writer.as_default(step=np.array(step)):
-            texts = [render(row, color=False) for row in sentences]
+            texts = [_MARKDOWN.sub(r"\\\g<0>", render(row, color=False)) for row in sentences]
             tf.summary.text("held-out sentences: token(original), suspected?", texts)
 
     @contextlib.contextmanager
@@ -295,7 +304,7 @@ class SilentLog:
     def restart_clock(self) -> None:
         """Does nothing."""
 
-    def close(self) -> None:
+    def close(self, error: BaseException | None = None) -> None:
         """Does nothing."""
 
 

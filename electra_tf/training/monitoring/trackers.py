@@ -1,18 +1,24 @@
 """Trackers of experiments: Weights & Biases and MLflow get what the log gets."""
 
+import collections
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, to_json, write_atomically
 
 # Ids of the runs, with which a resumed run goes on.
 IDS_FILE = "trackers.json"
+# Values that a tracker is asked about at the end, whether they have been logged.
+_MOST_PENDING = 1000
+# In names of MLflow, which allows few others.
+_NOT_IN_MLFLOW = re.compile(r"[^\w.:\- ]")
 WANDB, MLFLOW = "wandb", "mlflow"
 
 
@@ -28,8 +34,8 @@ class Tracker(Protocol):
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Logs finite values of a step."""
 
-    def close(self) -> None:
-        """Ends the run."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends the run, with what ended it before its last step."""
 
 
 def check_trackers(wandb: str | None, mlflow: str | None) -> None:
@@ -118,9 +124,9 @@ class WandbTracker:
         """Logs finite values of a step."""
         self._run.log(dict(values), step=step)
 
-    def close(self) -> None:
-        """Ends the run."""
-        self._run.finish()
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends the run; it has failed if an error ended it."""
+        self._run.finish(exit_code=0 if error is None else 1)
 
 
 class MlflowTracker:
@@ -152,15 +158,28 @@ class MlflowTracker:
         else:
             self._client.update_run(run_id, status="RUNNING")
         self.run_id: str = run_id
+        # The last values, of which MLflow raises errors only when it is asked.
+        self._pending: collections.deque[Any] = collections.deque(maxlen=_MOST_PENDING)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Logs finite values of a step."""
         for name, value in values.items():
-            self._client.log_metric(self.run_id, name, value, step=step, synchronous=False)
+            name = _mlflow_name(name)
+            self._pending.append(
+                self._client.log_metric(self.run_id, name, value, step=step, synchronous=False)
+            )
 
-    def close(self) -> None:
-        """Ends the run."""
-        self._client.set_terminated(self.run_id)
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends the run: finished, failed, or killed if it was interrupted."""
+        status = "FINISHED" if error is None else "FAILED"
+        if isinstance(error, PreemptedError | KeyboardInterrupt):
+            status = "KILLED"
+        try:
+            for operation in self._pending:
+                operation.wait()  # raises what MLflow has only written to its own log
+        except Exception as failure:
+            warn_once(f"--{self.name}: some values are not logged: {failure}")
+        self._client.set_terminated(self.run_id, status=status)
 
 
 def log_to(trackers: list[Tracker], step: int, values: Mapping[str, float]) -> None:
@@ -172,13 +191,18 @@ def log_to(trackers: list[Tracker], step: int, values: Mapping[str, float]) -> N
             warn_once(f"--{tracker.name}: some values are not logged: {error}")
 
 
-def close_trackers(trackers: list[Tracker]) -> None:
-    """Ends the runs; a tracker that fails is warned of, and the others are closed."""
+def close_trackers(trackers: list[Tracker], error: BaseException | None = None) -> None:
+    """Ends the runs; a tracker that fails is warned of, and the others are closed.
+
+    Args:
+        trackers: trackers of the run.
+        error: what ended the run before its last step; None if it is done.
+    """
     for tracker in trackers:
         try:
-            tracker.close()
-        except Exception as error:
-            warn_once(f"--{tracker.name}: the run could not be ended: {error}")
+            tracker.close(error)
+        except Exception as failure:
+            warn_once(f"--{tracker.name}: the run could not be ended: {failure}")
 
 
 @contextlib.contextmanager
@@ -190,6 +214,16 @@ def _naming_flag(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise UserError(f"--{name} cannot start a run: {error}") from error
+
+
+def _mlflow_name(name: str) -> str:
+    """Returns the name of a metric for MLflow.
+
+    Only the kind is a folder: MLflow may store metrics as files, and `gradient_norm` cannot be
+    a file beside `gradient_norm/electra/layer_0`.
+    """
+    kind, slash, rest = name.partition("/")
+    return kind + slash + _NOT_IN_MLFLOW.sub("_", rest.replace("/", "."))
 
 
 def _run_name(model_dir: str) -> str:

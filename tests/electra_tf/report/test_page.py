@@ -77,7 +77,8 @@ def test_the_page_is_self_contained_and_compares_the_runs(runs):
     assert [shown[0][0]["step"], shown[0][-1]["step"]] == [0, 99]
     assert "<td>devices</td><td>/device:CPU:0</td>" in own
     # The last held-out values.
-    assert "<td>first</td><td>2,000</td><td>9.533</td><td>0.210</td>" in own
+    first = "<td>first</td><td>2,000</td><td>held-out text</td><td>9.533</td><td>0.210</td>"
+    assert first in own
     assert "<td>b</td><td>0.800</td><td>0.667</td><td>0.727</td><td>6</td>" in own
 
 
@@ -121,7 +122,8 @@ def test_a_run_is_shown_beside_the_reference_of_its_settings(tmp_path, runs):
     assert find_references(folder, runs[1].settings) == []
     references = find_references(folder, runs[0].settings)
     page = report_page(runs[:1], references)
-    assert "<td>reference: quick</td><td>7</td><td>3.25</td>" in page
+    # Not held-out text, as of the run above it.
+    assert "<td>reference: quick</td><td>7</td><td>training text</td><td>3.25</td>" in page
     assert "reference: quick: demo/corpus" in page
     lines = lines_of(runs[:1], references)
     traces = curves("loss", lines)["data"]
@@ -208,6 +210,20 @@ def test_runs_that_are_fine_and_the_same_say_so():
     alone = report_page([made_run("a", record)])
     assert "Different settings" not in alone
     assert len(report_page([made_run("a")])) < len(alone)  # without values, no controls
+
+
+def test_a_run_of_too_few_records_is_not_called_healthy(tmp_path):
+    folder = write_run(tmp_path / "short", num_warmup_steps=1900)
+    run = read_training_run(folder)  # one record after the warm-up
+    page = report_page([run])
+    assert "No problems found" not in page
+    assert "Too few records for most diagnoses, which need 3 after the warm-up" in page
+    # It says nothing of another run.
+    judged = read_training_run(write_run(tmp_path / "long"))
+    page = report_page([run, judged])
+    assert "No problems found" in page
+    assert "short: Too few records for most" in page
+    assert "long: Too few" not in page
 
 
 def test_settings_that_all_differ_leave_none_that_are_equal():

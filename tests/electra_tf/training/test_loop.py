@@ -92,7 +92,8 @@ class FakeRun:
     def clear_progress(self) -> None:
         """Shows no bar."""
 
-    def close(self) -> None:
+    def close(self, error: BaseException | None = None) -> None:
+        self.ended_by = error
         self.events.append("close")
 
     # As Preemption.
@@ -237,11 +238,13 @@ def test_a_preempted_run_saves_once_at_the_next_stop(preempted_from, stop):
     assert run.events[-3:].count("save") == 1
     assert run.events.count("save") == saved_before + (2 if stop == 4 else 1)
     assert run.events[-1] == "close"
+    assert isinstance(run.ended_by, PreemptedError)
 
 
 def test_a_preemption_at_the_last_step_is_too_late():
     run = FakeRun(preempted_from=5)
     assert run.loop(EVERY).step == 6
+    assert run.ended_by is None
     assert run.latest == "ckpt-6"
 
 
@@ -250,6 +253,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_before_anything_of_it_is_kept():
     with pytest.raises(DivergedError, match=r"\['train/loss'\] 4 ckpt-2"):
         run.loop(EVERY._replace(evaluate=1), evaluates=True)
     assert run.happened()[-2:] == ["until 6 to 4", "close"]
+    assert isinstance(run.ended_by, DivergedError)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,11 @@ def test_the_name_of_a_file_means_itself(tmp_path: pathlib.Path, files: list[str
     assert find_record_files(str(tmp_path / "plain/x[01]")) == [str(tmp_path / "plain/x0")]
 
 
+def test_a_manifest_is_no_record_file(tmp_path: pathlib.Path, files: list[str]) -> None:
+    (tmp_path / "v1/pretrain_data.json").touch()
+    assert find_record_files(str(tmp_path / "v1/*")) == [str(tmp_path / "v1/x-0")]
+
+
 def test_patterns_of_folders_that_do_not_exist_match(
     tmp_path: pathlib.Path, files: list[str]
 ) -> None:

@@ -43,6 +43,14 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     assert names(tmp_path) == ["file.json"]
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs Linux's /proc")
+@pytest.mark.parametrize("path", ["/proc/none", "/proc/none/file"])
+def test_a_folder_where_nothing_can_be_created_is_named(path):
+    with pytest.raises(PermissionError) as error:
+        write_atomically(path, "content")
+    assert reason_of(error.value) == "/proc/none: nothing can be created in this folder"
+
+
 def write_two(folder: pathlib.Path, *, fails: bool = False) -> None:
     with whole_folder(folder) as temporary:
         write_atomically(f"{temporary}/one", "1")

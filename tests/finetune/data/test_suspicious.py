@@ -5,6 +5,7 @@ import pytest
 
 from finetune.data.suspicious import (
     count_repeated,
+    describe_contradictions,
     describe_repeated,
     warn_of_odd_labels,
     warn_of_unknown_rows,
@@ -38,6 +39,28 @@ def test_few_are_printed_and_many_warned_of(count, printed, warned, capsys):
     assert error.count("warning: cola dev") == warned
     for text in [*lines, *([error] if warned else [])]:
         assert f"{count} of 100 rows repeat a text of the train split" in text
+
+
+@pytest.mark.parametrize(
+    ("labels", "printed", "warned"),
+    [([0, 0], 0, 0), ([0, 1], 1, 0), ([0, 1, 1, 2, 2, 0], 0, 1)],
+    ids=["same", "few", "many"],
+)
+def test_texts_with_different_labels_are_told(labels, printed, warned, capsys):
+    rows = [row(i, t_label_ids=i % 3) for i in range(100 - len(labels))]
+    rows += [row(1000, t_label_ids=label) for label in labels]
+    lines = []
+    describe_contradictions("t train", rows, "t_label_ids", lines.append)
+    error = capsys.readouterr().err
+    assert (len(lines), error.count("warning: t train")) == (printed, warned)
+    for text in [*lines, *([error] if warned else [])]:
+        assert f"t train: {len(labels)} of 100 rows have the same text as another row" in text
+
+
+def test_labels_that_are_no_number_are_not_compared(capsys):
+    rows = [row(1, t_label_ids=np.array(labels)) for labels in ([0, 1], [1, 0])]
+    describe_contradictions("t train", [*rows, row(1)], "t_label_ids", pytest.fail)
+    assert capsys.readouterr().err == ""
 
 
 def test_unknown_tokens_of_all_sequences_are_counted(vocabulary, capsys):

@@ -35,6 +35,7 @@ from flags import command_line, pretraining
 from flags.records import training_records
 from pretrain_data.build import dataset
 from pretrain_data.build.output_dir import INNER_LOCK_FILE, lock_output_dir
+from pretrain_data.build.report import _records_flag
 from pretrain_data.corpus.inputs import find_corpus
 from pretrain_data.parallel.counts import WorkerError
 from pretrain_data.records.checks import check_records
@@ -212,6 +213,19 @@ def test_the_next_command_is_one_that_works(build, tmp_path, settings):
     )
     assert config.do_lower_case == manifest.do_lower_case
     assert not config.do_lower_case or config.strip_accents == manifest.strip_accents
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        ("pretrain_tfrecords", "--pretrain_tfrecords"),
+        ("latest_tfrecords", "--pretrain_tfrecords"),
+        ("eval_tfrecords", "--eval_tfrecords"),
+        ("my-heldout", "--eval_tfrecords"),
+    ],
+)
+def test_the_next_command_does_not_train_on_held_out_records(name, flag):
+    assert _records_flag(pathlib.Path("data", name)) == flag
 
 
 def test_same_seed_gives_the_same_files_and_another_seed_others(build, tmp_path):

@@ -36,6 +36,10 @@ function showTokens(answer, result) {
     line.append(token);
   }
   result.append(line);
+  if (answer.limit) {
+    const said = `The model reads ${answer.limit} tokens. What follows them is not shown.`;
+    result.append(element("p", "hint", said));
+  }
   openMostSuspected(line);
 }
 

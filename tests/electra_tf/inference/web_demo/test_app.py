@@ -73,6 +73,14 @@ def test_without_a_generator_there_are_no_alternatives(demo_config, client):
     assert found == [{**item, "alternatives": []} for item in expected]
 
 
+def test_a_text_that_is_not_read_to_its_end_is_told(client):
+    limits = {
+        count: client.post("/api/tokens", json={"text": "w1 " * count}).get_json().get("limit")
+        for count in (13, 14, 30)
+    }
+    assert limits == {13: None, 14: 14, 30: 14}
+
+
 def test_a_task_answers_with_its_labels(client):
     answer = client.post("/api/tasks/topic", json={"text": "the old bridge"}).get_json()
     assert answer["kind"] == "classification"

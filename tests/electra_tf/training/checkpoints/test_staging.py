@@ -12,7 +12,7 @@ import pytest
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.training.checkpoints import staging
 from electra_tf.training.checkpoints.staging import Mirror, staged_folder
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.paths import RemotePath, as_path
 from finetune.config.finetuning import FinetuningConfig
 from flags.remote.pretraining_folders import staged
@@ -31,7 +31,7 @@ def names(folder: str) -> list[str]:
     return sorted(str(path).removeprefix(f"{folder}/") for path in as_path(folder).walk())
 
 
-def test_a_run_in_a_remote_folder_resumes_from_it(tiny_data, remote, tmp_path, monkeypatch):
+def test_a_run_in_a_remote_folder_resumes_from_it(tiny_data, remote, tmp_path, capsys):
     for path in tiny_data.rglob("*"):
         if path.is_file():
             target = as_path(f"{remote}/{path.relative_to(tiny_data)}")
@@ -49,7 +49,7 @@ def test_a_run_in_a_remote_folder_resumes_from_it(tiny_data, remote, tmp_path, m
         config = PretrainingConfig.create(**settings | changes)
         with staged(config, printed.append) as local:
             assert local.model_dir.startswith(str(tmp_path))
-            return function(local, printed.append)
+            return function(local, print)
 
     run(train, num_train_steps=2)
     files = names(f"{remote}/models/run")
@@ -60,7 +60,17 @@ def test_a_run_in_a_remote_folder_resumes_from_it(tiny_data, remote, tmp_path, m
     assert "ckpt-4.index" in files
     assert not [name for name in files if name.startswith("ckpt-2.")]
     assert b"ckpt-4" in as_path(f"{remote}/models/run/checkpoint").read_bytes()
-    assert any("ckpt-2" in line for line in printed)
+    # Its folder is named, not the local one, which is gone by then.
+    output = capsys.readouterr().out
+    assert f"Resuming from {remote}/models/run/ckpt-2, step 2." in output
+    assert f"TensorBoard: tensorboard --logdir {remote}/models/run/tensorboard" in output
+    assert str(tmp_path) not in output
+    config = PretrainingConfig.create(**settings)
+    with (
+        pytest.raises(PreemptedError, match=f"saved {remote}/models/run/ckpt-3"),
+        staged(config, printed.append) as local,
+    ):
+        raise PreemptedError(f"saved {local.model_dir}/ckpt-3")
     run(evaluate, num_train_steps=4, do_train=False, do_eval=True)
     assert "results/unsup_results.json" in names(f"{remote}/models/run")
     # What is copied is removed here.
@@ -130,6 +140,27 @@ def test_a_second_training_does_not_touch_the_files_of_the_first(remote):
         assert names(remote) == ["results.json"]
         assert os.listdir(local) == ["ckpt-2.index"]
     assert names(remote) == ["ckpt-2.index", "results.json"]
+
+
+def test_models_are_not_written_twice_whatever_folder_they_are_staged_in(remote):
+    """Of the results, and of both, the common folder differs."""
+    models = f"{remote}/a/model"
+
+    def stage(folder: str, part: str, **given):
+        return staged_folder(
+            folder, "--model_dir", lambda line: None, part=part, written=models, **given
+        )
+
+    with stage(remote, "a/model"):
+        with (
+            pytest.raises(UserError, match=rf"is training in {models} \(--model_dir\)"),
+            stage(f"{remote}/a", "model"),
+        ):
+            pass
+        with stage(f"{remote}/a", "model", trains=False):
+            pass
+    with stage(f"{remote}/a", "model"):
+        pass
 
 
 def test_what_a_killed_run_had_not_copied_is_kept(remote, monkeypatch):

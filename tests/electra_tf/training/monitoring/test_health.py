@@ -94,6 +94,10 @@ def test_updates_are_compared_with_the_weights():
     assert found.name == "updates too large"
     assert found.since == 1200
     assert "the weights of generator/layer_1 by 30% of their norm" in found.line()
+    # It stays wrong, although the decay of the learning rate ends it.
+    (found,) = diagnose([*log(1200, **large)[:-4], *log(0, **layers)[-4:]], FACTS)
+    assert "since step 1,200: an update changes" in found.line()
+    assert "by 30% of their norm, until step 1,700 (" in found.line()
     small = dict.fromkeys(layers, 1e-8)
     (found,) = diagnose(log(0, **small), FACTS)
     assert found.name == "updates too small"
@@ -128,6 +132,34 @@ def test_a_generator_that_cannot_learn_is_not_judged():
         {"generator_type": "unigram", "num_train_steps": 2000}, unigram_accuracy=0.9
     )
     assert diagnose(HEALTHY, facts) == []
+
+
+def test_a_loss_without_weight_is_the_first_thing_to_try():
+    facts = facts_of(
+        {"num_train_steps": 2000, "gen_weight": 0.0, "disc_weight": 0.0},
+        unigram_accuracy=0.07,
+    )
+    (generator, detection) = diagnose(log(300, masked_lm_accuracy=0.05, disc_auc=0.5), facts)
+    assert generator.flags == ("--gen_weight", "--learning_rate")
+    assert detection.flags == ("--disc_weight", "--learning_rate")
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate"),
+    [
+        ({"mask_prob_end": None, "max_predictions_per_seq": 4}, 0.125),
+        ({"mask_prob_end": 0.02, "max_predictions_per_seq": 12}, 0.02),
+        ({"mask_prob_end": 0.4}, 0.3),
+    ],
+    ids=["limit", "schedule", "rising"],
+)
+def test_a_low_masking_rate_is_no_lack_of_replaced_tokens(settings, rate):
+    facts = facts_of(
+        {"num_train_steps": 2000, "mask_prob": 0.3, "max_seq_length": 32, **settings}
+    )
+    assert facts.mask_prob == rate
+    assert diagnose(log(replaced_share=0.11 * rate), facts) == []
+    assert len(diagnose(log(replaced_share=0.09 * rate), facts)) == 1
 
 
 def test_values_that_are_not_logged_or_not_finite_are_no_diagnosis():

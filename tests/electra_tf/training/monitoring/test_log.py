@@ -70,17 +70,30 @@ def test_sentences_are_logged_and_those_of_repeated_steps_dropped(tmp_path):
         "sentences": [[["the", "the", 0.1], ["dog", "cat", 0.877]]],
     }
     assert second["step"] == 20
-    (events,) = (tmp_path / "tensorboard").glob("events*")
-    texts = [
+    assert shown_texts(tmp_path) == [r"the dog?\(cat\)"] * 2
+    start(tmp_path, first_step=10).close()
+    assert [record["step"] for record in read_sentences(tmp_path)] == [10]
+    assert read_sentences(tmp_path / "tensorboard") == []
+
+
+def test_tensorboard_shows_tokens_as_they_are(tmp_path):
+    """Not as a heading, a list and emphasis."""
+    log = start(tmp_path)
+    words = ("##ly", "-", "*", "a", "*", "1", ".", "[UNK]")
+    tokens = [InspectedToken(word, word, 0.1) for word in words]
+    log.evaluation(10, {"loss": 1.0}, sentences=[tokens])
+    log.close()
+    assert shown_texts(tmp_path) == [r"\#\#ly? \-? \*? a? \*? 1? \.? \[UNK\]?"]
+
+
+def shown_texts(folder: pathlib.Path) -> list[str]:
+    (events,) = (folder / "tensorboard").glob("events*")
+    return [
         value.tensor.string_val[0].decode()
         for event in tf.compat.v1.train.summary_iterator(str(events))
         for value in event.summary.value
         if value.tag.startswith("held-out sentences")
     ]
-    assert texts == ["the dog?(cat)"] * 2
-    start(tmp_path, first_step=10).close()
-    assert [record["step"] for record in read_sentences(tmp_path)] == [10]
-    assert read_sentences(tmp_path / "tensorboard") == []
 
 
 def test_tensorboard_is_given_no_python_numbers(tmp_path, monkeypatch):

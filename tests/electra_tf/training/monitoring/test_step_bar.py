@@ -37,9 +37,20 @@ def test_lines_of_the_log_are_whole_lines_on_a_terminal(tmp_path):
     log.progress(10)
     assert "10/100" in terminal.getvalue()
     log.training(10, {"loss": 1.5})
+    # Until the next steps are done, the bar stays below the line.
+    assert "10/100" in terminal.getvalue().splitlines()[-1]
     log.close()
     (line,) = [line for line in terminal.getvalue().splitlines() if "loss" in line]
     assert line.startswith("step  10/100")
+
+
+def test_a_cleared_bar_is_not_drawn_below_a_line():
+    terminal = Terminal()
+    bar = StepBar(100, first_step=0, stream=terminal)
+    bar.show(50)
+    bar.clear()
+    bar.print("a line")
+    assert terminal.getvalue().endswith("\ra line\n")
 
 
 def test_nothing_is_drawn_where_output_is_not_a_terminal(tmp_path):

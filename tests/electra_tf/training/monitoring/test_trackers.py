@@ -17,7 +17,7 @@ from electra_tf.training.monitoring.trackers import (
     open_trackers,
 )
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import PreemptedError, UserError
 
 SETTINGS = {"learning_rate": 1e-3, "hidden": {"size": 4}, "unset": None, "seed": 1}
 
@@ -72,14 +72,14 @@ def test_a_tracker_that_cannot_start_is_one_line(name, tmp_path, monkeypatch):
 
 
 def test_a_tracker_that_cannot_end_is_warned_of_and_the_others_end(tmp_path, capsys):
-    def fail() -> None:
+    def fail(error: BaseException | None) -> None:
         raise ConnectionError("no server")
 
     warn_once.cache_clear()
     ended = []
     trackers = [
         types.SimpleNamespace(name="wandb", close=fail),
-        types.SimpleNamespace(name="mlflow", close=lambda: ended.append("mlflow")),
+        types.SimpleNamespace(name="mlflow", close=lambda error: ended.append("mlflow")),
     ]
     start_log(tmp_path, trackers).close()
     assert ended == ["mlflow"]
@@ -94,7 +94,7 @@ def test_wandb_goes_on_with_its_run(tmp_path, monkeypatch):
     def init(**given):
         run = types.SimpleNamespace(given=given, id=given["id"] or "new", logged=[])
         run.log = lambda values, step: run.logged.append((step, values))
-        run.finish = lambda: run.logged.append("finished")
+        run.finish = lambda exit_code: run.logged.append(exit_code)
         runs.append(run)
         return run
 
@@ -111,7 +111,7 @@ def test_wandb_goes_on_with_its_run(tmp_path, monkeypatch):
     assert first.given["config"] == SETTINGS
     assert [run.given["id"] for run in runs] == [None, "new"]
     ((step, values), end) = second.logged
-    assert (step, end) == (20, "finished")
+    assert (step, end) == (20, 0)
     assert values["train/loss"] == 2.0
     assert "train/steps_per_second" in values
     assert "train/disc_auc" not in values
@@ -138,7 +138,8 @@ def test_mlflow_itself_with_files(tmp_path, monkeypatch):
         settings = {**SETTINGS, "seed": first_step}
         trackers = open_trackers(None, "e", model_dir=str(folder), settings=settings)
         log = start_log(folder, trackers, first_step)
-        log.evaluation(first_step + 10, {"loss": 2.0 - first_step / 10})
+        values = {"loss": 2.0 - first_step / 10, "norm": 3.0, "norm/electra/layer_0": 1.0}
+        log.evaluation(first_step + 10, {**values, "größe [%]": 4.0})
         log.close()
     client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name("e").experiment_id
@@ -146,8 +147,61 @@ def test_mlflow_itself_with_files(tmp_path, monkeypatch):
     assert run.info.run_name == "model"
     assert run.info.status == "FINISHED"
     assert run.data.params == {"learning_rate": "0.001", "hidden": '{"size": 4}', "seed": "0"}
+    metrics = run.data.metrics
+    assert (metrics["eval/norm"], metrics["eval/norm.electra.layer_0"]) == (3.0, 1.0)
     history = client.get_metric_history(run.info.run_id, "eval/loss")
     assert [(each.step, each.value) for each in history] == [(10, 2.0), (20, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "status"),
+    [
+        (None, 0, "FINISHED"),
+        (UserError("Step 3: not finite"), 1, "FAILED"),
+        (PreemptedError("Preempted at step 3"), 1, "KILLED"),
+        (KeyboardInterrupt(), 1, "KILLED"),
+    ],
+    ids=["done", "diverged", "preempted", "interrupted"],
+)
+def test_trackers_are_told_how_a_run_ended(error, exit_code, status, tmp_path, monkeypatch):
+    """A run that diverged must not be listed among those that are done."""
+    ends: list = []
+    run = types.SimpleNamespace(id="w", finish=lambda **given: ends.append(given))
+    client = types.SimpleNamespace(
+        update_run=lambda *_, **__: None,
+        set_terminated=lambda run_id, **given: ends.append(given),
+    )
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda **_: run))
+    stand_in = types.SimpleNamespace(MlflowClient=lambda: client)
+    monkeypatch.setitem(sys.modules, "mlflow", stand_in)
+    (tmp_path / IDS_FILE).write_text(json.dumps({"mlflow": "m"}))
+    trackers = open_trackers("p", "p", model_dir=str(tmp_path), settings=SETTINGS)
+    start_log(tmp_path, trackers).close(error)
+    assert ends == [{"exit_code": exit_code}, {"status": status}]
+
+
+def test_values_that_mlflow_could_not_log_are_warned_of(tmp_path, monkeypatch, capsys):
+    def fail() -> None:
+        raise NotADirectoryError("train/norm")
+
+    warn_once.cache_clear()
+    client = types.SimpleNamespace(
+        update_run=lambda *_, **__: None,
+        set_terminated=lambda *_, **__: None,
+        log_metric=lambda run, name, *_, **__: types.SimpleNamespace(
+            wait=fail if name == "train/norm._a_" else list
+        ),
+    )
+    stand_in = types.SimpleNamespace(MlflowClient=lambda: client)
+    monkeypatch.setitem(sys.modules, "mlflow", stand_in)
+    (tmp_path / IDS_FILE).write_text(json.dumps({"mlflow": "m"}))
+    trackers = open_trackers(None, "p", model_dir=str(tmp_path), settings=SETTINGS)
+    log = start_log(tmp_path, trackers)
+    log.training(10, {"norm": 1.0})
+    log.training(20, {"norm/[a]": 1.0})
+    log.close()
+    error = "warning: --mlflow: some values are not logged: train/norm\n"
+    assert error in capsys.readouterr().err
 
 
 def test_tensorboard_gets_the_settings(tmp_path):
@@ -159,7 +213,8 @@ def test_tensorboard_gets_the_settings(tmp_path):
         for value in event.summary.value
     ]
     (hparams,) = [each for each in plugins if each.plugin_name == "hparams"]
-    for text in (b"learning_rate", b"hidden", b'{"size": 4}'):
+    # Its id, without which TensorBoard takes all runs for one.
+    for text in (b"learning_rate", b"hidden", b'{"size": 4}', str(tmp_path).encode()):
         assert text in hparams.content
 
 
@@ -187,9 +242,10 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
         def log_metric(self, run: str, name: str, value: float, step: int, synchronous: bool):
             assert not synchronous
             calls.append((name, value, step))
+            return types.SimpleNamespace(wait=lambda: calls.append("waited"))
 
-        def set_terminated(self, run: str) -> None:
-            calls.append(("end", run))
+        def set_terminated(self, run: str, status: str) -> None:
+            calls.append(("end", run, status))
 
     monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(MlflowClient=Client))
     folder = tmp_path / "model"
@@ -205,7 +261,7 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
     assert ("parameter", "r1", "hidden", '{"size": 4}') in starts[0]
     assert not any("unset" in call for call in starts[0])
     assert starts[1] == [("go on", "r1", "RUNNING")]
-    assert calls[1:] == [("train/loss", 2.0, 20), ("end", "r1")]
+    assert calls[1:] == [("train/loss", 2.0, 20), "waited", ("end", "r1", "FINISHED")]
     assert json.loads((folder / IDS_FILE).read_text()) == {"mlflow": "r1"}
     # An experiment that is there is taken.
     monkeypatch.setattr(

@@ -1,0 +1,34 @@
+"""The record files that flags name, for training and evaluation."""
+
+import os
+
+from electra_tf.util.console import warn_once
+from flags.records import held_out_records, training_records, warn_of_trained_files
+
+
+def test_evaluated_files_that_are_trained_on_are_warned_of(make_config, tiny_data, capsys):
+    warn_once.cache_clear()
+    folder = tiny_data / "pretrain_tfrecords"
+    config = make_config(
+        pretrain_tfrecords=f"{folder}/*-0-of-2",
+        eval_tfrecords=os.path.relpath(folder / "pretrain_data.tfrecord*"),
+    )
+    records = training_records(config)
+    warn_of_trained_files(records, held_out_records(config))
+    error = capsys.readouterr().err
+    assert "1 of 2 evaluated files are trained on, such as" in error
+    assert "tfrecord-0-of-2" in error
+    other = make_config(eval_tfrecords=f"{folder}/*-1-of-2")
+    warn_of_trained_files(records, held_out_records(other))
+    assert capsys.readouterr().err == ""
+    assert records.describe(16) == f"1 file in {folder}"
+
+
+def test_every_folder_of_the_records_is_named(make_config, tiny_data, tmp_path):
+    path = tmp_path / "more/x.tfrecord"
+    path.parent.mkdir()
+    path.touch()
+    folder = tiny_data / "pretrain_tfrecords"
+    config = make_config(pretrain_tfrecords=f"{folder}/*.tfrecord*,{path}")
+    described = training_records(config).describe(16)
+    assert described == f"3 files in {folder}, {path.parent}"
