@@ -53,6 +53,7 @@ class FakeModel:
     input_names = ("text",)
     list_names = ()
     tokenizer = None
+    max_tokens = 1000
 
     def answer(self, text):
         text.encode()
