@@ -7,21 +7,21 @@ then the file that names it. A run that starts again continues from the remote f
 
 import contextlib
 import filecmp
-import hashlib
 import os
 import pathlib
 import shutil
-import stat
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 
-import filelock
-
 from electra_tf.training.checkpoints.checkpoint_files import INDEX, MANIFEST, STATE_FILE
 from electra_tf.training.checkpoints.checkpoint_writing import UNFINISHED
+from electra_tf.training.checkpoints.staging_folders import (
+    lock_remote_folder,
+    new_folder,
+    own_folder,
+)
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError, reason_of
+from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, is_remote
 
 SECONDS_BETWEEN_COPIES = 30.0
@@ -66,12 +66,12 @@ def staged_folder(
     if not is_remote(folder):
         yield folder
         return
-    with (
-        _lock(f"{written}\n", written, flag)
-        if written and trains
-        else contextlib.nullcontext(),
-        _local_folder(folder, flag, trains, part) as local,
-    ):
+    with contextlib.ExitStack() as stack:
+        if written and trains:
+            stack.enter_context(lock_remote_folder(written, flag))
+        local = stack.enter_context(
+            own_folder(folder, flag, part) if trains else new_folder(folder)
+        )
         mirror = Mirror(RemotePath(folder), local, is_used, enters)
         left = _set_aside(local) if trains else None
         try:
@@ -94,72 +94,6 @@ def staged_folder(
             ended.set()
             thread.join()
             _copy_the_rest(mirror, flag)
-
-
-@contextlib.contextmanager
-def _local_folder(folder: str, flag: str, trains: bool, part: str) -> Iterator[pathlib.Path]:
-    """Yields a path of this program alone, for a run the same each time."""
-    identity = f"{folder}\n{part}" if part else folder
-    if not trains:
-        with _usable_base() as base:
-            path = pathlib.Path(tempfile.mkdtemp(prefix=f"{_name_of(identity)}-", dir=base))
-        yield path
-        return
-    with _lock(identity, folder, flag):
-        yield _base() / _name_of(identity)
-
-
-@contextlib.contextmanager
-def _lock(identity: str, folder: str, flag: str) -> Iterator[None]:
-    """Keeps other programs of this machine from what an identity names meanwhile."""
-    try:
-        with _usable_base() as base:
-            lock = filelock.FileLock(base / f"{_name_of(identity)}.staging.lock", timeout=0)
-            lock.acquire()
-    except filelock.Timeout:
-        raise UserError(
-            f"Another program on this machine is training in {folder} ({flag}): wait until "
-            "it ends, or choose another folder"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _base() -> pathlib.Path:
-    return pathlib.Path(tempfile.gettempdir(), f"electra-staging-{os.getuid()}")
-
-
-@contextlib.contextmanager
-def _usable_base() -> Iterator[pathlib.Path]:
-    base = _base()
-    try:
-        _make_private(base)
-        yield base
-    except filelock.Timeout:  # an OSError
-        raise
-    except (OSError, NotImplementedError) as error:
-        raise UserError(f"{base} (TMPDIR) cannot be written: {reason_of(error)}") from error
-
-
-def _make_private(folder: pathlib.Path) -> None:
-    """Makes a folder that other users can neither read nor have made.
-
-    Its name is known to all users of the machine, who may write to the folder above.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise UserError(
-            f"{folder} is a link or belongs to another user, who could change what is written "
-            "there: remove it, or set TMPDIR to a folder of your own"
-        )
-    folder.chmod(0o700)
-
-
-def _name_of(identity: str) -> str:
-    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def _set_aside(local: pathlib.Path) -> pathlib.Path | None:

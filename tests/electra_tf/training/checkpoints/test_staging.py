@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.training.checkpoints import staging
+from electra_tf.training.checkpoints import staging, staging_folders
 from electra_tf.training.checkpoints.staging import Mirror, staged_folder
 from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.paths import RemotePath, as_path
@@ -22,7 +22,7 @@ from tests.pretraining_runs import evaluate, train
 @pytest.fixture
 def remote(tmp_path, monkeypatch) -> str:
     """A remote folder that does not exist yet."""
-    monkeypatch.setattr(staging.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(staging_folders.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     monkeypatch.setattr(staging, "_SECONDS_BETWEEN_ATTEMPTS", 0.0)
     return f"ram://staging/{uuid.uuid4().hex}"
 
