@@ -16,7 +16,7 @@ from pretrain_data.records import manifest as records_manifest
 # Maximum length of the models that the position embeddings have by default.
 _DEFAULT_POSITIONS = 512
 # Names of folders of records that are not for training, such as eval_tfrecords.
-_HELD_OUT_NAME = re.compile(r"(?<![a-z])(eval|held_?out|dev|valid(ation)?|test)(?![a-z])")
+_HELD_OUT_NAME = re.compile(r"(?<![a-z])(eval|held_?out|dev|valid(ation)?)(?![a-z])")
 
 
 def print_result(

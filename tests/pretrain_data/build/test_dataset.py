@@ -220,6 +220,7 @@ def test_the_next_command_is_one_that_works(build, tmp_path, settings):
     [
         ("pretrain_tfrecords", "--pretrain_tfrecords"),
         ("latest_tfrecords", "--pretrain_tfrecords"),
+        ("test", "--pretrain_tfrecords"),  # of a first try
         ("eval_tfrecords", "--eval_tfrecords"),
         ("my-heldout", "--eval_tfrecords"),
     ],
