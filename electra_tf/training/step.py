@@ -1,5 +1,6 @@
 """The compiled training step: gradients, clipping, update; several steps per call."""
 
+import contextlib
 from collections.abc import Sequence
 
 import keras
@@ -106,7 +107,8 @@ class TrainingSteps:
         if compiled is None:
             self._run(*inputs)
             return
-        with few_graph_passes():
+        # Only measured where shapes are known.
+        with contextlib.nullcontext() if lengths else few_graph_passes():
             if wanted not in compiled:
                 compile_ahead(self._run, *inputs, lengths=lengths)
                 compiled.append(wanted)
