@@ -8,30 +8,19 @@ import tensorflow as tf
 
 from electra_tf.training.learning_rate import last_learning_rate
 from electra_tf.training.optimizer import inner_optimizer
+from electra_tf.training.variable_groups import group_of
 
 
-def group_of(path: str) -> str:
-    """Returns the group of a variable: an encoder's layer, its embeddings, or a head.
-
-    Examples: electra/layer_3, generator/embeddings, discriminator_predictions.
-    """
-    first, _, rest = path.partition("/")
-    layer = rest.partition("/")[0]
-    if layer.startswith("layer_"):
-        return f"{first}/{layer}"
-    return f"{first}/embeddings" if layer.startswith("embeddings") else first
-
-
-def group_norms(squares: Sequence[tf.Tensor], groups: Sequence[str]) -> tf.Tensor:
+def group_norms(squares: tf.Tensor, groups: Sequence[str]) -> tf.Tensor:
     """Returns float32 [n], the norm of each of the n distinct groups, in order of appearance.
 
     Args:
-        squares: squared norm of each variable, scalars.
+        squares: [variables], squared norm of each.
         groups: group of each variable.
     """
     names = list(dict.fromkeys(groups))
     numbers = tf.constant([names.index(group) for group in groups])
-    return tf.sqrt(tf.math.unsorted_segment_sum(tf.stack(squares), numbers, len(names)))
+    return tf.sqrt(tf.math.unsorted_segment_sum(squares, numbers, len(names)))
 
 
 class UpdateRatios:
@@ -52,7 +41,8 @@ class UpdateRatios:
         groups_of_all = [group_of(variable.path) for variable in optimizer._trainable_variables]
         squares = [optimizer.last_update(i, rate) for i in range(len(groups_of_all))]
         updates, weights = (
-            group_norms(each, groups_of_all).numpy() for each in zip(*squares, strict=True)
+            group_norms(tf.stack(each), groups_of_all).numpy()
+            for each in zip(*squares, strict=True)
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = dict(zip(dict.fromkeys(groups_of_all), updates / weights, strict=True))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from electra_tf.training.layer_statistics import group_of
+from electra_tf.training.variable_groups import group_of
 
 # With --on_nonfinite=skip, the run stops after so many updates left out without a break.
 MOST_IN_A_ROW = 50

@@ -18,6 +18,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.model.compilation import compiled_by_xla
+from electra_tf.training.variable_groups import group_of
 
 BETA_1 = 0.9
 BETA_2 = 0.999
@@ -62,24 +63,52 @@ class ElectraAdam(keras.optimizers.Optimizer):
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
         """Updates one variable and its moments."""
-        index = self._get_variable_index(variable)
-        m, v = self.adam_m[index], self.adam_v[index]
-        # Keras passes the bare TensorFlow variable, which has no path.
-        path = self._trainable_variables[index].path
-        decay = _decay_of(path, self.weight_decay_rate)
-        learning_rate = _rate_of(path, learning_rate, self.layer_factors)
-        new_variable, new_m, new_v = adam_update(
-            tf.convert_to_tensor(variable),
-            tf.convert_to_tensor(m),
-            tf.convert_to_tensor(v),
-            tf.cast(tf.convert_to_tensor(gradient), variable.dtype),
-            tf.cast(learning_rate, tf.float32),
-            tf.constant(decay, tf.float32),
+        self._update([gradient], [variable], learning_rate)
+
+    def _backend_update_step(
+        self,
+        grads: Sequence[tf.Tensor],
+        trainable_variables: Sequence[keras.Variable],
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """On one device, updates the variables of a layer at once; Keras updates each.
+
+        Layers of the same shape then share one compiled kernel, and graphs are smaller.
+        """
+        if not isinstance(self._distribution_strategy, tf.distribute.OneDeviceStrategy):
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+            return
+        groups: dict[str, list[tuple[tf.Tensor, keras.Variable]]] = {}
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            groups.setdefault(group_of(variable.path), []).append((gradient, variable))
+        for group in groups.values():
+            gradients, variables = zip(*group, strict=True)
+            self._update(gradients, [each.value for each in variables], learning_rate)
+
+    def _update(
+        self,
+        gradients: Sequence[tf.Tensor],
+        variables: Sequence[tf.Variable],
+        learning_rate: tf.Tensor,
+    ) -> None:
+        indices = [self._get_variable_index(variable) for variable in variables]
+        moments = [[of_all[i] for i in indices] for of_all in (self.adam_m, self.adam_v)]
+        paths = [self._trainable_variables[i].path for i in indices]
+        factors = self.layer_factors
+        updated = _update_group(
+            *([tf.convert_to_tensor(x) for x in each] for each in (variables, *moments)),
+            [
+                tf.cast(tf.convert_to_tensor(gradient), variable.dtype)
+                for gradient, variable in zip(gradients, variables, strict=True)
+            ],
+            tf.cast(learning_rate, tf.float32)
+            * tf.constant([1.0 if factors is None else factors[path] for path in paths]),
+            tf.constant([_decay_of(path, self.weight_decay_rate) for path in paths]),
         )
-        # Without reading them again.
-        m.value.assign(new_m, read_value=False)
-        v.value.assign(new_v, read_value=False)
-        variable.assign(new_variable, read_value=False)
+        targets = variables, *([x.value for x in each] for each in moments)
+        for new_values, old in zip(updated, targets, strict=True):
+            for value, variable in zip(new_values, old, strict=True):
+                variable.assign(value, read_value=False)  # without reading it again
 
     def last_update(self, index: int, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns squared norms of a variable's last update, without decay, and of its weights.
@@ -177,6 +206,22 @@ def _rate_of(
 
 
 @compiled_by_xla
+def _update_group(
+    variables: list[tf.Tensor],
+    m: list[tf.Tensor],
+    v: list[tf.Tensor],
+    gradients: list[tf.Tensor],
+    learning_rates: tf.Tensor,
+    decays: tf.Tensor,
+) -> tuple[list[tf.Tensor], list[tf.Tensor], list[tf.Tensor]]:
+    """Returns several variables and their moments after one update."""
+    each = zip(
+        variables, m, v, gradients, tf.unstack(learning_rates), tf.unstack(decays), strict=True
+    )
+    updated = [adam_update(*one) for one in each]
+    return tuple(list(values) for values in zip(*updated, strict=True))
+
+
 def adam_update(
     variable: tf.Tensor,
     m: tf.Tensor,
@@ -192,15 +237,15 @@ def adam_update(
     return variable - learning_rate * update, m, v
 
 
-def squared_norms(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Returns the squared norm of each dense gradient."""
-    return [tf.reduce_sum(tf.square(gradient)) for gradient in gradients]
+def squared_norms(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns [n], the squared norm of each of n dense gradients."""
+    return 2.0 * tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
 
 
 def clip_by_global_norm(
     gradients: Sequence[tf.Tensor],
     clip_norm: float | tf.Tensor,
-    squares: Sequence[tf.Tensor] | None = None,
+    squares: tf.Tensor | None = None,
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Clips dense gradients to a global norm of `clip_norm`.
 
@@ -213,7 +258,7 @@ def clip_by_global_norm(
         The gradients, and the float32 norm before clipping. If it is not finite, neither are
         the gradients; the training loop detects that.
     """
-    norm = tf.sqrt(tf.add_n(squared_norms(gradients) if squares is None else squares))
+    norm = tf.sqrt(tf.reduce_sum(squared_norms(gradients) if squares is None else squares))
     scale = clip_norm / tf.maximum(norm, clip_norm)
     return [gradient * scale for gradient in gradients], norm
 

@@ -1,5 +1,6 @@
 """The compiled training step: gradients, clipping, update; several steps per call."""
 
+import contextlib
 from collections.abc import Sequence
 
 import keras
@@ -7,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import metrics
-from electra_tf.model.compilation import compile_ahead
+from electra_tf.model.compilation import compile_ahead, few_graph_passes
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
-from electra_tf.training.layer_statistics import UpdateRatios, group_norms, group_of
+from electra_tf.training.layer_statistics import UpdateRatios, group_norms
 from electra_tf.training.monitoring.diagnoses import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.training.nonfinite import (
     MOST_IN_A_ROW,
@@ -21,6 +22,7 @@ from electra_tf.training.nonfinite import (
     apply_if,
 )
 from electra_tf.training.optimizer import clip_by_global_norm, squared_norms
+from electra_tf.training.variable_groups import group_of
 
 # Sums of the norms of the gradients by group of layers, float32 [2, groups].
 _GROUP_NORMS = "group_norms"
@@ -102,10 +104,15 @@ class TrainingSteps:
         """
         inputs = iterator, tf.constant(num_steps, tf.int32)
         compiled, wanted = self._compiled, (iterator.element_spec, tuple(lengths))
-        if compiled is not None and wanted not in compiled:
-            compile_ahead(self._run, *inputs, lengths=lengths)
-            compiled.append(wanted)
-        self._run(*inputs)
+        if compiled is None:
+            self._run(*inputs)
+            return
+        # Only measured where shapes are known.
+        with contextlib.nullcontext() if lengths else few_graph_passes():
+            if wanted not in compiled:
+                compile_ahead(self._run, *inputs, lengths=lengths)
+                compiled.append(wanted)
+            self._run(*inputs)
 
     def read_metrics(self) -> dict[str, np.ndarray]:
         """Returns the sums of the metrics since the last call.

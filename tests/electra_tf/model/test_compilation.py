@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.model.compilation import side_by_side
+from electra_tf.model.compilation import few_graph_passes, side_by_side
 
 
 @pytest.mark.parametrize(("num_rows", "parts"), [(6, 3), (4, 2), (5, 1), (1, 1)])
@@ -33,3 +33,17 @@ def test_rows_whose_number_is_not_known_are_not_divided():
     )
     for num_rows in (1, 4):
         np.testing.assert_array_equal(call(tf.zeros(num_rows)), np.ones(num_rows))
+
+
+def test_graph_passes_are_restored():
+    before = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options({"remapping": False})
+    try:
+        of_user = tf.config.optimizer.get_experimental_options()
+        with few_graph_passes():
+            inside = tf.config.optimizer.get_experimental_options()
+        assert tf.config.optimizer.get_experimental_options() == of_user
+    finally:
+        tf.config.optimizer.set_experimental_options({"remapping": before.get("remapping")})
+    assert inside["constant_folding"] is inside["remapping"] is False
+    assert tf.config.optimizer.get_experimental_options() == before

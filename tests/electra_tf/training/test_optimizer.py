@@ -188,3 +188,25 @@ def test_optimizers_are_made_again_from_their_configuration(optimizer):
     again.build([variable])
     again.build([variable])  # moments are made once
     assert len(again.variables) == 4  # with iterations and learning rate
+
+
+def test_variables_of_a_layer_updated_at_once_are_updated_as_one_by_one():
+    paths = ["e/layer_0/kernel", "e/layer_0/bias", "e/layer_1/kernel", "e/embeddings/words"]
+    factors = dict(zip(paths, (0.25, 0.5, 0.75, 1.0), strict=True))
+    gradients = np.random.default_rng(0).normal(size=[2, len(paths), 3]).astype(np.float32)
+
+    def updated(strategy: tf.distribute.Strategy) -> list[np.ndarray]:
+        with strategy.scope():
+            variables = [keras.Variable(np.ones(3, np.float32), name="v") for _ in paths]
+            for variable, path in zip(variables, paths, strict=True):
+                variable._path = path
+            optimizer = ElectraAdam(0.1, weight_decay_rate=0.5, layer_factors=factors)
+            optimizer.build(variables)
+        for each in gradients:
+            strategy.run(lambda g: optimizer.apply(tf.unstack(g), variables), args=(each,))
+        return [x.numpy() for x in (*variables, *optimizer.adam_m, *optimizer.adam_v)]
+
+    together = updated(tf.distribute.OneDeviceStrategy("/CPU:0"))
+    alone = updated(tf.distribute.get_strategy())
+    for pair in zip(together, alone, strict=True):
+        np.testing.assert_allclose(*pair, rtol=1e-6)

@@ -15,8 +15,8 @@ from electra_tf.model_builder import build_model
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_optimizer import create_optimizer
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
-from electra_tf.training.layer_statistics import group_of
 from electra_tf.training.step import TrainingSteps
+from electra_tf.training.variable_groups import group_of
 
 BATCH_SIZE, LENGTH, VOCAB_SIZE = 8, 16, 40
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
