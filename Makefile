@@ -114,6 +114,8 @@ demo: $(READY)
 	@echo
 	@echo 'Report: $(OUTPUT)/report.html'
 
+# Where PYTHONDONTWRITEBYTECODE is set, every program that a test starts would compile our files.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
