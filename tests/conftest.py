@@ -22,7 +22,18 @@ import_tensorflow()
 
 NUM_VIRTUAL_CPUS = 2
 # The files of the longest tests.
-FIRST = ("test_readme.py", "test_study.py", "test_check_reference.py")
+FIRST = (
+    "test_readme.py",
+    "test_study.py",
+    "test_check_reference.py",
+    "test_distributed_pretraining.py",
+    "test_equal_splits.py",
+    "test_phases.py",
+    "test_distributed_finetuning.py",
+    "test_kills.py",
+    "test_storage.py",
+    "test_wheel.py",
+)
 
 
 def _split_cpu() -> None:
