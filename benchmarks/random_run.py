@@ -19,6 +19,7 @@ class RandomRun:
     `step` is the variable that counts the steps, `seed` that of masking, sampling and dropout.
     """
 
+    strategy: Any
     model: Any
     optimizer: Any
     steps: Any
@@ -57,7 +58,7 @@ def create_run(config: PretrainingConfig) -> RandomRun:
             jit_compile=config.jit_compile,
         )
     dataset = strategy.experimental_distribute_dataset(random_batches(config))
-    return RandomRun(model, optimizer, steps, step, config.seed, iter(dataset))
+    return RandomRun(strategy, model, optimizer, steps, step, config.seed, iter(dataset))
 
 
 def random_batches(config: PretrainingConfig) -> Any:

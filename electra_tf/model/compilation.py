@@ -1,5 +1,6 @@
 """Functions that graphs call: kernels compiled by XLA, subgraphs traced once, parts of rows."""
 
+import concurrent.futures
 import contextlib
 import functools
 import weakref
@@ -120,6 +121,7 @@ def compile_ahead(
     function: tf.types.experimental.PolymorphicFunction,
     *inputs: object,
     lengths: Sequence[int] = (),
+    meanwhile: Callable[[], object] | None = None,
 ) -> int:
     """Traces a function, and compiles the kernels that it calls one after another.
 
@@ -132,6 +134,8 @@ def compile_ahead(
         *inputs: inputs of the first call.
         lengths: sequence lengths of the batches, if their shapes leave them open. Kernels
             whose shapes are not fully known are compiled for each.
+        meanwhile: called while another thread compiles, if anything has to be compiled; it must
+            not run a kernel.
 
     Returns:
         The number of compilations.
@@ -164,7 +168,14 @@ def compile_ahead(
                 elements.append(tf.slice(output, [0] * len(sizes), sizes))
         return elements
 
-    run_in_order([tf.zeros(kind.shape, kind.dtype) for kind in kinds])
+    zeros = [tf.zeros(kind.shape, kind.dtype) for kind in kinds]
+    if meanwhile is None:
+        run_in_order(zeros)
+    else:
+        with concurrent.futures.ThreadPoolExecutor(max_workers=1) as thread:
+            compiling = thread.submit(run_in_order, zeros)
+            meanwhile()
+            compiling.result()
     for kernel, length in jobs:
         _compiled.setdefault(kernel, set()).add(length)
     return len(jobs)

@@ -1,6 +1,7 @@
 """The compiled training step: gradients, clipping, update; several steps per call."""
 
 import contextlib
+import functools
 from collections.abc import Sequence
 
 import keras
@@ -110,7 +111,9 @@ class TrainingSteps:
         # Only measured where shapes are known.
         with contextlib.nullcontext() if lengths else few_graph_passes():
             if wanted not in compiled:
-                compile_ahead(self._run, *inputs, lengths=lengths)
+                # Without a step, the first call only prepares the graph, on another core.
+                no_step = functools.partial(self._run, iterator, tf.constant(0, tf.int32))
+                compile_ahead(self._run, *inputs, lengths=lengths, meanwhile=no_step)
                 compiled.append(wanted)
             self._run(*inputs)
 

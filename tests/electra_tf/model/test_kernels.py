@@ -178,9 +178,11 @@ def apply(x, b):
 
 function = tf.function(apply, autograph=False)
 inputs = tf.ones([2, 8, 4]), tf.ones([4])
-print("kernels:", compile_ahead(function, *inputs), flush=True)
+prepare = lambda: print("MEANWHILE", flush=True)
+print("kernels:", compile_ahead(function, *inputs, meanwhile=prepare), flush=True)
 print("called:", function(*inputs).shape, flush=True)
-print("again:", compile_ahead(tf.function(apply, autograph=False), *inputs), flush=True)
+again = tf.function(apply, autograph=False)
+print("again:", compile_ahead(again, *inputs, meanwhile=prepare), flush=True)
 unknown = tf.function(apply, input_signature=[tf.TensorSpec([2, None, 4]), tf.TensorSpec([4])])
 print("unknown:", compile_ahead(unknown), compile_ahead(unknown, lengths=[3]), flush=True)
 # Another function, of layers that are traced already: their gradients are compiled, too.
@@ -217,6 +219,8 @@ def test_kernels_are_compiled_ahead_one_after_another():
     assert parts[5] == "0"
     assert parts[7] == f"0 {count}"
     assert parts[9] == f"{count} [3, 5]"
+    # Only once was there anything to do meanwhile.
+    assert result.stdout.count("MEANWHILE") == 1
     # Each ends before the next one starts.
     events = re.findall(f"{STARTED}|{ENDED}", result.stdout)
     assert events == [STARTED, ENDED] * (len(events) // 2)
