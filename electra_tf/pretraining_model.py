@@ -316,6 +316,11 @@ class PretrainingModel(keras.Model):
     def start_stage(self) -> None:
         """Initializes the weights of the starting stage; called once per stage."""
 
+    @property
+    def has_trained_electra(self) -> bool:
+        """Whether a stage up to the current one trains the full-size encoder."""
+        return True
+
     def create_layers(self) -> None:
         """Creates the additional layers of the objective."""
 
