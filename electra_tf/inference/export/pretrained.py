@@ -59,8 +59,7 @@ class DiscriminatorServable(_SingleText):
         self._model = model
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
-        sequence = self._model.electra(*inputs).sequence_output
-        probabilities = tf.sigmoid(self._model.discriminator_predictions(sequence))
+        probabilities = tf.sigmoid(self._model.replaced_logits(*inputs))
         return {"replaced_probability": probabilities * tf.cast(inputs.input_mask, tf.float32)}
 
 
