@@ -94,7 +94,7 @@ def test_a_generator_that_reads_less_is_asked_for_no_more(demo_config, client, t
     )
     export(config, [PRETRAINED], lambda line: None)
     page = create_app(dataclasses.replace(demo_config, generator=config.export_dir))
-    texts = {count: "w1 w2 " * count for count in (3, 4, 30)}
+    texts = {count: "w1 w2 " * count for count in (3, 4, 15)}
     answers = {
         count: page.test_client().post("/api/tokens", json={"text": text}).get_json()
         for count, text in texts.items()
