@@ -72,10 +72,15 @@ def load_model(
             f"No checkpoint in {config.model_dir}: train first, or change "
             "--model_name, --data_dir or --model_dir"
         )
-    for phase in training_phases(config, model.stages()):
-        if phase.first_step < int(step.numpy()):
-            model.stage = phase.stage
+    set_stage(model, int(step.numpy()))
     return model, int(step.numpy()), checkpoints.latest
+
+
+def set_stage(model: PretrainingModel, step: int) -> None:
+    """Puts a model into the stage that its last step belongs to."""
+    for phase in training_phases(model.config, model.stages()):
+        if phase.first_step < step:
+            model.stage = phase.stage
 
 
 def load_checked_vocabulary(config: PretrainingConfig) -> Vocabulary:

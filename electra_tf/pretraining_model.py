@@ -309,12 +309,31 @@ class PretrainingModel(keras.Model):
             inputs = self.prepare(features, randomness=randomness)
         return self.forward(inputs, randomness=randomness, sampled_token_ids=sampled_token_ids)
 
+    def replaced_logits(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the logits of the probabilities that tokens of a text were replaced.
+
+        Args:
+            input_ids, input_mask, segment_ids: int32 [batch, seq], a text as it is.
+
+        Returns:
+            float32 [batch, seq].
+        """
+        sequence = self.electra(input_ids, input_mask, segment_ids).sequence_output
+        return self.discriminator_predictions(sequence)
+
     def stages(self) -> list[Stage]:
         """Returns the stages of the run; the optimizer is reset in each."""
         return [Stage(self.config.objective, self.config.num_train_steps)]
 
     def start_stage(self) -> None:
         """Initializes the weights of the starting stage; called once per stage."""
+
+    @property
+    def has_trained_electra(self) -> bool:
+        """Whether a stage up to the current one trains the full-size encoder."""
+        return True
 
     def create_layers(self) -> None:
         """Creates the additional layers of the objective."""

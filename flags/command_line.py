@@ -96,8 +96,8 @@ def normalize_arguments(
             (`nodo_lower_case`).
 
     Returns:
-        The arguments with flag names rewritten; values, positional arguments and
-        everything after `--` are unchanged.
+        The arguments with flag names rewritten; values (also `-`, for standard output),
+        positional arguments and everything after `--` are unchanged.
     """
     aliases = aliases or {}
     normalized = []
@@ -106,7 +106,7 @@ def normalize_arguments(
             normalized.extend(arguments[i:])
             break
         # An argument with a space before "=" is the value of the preceding flag.
-        is_flag = argument.startswith("-") and not _is_numbers(argument)
+        is_flag = argument.startswith("-") and argument != "-" and not _is_numbers(argument)
         is_flag = is_flag and " " not in argument.partition("=")[0]
         if not is_flag:
             normalized.append(argument)

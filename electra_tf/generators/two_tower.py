@@ -101,7 +101,10 @@ class TwoTowers(keras.layers.Layer):
         rtl = self.rtl(
             *features, randomness.dropout_key("generator_rtl_dropout")
         ).sequence_output
-        both = tf.concat([tf.roll(ltr, 1, axis=1), tf.roll(rtl, -1, axis=1)], axis=-1)
+        # LiteRT has no operation that rolls.
+        ltr_before = tf.concat([ltr[:, -1:], ltr[:, :-1]], axis=1)
+        rtl_after = tf.concat([rtl[:, 1:], rtl[:, :1]], axis=1)
+        both = tf.concat([ltr_before, rtl_after], axis=-1)
         logits = self.head(both, self.word_embeddings, float32=float32)
         return TwoTowerOutput(ltr, rtl, logits)
 

@@ -58,6 +58,15 @@ class NativeFamily(ModelFamily):
         Reads no data. Of `saved.variables`, only those of fine-tuned heads are used.
         """
 
+    def warn_of_untrained(self, model: keras.Model, step: int, prefix: str) -> None:
+        """Warns of weights that are still random in a checkpoint.
+
+        Args:
+            model: the restored model.
+            step: step of the checkpoint.
+            prefix: path of the checkpoint.
+        """
+
     def load(self, checkpoint: ModelCheckpoint) -> RebuiltModel:
         """Builds the model described by `description.hyperparameters`, with its weights.
 
@@ -87,6 +96,7 @@ class NativeFamily(ModelFamily):
         CheckpointDirectory(folder, rebuilt.model, step, partial=self.is_partial).restore(
             prefix
         )
+        self.warn_of_untrained(rebuilt.model, int(step.numpy()), prefix)
         arrays = variable_arrays(rebuilt.mapping)
         if not self.is_partial:
             arrays |= saved_moments(prefix, rebuilt.mapping)

@@ -27,7 +27,9 @@ from electra_tf.interop.native_family import NativeFamily, RebuiltModel
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
-from electra_tf.model_builder import build_model
+from electra_tf.model_builder import build_model, set_stage
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 # Fields in which a generator is compared: of its shape, and of what it computes. The others
@@ -103,6 +105,16 @@ class PretrainingFamily(NativeFamily):
             hyperparameters=values,
         )
         return RebuiltModel(model, named_variables(model), description)
+
+    def warn_of_untrained(self, model: PretrainingModel, step: int, prefix: str) -> None:
+        """Warns if no stage of the run has trained the full-size encoder yet."""
+        set_stage(model, step)
+        if not model.has_trained_electra:
+            warn_once(
+                f"{prefix}: --objective={model.config.objective} has trained the generator "
+                "alone so far, so encoder and discriminator have random weights: continue the "
+                "run"
+            )
 
 
 def _generator_settings(checkpoint: ModelCheckpoint) -> dict[str, Any]:

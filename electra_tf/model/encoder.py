@@ -151,6 +151,7 @@ def _attention_mask(input_mask: tf.Tensor, direction: str) -> tf.Tensor:
     if direction == BIDIRECTIONAL:
         return mask
     positions = tf.range(tf.shape(input_mask)[1])
-    query, key = positions[:, None], positions[None, :]
+    # LiteRT has no new axis in a slice.
+    query, key = tf.expand_dims(positions, 1), tf.expand_dims(positions, 0)
     visible = key <= query if direction == LEFT_TO_RIGHT else key >= query
-    return mask[:, None, :] * tf.cast(visible, tf.float32)
+    return tf.expand_dims(mask, 1) * tf.cast(visible, tf.float32)

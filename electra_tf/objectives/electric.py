@@ -72,6 +72,19 @@ class NoiseContrastiveCloze(PretrainingModel):
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
 
+    def replaced_logits(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the logits of p(noise | x, t), of the energies and of q."""
+        energies = super().replaced_logits(input_ids, input_mask, segment_ids)
+        randomness = Randomness(self.config.seed, 0, dropout=False)
+        cloze = self.two_tower(input_ids, input_mask, segment_ids, randomness=randomness)
+        noise = sampling_logits(cloze.logits, temperature_of(self.config, randomness))
+        log_probs = tf.nn.log_softmax(tf.cast(noise, tf.float32))
+        # Unlike `token_log_probs`, of operations that every format of exports has.
+        log_probs = tf.gather(log_probs, input_ids, batch_dims=2)
+        return energies + log_probs + self._log_noise_odds(randomness)
+
     def _log_noise_odds(self, randomness: Randomness) -> tf.Tensor | float:
         """Returns log(k / (1 - k)); with `--mask_prob_end`, k depends on the step."""
         share = mask_prob_of(self.config, randomness)

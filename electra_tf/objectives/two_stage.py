@@ -84,6 +84,11 @@ class TwoStage(PretrainingModel):
             Stage("discriminator", self.config.num_train_steps - first),
         ]
 
+    @property
+    def has_trained_electra(self) -> bool:
+        """Whether the stage of the discriminator has begun."""
+        return self.stage == DISCRIMINATOR_STAGE
+
     def start_stage(self) -> None:
         """Copies the generator's weights to the discriminator before the second stage."""
         if self.stage == DISCRIMINATOR_STAGE:

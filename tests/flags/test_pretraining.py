@@ -142,3 +142,4 @@ def test_negative_numbers_are_values_and_all_after_two_dashes_is():
         "--c_d=x-y",
     ]
     assert normalize(["--a-b", "--", "--c-d"]) == ["--a_b", "--", "--c-d"]
+    assert normalize(["--a-b", "-", "--c-d"]) == ["--a_b", "-", "--c_d"]  # standard output

@@ -59,8 +59,7 @@ class DiscriminatorServable(_SingleText):
         self._model = model
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
-        sequence = self._model.electra(*inputs).sequence_output
-        probabilities = tf.sigmoid(self._model.discriminator_predictions(sequence))
+        probabilities = tf.sigmoid(self._model.replaced_logits(*inputs))
         return {"replaced_probability": probabilities * tf.cast(inputs.input_mask, tf.float32)}
 
 
@@ -163,6 +162,12 @@ def load_pretrained(
     vocabulary = load_model_vocabulary(run.vocab_file, run.vocab_size, "--model_dir")
     model, step, checkpoint = model_builder.load_model(run, vocabulary, create_strategy(run))
     print_fn(f"Model:   {component} of {checkpoint}, step {step}, {run.precision}")
+    if component != GENERATOR and not model.has_trained_electra:
+        raise UserError(
+            f"--objective={run.objective} has trained the generator alone until step {step}, "
+            f"so {component} has random weights: continue the run, or export "
+            f"--component={GENERATOR}"
+        )
     tokenizer = Tokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     length = serving_length(
         config.max_seq_length,

@@ -97,12 +97,18 @@ def _warn_of_versions(export_dir: pathlib.Path, version: int) -> None:
             f"the new version {version}"
         )
     is_saved_model = _is_saved_model(export_dir, version)
-    different = [each for each in others if _is_saved_model(export_dir, each) != is_saved_model]
+    # Of a remote folder, the content of earlier versions is not here.
+    known = [each for each in others if _has_content(export_dir / str(each))]
+    different = [each for each in known if _is_saved_model(export_dir, each) != is_saved_model]
     if different:
         warn_once(
             f"{export_dir} has SavedModels and versions of other formats (of --format): a "
             "server takes the highest version whatever it is; use a folder for each format"
         )
+
+
+def _has_content(folder: pathlib.Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def _is_saved_model(export_dir: pathlib.Path, version: int) -> bool:

@@ -72,7 +72,7 @@ def _parse(value: Any, number: str) -> NBestList:
     if not hypotheses:
         raise ValueError("there are no hypotheses")
     reference = value.get("reference")
-    name = str(value.get("id", number))
+    name = _text(str(value.get("id", number)))
     return NBestList(name, hypotheses, None if reference is None else _text(reference))
 
 

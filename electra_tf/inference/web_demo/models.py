@@ -110,7 +110,7 @@ class TokenInspector:
 
     Attributes:
         tokenizer: see `ExportedModel`.
-        max_tokens: number of tokens that are read; longer texts are cut.
+        max_tokens: number of tokens that both models read; longer texts are cut.
     """
 
     def __init__(self, discriminator: ExportedModel, generator: ExportedModel | None) -> None:
@@ -118,13 +118,13 @@ class TokenInspector:
             ("tokens", "token_ids", "replaced_probability"), "--discriminator"
         )
         self.tokenizer = discriminator.tokenizer
-        long = discriminator.answer(text="a " * _LONGER_THAN_MODELS)
-        self.max_tokens = int(long["num_tokens"]) - _NUM_SPECIAL
+        self.max_tokens = _num_read(discriminator)
         self._discriminator = discriminator
         self._generator = generator
         if generator is not None:
             generator.require(("candidates", "probabilities"), "--generator")
             _require_same_tokenizer(discriminator, generator)
+            self.max_tokens = min(self.max_tokens, _num_read(generator))
             self._mask_id = int(generator.answer(text="[MASK]")["token_ids"][1])
 
     def inspect(self, text: str) -> list[dict[str, Any]]:
@@ -133,7 +133,8 @@ class TokenInspector:
         An alternative has "token" and "probability", predicted with only this token masked.
         """
         answer = self._discriminator.answer(text=text)
-        inner = slice(1, int(answer["num_tokens"]) - 1)  # without [CLS] and [SEP]
+        end = int(answer["num_tokens"]) - 1
+        inner = slice(1, min(end, 1 + self.max_tokens))  # without [CLS] and [SEP]
         found = [
             {"token": token.decode(), "probability": float(probability), "alternatives": []}
             for token, probability in zip(
@@ -141,7 +142,7 @@ class TokenInspector:
             )
         ]
         if self._generator is not None and found:
-            ids = answer["token_ids"][: len(found) + 2]
+            ids = answer["token_ids"][[*range(inner.stop), end]]
             for item, alternatives in zip(found, self._alternatives(ids), strict=True):
                 item["alternatives"] = alternatives
         return found
@@ -164,6 +165,12 @@ class TokenInspector:
                 )
                 found.append([{"token": t.decode(), "probability": float(p)} for t, p in pairs])
         return found
+
+
+def _num_read(model: ExportedModel) -> int:
+    """Returns the number of tokens that a model reads of a text."""
+    long = model.answer(text="a " * _LONGER_THAN_MODELS)
+    return int(long["num_tokens"]) - _NUM_SPECIAL
 
 
 class TaskModel:

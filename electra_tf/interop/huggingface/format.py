@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
+from electra_tf.config.choices import ELECTRIC
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.interop.huggingface.head_converter import ENCODER_CLASS
 from electra_tf.interop.huggingface.heads import (
@@ -246,6 +247,13 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
     if checkpoint.has_discriminator:
         arrays = electra | checkpoint.part(DISCRIMINATOR_HEAD)
         parts.append(_Part(DISCRIMINATOR_FOLDER, PRETRAINING_CLASS, encoder, arrays, {}, {}))
+        # The authors' checkpoints, which do not record it, have two towers with Electric only.
+        objective = description.hyperparameters.get("objective", ELECTRIC)
+        if checkpoint.has_two_towers and objective == ELECTRIC:
+            notes.append(
+                f"{DISCRIMINATOR_HEAD}: Electric's energies, which {PRETRAINING_CLASS} takes "
+                "for the logits of replaced tokens; these also depend on the generator"
+            )
     if checkpoint.has_masked_lm:
         arrays = electra | checkpoint.part(GENERATOR_HEAD)
         shape = encoder

@@ -134,6 +134,8 @@ def test_every_encoder_of_a_run_is_written_or_reported(objective, tmp_path):
     }
     for scope in {name.split("/")[0] for name in before.weights}:
         assert scope in reported or scopes[scope] & folders, (scope, folders, reported)
+    energies = [line for line in lines if "Electric's energies" in line]
+    assert len(energies) == (objective == "electric")
     main = tmp_path / "there"
     for name in ("discriminator", "encoder"):
         main = tmp_path / "there" / name if name in folders else main

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from electra_tf.config.choices import OBJECTIVES
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
-from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.config import GENERATOR, ExportConfig
 from electra_tf.inference.export.pretrained import EMBEDDINGS, PRETRAINED
 from electra_tf.inference.export.run import load_servable
 from electra_tf.interop.initialization import load_encoder
@@ -20,6 +20,7 @@ from electra_tf.model_builder import build_model, load_model
 from electra_tf.pretraining_optimizer import create_optimizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
+from electra_tf.util.errors import UserError
 from tests.electra_tf.interop.models import format_of
 from tests.electra_tf.test_checkpoint_layout import TINY, TWO_STAGE
 
@@ -68,7 +69,9 @@ def write_run(config: PretrainingConfig) -> State:
 def make_config(
     objective: str, optimizer: str, precision: str, vocab_file: pathlib.Path, model_dir: str
 ) -> PretrainingConfig:
-    settings = {**TINY, **(TWO_STAGE if objective == "two_stage" else {})}
+    # Of the stage that trains the discriminator.
+    two_stage = {**TWO_STAGE, "num_train_steps": STEP + 1}
+    settings = {**TINY, **(two_stage if objective == "two_stage" else {})}
     return PretrainingConfig.create(
         **settings | {"objective": objective, "optimizer": optimizer, "precision": precision},
         vocab_file=str(vocab_file),
@@ -113,6 +116,25 @@ def test_scoring_and_export_load_the_weights(objective, vocab_file, tmp_path):
     assert f"{EMBEDDINGS} of {tmp_path}/ckpt-{STEP}, step {STEP}" in lines[0]
     exported = servable._encoder.embeddings.word_embeddings.numpy()
     np.testing.assert_array_equal(exported, table)
+
+
+def test_an_encoder_that_is_not_trained_yet_is_told(vocab_file, tmp_path, capsys):
+    config = make_config("two_stage", "adam", "float32", vocab_file, str(tmp_path))
+    write_run(dataclasses.replace(config, num_train_steps=2 * STEP))
+    load_encoder(config.model_dir, Encoder(discriminator_config(config)), lambda line: None)
+    warning = f"{tmp_path}/ckpt-{STEP}: --objective=two_stage has trained the generator alone"
+    assert warning in capsys.readouterr().err
+
+    def load(component: str | None) -> None:
+        export = ExportConfig(
+            model_dir=config.model_dir, export_dir=tmp_path / "exported", component=component
+        )
+        load_servable(export, [PRETRAINED], lambda line: None)
+
+    for component in (None, EMBEDDINGS):
+        with pytest.raises(UserError, match=r"so \w+ has random weights: .* --component=gen"):
+            load(component)
+    load(GENERATOR)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

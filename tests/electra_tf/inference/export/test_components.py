@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from electra_tf.inference.export.pretrained import DiscriminatorServable, GeneratorServable
 from electra_tf.inference.export.saved_model import check_checksums, write_checksums
+from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model, special_token_ids
 from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.text.tokenizer import Tokenizer
@@ -58,3 +59,25 @@ def test_a_generator_predicts_every_token_of_ids_as_at_masks(make_config, tiny_d
     np.testing.assert_allclose(
         at_masks["probabilities"], of_ids["probabilities"].numpy()[:, [2, 4]], rtol=1e-5
     )
+
+
+@pytest.mark.usefixtures("unfused")
+def test_electric_tells_noise_by_energies_and_noise_distribution(make_config, tiny_data):
+    """As in training, if no token is replaced."""
+    vocabulary = load_vocabulary(tiny_data / "vocab.txt")
+    keras.utils.set_random_seed(0)
+    model = build_model(make_config(objective="electric"), special_token_ids(vocabulary))
+    servable = DiscriminatorServable(model, Tokenizer(vocabulary, True, True), 16)
+    ids = tf.constant([[2, 5, 4, 6, 7, 3], [2, 9, 8, 3, 0, 0]])
+    inputs = EncoderInputs(ids, tf.cast(ids > 0, tf.int32), tf.zeros_like(ids))
+    randomness = Randomness(seed=1, step=0, dropout=False)
+    masked = model.prepare(inputs._asdict(), randomness=randomness)
+    output = model.forward(
+        masked, randomness=randomness, sampled_token_ids=masked.masked_lm_ids
+    )
+    np.testing.assert_array_equal(output.fake_data.inputs.input_ids, ids)
+    mask = inputs.input_mask.numpy()
+    found = servable.predict(inputs)["replaced_probability"]
+    np.testing.assert_allclose(found, output.discriminator.probs * mask, rtol=1e-5)
+    # Random energies are near 0, and noise is rare.
+    assert np.all(found.numpy()[mask > 0] < 0.1)

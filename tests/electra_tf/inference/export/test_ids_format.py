@@ -75,6 +75,20 @@ def test_embeddings(pretrained_dir, tmp_path):
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
 
 
+def test_electric(tiny_data, tmp_path):
+    """Its two towers, too, have only operations of LiteRT."""
+    from tests.finetune.conftest import write_model
+
+    write_model(tmp_path / "m", tiny_data, objective="electric")
+    config = ExportConfig(
+        model_dir=str(tmp_path / "m"), export_dir=tmp_path / "exported", format="litert"
+    )
+    inputs = example_inputs((3, 9))
+    wanted = load_servable(config, [PRETRAINED], quiet).predict(inputs)["replaced_probability"]
+    found = answers(export(config, [PRETRAINED], quiet), FLOAT32_FILE, inputs)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
 def test_int8_is_smaller(exported_litert):
     directory, _, _ = exported_litert
     sizes = [(directory / file).stat().st_size for file in (INT8_FILE, FLOAT32_FILE)]

@@ -12,6 +12,7 @@ from absl import flags as absl_flags
 from electra_tf.inference.export.config import FORMATS, ExportConfig
 from electra_tf.inference.export.pretrained import PRETRAINED
 from electra_tf.inference.export.run import (
+    _warn_of_versions,
     export,
     load_servable,
     new_version,
@@ -148,6 +149,15 @@ def test_a_new_format_is_a_function_and_a_line(
     assert f"{folder} has the version 8: servers take the highest one" in warnings
     assert f"{folder} has SavedModels and versions of other formats" in warnings
     assert "--top_k=4 has no effect without --component=generator" in warnings
+
+
+def test_versions_whose_content_is_elsewhere_are_not_called_of_another_format(tmp_path, capsys):
+    """Those of a remote folder, of which the names alone are here."""
+    for version in ("1", "2"):
+        (tmp_path / version).mkdir()
+    (tmp_path / "2" / "saved_model.pb").write_text("")
+    _warn_of_versions(tmp_path, 2)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_model_that_no_loader_knows_is_refused(pretrained_dir, tmp_path):

@@ -8,6 +8,9 @@ import types
 
 import pytest
 
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.pretrained import PRETRAINED
+from electra_tf.inference.export.run import export
 from electra_tf.inference.web_demo.app import _create_app, _print_now, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.models import _require_same_tokenizer
@@ -79,6 +82,31 @@ def test_a_text_that_is_not_read_to_its_end_is_told(client):
         for count in (13, 14, 30)
     }
     assert limits == {13: None, 14: 14, 30: 14}
+
+
+def test_a_generator_that_reads_less_is_asked_for_no_more(demo_config, client, tmp_path):
+    config = ExportConfig(
+        model_dir=str(demo_config.generator.parent / "m"),
+        export_dir=tmp_path / "short",
+        component="generator",
+        max_seq_length=9,
+        top_k=3,
+    )
+    export(config, [PRETRAINED], lambda line: None)
+    page = create_app(dataclasses.replace(demo_config, generator=config.export_dir))
+    texts = {count: "w1 w2 " * count for count in (3, 4, 15)}
+    answers = {
+        count: page.test_client().post("/api/tokens", json={"text": text}).get_json()
+        for count, text in texts.items()
+    }
+    assert [answer.get("limit") for answer in answers.values()] == [None, 7, 7]
+    # The discriminator still reads what follows.
+    long = client.post("/api/tokens", json={"text": texts[4]}).get_json()["tokens"]
+    found = answers[4]["tokens"]
+    assert [item["token"] for item in found] == ["w1", "w2"] * 3 + ["w1"]
+    for ours, theirs in zip(found, long, strict=False):
+        assert ours["probability"] == pytest.approx(theirs["probability"])
+        assert len(ours["alternatives"]) == 3
 
 
 def test_a_task_answers_with_its_labels(client):
