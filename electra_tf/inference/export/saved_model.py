@@ -102,7 +102,7 @@ def check_checksums(directory: pathlib.Path) -> None:
         if problem:
             raise UserError(
                 f"{directory / name} {problem} since the export: export the model again, or "
-                "restore the file from a copy"
+                f"restore the file from a copy (its checksum is in {path})"
             )
 
 
