@@ -25,6 +25,7 @@ from electra_tf.util.errors import (
     nearest_name_hint,
     reason_of,
 )
+from electra_tf.util.paths import with_home
 from flags.out_of_memory import describe_out_of_memory
 from flags.path_encoding import describe_path_encoding
 from flags.recipe_files import find_flagfiles
@@ -124,6 +125,9 @@ def parse(
 ) -> list[str]:
     """Parses `arguments` (program name first) and returns the positional ones.
 
+    Paths such as `--model_dir=~/model`, which shells leave as they are, become those in the
+    home folder.
+
     Raises:
         UserError: an unknown flag (the message suggests the nearest name), or an invalid or
             missing value.
@@ -131,7 +135,7 @@ def parse(
     normalized = find_flagfiles(normalize_arguments(arguments[1:], aliases))
     normalized = [arguments[0], *_join_boolean_values(normalized, flag_values)]
     try:
-        return flag_values(normalized)
+        rest = flag_values(normalized)
     except flags.UnrecognizedFlagError as error:
         raise UserError(_unknown_flag_message(error, flag_values)) from error
     except flags.Error as error:
@@ -139,6 +143,11 @@ def parse(
     except UnicodeDecodeError as error:
         given = ", ".join(n for n in normalized if n.startswith("--flagfile"))
         raise UserError(f"{given}: the file, or one that it names, is not UTF-8") from error
+    for name in flag_values:
+        value = flag_values[name].value
+        if value is not None:
+            flag_values[name].value = with_home(value)
+    return rest
 
 
 def program(

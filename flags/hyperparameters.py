@@ -12,6 +12,7 @@ from absl import flags
 from electra_tf.config.hyperparameters import VALUE_KINDS
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
+from electra_tf.util.paths import with_home
 from flags.recipe_files import find_recipe
 
 # Hyperparameters that may be a file of `recipes/`.
@@ -89,11 +90,11 @@ def explicit_values(
         if value is None:
             value = fields[name].metadata["null"]
         if value is not None:
-            values[name] = _convert(fields[name], value, f"{name} in --hparams")
+            values[name] = with_home(_convert(fields[name], value, f"{name} in --hparams"))
     for name, field in fields.items():
         value = flag_values[name].value
         if value is not None:
-            values[name] = _convert(field, value, f"--{name}")
+            values[name] = with_home(_convert(field, value, f"--{name}"))
     for name in _RECIPE_FILES:
         if values.get(name):
             values[name] = find_recipe(values[name])

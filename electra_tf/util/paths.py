@@ -6,11 +6,14 @@ import functools
 import io
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _MARK = "://"
+# Of a path, alone or after a comma.
+_HOME = re.compile(r"(?:^|(?<=,))~/")
 # A read of a remote file is a request over the network.
 _READ_BYTES = 1 << 20
 
@@ -30,6 +33,23 @@ def as_path(path: object) -> "AnyPath":
 def given_path(path: str) -> "AnyPath":
     """Returns a path given by a user; `~` is the home folder."""
     return as_path(path) if is_remote(path) else pathlib.Path(path).expanduser()
+
+
+def with_home(value: Any) -> Any:
+    """Returns the value of an option with each `~/` that begins a path as the home folder.
+
+    Args:
+        value: a string, of which commas may divide several paths, a list or an object of such
+            ones, or anything else, which is returned as it is.
+    """
+    if isinstance(value, str):
+        home = os.path.join(os.path.expanduser("~"), "")
+        return _HOME.sub(lambda _: home, value)
+    if type(value) in (list, tuple):
+        return type(value)(with_home(each) for each in value)
+    if type(value) is dict:
+        return {name: with_home(each) for name, each in value.items()}
+    return value
 
 
 def open_binary(path: object) -> BinaryIO:

@@ -36,6 +36,17 @@ def test_defaults_and_values():
     assert (config.nbest_weight, config.nbest_metric, config.truncate) == (0.5, "cer", True)
 
 
+def test_the_home_folder_of_paths(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    hparams = '{"data_dir": "~/d", "model_name": "m", "vocab_file": "a~/v"}'
+    config = parse("--text_file=t", "--output_file=~/o", "--model_dir=~/m")
+    assert config.output_file == tmp_path / "o"
+    assert config.model.model_dir == f"{tmp_path}/m"
+    config = parse("--text_file=t", "--output_file=o", "--data_dir=~/x", f"--hparams={hparams}")
+    assert config.model.data_dir == f"{tmp_path}/x"
+    assert config.model.vocab_file == "a~/v"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -167,7 +167,8 @@ def _write_texts(
     for (number, text), score in zip(texts, scores, strict=True):
         count = len(score.log_probs)
         mean = score.total / count if count else math.nan
-        clean = text.replace("\t", " ")
+        # Programs that read tables end a row at a carriage return, too.
+        clean = text.replace("\t", " ").replace("\r", " ")
         lines.append(f"{number}\t{score.total:.6f}\t{count}\t{mean:.6f}\t{clean}")
     write_atomically(str(config.output_file), "\n".join(lines) + "\n")
 

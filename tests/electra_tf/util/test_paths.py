@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.util import paths
-from electra_tf.util.paths import RemotePath, as_path, open_binary
+from electra_tf.util.paths import RemotePath, as_path, open_binary, with_home
 
 
 @pytest.fixture
@@ -61,3 +61,13 @@ def test_errors_of_tensorflow_are_those_of_a_disk(error, number, message):
     assert caught.value.errno == number
     assert caught.value.filename == "gs://bucket/file"
     assert "more" not in str(caught.value)
+
+
+def test_home_is_expanded_where_a_path_begins(monkeypatch):
+    monkeypatch.setenv("HOME", r"/home/\1 a")
+    home = r"/home/\1 a"
+    assert with_home("~/a,b,~/c") == f"{home}/a,b,{home}/c"
+    for value in ("~", "a~/b", "a ~/b", "x://~/y", 3, None, True):
+        assert with_home(value) is value
+    assert with_home(["~/a", 1]) == [f"{home}/a", 1]
+    assert with_home({"train": ("~/a",)}) == {"train": (f"{home}/a",)}

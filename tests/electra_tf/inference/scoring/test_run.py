@@ -44,18 +44,18 @@ def make_scoring(make_config, tmp_path):
 
 def test_scores_texts_and_their_perplexity(make_scoring):
     said = []
-    config = make_scoring(text_file="w1 w2 w3\n\nw4\tw5\n")
+    config = make_scoring(text_file="w1 w2 w3\n\nw4\tw5\rw6\n")
     run(config, said.append)
     header, *rows = [line.split("\t") for line in config.output_file.read_text().splitlines()]
     assert header == ["line", "pll", "tokens", "pll_per_token", "text"]
     assert [(row[0], row[2], row[4]) for row in rows] == [
         ("1", "3", "w1 w2 w3"),
-        ("3", "2", "w4 w5"),
+        ("3", "3", "w4 w5 w6"),
     ]
     for row in rows:
         assert float(row[1]) == pytest.approx(float(row[3]) * int(row[2]), abs=1e-5)
     total = sum(float(row[1]) for row in rows)
-    assert any(f"pseudo-perplexity {np.exp(-total / 5):.2f}" in line for line in said)
+    assert any(f"pseudo-perplexity {np.exp(-total / 6):.2f}" in line for line in said)
     with pytest.raises(UserError, match="--overwrite"):
         run(config, said.append)
     own = dataclasses.replace(config, output_file=config.text_file, overwrite=True)
