@@ -54,7 +54,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         "precision",
         None,
         list(PRECISIONS),
-        "Mixed precision (Keras dtype policy); as in training if unset.",
+        "Mixed precision (Keras dtype policy) of a SavedModel; as in training if unset. Other "
+        "formats are always float32.",
         **options,
     )
     flags.DEFINE_integer(

@@ -8,6 +8,8 @@ from typing import Any
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 SAVED_MODEL = "saved_model"
+# Of all other formats.
+FLOAT32 = "float32"
 # Format to the "module:function" (servable, directory, model_name) that writes it. A new format
 # is a file and a line here.
 FORMATS = {
@@ -41,7 +43,8 @@ class ExportConfig:
         format: one of `FORMATS`.
         version: version number; None is the one after the highest.
         max_seq_length: maximum sequence length, in tokens; None is that of training.
-        precision: Keras dtype policy; None is that of training.
+        precision: Keras dtype policy; None is that of training for a SavedModel, and float32
+            for the other formats, which have no other.
         top_k: predictions of a generator per [MASK].
 
     Raises:
@@ -68,8 +71,8 @@ class ExportConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"--{name} must be at least 1, not {value}")
-        if self.format != SAVED_MODEL and self.precision not in (None, "float32"):
-            raise UserError(f"--format={self.format} supports only --precision=float32")
+        if self.format != SAVED_MODEL and self.precision not in (None, FLOAT32):
+            raise UserError(f"--format={self.format} supports only --precision={FLOAT32}")
 
 
 def select_fields(config_class: type, saved: Mapping[str, Any]) -> dict[str, Any]:

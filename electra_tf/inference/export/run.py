@@ -10,7 +10,14 @@ import tensorflow as tf
 
 from electra_tf.config import choices
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
-from electra_tf.inference.export.config import EXTRAS, FORMATS, GENERATOR, ExportConfig
+from electra_tf.inference.export.config import (
+    EXTRAS,
+    FLOAT32,
+    FORMATS,
+    GENERATOR,
+    SAVED_MODEL,
+    ExportConfig,
+)
 from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
@@ -174,8 +181,8 @@ def load_servable(
     settings = {name: saved.get(name) for name in SETTINGS}
     flags = {name: f"{name} of {CONFIG_FILE}" for name in SETTINGS}
     saved |= tokenizer_settings(settings, saved["vocab_file"], flags=flags)
-    if config.precision:
-        saved["precision"] = config.precision
+    if config.precision or config.format != SAVED_MODEL:
+        saved["precision"] = config.precision or FLOAT32
     for loader in loaders:
         if loader.describes(saved):
             return loader.load(config, saved, print_fn)

@@ -24,6 +24,7 @@ from electra_tf.util.errors import UserError
 from finetune.export import FINETUNED
 from flags import command_line
 from flags import export as flags_of_export
+from tests.finetune.conftest import write_model
 
 
 def test_the_next_free_version_is_taken(tmp_path):
@@ -86,6 +87,18 @@ def test_the_precision_of_an_export_is_that_of_its_flag(pretrained_dir, tmp_path
         found.append(servable.predict(inputs)["replaced_probability"].numpy())
     assert 0 < np.abs(found[1] - found[0]).max() < 0.02
     assert said[-1].endswith("mixed_bfloat16")
+
+
+def test_only_a_saved_model_has_the_precision_of_training(tiny_data, tmp_path):
+    model = tmp_path / "models" / "m"
+    write_model(model, tiny_data, precision="mixed_bfloat16")
+    said = []
+    for name in FORMATS:
+        config = ExportConfig(model_dir=str(model), export_dir=tmp_path, format=name)
+        load_servable(config, [PRETRAINED], said.append)
+    assert [line.rpartition(", ")[2] for line in said] == [
+        "mixed_bfloat16" if name == "saved_model" else "float32" for name in FORMATS
+    ]
 
 
 @pytest.mark.parametrize(
