@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import io
 import logging
 import os
 import pathlib
@@ -30,10 +31,13 @@ from pretrain_data.build.jobs import BuildResult, merge_results
 from pretrain_data.parallel.counts import WorkerError
 
 RUNNER_FLAG = "--runner"
+OPTIONS_FLAG = "--pipeline_options"
 RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
 _DIRECT = RUNNERS[0]
 # Part of Beam's message where it cannot download the one of Flink or Spark.
 _JOB_SERVER = "job server jar"
+# Before what it says of options that are missing or contradict each other.
+_INVALID_OPTIONS = re.compile(r"Pipeline has validations? errors:(.*)", re.DOTALL)
 _UNITS_FILE, _RESULT_FILE = "units", "result"
 # The last line of the traceback of a worker, with what Beam adds to it.
 _USER_ERROR = re.compile(
@@ -87,6 +91,9 @@ class ClusterRun:
             found = _USER_ERROR.search(f"{type(error).__name__}: {error}")
             if found:
                 raise UserError(found[1]) from error
+            invalid = _INVALID_OPTIONS.search(str(error))
+            if invalid:
+                raise UserError(f"{OPTIONS_FLAG}: {' '.join(invalid[1].split())}") from error
             if _JOB_SERVER in str(error):
                 raise UserError(_no_job_server(plan.config.runner, error)) from error
             lines = str(error).strip().splitlines() or [repr(error)]
@@ -190,7 +197,19 @@ def _options(plan: BuildPlan) -> Any:
         options += ["--direct_running_mode=multi_processing"]
         options += ["--default_sdk_harness_log_level=WARNING"]
     module = import_extra("apache_beam.options.pipeline_options", "beam", RUNNER_FLAG)
-    return module.PipelineOptions([*options, *plan.config.pipeline_options])
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):  # all of Beam's options, before the error
+            parsed = module.PipelineOptions([*options, *plan.config.pipeline_options])
+            known = parsed.get_all_options()
+            given = parsed.get_all_options(retain_unknown_options=True)
+    except SystemExit as error:
+        problem = said.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+        raise UserError(f"{OPTIONS_FLAG}: {problem}") from error
+    unknown = [name for name in given if name not in known]
+    if unknown and plan.config.runner == _DIRECT:  # servers of the others have their own
+        raise UserError(f"{OPTIONS_FLAG}: Beam does not know {', '.join(unknown)}")
+    return parsed
 
 
 @contextlib.contextmanager

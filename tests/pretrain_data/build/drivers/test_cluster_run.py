@@ -167,6 +167,20 @@ def test_a_missing_job_server_is_one_line(build, monkeypatch):
 
 
 @needs_beam
+@pytest.mark.parametrize(
+    ("runner", "options", "message"),
+    [
+        ("DirectRunner", ("--nonsense=1",), "Beam does not know nonsense$"),
+        ("DirectRunner", ("--direct_num_workers=x",), "argument --direct_num_workers: invalid"),
+        ("DataflowRunner", ("--project=p",), r".*Missing required option: region\."),
+    ],
+)
+def test_options_that_beam_does_not_take_are_named(build, runner, options, message):
+    with pytest.raises(UserError, match=f"^--pipeline_options: {message}"):
+        build("none", runner=runner, pipeline_options=options)
+
+
+@needs_beam
 def test_the_program_runs_several_processes_of_beam(corpus, tmp_path, demo_vocab_file):
     flags = [f"--input={corpus}", f"--vocab-file={demo_vocab_file}", "--num-out-files=3"]
     result = run_program(
