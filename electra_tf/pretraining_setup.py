@@ -273,9 +273,9 @@ def data_statistics(
     total = int(counts.sum())
     if not total:
         raise UserError(
-            f"The first examples of {records.describe(config.max_seq_length)} have no tokens "
-            "but special ones and padding (input_mask 0), so there is nothing to learn: build "
-            "the records again"
+            f"The first examples of {records.describe(config.max_seq_length)} contain "
+            "only special tokens and padding (input_mask 0), so there is nothing to learn: "
+            "build the records again"
         )
     return {
         "unigram_accuracy": float(counts.max() / total),

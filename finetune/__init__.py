@@ -1,6 +1,6 @@
 """Fine-tuning: tasks, their heads and metrics, and the runs that train them.
 
 Start with `finetune.tasks.base` (the interface of a task) and `finetune.run` (a run). Tasks
-are in `finetune/tasks/text`, `finetune/tasks/tagging` and `finetune/tasks/qa`; each has a
-`custom.py` for tasks that users describe in a file.
+are in `finetune/tasks/text`, `finetune/tasks/tagging`, `finetune/tasks/qa` and
+`finetune/tasks/choice`; each has a `custom.py` for tasks that users describe in a file.
 """

@@ -90,12 +90,14 @@ def search(
 
 def _check(config: FinetuningConfig) -> None:
     if not (config.do_train and config.do_eval):
-        raise UserError(f"{FLAG} trains and evaluates: remove --do_train and --do_eval")
+        raise UserError(
+            f"{FLAG} needs training and evaluation: remove --do_train=false and --do_eval=false"
+        )
     for name in ("do_predict", "write_test_outputs"):
         if getattr(config, name):
             raise UserError(f"{FLAG} only chooses hyperparameters: remove --{name}")
     if config.num_trials < 0:
-        raise UserError(f"{FLAG} needs a number of trials: change --num_trials")
+        raise UserError(f"{FLAG} needs a positive --num_trials, not {config.num_trials}")
     if config.strategy == MULTI_WORKER:
         raise UserError(f"{FLAG} runs on one host: remove --strategy={MULTI_WORKER}")
 

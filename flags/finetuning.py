@@ -39,8 +39,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         SEARCH,
         None,
-        "Grid search: a JSON object with the values to try of each hyperparameter, such as "
-        '{"learning_rate": [1e-4, 3e-4]}: trains every combination and ranks them by their '
+        "Grid search: a JSON object with the values to try for each hyperparameter, such as "
+        '{"learning_rate": [1e-4, 3e-4]}. Trains every combination and ranks them by their '
         "dev scores; needs the extra `search`.",
         flag_values=flag_values,
         module_name=sys.argv[0],

@@ -42,16 +42,16 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_boolean(
         "do_strip_accents",
         True,
-        "Strip accents when lowercasing; --no-strip-accents keeps them. Required for Korean: "
-        "stripping decomposes its syllables.",
+        "Strip accents when lowercasing; --no-strip-accents keeps them, which Korean requires, "
+        "because stripping decomposes its syllables.",
         **options,
     )
     flags.DEFINE_float(
         "character_coverage",
         None,
         "Fraction of the text's characters to cover; words with other characters become "
-        "[UNK]. If unset, the most frequent characters are kept, and half of the vocabulary, "
-        "or 8,000 entries of a large one, is left for longer pieces.",
+        "[UNK]. If unset, the most frequent characters are kept, and half of the vocabulary "
+        "(in a large one, 8,000 entries) is left for longer pieces.",
         lower_bound=0.5,
         upper_bound=1.0,
         **options,

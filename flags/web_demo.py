@@ -44,8 +44,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_float(
         "request_seconds",
         DemoConfig.request_seconds,
-        "Timeout of a request, in seconds: for the client to send it, and for it to receive "
-        "the answer.",
+        "Timeout of a request, in seconds: for the client to send it, and again for the "
+        "client to receive the answer.",
         **options,
     )
     flags.DEFINE_integer(

@@ -130,8 +130,8 @@ def encoder_config(
     for name in overrides:
         if name == "embedding_size":
             raise UserError(
-                "embedding_size in --model_hparam_overrides: it is a hyperparameter of its "
-                "own, --embedding_size"
+                "embedding_size cannot be set in --model_hparam_overrides: pass "
+                "--embedding_size"
             )
         if name not in OVERRIDABLE:
             raise UserError(

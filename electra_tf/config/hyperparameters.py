@@ -108,7 +108,7 @@ def check_not_negative(config: Any, names: Sequence[str]) -> None:
     for name in names:
         value = getattr(config, name)
         if value is not None and not value >= 0:
-            raise UserError(f"--{name} must not be negative, not {value}")
+            raise UserError(f"--{name} must be at least 0, not {value}")
 
 
 def check_choices(config: Any, choices: Mapping[str, Collection[str]]) -> None:

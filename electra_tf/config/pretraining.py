@@ -162,7 +162,7 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
     if hidden_size % heads:
         raise UserError(
             f"--generator_hidden_size={config.generator_hidden_size} gives a generator of "
-            f"{hidden_size} units, which are not a multiple of its {heads} attention heads "
+            f"{hidden_size} units, which is not a multiple of its {heads} attention heads "
             f"(one per {HEAD_SIZE} units)"
         )
     return dataclasses.replace(

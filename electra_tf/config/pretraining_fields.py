@@ -157,7 +157,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     )
     vocab_size: int = hyperparameter(
         30522,
-        "Vocabulary size: the number of embeddings, at least that of the entries of "
+        "Vocabulary size: the number of embeddings; at least the number of entries of "
         "--vocab_file.",
     )
     do_lower_case: bool = hyperparameter(
@@ -323,7 +323,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     )
     rematerialize: bool = hyperparameter(
         False,
-        "Gradient checkpointing: recompute encoder layers in the backward pass; slower, less "
-        "memory.",
+        "Gradient checkpointing: recompute encoder layers in the backward pass; slower, but "
+        "takes less memory.",
         influence=NOTHING,
     )

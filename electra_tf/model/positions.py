@@ -1,4 +1,7 @@
-"""Reads and writes a sequence at given positions, such as the masked ones."""
+"""Reads and writes a sequence at given positions, such as the masked ones.
+
+Position embeddings are in `electra_tf.model.embeddings`.
+"""
 
 import tensorflow as tf
 

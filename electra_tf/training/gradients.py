@@ -1,4 +1,7 @@
-"""Gradients of the objective over the rows of a replica, in one part or several."""
+"""Gradients of the objective over the rows of a replica, in one part or several.
+
+`electra_tf.training.step` clips them.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol

@@ -16,7 +16,7 @@ import tensorflow as tf
 from electra_tf.model import metrics
 from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
-from electra_tf.training.distribution.workers import Preemption
+from electra_tf.training.distribution.preemption import Preemption
 from electra_tf.training.learning_rate import last_learning_rate
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
 from electra_tf.training.step import TrainingSteps

@@ -84,7 +84,7 @@ def _check_tasks_and_trials(config: FinetuningFields) -> None:
     if config.num_trials < 0 and (config.num_folds is not None or config.do_predict):
         raise UserError(
             f"--num_trials={config.num_trials} never ends: --num_folds and --do_predict need a "
-            "number of trials"
+            "positive number of trials"
         )
     if parse_class_weights(config.class_weights) and len(config.task_names) > 1:
         raise UserError("--class_weights with label names needs a single task in --task_names")

@@ -225,7 +225,7 @@ class FinetuningFields(
     )
     beam_size: int = hyperparameter(
         20,
-        "Beam size of joint prediction: starts, and ends for each start.",
+        "Beam size of joint prediction: number of starts, and of ends for each start.",
         influence=EVALUATION,
     )
     qa_na_threshold: float = hyperparameter(
@@ -301,8 +301,8 @@ class FinetuningFields(
     )
     rematerialize: bool = hyperparameter(
         False,
-        "Gradient checkpointing: recompute encoder layers in the backward pass; slower, "
-        "less memory.",
+        "Gradient checkpointing: recompute encoder layers in the backward pass; slower, but "
+        "takes less memory.",
         influence=NOTHING,
     )
 

@@ -1,1 +1,4 @@
-"""Raw text: finding files, reading them, and dividing them among processes."""
+"""Raw text: finding files, reading them, and dividing them among processes.
+
+Imports no other folder of `pretrain_data`.
+"""

@@ -1,4 +1,7 @@
-"""Corpus formats, by suffix. A new one is a file like `readers/json_lines.py` and one line."""
+"""Corpus formats, by suffix.
+
+A new one is a file like `readers/json_lines.py`, and a function and a line here.
+"""
 
 import dataclasses
 import pathlib

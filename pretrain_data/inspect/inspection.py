@@ -123,7 +123,9 @@ def _locating(path: str, flag: str, length: int, vocabulary: Vocabulary) -> Iter
         bad = scan_file(path, length, vocabulary.size).bad_records
         if not bad:
             raise
-        raise UserError(f"{flag}: {bad[0]}. Rebuild the file, or --skip_bad_records") from error
+        raise UserError(
+            f"{flag}: {bad[0]}. Rebuild the file, or pass --skip_bad_records"
+        ) from error
 
 
 def _batches(

@@ -119,5 +119,5 @@ def test_records_without_text_are_refused(make_config, vocabulary):
         token_counts=lambda size, max_examples: np.bincount(special * 5, minlength=size),
     )
     config = make_config(vocab_size=vocabulary.size)
-    with pytest.raises(UserError, match="1 file in data have no tokens but special ones"):
+    with pytest.raises(UserError, match="1 file in data contain only special tokens"):
         data_statistics(config, vocabulary, records)

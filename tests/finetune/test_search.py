@@ -80,8 +80,8 @@ def test_every_combination_is_run_and_ranked(given, runs, tmp_path):
             {"max_seq_length": [16, 4]},
             r"--max_seq_length=4: --max_seq_length must be at least",
         ),
-        ({"do_eval": False}, GRID, "trains and evaluates"),
-        ({"num_trials": -1}, GRID, "needs a number of trials"),
+        ({"do_eval": False}, GRID, "needs training and evaluation"),
+        ({"num_trials": -1}, GRID, "needs a positive --num_trials, not -1"),
         ({"write_test_outputs": True}, GRID, "remove --write_test_outputs"),
     ],
 )

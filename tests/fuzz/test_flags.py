@@ -187,7 +187,7 @@ def test_searches(grid):
         ("--learning_rate=nan", "--learning_rate must be a number from"),
         ("--weight_decay_rate=1e39", "--weight_decay_rate must be a number from"),
         ("--seed=4294967296", "--seed must be from 0 to 4294967295"),
-        ("--lr_decay_power=-1", "--lr_decay_power must not be negative"),
+        ("--lr_decay_power=-1", "--lr_decay_power must be at least 0, not -1"),
         ('--hparams={"train_batch_size": NaN}', "train_batch_size in --hparams"),
         ('--hparams={"train_batch_size": 1e400}', "train_batch_size in --hparams"),
         ('--hparams={"seed": 1, "seed": 2}', "duplicate key 'seed'"),

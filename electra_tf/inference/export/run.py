@@ -109,8 +109,8 @@ def _warn_of_versions(export_dir: pathlib.Path, version: int) -> None:
     different = [each for each in known if _is_saved_model(export_dir, each) != is_saved_model]
     if different:
         warn_once(
-            f"{export_dir} has SavedModels and versions of other formats (of --format): a "
-            "server takes the highest version whatever it is; use a folder for each format"
+            f"{export_dir} has SavedModels and versions of other formats (--format), but a "
+            "server takes the highest version, whatever its format: use a folder for each"
         )
 
 

@@ -54,7 +54,7 @@ def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
             lists.append(_parse(loads_json(line), str(number)))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError(
-                f"{flag}={path}, line {number}: not an n-best list, such as "
+                f"{flag}={path}, line {number}: expected an n-best list, such as "
                 '{"id": "a", "hypotheses": [{"text": "good day", "score": -3.2}]}: '
                 f"{error}"
             ) from error

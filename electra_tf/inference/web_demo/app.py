@@ -136,7 +136,7 @@ def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
     try:
         body: Any = request.get_json()
     except RecursionError:
-        raise UserError("The request is JSON that is nested too deeply") from None
+        raise UserError("The JSON of the request is nested too deeply") from None
     texts = [body.get(name) if isinstance(body, dict) else None for name in names]
     for name, text in zip(names, texts, strict=True):
         if not isinstance(text, str):

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.config.distribution import DistributionConfig, check_batch_size
+from electra_tf.training.distribution.preemption import Preemption
 from electra_tf.training.distribution.starts import counted_start
 from electra_tf.training.distribution.strategies import create_strategy, is_chief
-from electra_tf.training.distribution.workers import Preemption, Workers
+from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
 
 TRAIN_BATCH_SIZE = "train_batch_size"

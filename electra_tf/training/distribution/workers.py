@@ -1,20 +1,15 @@
-"""Coordination of the workers of a run: agreement, failures and preemption."""
+"""Coordination of the workers of a run: agreement and failures."""
 
 import contextlib
 import hashlib
 import json
-import signal
-import sys
-import threading
 from collections.abc import Iterator, Mapping
-from types import FrameType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util.console import discard_closed_terminal, signals_to_handle
-from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
+from electra_tf.util.errors import UserError, WorkerLostError
 
 # Errors of a collective operation whose peer is gone.
 _LOST = (
@@ -24,7 +19,6 @@ _LOST = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 class Workers:
@@ -129,61 +123,3 @@ def _essence(message: str) -> str:
     start = message.find(marker)
     lines = message[start + len(marker) if start >= 0 else 0 :].splitlines()
     return " ".join(line.strip() for line in lines[:3])[:400]
-
-
-class Preemption:
-    """Handles termination signals, so that all workers of a run stop together.
-
-    SIGHUP, of a terminal that is closed, has no effect under `nohup`, which ignores it.
-
-    Args:
-        workers: the workers of the run.
-    """
-
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
-        self._received: str | None = None
-        self._deferring = False
-
-    @contextlib.contextmanager
-    def watch(self) -> Iterator["Preemption"]:
-        """Installs the signal handlers; outside `deferred`, a signal ends the run at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield self  # only the main thread can install signal handlers
-            return
-        handled = signals_to_handle(SIGNALS)
-        before = {number: signal.signal(number, self._receive) for number in handled}
-        try:
-            yield self
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    @contextlib.contextmanager
-    def deferred(self) -> Iterator[None]:
-        """Defers signals until the training loop can save; it polls `requested`."""
-        self._deferring = True
-        try:
-            yield
-        finally:
-            self._deferring = False
-
-    def requested(self) -> bool:
-        """Returns whether any worker has received a signal; a collective call."""
-        return self._workers.any_worker(self._received is not None)
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            discard_closed_terminal()
-        if self._received is not None:
-            return  # cluster managers may repeat signals
-        self._received = signal.Signals(number).name
-        if not self._deferring:
-            raise PreemptedError(
-                f"{self._received}: nothing to save. Run the same command again to resume."
-            )
-        print(
-            f"{self._received}: saving at the end of this loop (--iterations_per_loop) …",
-            file=sys.stderr,
-            flush=True,
-        )

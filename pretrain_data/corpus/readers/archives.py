@@ -142,7 +142,7 @@ def find_archives(
             f"{directory} ({flag}) contains no archives ({', '.join(ARCHIVE_SUFFIXES)})."
         )
     if others := [path.name for path in visible if path.suffix not in ARCHIVE_SUFFIXES]:
-        warn_once(f"{directory}: {len(others)} files are no archives: {', '.join(others[:3])}")
+        warn_once(f"{directory}: {len(others)} files are not archives: {', '.join(others[:3])}")
     parts: list[ArchivePart] = []
     unreadable: dict[str, str] = {}
     for path in paths:

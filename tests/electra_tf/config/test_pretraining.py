@@ -184,7 +184,7 @@ def test_tying_all_weights_leaves_no_embeddings_to_untie():
 def test_fractions_do_not_matter_without_an_encoder_of_the_generator(given):
     # A quarter of 832 units has three heads, which do not divide it.
     overrides = {"hidden_size": 832}
-    with pytest.raises(UserError, match="a generator of 208 units, which are not a multiple"):
+    with pytest.raises(UserError, match="a generator of 208 units, which is not a multiple"):
         create(model_hparam_overrides=overrides)
     config = create(model_hparam_overrides=overrides, generator_layers=0.01, **given)
     assert discriminator_config(config).num_attention_heads == 13
@@ -279,7 +279,7 @@ def test_json_holds_every_hyperparameter():
         ({"generator_layers": 0.01}, "--generator_layers=0.01"),
         ({"train_batch_size": 0}, "--train_batch_size must be positive"),
         ({"temperature": float("nan")}, "--temperature must be at least"),
-        ({"learning_rate": -1.0}, "--learning_rate must not be negative"),
+        ({"learning_rate": -1.0}, "--learning_rate must be at least 0, not -1"),
         ({"precision": "float16"}, "--precision must be one of"),
         ({"strategy": "many"}, "--strategy must be one of"),
         ({"optimizer": "sgd"}, "--optimizer must be one of adam, lamb, not 'sgd'"),

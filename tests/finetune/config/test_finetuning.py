@@ -191,7 +191,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
             "--window_stride must be from 0 to 30",
         ),
         ({"long_text": "split"}, "--long_text must be one of truncate, windows, not 'split'"),
-        ({"focal_gamma": -1.0}, "--focal_gamma must not be negative"),
+        ({"focal_gamma": -1.0}, "--focal_gamma must be at least 0, not -1"),
         ({"class_weights": "balance"}, "--class_weights must be none, balanced or positive"),
         (
             {"class_weights": "a=2", "task_names": ("cola", "rte")},

@@ -77,7 +77,7 @@ def test_other_files_beside_archives_are_warned_of(tmp_path, capsys):
         (tmp_path / name).touch()
     assert len(find_archives(tmp_path)[0]) == 1
     assert capsys.readouterr().err == (
-        f"warning: {tmp_path}: 2 files are no archives: README, vocab.txt\n"
+        f"warning: {tmp_path}: 2 files are not archives: README, vocab.txt\n"
     )
 
 
