@@ -5,6 +5,7 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable
 
+from electra_tf.inference.export.config import is_version
 from electra_tf.text.tokenizer_description import description_file
 from electra_tf.training.checkpoints.checkpoint_files import INDEX, checkpoint_of, step_of
 from electra_tf.util.paths import RemotePath, is_remote
@@ -136,7 +137,7 @@ def copy_export(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
     if not source.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(source))
     target.mkdir(parents=True)
-    versions = [path for path in source.iterdir() if path.name.isdigit() and path.is_dir()]
+    versions = [path for path in source.iterdir() if is_version(path.name) and path.is_dir()]
     if versions:
         newest = max(versions, key=lambda path: int(path.name))
         copy_tree(newest, target / newest.name)

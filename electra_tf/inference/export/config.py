@@ -30,6 +30,11 @@ GENERATOR = "generator"
 MIN_SEQ_LENGTH = 8
 
 
+def is_version(name: str) -> bool:
+    """Returns whether a folder of this name is a version of an exported model."""
+    return name.isascii() and name.isdigit()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportConfig:
     """One export.

@@ -17,6 +17,7 @@ from electra_tf.inference.export.config import (
     GENERATOR,
     SAVED_MODEL,
     ExportConfig,
+    is_version,
 )
 from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
@@ -91,8 +92,7 @@ def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:
 
 
 def _versions(export_dir: pathlib.Path) -> list[int]:
-    names = [path.name for path in export_dir.glob("*")]
-    return [int(name) for name in names if name.isascii() and name.isdigit()]
+    return [int(path.name) for path in export_dir.glob("*") if is_version(path.name)]
 
 
 def _warn_of_versions(export_dir: pathlib.Path, version: int) -> None:

@@ -4,7 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Flask, Response, jsonify, render_template, request
-from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntityTooLarge
+from flask.json.provider import DefaultJSONProvider
+from werkzeug.exceptions import (
+    ClientDisconnected,
+    HTTPException,
+    InternalServerError,
+    RequestEntityTooLarge,
+)
 
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.models import ExportedModel, TaskModel, TokenInspector
@@ -22,6 +28,18 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+
+
+class _FiniteJSON(DefaultJSONProvider):
+    """JSON has no NaN and no infinity: a browser cannot read what Python writes for them."""
+
+    def dumps(self, obj: Any, **kwargs: Any) -> str:
+        try:
+            return super().dumps(obj, allow_nan=False, **kwargs)
+        except ValueError as error:
+            raise InternalServerError(
+                "The model's outputs are not finite numbers (NaN or infinity)"
+            ) from error
 
 
 def create_app(config: DemoConfig) -> Flask:
@@ -46,6 +64,7 @@ def _create_app(
     config: DemoConfig, inspector: TokenInspector | None, tasks: Mapping[str, TaskModel]
 ) -> Flask:
     app = Flask(__name__)
+    app.json = _FiniteJSON(app)
     texts = max([_MIN_TEXTS_PER_REQUEST, *(len(task.input_names) for task in tasks.values())])
     app.config["MAX_CONTENT_LENGTH"] = (
         texts * _BYTES_PER_CHARACTER * config.max_characters + _BYTES_AROUND

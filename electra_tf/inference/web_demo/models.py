@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.inference.export.config import is_version
 from electra_tf.inference.export.saved_model import EXTRA_FOLDER, check_checksums
 from electra_tf.inference.export.servable import TOKENIZER_FILE
 from electra_tf.text.tokenizer_description import TokenizerDescription
@@ -51,13 +52,13 @@ class ExportedModel:
     """
 
     def __init__(self, export_dir: pathlib.Path, flag: str) -> None:
-        versions = [int(path.name) for path in export_dir.glob("*") if path.name.isdigit()]
+        versions = [path for path in export_dir.glob("*") if is_version(path.name)]
         if not versions:
             raise UserError(
                 f"{flag}={export_dir} contains no version (a numbered folder): export a model "
                 "there with export_saved_model.py"
             )
-        self.directory = export_dir / str(max(versions))
+        self.directory = max(versions, key=lambda path: int(path.name))
         check_checksums(self.directory)
         self.tokenizer = _tokenizer_of(self.directory)
         try:

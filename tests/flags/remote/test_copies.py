@@ -63,6 +63,15 @@ def test_a_vocabulary_comes_with_its_description(remote, tmp_path):
     assert [path.name for path in (tmp_path / "more").iterdir()] == ["words.txt"]
 
 
+def test_the_newest_version_of_an_export_is_copied_by_its_folder(remote, tmp_path):
+    export = remote / "export"
+    for name in ("2", "007", "\N{SUPERSCRIPT TWO}", "notes"):
+        (export / name).mkdir()
+        (export / name / "saved_model.pb").write_bytes(name.encode())
+    copies.copy_export(export, tmp_path / "export")
+    assert [path.name for path in (tmp_path / "export").iterdir()] == ["007"]
+
+
 def test_names_of_models_are_those_of_a_remote_folder_unless_they_are_here(remote, tmp_path):
     data_dir = str(remote.parent.parent)
     assert copies.remote_model("run", data_dir) == str(remote)

@@ -13,7 +13,7 @@ from electra_tf.inference.export.pretrained import PRETRAINED
 from electra_tf.inference.export.run import export
 from electra_tf.inference.web_demo.app import _create_app, _print_now, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
-from electra_tf.inference.web_demo.models import _require_same_tokenizer
+from electra_tf.inference.web_demo.models import ExportedModel, _require_same_tokenizer
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from tests.electra_tf.inference.web_demo.exports import LABELS
@@ -142,6 +142,32 @@ def test_a_list_is_given_as_lines():
     assert client.post("/api/tasks/pick", json=texts).get_json() == {
         "choice": "\N{GRINNING FACE}"
     }
+
+
+class Overflow:
+    """A task whose model has overflowed."""
+
+    tokenizer = None
+    input_names = ("text",)
+    list_names = ()
+
+    def answer(self, text: str) -> dict[str, list[float]]:
+        return {"scores": [0.5, float("nan")]}
+
+
+def test_outputs_that_are_not_finite_are_an_error():
+    config = DemoConfig(tasks={"overflow": pathlib.Path("overflow")})
+    client = _create_app(config, None, {"overflow": Overflow()}).test_client()
+    response = client.post("/api/tasks/overflow", json={"text": "old"})
+    assert response.status_code == 500
+    assert "not finite" in response.get_json()["error"]
+
+
+def test_the_newest_version_is_found_by_its_folder(demo_config, tmp_path):
+    for name in ("3", "\N{SUPERSCRIPT TWO}"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "007").symlink_to(demo_config.tasks["topic"] / "1")
+    assert ExportedModel(tmp_path, "--task").directory == tmp_path / "007"
 
 
 @pytest.mark.parametrize(
