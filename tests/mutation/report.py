@@ -126,8 +126,11 @@ def _tables(figures: Mapping[str, Any], equivalents: Sequence[Mapping[str, str]]
                 explained.append(f"| {' | '.join([*cells, reason])} |")
             else:
                 survivors.append(f"| {' | '.join(cells)} |")
+    table = (
+        ["| place | was | is |", "| --- | --- | --- |", *survivors] if survivors else ["None."]
+    )
     return [
-        *("## Survivors", "", "| place | was | is |", "| --- | --- | --- |", *survivors, ""),
+        *("## Survivors", "", *table, ""),
         *("## Equivalent", "", "| place | was | is | why no test can notice |"),
         *("| --- | --- | --- | --- |", *explained),
     ]

@@ -167,7 +167,7 @@ class NBestDecoder:
         scores = [CERTAINLY_NULL, *map(self._null_score, outputs)]
         null_odds = np.float32(min(scores))
         if not self._config.answerable_classifier:
-            best = next((scores for text, scores in nbest.items() if text), (0.0, 0.0))
+            best = next(iter(nbest.values()))  # no answer is without text
             null_odds = null_odds - np.float32(best[0]) - np.float32(best[1])
         return float(null_odds)
 

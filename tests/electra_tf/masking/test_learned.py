@@ -9,7 +9,13 @@ import tensorflow as tf
 
 from electra_tf.config.choices import OBJECTIVES
 from electra_tf.config.hyperparameters import parse_hparams
-from electra_tf.masking.learned import LearnedMasking, LearnedMaskingHparams
+from electra_tf.masking.learned import (
+    MIN_LOSS,
+    WINDOW,
+    LearnedMasking,
+    LearnedMaskingHparams,
+    TokenLossHead,
+)
 from electra_tf.masking.masked_batch import unmask
 from electra_tf.model.batch_types import MaskedLMOutput
 from electra_tf.model.randomness import Randomness
@@ -75,6 +81,17 @@ def test_the_head_learns_the_mean_loss_of_each_token(make_model):
         step(tf.constant(index), tf.constant(noise, tf.float32))
     predicted = model.masking.predict(rows)[0, 1:4].numpy()
     np.testing.assert_allclose(predicted, LOSSES, rtol=0.25)
+
+
+def test_in_mixed_precision_the_bias_of_a_prediction_is_float32(make_model):
+    config = make_model().encoder_config
+    head = TokenLossHead(8, config, dtype="mixed_bfloat16", name="masking_head")
+    head.dense_1.kernel.assign(tf.zeros_like(head.dense_1.kernel))
+    bias = 0.7  # between two numbers of bfloat16
+    head.dense_1.bias.assign([bias])
+    predicted = head(tf.ones([1, 2, WINDOW * 8]))
+    expected = MIN_LOSS + np.log(config.vocab_size) * np.exp(bias)
+    np.testing.assert_allclose(predicted, np.full([1, 2], expected), rtol=1e-6)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -70,9 +70,9 @@ def test_independent_spans_in_order(decode):
 
 
 def test_spans_outside_of_the_context_do_not_count(decode):
-    # In the question, at [CLS], at [SEP], the end before the start, and too long.
-    spans = [(1, 12, 9, 9), (0, 0, 9, 9), (12, 15, 9, 9), (13, 12, 9, 9), (4, 13, 9, 9)]
-    output = joint(*spans, (8, 8, -1, -1), beam=6)
+    # In the question, at [CLS], at both [SEP], the end before the start, and too long.
+    spans = [(1, 12, 9, 9), (0, 0, 9, 9), (3, 5, 9, 9), (12, 15, 9, 9), (13, 12, 9, 9)]
+    output = joint(*spans, (4, 13, 9, 9), (8, 8, -1, -1), beam=7)
     for too_long in (9, 5):
         decoded = decode([output], max_answer_length=too_long)
         assert [answer.text for answer in decoded.nbest] == ["bridge"]
@@ -116,6 +116,9 @@ def test_null_odds(decode):
         independent({"p0": 1, "p6": 3}, {"p0": 1.5, "p6": 2}, length=13),
     ]
     assert decode(outputs, context, **plain).null_odds == 2.5 - 5
+    # The authors' start of the search for the minimum: what a context without text has.
+    for settings in ({}, plain):
+        assert decode([], "\u200b", **settings).null_odds == 1_000_000
 
 
 def test_join_pieces():
@@ -132,7 +135,8 @@ def test_join_pieces():
         ("' s cafe", "Berg's Café", "'s Café"),
         ("berg", "Anna\u00a0Berg", "Anna\u00a0Berg"),  # other white space has no counterpart
         ("nobody", "Anna Berg", "Anna Berg"),
-        ("", "Anna", "Anna"),
+        ("not", "Anna Berg", "Anna Berg"),
+        ("", "Anna Berg", "Anna Berg"),
         (" x", "(x x", "(x x"),
         ("i", "x İ i", "İ"),
     ],
