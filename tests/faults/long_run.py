@@ -2,7 +2,8 @@
 
 `python -m tests.faults.long_run FIGURES --steps 50000` trains through the program's own loop,
 with a log line, an evaluation and a checkpoint every so many steps, and watches the process.
-`--steps 1000000` is the long version.
+`--steps 1000000` is the long version; `--compiled`, the whole step by XLA and on one thread,
+takes a third of its time.
 """
 
 import argparse
@@ -52,11 +53,30 @@ def slope(steps: Sequence[int], values: Sequence[float]) -> tuple[float, float]:
     return float(fit.slope), half
 
 
+class Tail:
+    """The lines that another thread adds to a file, once they are complete."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._position = 0
+
+    def lines(self) -> list[str]:
+        """Returns the new lines; none if there is no file yet."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            *lines, rest = file.read().split(b"\n")
+            self._position = file.tell() - len(rest)
+        return [line.decode() for line in lines]
+
+
 def watch(
     num_steps: int,
     folder: pathlib.Path,
     log_steps: int = _LOG_STEPS,
     note: Callable[[Sequence[Sample]], None] | None = None,
+    is_compiled: bool = False,
 ) -> list[Sample]:
     """Trains in this process; returns a sample of each line of the log.
 
@@ -65,6 +85,7 @@ def watch(
         folder: of the data and the model.
         log_steps: steps between two lines of the log.
         note: gets the samples so far, every so often: a soak may end before the run.
+        is_compiled: XLA compiles the whole step, as by `--jit_compile`.
     """
     from electra_tf.config.pretraining import PretrainingConfig
     from electra_tf.util.console import discard
@@ -86,21 +107,16 @@ def watch(
         "eval_tfrecords": str(data / "pretrain_tfrecords/*"),
         "num_eval_steps": 2,
         "keep_checkpoint_max": 2,
+        "jit_compile": is_compiled,
     }
     log = folder / "model/train_log.jsonl"
     samples: list[Sample] = []
     done = threading.Event()
 
     def look() -> None:
-        position, before = 0, (0, time.process_time())
+        tail, before = Tail(log), (0, time.process_time())
         while not done.wait(0.02):
-            if not log.exists():
-                continue
-            with log.open() as file:
-                file.seek(position)
-                lines = file.readlines()
-                position = file.tell()
-            for line in lines:
+            for line in tail.lines():
                 record = json.loads(line)
                 if record["kind"] != "train":
                     continue
@@ -118,6 +134,8 @@ def watch(
         time.sleep(0.2)
         done.set()
         watcher.join()
+    if not samples or samples[-1].step != num_steps:
+        raise RuntimeError(f"Watched {samples[-1:]} of {num_steps} steps")
     return samples
 
 
@@ -148,19 +166,33 @@ def figures_of(samples: Sequence[Sample]) -> dict[str, Any]:
     return {"steps": samples[-1].step, "samples": len(kept), "measures": measures}
 
 
+def _use_one_thread() -> None:
+    """Lets operations wait for nobody: those of a tiny model take less than a hand-over."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
 def main() -> None:
     """Reads the flags, trains and writes the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("figures", type=pathlib.Path)
     parser.add_argument("--steps", type=int, default=50_000)
+    parser.add_argument("--compiled", action="store_true")
     options = parser.parse_args()
+    if options.compiled:
+        _use_one_thread()
 
     def note(samples: Sequence[Sample]) -> None:
-        figures = figures_of(samples) | {"series": [list(sample) for sample in samples]}
+        figures = figures_of(samples) | {"compiled": options.compiled}
+        figures["series"] = [list(sample) for sample in samples]
         write_atomically(options.figures, f"{json.dumps(figures)}\n")
 
     with tempfile.TemporaryDirectory() as folder:
-        samples = watch(options.steps, pathlib.Path(folder), note=note)
+        samples = watch(
+            options.steps, pathlib.Path(folder), note=note, is_compiled=options.compiled
+        )
     note(samples)
     figures = figures_of(samples)
     for name, measure in figures["measures"].items():

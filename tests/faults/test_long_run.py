@@ -1,9 +1,9 @@
-"""The slopes of a long run, and that a run is watched."""
+"""The slopes of a long run, and how its log is read."""
 
 import numpy as np
 import pytest
 
-from tests.faults.long_run import Sample, figures_of, slope
+from tests.faults.long_run import Sample, Tail, figures_of, slope
 
 
 def test_a_leak_is_told_from_noise():
@@ -27,3 +27,18 @@ def test_figures_leave_out_the_warm_up():
         "per_million_steps": 0.0,
         "half_interval": 0.0,
     }
+
+
+def test_lines_are_read_when_they_are_complete(tmp_path):
+    path = tmp_path / "log"
+    tail = Tail(path)
+    assert tail.lines() == []
+    with path.open("wb", buffering=0) as file:
+        for written, expected in (
+            (b'{"step": 1', []),
+            (b'0}\n{"step": 20}\n\xe2', ['{"step": 10}', '{"step": 20}']),
+            (b"\x80\xa6\n", ["…"]),
+            (b"", []),
+        ):
+            file.write(written)
+            assert tail.lines() == expected
