@@ -1,15 +1,25 @@
 """A folder with a pre-trained tiny model and small tasks in the authors' layout."""
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from finetune.config.finetuning import FinetuningConfig
+from finetune.results import confusion, learning_curves, reliability_diagram
 from tests.conftest import tiny_settings
 
 NUM_TRAIN, NUM_DEV = 64, 21
+
+
+@pytest.fixture(scope="module", autouse=True)
+def figures() -> Iterator[None]:
+    """Leaves files of figures empty, since to draw them takes as long as to train."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (confusion, learning_curves, reliability_diagram):
+            patch.setattr(module, "save_figure", lambda _, path: pathlib.Path(path).touch())
+        yield
 
 
 @pytest.fixture(scope="session")

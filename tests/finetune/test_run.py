@@ -25,6 +25,7 @@ from electra_tf.util.seals import without_seal
 from finetune import run as finetune_run
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
+from finetune.results import confusion, drawing, learning_curves
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
@@ -69,7 +70,9 @@ def finished(two_trials, tmp_path) -> pathlib.Path:
     return tmp_path
 
 
-def test_trials_learn_and_leave_results(make_finetuning_config):
+def test_trials_learn_and_leave_results(make_finetuning_config, monkeypatch):
+    for module in (confusion, learning_curves):
+        monkeypatch.setattr(module, "save_figure", drawing.save_figure)
     config = make_finetuning_config(num_trials=2, num_train_epochs=12)
     results = finetune_run.run(config, quiet)
     assert [result.seed for result in results] == [42, 43]
