@@ -224,6 +224,28 @@ def test_links_to_files_are_read_once_and_told(tmp_path):
     assert not find_inputs([f"{tmp_path}/a.txt", f"{tmp_path}/a*"]).links
 
 
+def test_the_vocabulary_in_the_folder_of_the_text_is_not_read(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    (tmp_path / "link.txt").symlink_to("vocab.txt")
+    vocabularies = [tmp_path / "link.txt"]
+    for corpus in (
+        find_text(tmp_path, (), vocabularies=vocabularies),
+        find_text(None, [f"{tmp_path}/a.txt", f"{tmp_path}/*"], vocabularies=vocabularies),
+    ):
+        assert documents(corpus.parts) == ["one"]
+        messages = []
+        print_left_out(corpus, tmp_path, messages.append)
+        assert messages == [
+            "Ignored the vocabulary in the folder of the text: link.txt, vocab.txt"
+        ]
+    with pytest.raises(UserError, match=r"--input: the only file is a vocabulary"):
+        find_text(None, [f"{tmp_path}/vocab.txt"], vocabularies=vocabularies)
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(UserError, match=r"contains no .txt or .txt.gz files, only 2 other"):
+        find_text(tmp_path, (), vocabularies=vocabularies)
+
+
 def test_a_record_that_is_too_long_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("pretrain_data.corpus.readers.json_lines.MAX_RECORD_BYTES", 20)
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "' + "b" * 20 + '"}\n')
