@@ -104,6 +104,11 @@ class Tokenizer(tf.Module):
         self._unmatchable = next(
             chr(c) for c in range(1, 0x110000) if chr(c) not in known_characters
         )
+        # Without this, the tokenizer of ASCII would find entries such as "in fact" in a text.
+        tokens = [
+            f"{self._unmatchable}{i}" if len(token.split()) > 1 else token
+            for i, token in enumerate(tokens)
+        ]
         try:
             self._words_to_pieces = tf_text.FastWordpieceTokenizer(
                 tokens,

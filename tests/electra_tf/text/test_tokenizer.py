@@ -130,6 +130,12 @@ def test_longest_piece_wins_and_a_rest_makes_the_word_unknown():
     assert spelled == [["unaff", "##able"], ["unaff", "##a"], ["[UNK]"], ["a", "un", "##able"]]
 
 
+def test_an_entry_of_several_words_is_in_no_text():
+    vocabulary = make_vocabulary("in fact", "in", "fact", "a\tb", "a")
+    for mode in MODES:
+        assert_same_ids(["in fact", "a\tb", "a in fact \u00e9"], vocabulary, mode)
+
+
 def test_invalid_utf8_is_dropped_like_the_replacement_character(vocabulary):
     tokenizer = Tokenizer(vocabulary)
     broken, clean = tokenizer.tokenize(
