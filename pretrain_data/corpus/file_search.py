@@ -54,6 +54,11 @@ def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
         raise UserError(f"{flag}: {pattern} {reason_of_os_error(error)}.") from error
 
 
+def identity_of(path: AnyPath) -> str:
+    """Returns what all names of a file have in common."""
+    return str(path) if isinstance(path, RemotePath) else os.path.realpath(path)
+
+
 def size_of(path: pathlib.Path) -> int:
     """Returns the size of a file; raises OSError if it cannot be read."""
     if isinstance(path, RemotePath):

@@ -8,7 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import AnyPath, given_path, is_remote
-from pretrain_data.corpus.file_search import exists, files_below, matching_paths, size_of
+from pretrain_data.corpus.file_search import (
+    exists,
+    files_below,
+    identity_of,
+    matching_paths,
+    size_of,
+)
 from pretrain_data.corpus.formats import (
     FORMATS,
     FormatOptions,
@@ -203,7 +209,7 @@ class _Finder:
         self._options = options
         self._skip_unreadable = skip_unreadable
         self._suffixes = suffixes
-        self._vocabularies = frozenset(map(_identity, vocabularies))
+        self._vocabularies = frozenset(map(identity_of, vocabularies))
         self._seen: set[str] = set()
         self._names: set[str] = set()
         self.parts: list[CorpusPart] = []
@@ -258,7 +264,7 @@ class _Finder:
                 self._add_part(path)
 
     def _add_part(self, path: pathlib.Path) -> None:
-        identity = _identity(path)
+        identity = identity_of(path)
         if identity in self._vocabularies:
             self.vocabularies.append(path)
             return
@@ -291,8 +297,3 @@ class _Finder:
 
 def _full_name(path: AnyPath) -> str:
     return str(path) if is_remote(path) else os.path.abspath(path)
-
-
-def _identity(path: AnyPath) -> str:
-    """Returns what all names of a file have in common."""
-    return str(path) if is_remote(path) else os.path.realpath(path)

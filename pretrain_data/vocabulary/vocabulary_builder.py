@@ -21,6 +21,7 @@ from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_in_order
 from pretrain_data.corpus.corpus_report import print_left_out
+from pretrain_data.corpus.file_search import identity_of
 from pretrain_data.corpus.formats import FormatOptions
 from pretrain_data.corpus.inputs import Corpus, find_inputs, find_text
 from pretrain_data.vocabulary.vocabulary_report import measure, print_report
@@ -117,9 +118,9 @@ def _find_held_out(
         return None
     options = FormatOptions(REPORT_FLAG, config.text_field, config.text_column)
     held_out = find_inputs(config.report, options, vocabularies=vocabularies)
-    trained_on = {part.path.resolve() for part in corpus.parts}
+    trained_on = {identity_of(part.path) for part in corpus.parts}
     for part in held_out.parts:
-        if part.path.resolve() in trained_on:
+        if identity_of(part.path) in trained_on:
             raise UserError(
                 f"{part.path} ({REPORT_FLAG}) is part of the text to train on: pass files that "
                 "are not."
