@@ -81,7 +81,8 @@ def _walk(
         directory, onerror=refuse_folder, followlinks=True
     ):
         visible = []
-        for name in directories:
+        # Sorted: which of several links to a folder is followed does not depend on the machine.
+        for name in sorted(directories):
             target = os.path.realpath(os.path.join(parent, name))
             if not name.startswith(".") and target not in seen:
                 seen.add(target)

@@ -4,6 +4,7 @@ import bz2
 import dataclasses
 import gzip
 import json
+import os
 import pickle
 import re
 
@@ -222,6 +223,24 @@ def test_links_to_files_are_read_once_and_told(tmp_path):
         f"1 links to files that are read once, under another name: {tmp_path}/b.txt"
     ]
     assert not find_inputs([f"{tmp_path}/a.txt", f"{tmp_path}/a*"]).links
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_first_of_links_to_a_folder_is_followed(tmp_path, monkeypatch, reverse):
+    (tmp_path / "z").mkdir()
+    (tmp_path / "z/x.txt").write_text("one\n")
+    (tmp_path / "a").symlink_to("z")
+    walk = os.walk
+
+    def in_order(*arguments, **options):
+        # As another file system may list them.
+        for parent, directories, names in walk(*arguments, **options):
+            directories.sort(reverse=reverse)
+            yield parent, directories, names
+
+    monkeypatch.setattr(os, "walk", in_order)
+    (part,) = find_inputs([str(tmp_path)]).parts
+    assert part.path == tmp_path / "a/x.txt"
 
 
 def test_the_vocabulary_in_the_folder_of_the_text_is_not_read(tmp_path):
