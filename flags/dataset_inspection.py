@@ -22,7 +22,7 @@ from pretrain_data.records.checks import (
     check_vocabulary,
     recorded_length,
 )
-from pretrain_data.records.files import find_record_files
+from pretrain_data.records.files import file_size, find_record_files
 
 
 def run(config: InspectionConfig) -> None:
@@ -38,10 +38,11 @@ def run(config: InspectionConfig) -> None:
     if config.verify:
         _verify(config, files, vocabulary)
         return
-    length, _ = recorded_length(files[-1:], TRAIN_FLAG)
+    longest = _longest(files)
+    length, _ = recorded_length(longest, TRAIN_FLAG)
     model = config.model(length)
     if "max_seq_length" in config.settings:
-        check_sequence_length(files[-1:], model.max_seq_length, TRAIN_FLAG)
+        check_sequence_length(longest, model.max_seq_length, TRAIN_FLAG)
     check_vocabulary(files, vocabulary, TRAIN_FLAG)
     check_built_files(files, skip_bad_records=model.skip_bad_records)
     masking = None
@@ -78,6 +79,12 @@ def run(config: InspectionConfig) -> None:
         write_atomically(config.html, content)
         if config.json != STANDARD_OUTPUT:
             print(f"\nWritten to {config.html}")
+
+
+def _longest(files: Sequence[str]) -> Sequence[str]:
+    """Returns the last file, which has the longest records, of those that have any."""
+    sized = (path for path in reversed(files) if file_size(path))
+    return [next(sized, files[-1])]
 
 
 def _verify(config: InspectionConfig, files: Sequence[str], vocabulary: Vocabulary) -> None:

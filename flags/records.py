@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.util.console import discard, warn_once
-from electra_tf.util.file_patterns import split_patterns
+from pretrain_data.records.files import find_record_files
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
 
@@ -41,6 +41,9 @@ def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
 
     If it is unset, they are those held out beside the training records, if any; if it is empty,
     there are none.
+
+    Raises:
+        UserError: `--eval_tfrecords` is unset, and no training records are found.
     """
     patterns = config.eval_tfrecords
     if patterns is None:
@@ -62,8 +65,8 @@ def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
 
 def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
     """Yields the records of --eval_fraction in the folders of the training records."""
-    patterns = split_patterns(records_of_length(config, config.max_seq_length))
-    for folder in sorted(set(map(os.path.dirname, patterns))):
+    files = find_record_files(records_of_length(config, config.max_seq_length), TRAIN_FLAG)
+    for folder in sorted(set(map(os.path.dirname, files))):
         held_out = os.path.join(folder, HELD_OUT_DIR)
         manifest = load_manifest(held_out)
         if manifest is not None and manifest.held_out:

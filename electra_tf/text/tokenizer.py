@@ -45,6 +45,17 @@ _LATE_CAPITALS = (
     (0x1058C, 0x10592, 39),
     (0x10594, 0x10595, 39),
 )
+# Capitals that ICU lowercases by the rules of the machine's locale: Turkish, Azerbaijani and
+# Lithuanian have their own.
+_CAPITALS_OF_LOCALES = {
+    "I": "i",
+    "J": "j",
+    "\u00cc": "\u00ec",
+    "\u00cd": "\u00ed",
+    "\u0128": "\u0129",
+    "\u012e": "\u012f",
+    "\u0130": "i\u0307",
+}
 
 
 def _character_ranges(code_points: str) -> str:
@@ -93,6 +104,11 @@ class Tokenizer(tf.Module):
         self._unmatchable = next(
             chr(c) for c in range(1, 0x110000) if chr(c) not in known_characters
         )
+        # Without this, the tokenizer of ASCII would find entries such as "in fact" in a text.
+        tokens = [
+            f"{self._unmatchable}{i}" if len(token.split()) > 1 else token
+            for i, token in enumerate(tokens)
+        ]
         try:
             self._words_to_pieces = tf_text.FastWordpieceTokenizer(
                 tokens,
@@ -175,7 +191,10 @@ def split_words(texts: tf.Tensor, do_lower_case: bool, strip_accents: bool) -> t
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
     texts = tf.strings.regex_replace(texts, _DROPPED, "")
     if do_lower_case:
-        texts = tf.strings.lower(_lower_late_capitals(texts), encoding="utf-8")
+        texts = _lower_late_capitals(texts)
+        for capital, lowercase in _CAPITALS_OF_LOCALES.items():
+            texts = tf.strings.regex_replace(texts, capital, lowercase)
+        texts = tf.strings.lower(texts, encoding="utf-8")
         if strip_accents:
             texts = tf_text.normalize_utf8(texts, "NFD")
             texts = tf.strings.regex_replace(texts, r"\p{Mn}+", "")

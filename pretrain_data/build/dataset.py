@@ -186,6 +186,7 @@ def _find_parts(
         text_field=config.text_field,
         text_column=config.text_column,
         skip_unreadable=config.skip_unreadable,
+        vocabularies=[config.vocab_file],
     )
     print_left_out(corpus, config.corpus_dir, print_fn)
     return list(corpus.parts), corpus.unreadable

@@ -10,7 +10,7 @@ from pretrain_data.corpus.inputs import TEXT_SUFFIXES, Corpus
 def print_left_out(
     corpus: Corpus, corpus_dir: pathlib.Path | None, print_fn: Callable[[str], None]
 ) -> None:
-    """Prints which files of the corpus are in no known format, empty, or links to others."""
+    """Prints which files of a corpus are not text, empty, or links to others."""
     if corpus.ignored:
         suffixes = FORMATS if corpus_dir is None else TEXT_SUFFIXES
         *others, last = suffixes
@@ -18,6 +18,9 @@ def print_left_out(
             f"Ignored {len(corpus.ignored)} files not named {', '.join(others)} or {last}: "
             + _examples(corpus.ignored, corpus_dir)
         )
+    if corpus.vocabularies:
+        names = _examples(corpus.vocabularies, corpus_dir)
+        print_fn(f"Ignored the vocabulary in the folder of the text: {names}")
     if corpus.links:
         print_fn(
             f"{len(corpus.links)} links to files that are read once, under another name: "

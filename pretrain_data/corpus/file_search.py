@@ -54,6 +54,11 @@ def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
         raise UserError(f"{flag}: {pattern} {reason_of_os_error(error)}.") from error
 
 
+def identity_of(path: AnyPath) -> str:
+    """Returns what all names of a file have in common."""
+    return str(path) if isinstance(path, RemotePath) else os.path.realpath(path)
+
+
 def size_of(path: pathlib.Path) -> int:
     """Returns the size of a file; raises OSError if it cannot be read."""
     if isinstance(path, RemotePath):
@@ -76,7 +81,8 @@ def _walk(
         directory, onerror=refuse_folder, followlinks=True
     ):
         visible = []
-        for name in directories:
+        # Sorted: which of several links to a folder is followed does not depend on the machine.
+        for name in sorted(directories):
             target = os.path.realpath(os.path.join(parent, name))
             if not name.startswith(".") and target not in seen:
                 seen.add(target)

@@ -8,7 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import AnyPath, given_path, is_remote
-from pretrain_data.corpus.file_search import exists, files_below, matching_paths, size_of
+from pretrain_data.corpus.file_search import (
+    exists,
+    files_below,
+    identity_of,
+    matching_paths,
+    size_of,
+)
 from pretrain_data.corpus.formats import (
     FORMATS,
     FormatOptions,
@@ -45,6 +51,7 @@ class Corpus:
         unreadable: files and folders that cannot be read, with the reason.
         empty: files of no bytes.
         links: names of files that are read under another name.
+        vocabularies: vocabulary files in its folders, which are not read.
     """
 
     parts: tuple[CorpusPart, ...]
@@ -52,10 +59,15 @@ class Corpus:
     unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
     empty: tuple[pathlib.Path, ...] = ()
     links: tuple[pathlib.Path, ...] = ()
+    vocabularies: tuple[pathlib.Path, ...] = ()
 
 
 def find_corpus(
-    corpus_dir: str | pathlib.Path, flag: str = FLAG, *, skip_unreadable: bool = False
+    corpus_dir: str | pathlib.Path,
+    flag: str = FLAG,
+    *,
+    skip_unreadable: bool = False,
+    vocabularies: Collection[AnyPath] = (),
 ) -> Corpus:
     """Finds the `.txt` and `.txt.gz` files in `corpus_dir`, recursively.
 
@@ -67,6 +79,7 @@ def find_corpus(
         corpus_dir: the directory.
         flag: flag to name in errors.
         skip_unreadable: list what cannot be read instead of failing.
+        vocabularies: files that are no text, whatever their names.
 
     Raises:
         UserError: the directory does not exist or contains no text.
@@ -80,12 +93,13 @@ def find_corpus(
             f"{flag} must be a directory of .txt or .txt.gz files; {corpus_dir} is a file. "
             f"Pass its parent directory, or files with {INPUT_FLAG}."
         )
-    finder = _Finder(FormatOptions(flag=flag), skip_unreadable, TEXT_SUFFIXES)
+    finder = _Finder(FormatOptions(flag=flag), skip_unreadable, TEXT_SUFFIXES, vocabularies)
     finder.add_folder(corpus_dir)
     if not (finder.parts or finder.unreadable):
         finder.add_files_without_suffix()
     if not finder.parts:
-        others = f", only {len(finder.ignored)} other files" if finder.ignored else ""
+        num_others = len(finder.ignored) + len(finder.vocabularies)
+        others = f", only {num_others} other files" if num_others else ""
         raise UserError(
             f"Corpus directory {corpus_dir} ({flag}) contains no .txt or .txt.gz files{others}."
         )
@@ -101,6 +115,7 @@ def find_inputs(
     options: FormatOptions | None = None,
     *,
     skip_unreadable: bool = False,
+    vocabularies: Collection[AnyPath] = (),
 ) -> Corpus:
     """Finds the files of every format in `FORMATS` that files, globs and folders name.
 
@@ -111,6 +126,7 @@ def find_inputs(
         inputs: paths and globs.
         options: settings of the formats.
         skip_unreadable: list what cannot be read instead of failing.
+        vocabularies: files that are no text, whatever their names.
 
     Raises:
         UserError: an entry locates nothing, or a file that is not in a known format; all files
@@ -120,7 +136,7 @@ def find_inputs(
     options = options or FormatOptions()
     if not inputs:
         raise UserError(f"{options.flag} names no file, glob or folder.")
-    finder = _Finder(options, skip_unreadable, tuple(FORMATS))
+    finder = _Finder(options, skip_unreadable, tuple(FORMATS), vocabularies)
     for entry in inputs:
         path = given_path(entry)
         if exists(path, options.flag):
@@ -131,7 +147,7 @@ def find_inputs(
                 raise UserError(f"{options.flag}: no file matches {entry}.")
         else:
             raise UserError(f"{options.flag}: {entry} does not exist.")
-        before = len(finder.parts) + len(finder.unreadable) + finder.num_repeated
+        before = finder.num_found
         for found in paths:
             if found.is_dir():
                 finder.add_folder(found)
@@ -139,11 +155,13 @@ def find_inputs(
                 raise UserError(f"{options.flag}: {found} {unknown_format(found)}")
             else:
                 finder.add_file(found)
-        if before == len(finder.parts) + len(finder.unreadable) + finder.num_repeated:
+        if before == finder.num_found:
             raise UserError(
                 f"{options.flag}: {entry} contains no files of a corpus format "
                 f"({', '.join(FORMATS)})."
             )
+    if finder.vocabularies and not (finder.parts or finder.unreadable):
+        raise UserError(f"{options.flag}: the only file is a vocabulary.")
     if finder.parts and len(finder.empty) == len(finder.parts):
         raise UserError(
             f"{options.flag}: all {len(finder.parts)} files are empty, such as "
@@ -159,6 +177,7 @@ def find_text(
     text_field: str = "text",
     text_column: str = "text",
     skip_unreadable: bool = False,
+    vocabularies: Collection[AnyPath] = (),
 ) -> Corpus:
     """Finds the files of either `--corpus-dir` or `--input`.
 
@@ -168,20 +187,29 @@ def find_text(
     if (corpus_dir is None) == (not inputs):
         raise UserError(f"Pass exactly one of {INPUT_FLAG} and {FLAG}.")
     if corpus_dir is not None:
-        return find_corpus(corpus_dir, skip_unreadable=skip_unreadable)
+        return find_corpus(
+            corpus_dir, skip_unreadable=skip_unreadable, vocabularies=vocabularies
+        )
     options = FormatOptions(INPUT_FLAG, text_field, text_column)
-    return find_inputs(inputs, options, skip_unreadable=skip_unreadable)
+    return find_inputs(
+        inputs, options, skip_unreadable=skip_unreadable, vocabularies=vocabularies
+    )
 
 
 class _Finder:
     """Collects files."""
 
     def __init__(
-        self, options: FormatOptions, skip_unreadable: bool, suffixes: Collection[str]
+        self,
+        options: FormatOptions,
+        skip_unreadable: bool,
+        suffixes: Collection[str],
+        vocabularies: Collection[AnyPath],
     ):
         self._options = options
         self._skip_unreadable = skip_unreadable
         self._suffixes = suffixes
+        self._vocabularies = frozenset(map(identity_of, vocabularies))
         self._seen: set[str] = set()
         self._names: set[str] = set()
         self.parts: list[CorpusPart] = []
@@ -189,7 +217,14 @@ class _Finder:
         self.unreadable: dict[str, str] = {}
         self.empty: list[pathlib.Path] = []
         self.links: list[pathlib.Path] = []
+        self.vocabularies: list[pathlib.Path] = []
         self.num_repeated = 0
+
+    @property
+    def num_found(self) -> int:
+        """Number of files and folders that are not ignored, by all of their names."""
+        found = (self.parts, self.unreadable, self.vocabularies)
+        return sum(map(len, found)) + self.num_repeated
 
     def corpus(self) -> Corpus:
         return Corpus(
@@ -198,6 +233,7 @@ class _Finder:
             self.unreadable,
             tuple(self.empty),
             tuple(path for path in self.links if _full_name(path) not in self._names),
+            tuple(self.vocabularies),
         )
 
     def add_folder(self, folder: AnyPath) -> None:
@@ -228,7 +264,10 @@ class _Finder:
                 self._add_part(path)
 
     def _add_part(self, path: pathlib.Path) -> None:
-        identity = str(path) if is_remote(path) else os.path.realpath(path)
+        identity = identity_of(path)
+        if identity in self._vocabularies:
+            self.vocabularies.append(path)
+            return
         if identity in self._seen:
             self.num_repeated += 1
             self.links.append(path)

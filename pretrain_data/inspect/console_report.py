@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import markdown_table
+from electra_tf.util.paths import is_remote
 
 MAX_FILES = 20
 _BAR_LENGTH = 40
@@ -70,7 +71,14 @@ def table_rows(
         num_frequent: number of frequent tokens in the last column.
     """
     folder = common_folder(report)
-    named = [(os.path.relpath(f["file"], folder), str(f["seq_length"]), f) for f in files]
+    named = [
+        (
+            os.path.relpath(f["file"], folder) if folder else f["file"],
+            str(f["seq_length"]),
+            f,
+        )
+        for f in files
+    ]
     return [
         [
             name,
@@ -88,8 +96,13 @@ def table_rows(
 
 
 def common_folder(report: Mapping[str, Any]) -> str:
-    """Returns the folder that all files are in, at any depth."""
-    return os.path.commonpath([os.path.dirname(each["file"]) for each in report["files"]])
+    """Returns the folder that all files are in, at any depth; "" if there is none."""
+    folders = [os.path.dirname(each["file"]) for each in report["files"]]
+    if len({(is_remote(folder), os.path.isabs(folder)) for folder in folders}) > 1:
+        if any(map(is_remote, folders)):
+            return ""
+        folders = list(map(os.path.abspath, folders))
+    return os.path.commonpath(folders)
 
 
 def spread(summary: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 import tqdm
 
 from electra_tf.text.vocabulary import Vocabulary
@@ -17,7 +16,7 @@ from pretrain_data.inspect.duplicates import DuplicateCounter
 from pretrain_data.inspect.statistics import RecordCounts, row_bytes
 from pretrain_data.records.bad_records import scan_file
 from pretrain_data.records.checks import recorded_length
-from pretrain_data.records.files import DEFAULT_FLAG, locate_bad_records
+from pretrain_data.records.files import DEFAULT_FLAG, file_size, locate_bad_records
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
 
 _BATCH_SIZE = 1024
@@ -73,7 +72,7 @@ def inspect_files(
     for path in tqdm.tqdm(files, unit="file", leave=False, disable=not sys.stderr.isatty()):
         counts = RecordCounts()
         length = 0
-        if not _is_empty(path):
+        if file_size(path):
             length, _ = recorded_length([path], flag)
             spans, counts.skipped = _spans(path, length, vocabulary, skip_bad_records)
             with _locating(path, flag, length, vocabulary):
@@ -94,10 +93,6 @@ def inspect_files(
         "vocabulary": {"file": str(vocabulary.path), "size": vocabulary.size},
     }
     return Inspection(report, sample.rows(), total.tokens)
-
-
-def _is_empty(path: str) -> bool:
-    return tf.io.gfile.stat(path).length == 0
 
 
 def _spans(

@@ -67,9 +67,12 @@ def warn_of_unlisted(files: Sequence[str], manifests: Mapping[str, Manifest | No
 
 def _warn_of_missing(folder: str, files: Sequence[str]) -> None:
     names = set(tf.io.gfile.listdir(folder or "."))
+    empty = [path for path in files if not tf.io.gfile.stat(path).length]
+    if len(empty) == 1:
+        warn_once(f"{empty[0]} is empty: it has no records")
+    elif empty:
+        warn_once(f"{len(empty):,} of {len(files):,} files are empty, such as {empty[0]}")
     for path in files:
-        if not tf.io.gfile.stat(path).length:
-            warn_once(f"{path} is empty: it has no records")
         match = _SHARD.fullmatch(os.path.basename(path))
         if match is None:
             continue

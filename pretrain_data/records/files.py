@@ -84,6 +84,11 @@ def fingerprint(files: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
+def file_size(path: str) -> int:
+    """Returns the size of a file in bytes."""
+    return tf.io.gfile.stat(path).length
+
+
 def file_sha256(path: str) -> str:
     """Returns the SHA-256 of all of a file, in hexadecimal."""
     digest = hashlib.sha256()

@@ -1,9 +1,10 @@
 """Trains a WordPiece vocabulary on text, whose words the project's tokenizer splits."""
 
 import hashlib
+import pathlib
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from electra_tf.text.tokenizer_description import (
     TokenizerDescription,
@@ -20,6 +21,7 @@ from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_in_order
 from pretrain_data.corpus.corpus_report import print_left_out
+from pretrain_data.corpus.file_search import identity_of
 from pretrain_data.corpus.formats import FormatOptions
 from pretrain_data.corpus.inputs import Corpus, find_inputs, find_text
 from pretrain_data.vocabulary.vocabulary_report import measure, print_report
@@ -57,14 +59,16 @@ def build_vocabulary(
         )
     _check_output_file(config)
     sentencepiece()
+    vocabularies = [config.output_file, *filter(None, [config.compare_with])]
     corpus = find_text(
         config.corpus_dir,
         config.inputs,
         text_field=config.text_field,
         text_column=config.text_column,
+        vocabularies=vocabularies,
     )
     print_left_out(corpus, config.corpus_dir, print_fn)
-    held_out = _find_held_out(config, corpus)
+    held_out = _find_held_out(config, corpus, vocabularies)
     second = None
     if config.compare_with is not None:
         second = load_vocabulary(config.compare_with, "--compare_with")
@@ -106,15 +110,17 @@ def build_vocabulary(
     return vocabulary
 
 
-def _find_held_out(config: VocabularyBuildConfig, corpus: Corpus) -> Corpus | None:
+def _find_held_out(
+    config: VocabularyBuildConfig, corpus: Corpus, vocabularies: Sequence[pathlib.Path]
+) -> Corpus | None:
     """Returns the text to report on; raises UserError if it is trained on."""
     if not config.report:
         return None
     options = FormatOptions(REPORT_FLAG, config.text_field, config.text_column)
-    held_out = find_inputs(config.report, options)
-    trained_on = {part.path.resolve() for part in corpus.parts}
+    held_out = find_inputs(config.report, options, vocabularies=vocabularies)
+    trained_on = {identity_of(part.path) for part in corpus.parts}
     for part in held_out.parts:
-        if part.path.resolve() in trained_on:
+        if identity_of(part.path) in trained_on:
             raise UserError(
                 f"{part.path} ({REPORT_FLAG}) is part of the text to train on: pass files that "
                 "are not."

@@ -53,6 +53,19 @@ def test_record_files_alone(files, tmp_path, capsys):
     assert "\x1b" not in printed
 
 
+def test_the_last_shards_may_be_empty(tiny_data, tmp_path, capsys):
+    # Those of the authors' builder, which writes 1,000 files, in alphabetical order.
+    for path in (tiny_data / "pretrain_tfrecords").glob("pretrain_data.tfrecord-*"):
+        shutil.copy(path, tmp_path / path.name.replace("-of-2", "-of-4"))
+    for i in (2, 3):
+        (tmp_path / f"pretrain_data.tfrecord-{i}-of-4").touch()
+    arguments = [f"--pretrain_tfrecords={tmp_path}/*", f"--vocab_file={tiny_data}/vocab.txt"]
+    dataset_inspection.run(parse(*arguments, "--max-seq-length=16"))
+    output = capsys.readouterr()
+    assert "| all | 50 |" in output.out
+    assert "2 of 4 files are empty, such as" in output.err
+
+
 def test_a_run_has_its_settings(tiny_data, tmp_path, make_config):
     config = make_config(mask_prob=0.3, masking="whole_word", seed=5)
     folder = tmp_path / "model"

@@ -1,6 +1,10 @@
 """Every recipe is a flag file that makes a model."""
 
+import dataclasses
 import pathlib
+import re
+import shlex
+from collections.abc import Sequence
 
 import pytest
 from absl import flags as absl_flags
@@ -12,11 +16,14 @@ from electra_tf.config.choices import (
     OBJECTIVES,
     REPLACEMENTS,
 )
+from electra_tf.config.hyperparameters import TRAINING
 from electra_tf.config.pretraining import (
     PretrainingConfig,
     discriminator_config,
     generator_config,
 )
+from electra_tf.config.recorded_settings import changed_settings
+from electra_tf.config.resumption import DATA
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import build_model, model_class
 from flags import command_line, finetuning, pretraining
@@ -39,13 +46,26 @@ def test_recipe(recipe, monkeypatch):
         assert any(word in line for line in header)
 
 
-def read(program, *recipes: pathlib.Path):
-    """Returns the configuration of recipes that follow each other."""
+@pytest.mark.parametrize("name", ["tiny", "tiny_korean"])
+def test_the_second_command_of_a_recipe_resumes_the_first(name):
+    recipe = ROOT / f"recipes/{name}.flags"
+    header = recipe.read_text().replace("\n#", " ").replace("\\", " ")
+    more = shlex.split(re.search(r"again with +(--max_seq_length.*?) Hardware:", header)[1])
+    first, second = read(pretraining, recipe), read(pretraining, recipe, more=more)
+    both = [dataclasses.asdict(config) for config in (first, second)]
+    changes = changed_settings(PretrainingConfig, *both)
+    changed = {change.name for change in changes if change.influence == TRAINING}
+    assert {*changed, DATA} == set(second.allow_changed_settings)
+
+
+def read(program, *recipes: pathlib.Path, more: Sequence[str] = ()):
+    """Returns the configuration of recipes that follow each other, and of more flags."""
     flag_values = absl_flags.FlagValues()
     program.define_flags(flag_values)
     # absl defines --flagfile on its global flags alone.
     arguments = flag_values.read_flags_from_files([f"--flagfile={path}" for path in recipes])
-    command_line.parse(["x", "--data-dir=d", "--model-name=m", *arguments], None, flag_values)
+    place = ("--data-dir=d", "--model-name=m")
+    command_line.parse(["x", *place, *arguments, *more], None, flag_values)
     return program.config_from_flags(flag_values)
 
 

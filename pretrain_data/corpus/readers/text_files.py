@@ -67,9 +67,14 @@ class TextPart(ByteRange):
         if at_documents:
             f.seek(position)
             self._end_line(f)
+            starts_line = True
             while f.tell() < last:
-                if not f.readline(MAX_LINE_BYTES).strip():
+                # Of a long line, the rest may be blank.
+                piece = f.readline(MAX_LINE_BYTES)
+                ends_line = piece.endswith(b"\n")
+                if starts_line and ends_line and not piece.strip():
                     return f.tell()
+                starts_line = ends_line
         if last == self.end:
             return last
         f.seek(last)

@@ -1,5 +1,6 @@
 """Tests of the in-graph tokenizer against tokenization in plain Python."""
 
+import os
 import random
 import subprocess
 import sys
@@ -129,6 +130,12 @@ def test_longest_piece_wins_and_a_rest_makes_the_word_unknown():
     assert spelled == [["unaff", "##able"], ["unaff", "##a"], ["[UNK]"], ["a", "un", "##able"]]
 
 
+def test_an_entry_of_several_words_is_in_no_text():
+    vocabulary = make_vocabulary("in fact", "in", "fact", "a\tb", "a")
+    for mode in MODES:
+        assert_same_ids(["in fact", "a\tb", "a in fact \u00e9"], vocabulary, mode)
+
+
 def test_invalid_utf8_is_dropped_like_the_replacement_character(vocabulary):
     tokenizer = Tokenizer(vocabulary)
     broken, clean = tokenizer.tokenize(
@@ -165,7 +172,7 @@ def test_each_word_is_tokenized_once_wherever_it_is_new(vocabulary, monkeypatch)
     assert sorted(given) == sorted(word.encode() for word in words)
 
 
-def test_works_in_a_saved_model_in_another_process(vocabulary, tmp_path):
+def test_works_in_a_saved_model_in_a_process_of_another_locale(vocabulary, tmp_path):
     module = tf.Module()
     module.tokenizer = Tokenizer(vocabulary)
     signature = [tf.TensorSpec([None], tf.string)]
@@ -173,7 +180,8 @@ def test_works_in_a_saved_model_in_another_process(vocabulary, tmp_path):
         lambda texts: module.tokenizer.tokenize(texts).to_tensor(-1), input_signature=signature
     )
     tf.saved_model.save(module, str(tmp_path / "saved"))
-    text = "We the people: na\u00efve \u6771\u4eac!"
+    # In Turkish, the lowercase letter of I has no dot.
+    text = "We the people: na\u00efve \u6771\u4eac! IN \u0130N \u00ccN JUSTICE"
     program = (
         "import sys, tensorflow as tf, tensorflow_text\n"
         "module = tf.saved_model.load(sys.argv[1])\n"
@@ -184,6 +192,7 @@ def test_works_in_a_saved_model_in_another_process(vocabulary, tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        env={**os.environ, "LC_ALL": "tr_TR.UTF-8"},
     )
     assert result.stdout.strip() == str(plain_tokenize(text, vocabulary))
 

@@ -235,6 +235,15 @@ def test_same_seed_gives_the_same_files_and_another_seed_others(build, tmp_path)
     assert contents(tmp_path / "x") == contents(tmp_path / "y") != contents(tmp_path / "z")
 
 
+def test_the_vocabulary_in_the_folder_of_the_text_is_not_built(
+    build, corpus_dir, tmp_path, demo_vocab_file
+):
+    shards = build(output_dir=tmp_path / "without").shard_sha256
+    vocab_file = corpus_dir / "vocab.txt"
+    vocab_file.write_bytes(demo_vocab_file.read_bytes())
+    assert build(output_dir=tmp_path / "with", vocab_file=vocab_file).shard_sha256 == shards
+
+
 def test_a_crash_while_tokenizing_names_the_file(build, monkeypatch, tmp_path):
     def fail(*_):
         raise IndexError("boom")

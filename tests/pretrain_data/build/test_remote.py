@@ -1,5 +1,6 @@
 """Tests of corpora and records on a remote file system: `ram://`, in this process."""
 
+import dataclasses
 import gzip
 import json
 import shutil
@@ -11,7 +12,7 @@ import tensorflow as tf
 from absl import flags as absl_flags
 
 from electra_tf.text.tokenizer_description import TokenizerDescription
-from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.text.vocabulary import VocabularyBuildConfig, load_vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import as_path, open_binary
 from flags import command_line, corpus
@@ -19,6 +20,7 @@ from pretrain_data.build.dataset import build_pretraining_data
 from pretrain_data.corpus.inputs import find_inputs
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
+from pretrain_data.vocabulary.vocabulary_builder import build_vocabulary
 from tests.pretrain_data.conftest import corpus_text
 
 
@@ -112,6 +114,22 @@ def test_remote_parquet_and_arrow_are_read(tmp_path, remote):
             "two",
             "three",
         ]
+
+
+def test_a_vocabulary_is_reported_on_remote_text(tmp_path, remote):
+    for name in "ab":
+        tf.io.gfile.makedirs(f"{remote}/{name}")
+        with tf.io.gfile.GFile(f"{remote}/{name}/{name}.txt", "w") as file:
+            file.write(corpus_text(1, num_documents=4))
+    config = VocabularyBuildConfig(
+        None, tmp_path / "vocab.txt", 60, inputs=(f"{remote}/a",), report=(f"{remote}/b",)
+    )
+    messages = []
+    build_vocabulary(config, messages.append)
+    assert any("pieces per word" in message for message in messages)
+    same = dataclasses.replace(config, overwrite=True, report=(f"{remote}/a/a.txt",))
+    with pytest.raises(UserError, match=r"a\.txt \(--report\) is part of the text to train"):
+        build_vocabulary(same, messages.append)
 
 
 def test_globs_and_what_is_missing(text, remote, demo_vocab_file):

@@ -206,8 +206,8 @@ def test_two_processes_hold_out_the_same_tokens(build, tmp_path, monkeypatch):
 
 
 def test_training_finds_the_held_out_records(build, tmp_path):
-    def patterns(**settings):
-        pattern = str(tmp_path / "records/pretrain_data.tfrecord*")
+    def patterns(folder="records", **settings):
+        pattern = str(tmp_path / folder / "pretrain_data.tfrecord*")
         config = PretrainingConfig(
             data_dir=str(tmp_path),
             model_name="m",
@@ -222,6 +222,7 @@ def test_training_finds_the_held_out_records(build, tmp_path):
     assert patterns() is None
     build(eval_fraction=0.3, overwrite=True)
     assert patterns() == str(tmp_path / "records/held_out/pretrain_data.tfrecord*")
+    assert patterns("*") == patterns("rec[o]rds") == patterns()
     assert patterns(eval_tfrecords="") is None
     assert patterns(eval_tfrecords="other*") == "other*"
 

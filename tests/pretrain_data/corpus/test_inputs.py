@@ -4,6 +4,7 @@ import bz2
 import dataclasses
 import gzip
 import json
+import os
 import pickle
 import re
 
@@ -222,6 +223,46 @@ def test_links_to_files_are_read_once_and_told(tmp_path):
         f"1 links to files that are read once, under another name: {tmp_path}/b.txt"
     ]
     assert not find_inputs([f"{tmp_path}/a.txt", f"{tmp_path}/a*"]).links
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_first_of_links_to_a_folder_is_followed(tmp_path, monkeypatch, reverse):
+    (tmp_path / "z").mkdir()
+    (tmp_path / "z/x.txt").write_text("one\n")
+    (tmp_path / "a").symlink_to("z")
+    walk = os.walk
+
+    def in_order(*arguments, **options):
+        # As another file system may list them.
+        for parent, directories, names in walk(*arguments, **options):
+            directories.sort(reverse=reverse)
+            yield parent, directories, names
+
+    monkeypatch.setattr(os, "walk", in_order)
+    (part,) = find_inputs([str(tmp_path)]).parts
+    assert part.path == tmp_path / "a/x.txt"
+
+
+def test_the_vocabulary_in_the_folder_of_the_text_is_not_read(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    (tmp_path / "link.txt").symlink_to("vocab.txt")
+    vocabularies = [tmp_path / "link.txt"]
+    for corpus in (
+        find_text(tmp_path, (), vocabularies=vocabularies),
+        find_text(None, [f"{tmp_path}/a.txt", f"{tmp_path}/*"], vocabularies=vocabularies),
+    ):
+        assert documents(corpus.parts) == ["one"]
+        messages = []
+        print_left_out(corpus, tmp_path, messages.append)
+        assert messages == [
+            "Ignored the vocabulary in the folder of the text: link.txt, vocab.txt"
+        ]
+    with pytest.raises(UserError, match=r"--input: the only file is a vocabulary"):
+        find_text(None, [f"{tmp_path}/vocab.txt"], vocabularies=vocabularies)
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(UserError, match=r"contains no .txt or .txt.gz files, only 2 other"):
+        find_text(tmp_path, (), vocabularies=vocabularies)
 
 
 def test_a_record_that_is_too_long_is_named(tmp_path, monkeypatch):

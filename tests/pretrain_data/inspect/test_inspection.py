@@ -1,5 +1,6 @@
 """Statistics of records whose numbers are known."""
 
+import os
 import pathlib
 
 import numpy as np
@@ -8,7 +9,7 @@ import tensorflow as tf
 
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
-from pretrain_data.inspect.console_report import format_report
+from pretrain_data.inspect.console_report import common_folder, format_report
 from pretrain_data.inspect.duplicates import DuplicateCounter
 from pretrain_data.inspect.inspection import inspect_files
 from pretrain_data.inspect.statistics import summary
@@ -143,6 +144,18 @@ def test_ids_beyond_the_vocabulary_are_located(files, vocabulary):
 def test_files_without_a_record_are_refused(files, vocabulary):
     with pytest.raises(UserError, match=r"--records: no record in 1 files, first: .*/c$"):
         inspect_files(files[2:], vocabulary, flag="--records")
+
+
+def test_files_of_relative_absolute_and_remote_folders_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here = os.path.abspath(".")
+    for files, common in [
+        (["a/x", "a/b/y"], "a"),
+        (["x", "a/y"], ""),
+        (["a/x", f"{here}/b/y"], here),
+        (["gs://bucket/a/x", f"{here}/b/y"], ""),
+    ]:
+        assert common_folder({"files": [{"file": file} for file in files]}) == common
 
 
 def test_the_text_says_what_was_sampled_left_out_and_skipped(files, vocabulary):

@@ -190,6 +190,13 @@ def test_an_existing_file_is_replaced_only_when_told(text_dir):
     assert build(text_dir, vocab_size=150, overwrite=True).size == 150
 
 
+def test_the_vocabulary_that_is_replaced_is_not_learned_from(text_dir):
+    name = str(text_dir / "vocab.txt")
+    first = build(text_dir, name)
+    second = build(text_dir, name, overwrite=True)
+    assert first.sha256 == second.sha256
+
+
 def test_bad_settings_are_refused_before_anything_is_written(text_dir):
     with pytest.raises(UserError, match=r"only \d+ distinct pieces.*--vocab-size=\d+ or less"):
         build(text_dir, vocab_size=5000)

@@ -81,6 +81,15 @@ def test_lines_end_at_lf_only(tmp_path, monkeypatch, block_bytes):
     assert read_lines(whole_file(compressed)) == lines
 
 
+@pytest.mark.parametrize("line", [16 * "x", 10 * "x" + 12 * " "])
+def test_the_rest_of_a_long_line_ends_no_document(tmp_path, monkeypatch, line):
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 16)
+    (tmp_path / "a.txt").write_text(f"one\n{line}\ntwo\n\nthree\n")
+    (part,) = find_corpus(tmp_path).parts
+    _, rest = part.split(1, at_documents=True)
+    assert (tmp_path / "a.txt").read_text()[rest.start :] == "three\n"
+
+
 def test_long_lines_are_read_in_pieces_cut_between_words(tmp_path, monkeypatch):
     monkeypatch.setattr(blocks_module, "BLOCK_BYTES", 16)
     monkeypatch.setattr(blocks_module, "MAX_LINE_BYTES", 32)
