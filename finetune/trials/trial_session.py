@@ -10,6 +10,7 @@ from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.model_checkpoint import containing_folder
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.saved_settings import NUM_TRAIN_STEPS
 from finetune.data.batches import count_steps
 from finetune.prediction_files import write_test_outputs
 from finetune.results.calibration import Calibration, calibrate, fit_temperature
@@ -117,17 +118,18 @@ class TrialSession:
         num_rows = sum(len(part.rows) for part in train_data.values())
         num_examples = trial.num_examples or num_rows
         batch_size, epochs = config.train_batch_size, config.num_train_epochs
+        num_train_steps = max(1, count_steps(num_examples, batch_size, epochs))
         if self._trainer.is_chief:
             warn_of_repeated_examples(batch_size, num_examples)
         evaluates = config.do_eval or config.keep_best
         trained = self._trainer.train(
             train_data,
-            num_train_steps=max(1, count_steps(num_examples, batch_size, epochs)),
+            num_train_steps=num_train_steps,
             seed=trial.seed,
             model_dir=trial.model_dir,
             evaluate=self._selecting_value if evaluates else None,
             eval_steps=config.eval_steps or count_steps(num_examples, batch_size, 1),
-            hyperparameters=hyperparameters,
+            hyperparameters={**hyperparameters, NUM_TRAIN_STEPS: num_train_steps},
         )
         return dataclasses.replace(
             result,

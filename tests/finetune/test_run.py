@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.run import load_servable
+from electra_tf.interop.formats import make_format
 from electra_tf.model.kernels import without_fusion
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -20,11 +23,14 @@ from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.step import TrainingSteps
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
 from finetune import run as finetune_run
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
+from finetune.export import FINETUNED
+from finetune.model_family import FINETUNING
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
@@ -91,7 +97,9 @@ def test_a_later_trial_equals_a_run_of_its_own(make_finetuning_config, finished)
     assert_same_weights(str(finished / "model_2"), str(finished / "alone_1"))
 
 
-def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, finished, monkeypatch):
+def test_a_stopped_run_goes_on_where_it_was(
+    make_finetuning_config, finished, monkeypatch, capsys
+):
     class StopError(Exception):
         """Stands for a kill."""
 
@@ -108,9 +116,32 @@ def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, finished, mo
         with pytest.raises(StopError):
             finetune_run.run(other, quiet)
     said = []
+    # Whatever uses it meanwhile, says that it has not finished.
+    for use in (_evaluate, _load_to_export, _read_to_convert):
+        warn_once.cache_clear()
+        use(other)
+        warning = "ckpt-12 is of step 12 of 16: this fine-tuning has not finished"
+        assert warning in capsys.readouterr().err
     finetune_run.run(other, said.append)
     assert any("Resuming from" in line and "step 12" in line for line in said)
     assert_same_weights(str(finished / "model_1"), str(finished / "other_1"))
+    for use in (_evaluate, _load_to_export, _read_to_convert):
+        use(other)
+        assert "not finished" not in capsys.readouterr().err
+
+
+def _evaluate(config: FinetuningConfig) -> None:
+    finetune_run.run(dataclasses.replace(config, do_train=False), quiet)
+
+
+def _load_to_export(config: FinetuningConfig) -> None:
+    folder = f"{config.model_dir}_1"
+    export = ExportConfig(model_dir=folder, export_dir=pathlib.Path(folder, "export"))
+    load_servable(export, (FINETUNED,), quiet)
+
+
+def _read_to_convert(config: FinetuningConfig) -> None:
+    make_format("electra_tf", [FINETUNING]).read(f"{config.model_dir}_1")
 
 
 def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypatch):
