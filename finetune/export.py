@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.config.distribution import on_one_device
+from electra_tf.config.trained_positions import warn_of_untrained_positions
 from electra_tf.inference.export.config import (
     ExportConfig,
     choose_component,
@@ -60,6 +61,7 @@ def load_finetuned(
     length = serving_length(
         config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
     )
+    warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
     if component == EMBEDDINGS:
         return EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
     (task,) = [task for task in tasks if task.name == component]

@@ -24,10 +24,11 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import (
     describe_contradictions,
     describe_repeated,
+    warn_of_long_rows,
     warn_of_single_label,
     warn_of_unknown_rows,
 )
-from finetune.initialization import find_checkpoint
+from finetune.initialization import find_checkpoint, pretrained_positions
 from finetune.prediction_files import predict_file
 from finetune.results.provenance import Provenance, common_provenance, files_digest
 from finetune.results.result_text import format_summary
@@ -127,7 +128,8 @@ def _warn_of_suspicious_data(
     runs: Iterable[TrialRun],
     print_fn: PrintFn,
 ) -> None:
-    """Warns of unknown tokens, splits with one label, and training texts in dev splits."""
+    """Warns of unknown tokens, untrained positions, single labels and texts of train in dev."""
+    pretrained = pretrained_positions(config) if config.do_train else None
     for task in tasks:
         trained = train_data.get(task.name)
         parts = {TRAIN: trained} if trained else {}
@@ -138,6 +140,9 @@ def _warn_of_suspicious_data(
         for split, part in parts.items():
             name = f"{task.name} {split}"
             warn_of_unknown_rows(name, part.rows, task.tokenizer.vocabulary)
+            if pretrained is not None and split == TRAIN:
+                checkpoint = config.init_checkpoint
+                warn_of_long_rows(name, part.rows, pretrained, checkpoint)
             describe_contradictions(name, part.rows, f"{task.name}_label_ids", print_fn)
             if split != TRAIN:
                 warn_of_single_label(name, task.single_label(part), len(part.examples))

@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.saved_config import load_saved_config
+from electra_tf.config.trained_positions import TRAINED_POSITIONS
 from electra_tf.interop.model_checkpoint import containing_folder
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.saved_settings import NUM_TRAIN_STEPS
 from finetune.data.batches import count_steps
+from finetune.data.features import row_length
+from finetune.initialization import pretrained_positions
 from finetune.prediction_files import write_test_outputs
 from finetune.results.calibration import Calibration, calibrate, fit_temperature
 from finetune.results.confusion import plot_confusion
@@ -129,7 +132,11 @@ class TrialSession:
             model_dir=trial.model_dir,
             evaluate=self._selecting_value if evaluates else None,
             eval_steps=config.eval_steps or count_steps(num_examples, batch_size, 1),
-            hyperparameters={**hyperparameters, NUM_TRAIN_STEPS: num_train_steps},
+            hyperparameters={
+                **hyperparameters,
+                NUM_TRAIN_STEPS: num_train_steps,
+                **self._trained_positions(train_data),
+            },
         )
         return dataclasses.replace(
             result,
@@ -138,6 +145,14 @@ class TrialSession:
             chosen_on=self._chosen_on() if config.keep_best else [],
             seconds=trained.seconds,
         )
+
+    def _trained_positions(self, train_data: Mapping[str, SplitData]) -> dict[str, int]:
+        """Returns the entry of `config.json` on the positions that the model is trained on."""
+        pretrained = pretrained_positions(self._config)
+        if pretrained is None:
+            return {}
+        rows = (row for part in train_data.values() for row in part.rows)
+        return {TRAINED_POSITIONS: max(pretrained, *map(row_length, rows))}
 
     def provenance(self) -> Provenance:
         """Returns hashes of what the scores of the trial depend on."""

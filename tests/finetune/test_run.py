@@ -144,6 +144,29 @@ def _read_to_convert(config: FinetuningConfig) -> None:
     make_format("electra_tf", [FINETUNING]).read(f"{config.model_dir}_1")
 
 
+def test_positions_that_pretraining_has_not_used_are_told(
+    make_finetuning_config, finetuning_data, tiny_data, tmp_path, capsys
+):
+    write_model(tmp_path / "short", tiny_data, max_seq_length=8)
+    config = make_finetuning_config(
+        init_checkpoint=str(tmp_path / "short"), num_train_epochs=0.125, do_eval=False
+    )
+    with without_fusion():
+        finetune_run.run(config, quiet)
+    warned = capsys.readouterr().err
+    told = f"rows are longer than the 8 tokens that {tmp_path / 'short'} was pre-trained on"
+    assert warned.count(told) == 1
+    assert "Pass --max_seq_length=8" in warned
+    longest = 13  # of the sentences, with [CLS] and [SEP]
+    assert (
+        f'"trained_positions": {longest}'
+        in pathlib.Path(f"{config.model_dir}_1", "config.json").read_text()
+    )
+    _load_to_export(config)
+    told = f"--max_seq_length=16 is longer than the {longest} tokens that {config.model_dir}_1"
+    assert told in capsys.readouterr().err
+
+
 def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypatch):
     monkeypatch.setattr("finetune.tasks.text.base.DROPOUT_RATE", 0.0)
     weights = []
