@@ -185,11 +185,8 @@ def _restore_best(
         main = pair[1].metrics[key][pair[1].main[key]] if key else 0.0
         return main if math.isfinite(main) else -math.inf
 
-    there = [
-        (trial, result)
-        for trial, result in zip(runs, results, strict=True)
-        if result.finished and os.path.isdir(trial.model_dir)
-    ]
+    finished = [pair for pair in zip(runs, results, strict=True) if pair[1].finished]
+    there = [pair for pair in finished if os.path.isdir(pair[0].model_dir)]
     if not there:
         raise UserError("--do_predict: no trial finished, so there is no model to predict with")
     if len(there) > 1 and not any(result.metrics for _, result in there):
@@ -197,7 +194,13 @@ def _restore_best(
             f"--do_eval=false scores none of the {len(there)} trials, so {there[0][0].title} "
             "predicts; with --do_eval, the best one would"
         )
-    trainer.restore(max(there, key=value)[0].model_dir)
+    chosen, best = max(there, key=value), max(finished, key=value)
+    if value(chosen) < value(best):
+        warn_once(
+            f"{chosen[0].title} predicts: the model of {best[0].title}, whose dev score is "
+            "better, is gone (--keep_all_models=false keeps the last one)"
+        )
+    trainer.restore(chosen[0].model_dir)
 
 
 def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.saved_config import load_saved_config
@@ -34,6 +35,7 @@ from finetune.trials.model_folders import (
     clear_folder,
     run_hyperparameters,
     saved_labels,
+    warn_of_other_inputs,
 )
 from finetune.trials.trial_runs import TrialRun
 
@@ -89,6 +91,8 @@ class TrialSession:
             check_labels(trial.model_dir, saved_labels(trial.model_dir), self._tasks)
             check_fold(trial)
             self._trainer.restore(trial.model_dir)
+        if not config.do_train:
+            warn_of_other_inputs(*self._evaluated_model(), config)
         if config.do_eval:
             result = self._evaluate(result)
         if config.write_test_outputs and trial.number <= config.n_writes_test:
@@ -97,6 +101,12 @@ class TrialSession:
             ):
                 self._print(f"Test outputs: {path}")
         return result
+
+    def _evaluated_model(self) -> tuple[str, Mapping[str, Any]]:
+        """Returns the folder of the model, and what it records of its run; empty if nothing."""
+        folder = containing_folder(self._finetuned_elsewhere() or self._trial.model_dir)
+        description = load_saved_config(folder)
+        return folder, description.hyperparameters if description else {}
 
     def _finetuned_elsewhere(self) -> str | None:
         """Returns the model to evaluate that is not this project's own model of the trial."""
@@ -151,18 +161,16 @@ class TrialSession:
         pretrained = pretrained_positions(self._config)
         if pretrained is None:
             return {}
-        rows = (row for part in train_data.values() for row in part.rows)
-        return {TRAINED_POSITIONS: max(pretrained, *map(row_length, rows))}
+        lengths = (row_length(row) for part in train_data.values() for row in part.rows)
+        return {TRAINED_POSITIONS: max(pretrained, max(lengths))}
 
     def provenance(self) -> Provenance:
         """Returns hashes of what the scores of the trial depend on."""
         config = self._config
-        model = self._trial.model_dir
+        recorded = {PRETRAINED: self._trainer.pretrained_digest}
         if not config.do_train:
-            model = containing_folder(self._finetuned_elsewhere() or model)
-        description = load_saved_config(model)
-        recorded = {PRETRAINED: self._trainer.pretrained_digest} if config.do_train else {}
-        if description is not None:
+            _, recorded = self._evaluated_model()
+        elif description := load_saved_config(self._trial.model_dir):
             recorded = description.hyperparameters
         return Provenance(
             recorded.get(PRETRAINED),

@@ -549,7 +549,9 @@ def test_the_best_of_the_saved_models_predicts(tmp_path, capsys):
 
     # The last one has no model any more.
     assert restore(50.0, 70.0, 60.0, 80.0) == runs[1].model_dir
-    assert restore(50.0, -1.0, math.nan, 80.0) == runs[0].model_dir
+    gone = "Trial 2 predicts: the model of Trial 4, whose dev score is better, is gone"
+    assert gone in capsys.readouterr().err
+    assert restore(50.0, -1.0, math.nan, 40.0) == runs[0].model_dir
     with pytest.raises(UserError, match="no trial finished"):
         restore(-1.0, -1.0, -1.0, 80.0)
     assert not capsys.readouterr().err
@@ -591,7 +593,16 @@ def test_scores_on_a_single_label_are_warned_of(
     assert "cola dev: all 3 examples have the label '1', so" in capsys.readouterr().err
 
 
-def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished):
+def test_inputs_that_differ_from_those_of_training_are_warned_of(
+    make_finetuning_config, finished, capsys
+):
+    other = make_finetuning_config(do_train=False, max_seq_length=8, length_buckets=(8,))
+    finetune_run.run(other, quiet)
+    told = "otherwise, so its scores and predictions are not those of its training: "
+    assert f"{told}max_seq_length: 16 before, 8 now. Pass" in capsys.readouterr().err
+
+
+def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished, capsys):
     config = make_finetuning_config()
     trained = recorded_metrics(finished)
     other = {"do_train": False, "model_dir": str(finished / "untrained")}
@@ -599,6 +610,10 @@ def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished
         evaluation = make_finetuning_config(**other, init_checkpoint=given)
         (evaluated,) = finetune_run.run(evaluation, quiet)
         assert evaluated.metrics == trained
+    assert "made otherwise" not in capsys.readouterr().err
+    several = make_finetuning_config(**other, init_checkpoint=given, num_trials=3)
+    assert several.num_trials == 1
+    assert "--num_trials=3 has no effect: --do_train=false" in capsys.readouterr().err
     copy = finished / "pretrained"
     shutil.copytree(config.pretrained_model_dir, copy)
     with pytest.raises(UserError, match=r"--init_checkpoint=.*is not a fine-tuned model"):
