@@ -217,7 +217,11 @@ class Trainer:
             # The final weights, at the last step, which marks the run as finished.
             self._step.assign(num_train_steps)
             checkpoints.save()
-        return TrainedTrial(result.step, best_step, seconds)
+        steps = result.step
+        if first_step == num_train_steps and config.early_stopping_patience is not None:
+            # Of a finished run that stopped early, the checkpoint has the step of the end.
+            steps = best.last_evaluated or steps
+        return TrainedTrial(steps, best_step, seconds)
 
     @functools.cached_property
     def initial_digest(self) -> str | None:

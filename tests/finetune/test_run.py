@@ -380,6 +380,8 @@ def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_co
     best = max(evaluations, key=lambda record: record["cola_mcc"])
     assert result.metrics["cola/dev"]["mcc"] == pytest.approx(best["cola_mcc"])
     assert best["step"] == result.best_step
+    (again,) = finetune_run.run(config, quiet)
+    assert (again.steps, again.best_step) == (result.steps, result.best_step)
 
 
 def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):
