@@ -4,10 +4,14 @@ Sequences that are shorter than the model allows, 512 tokens by default, leave t
 embeddings behind them as they were initialized. No TensorFlow is imported here.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf.config.saved_config import CONFIG_FILE
 from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_object
 
 # Key of the `config.json` of a fine-tuned model: number of positions that pre-training or
 # fine-tuning has used; missing if that of pre-training is unknown.
@@ -20,16 +24,35 @@ CONVERTED = {"model_name": "converted", "data_dir": "."}
 def trained_positions(saved: Mapping[str, Any]) -> int | None:
     """Returns the number of positions that a model was trained on, from the first.
 
-    None if that is unknown: of converted models, of those that were pre-trained from another
-    checkpoint, whose sequences may have been longer, and of fine-tuned ones of older versions.
+    None if that is unknown: of converted models, of those that were pre-trained from one of
+    them, or from a checkpoint that is gone, and of fine-tuned ones of older versions.
 
     Args:
         saved: hyperparameters of its run.
     """
-    if "electra_objective" not in saved:
-        return saved.get(TRAINED_POSITIONS)
-    is_converted = all(saved.get(name) == value for name, value in CONVERTED.items())
-    return None if is_converted or saved.get("init_checkpoint") else saved.get("max_seq_length")
+    longest, seen = 0, set()
+    while "electra_objective" in saved:
+        if all(saved.get(name) == value for name, value in CONVERTED.items()):
+            return None
+        longest = max(longest, saved["max_seq_length"])
+        before = saved.get("init_checkpoint")
+        if not before:
+            return longest
+        if before in seen:
+            return None
+        seen.add(before)
+        saved = _hyperparameters(before)
+    used = saved.get(TRAINED_POSITIONS)
+    return None if used is None else max(longest, used)
+
+
+def _hyperparameters(checkpoint: str) -> Mapping[str, Any]:
+    """Returns the hyperparameters of a checkpoint of this project; empty for others."""
+    folder = checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint)
+    try:
+        return read_object(os.path.join(folder, CONFIG_FILE), "hyperparameters")
+    except UserError:
+        return {}  # it is not what is used, and may be damaged
 
 
 def warn_of_untrained_positions(

@@ -1,6 +1,7 @@
 """Positions that a model was not trained on are told of where texts may be longer."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -22,8 +23,8 @@ FINETUNED = {"task_names": ["cola"], "max_seq_length": 512}
     [
         (PRETRAINED, 128),
         ({**PRETRAINED, "data_dir": "."}, 128),
-        # What these were trained on before may have been longer.
-        ({**PRETRAINED, "init_checkpoint": "other"}, None),
+        # What this was trained on before may have been longer.
+        ({**PRETRAINED, "init_checkpoint": "gone"}, None),
         ({**PRETRAINED, "model_name": "converted", "data_dir": "."}, None),
         ({**FINETUNED, "trained_positions": 140}, 140),
         (FINETUNED, None),
@@ -42,6 +43,29 @@ def test_the_positions_of_a_run(saved, expected, capsys):
     else:
         told = f"--max_seq_length=512 is longer than the {expected} tokens that models/small"
         assert f"{told} was trained on" in warned
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ({**PRETRAINED, "max_seq_length": 64}, 128),
+        ({**PRETRAINED, "max_seq_length": 256}, 256),
+        ({**FINETUNED, "trained_positions": 140}, 140),
+        ({**PRETRAINED, "model_name": "converted", "data_dir": "."}, None),
+        ({"model_type": "electra"}, None),
+    ],
+)
+def test_a_run_that_starts_from_another_has_trained_what_both_have(before, expected, tmp_path):
+    is_ours = "model_type" not in before
+    content = {"hyperparameters": before} if is_ours else before
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    for path in (tmp_path, tmp_path / "ckpt-7"):
+        saved = {**PRETRAINED, "init_checkpoint": str(path)}
+        assert trained_positions(saved) == expected
+    before["init_checkpoint"] = str(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"hyperparameters": before}))
+    if "electra_objective" in before:
+        assert trained_positions(saved) is None  # a folder that has been moved
 
 
 def test_a_converted_model_does_not_tell_the_length_of_its_training():
