@@ -1,6 +1,7 @@
 """Exported models behind the web demo; reads SavedModels only."""
 
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +32,8 @@ _MIN_CHOICES = 2
 _NUM_SPECIAL = 2
 # Of a pair.
 _MOST_SPECIAL = 3
+# Syllables, which become up to three letters where accents are stripped.
+_HANGUL = re.compile("[\uac00-\ud7a3]")
 # A further token at the end of a text.
 _ONE_MORE = " a"
 # Settings of an export that limit how many tokens of a text it reads.
@@ -236,8 +239,8 @@ class TaskModel:
         outputs: Mapping[str, np.ndarray],
     ) -> list[str]:
         """Returns the names of the texts of which a longer one would have the same outputs."""
-        # A token has a character at least.
-        if self._limit is None or sum(map(len, texts.values())) < self._limit:
+        most = sum(_most_tokens(text) for text in texts.values())
+        if self._limit is None or most < self._limit:
             return []
         found = []
         for name in self._truncated:
@@ -245,6 +248,11 @@ class TaskModel:
             if all(np.array_equal(longer[key], value) for key, value in outputs.items()):
                 found.append(name)
         return found
+
+
+def _most_tokens(text: str) -> int:
+    """Returns how many tokens a text may have: one for each character that is no space."""
+    return sum(map(len, text.split())) + 2 * len(_HANGUL.findall(text))
 
 
 def _lines(name: str, text: str) -> list[str]:

@@ -131,7 +131,12 @@ def test_a_task_tells_that_it_reads_no_more(client):
 
 
 def test_texts_that_are_divided_or_marked_are_not_called_full():
-    def full(kind_output: str, names: tuple[str, ...], **description: object) -> list[str]:
+    def full(
+        kind_output: str,
+        names: tuple[str, ...],
+        text: str = "long\ntext " * 4,
+        **description: object,
+    ) -> list[str]:
         model = types.SimpleNamespace(
             tokenizer=None,
             input_names=names,
@@ -140,13 +145,14 @@ def test_texts_that_are_divided_or_marked_are_not_called_full():
             description=description,
             answer=lambda **texts: {kind_output: np.zeros(2)},  # whatever the texts are
         )
-        texts = dict.fromkeys(names, "long\ntext " * 4)
+        texts = dict.fromkeys(names, text)
         return TaskModel(model, "--tasks").answer(**texts).get("full", [])
 
     pair, length = ("text_a", "text_b"), {"max_seq_length": 16}
     assert full("label", pair, **length) == ["text_a", "text_b"]
     assert full("label", pair, **length, long_text="windows") == []
     assert full("label", pair, max_seq_length=128) == []
+    assert full("label", pair, "\ud55c" * 24, max_seq_length=128) == ["text_a", "text_b"]
     assert full("label", pair) == []  # an export of an older version
     assert full("answer", ("question", "context"), **length, max_query_length=9) == ["question"]
     assert full("tags", ("text",), **length) == []
