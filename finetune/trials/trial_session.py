@@ -9,7 +9,7 @@ from typing import Any
 from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.config.trained_positions import TRAINED_POSITIONS
-from electra_tf.interop.model_checkpoint import containing_folder
+from electra_tf.interop.formats import saved_hyperparameters
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.saved_settings import NUM_TRAIN_STEPS
@@ -103,10 +103,9 @@ class TrialSession:
         return result
 
     def _evaluated_model(self) -> tuple[str, Mapping[str, Any]]:
-        """Returns the folder of the model, and what it records of its run; empty if nothing."""
-        folder = containing_folder(self._finetuned_elsewhere() or self._trial.model_dir)
-        description = load_saved_config(folder)
-        return folder, description.hyperparameters if description else {}
+        """Returns the path of the model, of any format, and what it records of its run."""
+        path = self._finetuned_elsewhere() or self._trial.model_dir
+        return path, saved_hyperparameters(path, needs_vocabulary=False)
 
     def _finetuned_elsewhere(self) -> str | None:
         """Returns the model to evaluate that is not this project's own model of the trial."""

@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.run import load_servable
-from electra_tf.interop.formats import make_format
+from electra_tf.interop.conversion import convert
+from electra_tf.interop.formats import ConversionConfig, make_format
 from electra_tf.model.kernels import without_fusion
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -27,6 +28,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
 from finetune import run as finetune_run
+from finetune.authors_tasks import describe_task
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
 from finetune.export import FINETUNED
@@ -616,6 +618,14 @@ def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished
     several = make_finetuning_config(**other, init_checkpoint=given, num_trials=3)
     assert several.num_trials == 1
     assert "--num_trials=3 has no effect: --do_train=false" in capsys.readouterr().err
+    for name in ("huggingface", "tf1"):
+        converted = str(finished / name)
+        source = f"{config.model_dir}_1"
+        conversion = ConversionConfig(source=source, target_format=name, output_dir=converted)
+        convert(conversion, (FINETUNING,), describe_task, quiet)
+        evaluation = make_finetuning_config(**other, init_checkpoint=converted)
+        (evaluated,) = finetune_run.run(evaluation, quiet)
+        assert evaluated.metrics == {"cola/dev": pytest.approx(trained["cola/dev"])}
     copy = finished / "pretrained"
     shutil.copytree(config.pretrained_model_dir, copy)
     with pytest.raises(UserError, match=r"--init_checkpoint=.*is not a fine-tuned model"):
