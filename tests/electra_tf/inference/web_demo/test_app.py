@@ -6,7 +6,6 @@ import pathlib
 import re
 import types
 
-import numpy as np
 import pytest
 
 from electra_tf.inference.export.config import ExportConfig
@@ -14,7 +13,7 @@ from electra_tf.inference.export.pretrained import PRETRAINED
 from electra_tf.inference.export.run import export
 from electra_tf.inference.web_demo.app import _create_app, _print_now, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
-from electra_tf.inference.web_demo.models import TaskModel, _require_same_tokenizer
+from electra_tf.inference.web_demo.models import _require_same_tokenizer
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from tests.electra_tf.inference.web_demo.exports import LABELS
@@ -117,46 +116,6 @@ def test_a_task_answers_with_its_labels(client):
     best = max(range(len(LABELS)), key=lambda i: answer["scores"][i])
     assert answer["label"] == LABELS[best]
     assert sum(answer["scores"]) == pytest.approx(1, abs=1e-5)
-
-
-def test_a_task_tells_that_it_reads_no_more(client):
-    """Of 32 tokens, [CLS] and [SEP] leave 30 for the text."""
-    answers = {
-        count: client.post("/api/tasks/topic", json={"text": "x " * count}).get_json()
-        for count in (29, 30, 40)
-    }
-    full = {count: answer.get("full") for count, answer in answers.items()}
-    assert full == {29: None, 30: ["text"], 40: ["text"]}
-    assert answers[40] == answers[30]
-
-
-def test_texts_that_are_divided_or_marked_are_not_called_full():
-    def full(
-        kind_output: str,
-        names: tuple[str, ...],
-        text: str = "long\ntext " * 4,
-        **description: object,
-    ) -> list[str]:
-        model = types.SimpleNamespace(
-            tokenizer=None,
-            input_names=names,
-            list_names=("choices",) if "choices" in names else (),
-            output_names=(kind_output,),
-            description=description,
-            answer=lambda **texts: {kind_output: np.zeros(2)},  # whatever the texts are
-        )
-        texts = dict.fromkeys(names, text)
-        return TaskModel(model, "--tasks").answer(**texts).get("full", [])
-
-    pair, length = ("text_a", "text_b"), {"max_seq_length": 16}
-    assert full("label", pair, **length) == ["text_a", "text_b"]
-    assert full("label", pair, **length, long_text="windows") == []
-    assert full("label", pair, max_seq_length=128) == []
-    assert full("label", pair, "\ud55c" * 24, max_seq_length=128) == ["text_a", "text_b"]
-    assert full("label", pair) == []  # an export of an older version
-    assert full("answer", ("question", "context"), **length, max_query_length=9) == ["question"]
-    assert full("tags", ("text",), **length) == []
-    assert full("choice", ("text", "choices"), **length) == ["text"]
 
 
 class PickFirst:
