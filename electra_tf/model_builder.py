@@ -10,6 +10,8 @@ from electra_tf.config import choices
 from electra_tf.config.phases import training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import check_recorded_model
+from electra_tf.config.saved_config import load_saved_config
+from electra_tf.config.trained_positions import warn_of_untrained_positions
 from electra_tf.masking.base import TokenStatistics, strategy_class, token_statistics
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
@@ -63,6 +65,10 @@ def load_model(
     """
     refuse_authors_checkpoint(config.model_dir, config.vocab_file)
     check_recorded_model(config)
+    if saved := load_saved_config(config.model_dir):
+        warn_of_untrained_positions(
+            saved.hyperparameters, config.max_seq_length, "--max_seq_length", config.model_dir
+        )
     with strategy.scope():
         model = create_model(config, vocabulary, token_counts)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)

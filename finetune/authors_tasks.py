@@ -1,32 +1,42 @@
 """Tasks of fine-tuned checkpoints of the authors' code, which record names of tasks only."""
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.interop.model_checkpoint import TaskDescription
-from finetune.config.task_kinds import CLASSIFICATION, QA, built_in_kinds
+from finetune.config.task_kinds import CLASSIFICATION, QA, REGRESSION, built_in_kinds
 from finetune.tasks.qa.task import SQUAD_V2
 from finetune.tasks.text.glue import GLUE_TASKS
 from finetune.tasks.text.submissions import STS_RANGE
 
 # The only layer of heads but those of question answering.
 _LAYER = "dense"
+_BIAS = f"{_LAYER}/bias"
 
 
-def describe_task(name: str, variables: Collection[str]) -> tuple[TaskDescription, list[str]]:
+def describe_task(
+    name: str, shapes: Mapping[str, Sequence[int]]
+) -> tuple[TaskDescription, list[str]]:
     """Returns what is known of a task, and messages on what is assumed.
 
     Args:
-        name: its name; of a task that is not the authors', only the head tells the kind.
-        variables: names of the variables of its head, such as "dense/kernel".
+        name: its name; of a task that is not the authors', only the head tells the kind. One
+            with a single output is regression: classification has two labels at least.
+        shapes: shapes of the variables of its head, by names such as "dense/kernel".
     """
     kind = built_in_kinds().get(name)
-    if kind is not None:
+    has_one_output = list(shapes.get(_BIAS, ())) == [1]
+    if kind is not None and not (kind is CLASSIFICATION and has_one_output):
         return TaskDescription(name, kind.name, *_labels_and_settings(name)), []
-    layers = {variable.partition("/")[0] for variable in variables}
-    kind = CLASSIFICATION if layers == {_LAYER} else QA
+    layers = {variable.partition("/")[0] for variable in shapes}
+    if layers != {_LAYER}:
+        kind, more = QA, ""
+    elif has_one_output:
+        kind, more = REGRESSION, " with labels in [0, 1], since it has a single output"
+    else:
+        kind, more = CLASSIFICATION, ""
     return TaskDescription(name, kind.name), [
-        f"its kind is not recorded: {kind.name} is assumed"
+        f"its kind is not recorded: {kind.name} is assumed{more}"
     ]
 
 

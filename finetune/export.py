@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.config.distribution import on_one_device
+from electra_tf.config.trained_positions import warn_of_untrained_positions
 from electra_tf.inference.export.config import (
     ExportConfig,
     choose_component,
@@ -23,6 +24,7 @@ from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 from finetune.config.classification_fields import WINDOWS
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.saved_settings import warn_of_unfinished
 from finetune.config.task_kinds import CLASSIFICATION
 from finetune.model import FinetuningModel
 from finetune.tasks.base import Task
@@ -53,11 +55,13 @@ def load_finetuned(
     vocabulary = load_model_vocabulary(run.vocab_file, run.vocab_size, "--model_dir")
     tokenizer = CachedTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     tasks = restore_tasks(run, tokenizer, saved[TASKS])
-    model, checkpoint = _restore_model(run, tasks, config.model_dir)
+    model, checkpoint, step = _restore_model(run, tasks, config.model_dir)
+    warn_of_unfinished(saved, step, checkpoint)
     print_fn(f"Model:   {component} of {checkpoint}, {run.precision}")
     length = serving_length(
         config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
     )
+    warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
     if component == EMBEDDINGS:
         return EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
     (task,) = [task for task in tasks if task.name == component]
@@ -71,15 +75,15 @@ def load_finetuned(
 
 def _restore_model(
     run: FinetuningConfig, tasks: Sequence[Task], model_dir: str
-) -> tuple[FinetuningModel, str]:
-    """Returns the model with its weights, and the path of their checkpoint."""
+) -> tuple[FinetuningModel, str, int]:
+    """Returns the model with its weights, and the path and the step of their checkpoint."""
     with create_strategy(run).scope():
         model = FinetuningModel(run.encoder, tasks, run.precision)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
     checkpoints = CheckpointDirectory(model_dir, model, step)
     if not checkpoints.restore_latest():
         raise UserError(f"--model_dir={model_dir} contains no checkpoint of a fine-tuned model")
-    return model, checkpoints.latest
+    return model, checkpoints.latest, int(step.numpy())
 
 
 FINETUNED = ServableLoader(describes=lambda saved: "task_names" in saved, load=load_finetuned)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from electra_tf.interop.formats import INIT_FLAG, find_format
+from electra_tf.config.trained_positions import trained_positions
+from electra_tf.interop.formats import INIT_FLAG, find_format, saved_hyperparameters
 from electra_tf.interop.initialization import (
     encoder_digest,
     load_encoder_of,
@@ -13,6 +14,7 @@ from electra_tf.interop.initialization import (
     read_initial,
 )
 from electra_tf.interop.model_checkpoint import ModelCheckpoint
+from electra_tf.interop.native_models import saved_encoder
 from electra_tf.interop.variable_names import ENCODER_SCOPE
 from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
@@ -41,6 +43,25 @@ def find_checkpoint(config: FinetuningConfig) -> str | None:
             f"--init_checkpoint, or pass {INIT_FLAG}={RANDOM_INIT} to start from random weights"
         ) from error
     return path
+
+
+def pretrained_positions(config: FinetuningConfig) -> int | None:
+    """Returns the number of positions that pre-training has used.
+
+    None if that is unknown (see `electra_tf.config.trained_positions.trained_positions`), or
+    the weights are random.
+    """
+    if config.init_checkpoint == RANDOM_INIT:
+        return None
+    saved = saved_hyperparameters(config.init_checkpoint, needs_vocabulary=False)
+    trained = trained_positions(saved)
+    positions = config.encoder.max_position_embeddings
+    if trained is None or not config.interpolate_positions:
+        return trained
+    before = saved_encoder(saved).max_position_embeddings
+    if before >= positions:
+        return trained
+    return 1 + (trained - 1) * (positions - 1) // (before - 1)
 
 
 def load_pretrained(

@@ -23,7 +23,11 @@ from electra_tf.interop.native_models import saved_encoder
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
 from finetune.config.defaults import task_defaults
 from finetune.config.finetuning import FinetuningConfig
-from finetune.config.saved_settings import run_settings, split_settings
+from finetune.config.saved_settings import (
+    run_settings,
+    split_settings,
+    warn_of_unfinished,
+)
 from finetune.config.task_kinds import kind_of_task, kinds_by_name
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
 from finetune.tasks.registry import task_class
@@ -83,6 +87,12 @@ class FinetuningFamily(NativeFamily):
     def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
         """Returns whether there are tasks."""
         return "task_names" in hyperparameters
+
+    def read(self, path: str, saved: SavedConfig) -> ModelCheckpoint:
+        """Returns a checkpoint; warns if the run that trained it has not finished."""
+        checkpoint = super().read(path, saved)
+        warn_of_unfinished(saved.hyperparameters, checkpoint.step, checkpoint.path)
+        return checkpoint
 
     def describe_task(self, name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
         """Returns a task with its own settings and those of its run."""

@@ -24,10 +24,11 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import (
     describe_contradictions,
     describe_repeated,
+    warn_of_long_rows,
     warn_of_single_label,
     warn_of_unknown_rows,
 )
-from finetune.initialization import find_checkpoint
+from finetune.initialization import find_checkpoint, pretrained_positions
 from finetune.prediction_files import predict_file
 from finetune.results.provenance import Provenance, common_provenance, files_digest
 from finetune.results.result_text import format_summary
@@ -127,7 +128,8 @@ def _warn_of_suspicious_data(
     runs: Iterable[TrialRun],
     print_fn: PrintFn,
 ) -> None:
-    """Warns of unknown tokens, splits with one label, and training texts in dev splits."""
+    """Warns of unknown tokens, untrained positions, single labels and texts of train in dev."""
+    pretrained = pretrained_positions(config) if config.do_train else None
     for task in tasks:
         trained = train_data.get(task.name)
         parts = {TRAIN: trained} if trained else {}
@@ -138,6 +140,9 @@ def _warn_of_suspicious_data(
         for split, part in parts.items():
             name = f"{task.name} {split}"
             warn_of_unknown_rows(name, part.rows, task.tokenizer.vocabulary)
+            if pretrained is not None and split == TRAIN:
+                checkpoint = config.init_checkpoint
+                warn_of_long_rows(name, part.rows, pretrained, checkpoint)
             describe_contradictions(name, part.rows, f"{task.name}_label_ids", print_fn)
             if split != TRAIN:
                 warn_of_single_label(name, task.single_label(part), len(part.examples))
@@ -180,11 +185,8 @@ def _restore_best(
         main = pair[1].metrics[key][pair[1].main[key]] if key else 0.0
         return main if math.isfinite(main) else -math.inf
 
-    there = [
-        (trial, result)
-        for trial, result in zip(runs, results, strict=True)
-        if result.finished and os.path.isdir(trial.model_dir)
-    ]
+    finished = [pair for pair in zip(runs, results, strict=True) if pair[1].finished]
+    there = [pair for pair in finished if os.path.isdir(pair[0].model_dir)]
     if not there:
         raise UserError("--do_predict: no trial finished, so there is no model to predict with")
     if len(there) > 1 and not any(result.metrics for _, result in there):
@@ -192,7 +194,13 @@ def _restore_best(
             f"--do_eval=false scores none of the {len(there)} trials, so {there[0][0].title} "
             "predicts; with --do_eval, the best one would"
         )
-    trainer.restore(max(there, key=value)[0].model_dir)
+    chosen, best = max(there, key=value), max(finished, key=value)
+    if value(chosen) < value(best):
+        warn_once(
+            f"{chosen[0].title} predicts: the model of {best[0].title}, whose dev score is "
+            "better, is gone (--keep_all_models=false keeps the last one)"
+        )
+    trainer.restore(chosen[0].model_dir)
 
 
 def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> None:

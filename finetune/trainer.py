@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.nonfinite import SKIP
+from electra_tf.config.saved_config import load_saved_config
 from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
@@ -32,6 +33,7 @@ from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.saved_settings import warn_of_unfinished
 from finetune.data.batches import (
     BatchPlan,
     FeatureTable,
@@ -215,7 +217,11 @@ class Trainer:
             # The final weights, at the last step, which marks the run as finished.
             self._step.assign(num_train_steps)
             checkpoints.save()
-        return TrainedTrial(result.step, best_step, seconds)
+        steps = result.step
+        if first_step == num_train_steps and config.early_stopping_patience is not None:
+            # Of a finished run that stopped early, the checkpoint has the step of the end.
+            steps = best.last_evaluated or steps
+        return TrainedTrial(steps, best_step, seconds)
 
     @functools.cached_property
     def initial_digest(self) -> str | None:
@@ -237,6 +243,9 @@ class Trainer:
                 "--model_dir, --model_name or --task_names"
             )
         self._print_fn(f"Weights: {checkpoints.latest}")
+        if description := load_saved_config(model_dir):
+            step = int(self._step.numpy())
+            warn_of_unfinished(description.hyperparameters, step, checkpoints.latest)
 
     def load_finetuned(self, path: str) -> Mapping[str, Sequence[str]]:
         """Loads a fine-tuned model and returns the labels of its heads, by task.

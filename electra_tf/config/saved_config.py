@@ -38,6 +38,11 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
     try:
         content = loads_json(pathlib.Path(path).read_text(encoding="utf-8"))
         content = without_seal(content, path)
+        if "hyperparameters" not in content:
+            raise UserError(
+                f"{path} does not describe a run of this project. Convert a model of another "
+                "format first, with convert_checkpoint.py --to_format electra_tf"
+            )
         hyperparameters = {**content["hyperparameters"], VERSION: content.get(VERSION)}
         for name in hyperparameters.get("task_names") or ():
             check_plain_name(name, "task", path)

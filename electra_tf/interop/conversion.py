@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from electra_tf.interop.completeness import without_unknown_arrays
 from electra_tf.interop.formats import ConversionConfig, find_format, make_format, named_format
@@ -31,9 +31,11 @@ from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import whole_folder
 
 FROM_FLAG = "--from"
-# Returns the task of a name and of the names of its arrays, such as "dense/kernel", and
-# messages on what is assumed.
-DescribeTask = Callable[[str, Sequence[str]], tuple[TaskDescription, Sequence[str]]]
+# Returns the task of a name and of the shapes of its arrays, by names such as "dense/kernel",
+# and messages on what is assumed.
+DescribeTask = Callable[
+    [str, Mapping[str, Sequence[int]]], tuple[TaskDescription, Sequence[str]]
+]
 # Kinds of tasks with a label for each output.
 LABELED_KINDS = ("classification", "multilabel", "tagging")
 
@@ -123,8 +125,9 @@ def with_kinds(checkpoint: ModelCheckpoint, describe_task: DescribeTask) -> Mode
     tasks, notes = [], []
     for task in checkpoint.description.tasks:
         scope = f"{TASK_SCOPE}{task.name}/"
-        names = [name.removeprefix(scope) for name in checkpoint.part(scope)]
-        described, assumptions = (task, ()) if task.kind else describe_task(task.name, names)
+        head = checkpoint.part(scope)
+        shapes = {name.removeprefix(scope): value.shape for name, value in head.items()}
+        described, assumptions = (task, ()) if task.kind else describe_task(task.name, shapes)
         if task.kind is None and task.labels:
             described = dataclasses.replace(described, labels=task.labels)
         notes += [f"{TASK_SCOPE}{task.name}: {assumption}" for assumption in assumptions]

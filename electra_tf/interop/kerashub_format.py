@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.trained_positions import untrained_positions_notes
 from electra_tf.interop.huggingface.format import PAIR
 from electra_tf.interop.model_checkpoint import (
     CheckpointFormat,
@@ -172,6 +173,9 @@ def _notes(checkpoint: ModelCheckpoint) -> list[str]:
         )
     if encoder.attention_probs_dropout_prob != encoder.hidden_dropout_prob:
         notes.append("attention_probs_dropout_prob: KerasHub has one rate for all dropouts")
+    notes += untrained_positions_notes(
+        checkpoint.description.hyperparameters, encoder.max_position_embeddings
+    )
     notes += counted_by_scope(
         name for name in checkpoint.weights if not name.startswith(ENCODER)
     )

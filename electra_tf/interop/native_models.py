@@ -17,6 +17,7 @@ from electra_tf.config.pretraining import (
     generator_config,
 )
 from electra_tf.config.saved_config import SavedConfig
+from electra_tf.config.trained_positions import CONVERTED
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_EMBEDDINGS,
     TOWER_EMBEDDINGS,
@@ -69,8 +70,7 @@ class PretrainingFamily(NativeFamily):
             return None
         longest = description.encoder.max_position_embeddings
         config = PretrainingConfig.create(
-            data_dir=".",
-            model_name="converted",
+            **CONVERTED,
             max_seq_length=min(PretrainingConfig.max_seq_length, longest),
             **description.model_settings(),
             **_generator_settings(checkpoint),

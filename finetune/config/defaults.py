@@ -104,8 +104,8 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         vocab_file,
         model_vocab_file=saved.get("vocab_file") if checkpoint != RANDOM_INIT else None,
     )
-    settings["max_seq_length"] = given.get("max_seq_length") or min(
-        merged.get("max_seq_length", 128), positions
+    settings["max_seq_length"] = given.get(
+        "max_seq_length", min(merged.get("max_seq_length", 128), positions)
     )
     return settings
 

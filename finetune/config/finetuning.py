@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from electra_tf.config.distribution import ONE_DEVICE, TPU, distribution_defaults
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_model_name
 from electra_tf.util.paths import is_remote
@@ -79,7 +80,21 @@ class FinetuningConfig(FinetuningFields):
         check_finetuning(config)
         if not config.do_train and "init_checkpoint" in given:
             config.check_evaluated()
+            if config.num_trials != 1:
+                warn_once(
+                    f"--num_trials={config.num_trials} has no effect: --do_train=false and "
+                    f"--init_checkpoint={config.init_checkpoint} evaluate one model"
+                )
+                config = dataclasses.replace(config, num_trials=1)
+        config.warn_of_ignored()
         return config
+
+    def warn_of_ignored(self) -> None:
+        """Warns of hyperparameters that have no effect without others."""
+        if self.predict_file and not self.do_predict:
+            warn_once(f"--predict_file={self.predict_file} has no effect without --do_predict")
+        if self.eval_steps and self.do_train and not (self.do_eval or self.keep_best):
+            warn_once(f"--eval_steps={self.eval_steps} has no effect with --do_eval=false")
 
     def check_evaluated(self) -> None:
         """Raises UserError if `init_checkpoint` cannot be evaluated without training."""

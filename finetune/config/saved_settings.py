@@ -7,11 +7,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.classification_fields import ClassificationFields
 from finetune.config.finetuning_fields import FinetuningFields
 from finetune.config.task_kinds import TaskKind
 
+# Key of `config.json`: number of training steps of the whole run.
+NUM_TRAIN_STEPS = "num_train_steps"
 _SHORTEST = 8
 _LENGTH = "max_seq_length"
 # Hyperparameters that may be 0 or negative.
@@ -21,6 +24,22 @@ _ANY_NUMBER = ("window_stride", "qa_na_threshold")
 def run_settings(kind: TaskKind, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the hyperparameters of a run that the answers of a task depend on."""
     return {name: hyperparameters[name] for name in kind.serving if name in hyperparameters}
+
+
+def warn_of_unfinished(saved: Mapping[str, Any], step: int, path: str) -> None:
+    """Warns of a fine-tuned model whose training was interrupted.
+
+    Args:
+        saved: its `config.json`; older versions do not record the number of steps.
+        step: step of its checkpoint.
+        path: the checkpoint.
+    """
+    total = saved.get(NUM_TRAIN_STEPS)
+    if total is not None and step < total:
+        warn_once(
+            f"{path} is of step {step:,} of {total:,}: this fine-tuning has not finished. Run "
+            "the same run_finetuning.py command again to finish it"
+        )
 
 
 def split_settings(

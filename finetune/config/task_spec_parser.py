@@ -283,6 +283,10 @@ def _columns_of(column: Column) -> tuple[str | int, ...]:
 def _parse_labels(where: str, given: Iterable[str | int]) -> tuple[str, ...]:
     labels = tuple(str(label) for label in given)
     for label in labels:
+        if not label.strip():
+            raise UserError(
+                f'{where}: "labels" has an empty label: {", ".join(map(repr, labels))}'
+            )
         if labels.count(label) > 1:
             raise UserError(f'{where}: "labels" lists {label!r} more than once')
     return labels

@@ -11,7 +11,7 @@ import numpy as np
 from electra_tf.text.tokenizer_description import warn_of_unknown_tokens
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.console import warn_once
-from finetune.data.features import Row, is_input_ids
+from finetune.data.features import Row, is_input_ids, row_length
 
 # Short texts and questions of real data occur twice; so many, only by mistake.
 _WARNED_SHARE = 0.05
@@ -81,6 +81,25 @@ def warn_of_unknown_rows(name: str, rows: Sequence[Row], vocabulary: Vocabulary)
     ids = np.concatenate([np.zeros(0, np.int32), *ids])
     num_unknown = int(np.count_nonzero(ids == vocabulary.unk_id))
     warn_of_unknown_tokens(name, num_unknown, len(ids), vocabulary.path)
+
+
+def warn_of_long_rows(name: str, rows: Sequence[Row], pretrained: int, checkpoint: str) -> None:
+    """Warns of rows with positions that pre-training has not used.
+
+    Args:
+        name: task and split.
+        rows: rows of the split.
+        pretrained: number of positions that it has used.
+        checkpoint: path of the pre-trained model.
+    """
+    count = sum(row_length(row) > pretrained for row in rows)
+    if count:
+        warn_once(
+            f"{name}: {count:,} of {len(rows):,} rows are longer than the {pretrained} tokens "
+            f"that {checkpoint} was pre-trained on: only fine-tuning trains the position "
+            f"embeddings after them. Pass --max_seq_length={pretrained}, or pre-train on "
+            "longer sequences (--max_seq_length of run_pretraining.py)"
+        )
 
 
 def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: str) -> None:

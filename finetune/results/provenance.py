@@ -18,7 +18,7 @@ from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 
 # Settings of the training that an evaluation may set anew, and that change its scores.
-_OF_BOTH = (
+OF_BOTH = (
     "authors_tagging_truncation",
     "doc_stride",
     "long_text",
@@ -114,6 +114,6 @@ def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any]
         {
             "training": of_kind(trained, TRAINING),
             "evaluation": of_kind(now, EVALUATION),
-            "both": {name: now[name] for name in _OF_BOTH},
+            "both": {name: now[name] for name in OF_BOTH},
         }
     )

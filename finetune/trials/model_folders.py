@@ -21,9 +21,11 @@ from electra_tf.training.checkpoints.authors_files import (
     has_own_checkpoint,
 )
 from electra_tf.training.distribution.workers import Workers
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
+from finetune.results.provenance import OF_BOTH
 from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import Task
 from finetune.trials.trial_runs import TrialRun
@@ -179,6 +181,32 @@ def check_pretrained(model_dir: str, initial_digest: str | None) -> None:
         f"{INIT_FLAG} (by default DATA_DIR/models/NAME). Fine-tune again without "
         f"--do_train=false, or evaluate this model by its name, {INIT_FLAG}={model_dir}"
     )
+
+
+def warn_of_other_inputs(
+    model: str, recorded: Mapping[str, Any], config: FinetuningConfig
+) -> None:
+    """Warns if a model is evaluated on inputs that are made otherwise than in its training.
+
+    Args:
+        model: path of the model.
+        recorded: hyperparameters of its run; those of converted models are only assumed.
+        config: hyperparameters of the evaluation.
+    """
+    if "model_name" not in recorded:
+        return
+    given = dataclasses.asdict(config)
+    changes = [
+        change.describe()
+        for change in changed_settings(FinetuningConfig, recorded, given)
+        if change.name in OF_BOTH and change.name != "precision"
+    ]
+    if changes:
+        warn_once(
+            f"{model} was fine-tuned on inputs that were made otherwise, so its scores and "
+            f"predictions are not those of its training: {'; '.join(changes)}. Pass the flags "
+            "of the training"
+        )
 
 
 def clear_folder(

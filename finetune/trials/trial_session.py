@@ -4,13 +4,18 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.interop.model_checkpoint import containing_folder
+from electra_tf.config.trained_positions import TRAINED_POSITIONS
+from electra_tf.interop.formats import saved_hyperparameters
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.saved_settings import NUM_TRAIN_STEPS
 from finetune.data.batches import count_steps
+from finetune.data.features import row_length
+from finetune.initialization import pretrained_positions
 from finetune.prediction_files import write_test_outputs
 from finetune.results.calibration import Calibration, calibrate, fit_temperature
 from finetune.results.confusion import plot_confusion
@@ -30,6 +35,7 @@ from finetune.trials.model_folders import (
     clear_folder,
     run_hyperparameters,
     saved_labels,
+    warn_of_other_inputs,
 )
 from finetune.trials.trial_runs import TrialRun
 
@@ -85,6 +91,8 @@ class TrialSession:
             check_labels(trial.model_dir, saved_labels(trial.model_dir), self._tasks)
             check_fold(trial)
             self._trainer.restore(trial.model_dir)
+        if not config.do_train:
+            warn_of_other_inputs(*self._evaluated_model(), config)
         if config.do_eval:
             result = self._evaluate(result)
         if config.write_test_outputs and trial.number <= config.n_writes_test:
@@ -93,6 +101,11 @@ class TrialSession:
             ):
                 self._print(f"Test outputs: {path}")
         return result
+
+    def _evaluated_model(self) -> tuple[str, Mapping[str, Any]]:
+        """Returns the path of the model, of any format, and what it records of its run."""
+        path = self._finetuned_elsewhere() or self._trial.model_dir
+        return path, saved_hyperparameters(path, needs_vocabulary=False)
 
     def _finetuned_elsewhere(self) -> str | None:
         """Returns the model to evaluate that is not this project's own model of the trial."""
@@ -117,17 +130,22 @@ class TrialSession:
         num_rows = sum(len(part.rows) for part in train_data.values())
         num_examples = trial.num_examples or num_rows
         batch_size, epochs = config.train_batch_size, config.num_train_epochs
+        num_train_steps = max(1, count_steps(num_examples, batch_size, epochs))
         if self._trainer.is_chief:
             warn_of_repeated_examples(batch_size, num_examples)
         evaluates = config.do_eval or config.keep_best
         trained = self._trainer.train(
             train_data,
-            num_train_steps=max(1, count_steps(num_examples, batch_size, epochs)),
+            num_train_steps=num_train_steps,
             seed=trial.seed,
             model_dir=trial.model_dir,
             evaluate=self._selecting_value if evaluates else None,
             eval_steps=config.eval_steps or count_steps(num_examples, batch_size, 1),
-            hyperparameters=hyperparameters,
+            hyperparameters={
+                **hyperparameters,
+                NUM_TRAIN_STEPS: num_train_steps,
+                **self._trained_positions(train_data),
+            },
         )
         return dataclasses.replace(
             result,
@@ -137,15 +155,21 @@ class TrialSession:
             seconds=trained.seconds,
         )
 
+    def _trained_positions(self, train_data: Mapping[str, SplitData]) -> dict[str, int]:
+        """Returns the entry of `config.json` on the positions that the model is trained on."""
+        pretrained = pretrained_positions(self._config)
+        if pretrained is None:
+            return {}
+        lengths = (row_length(row) for part in train_data.values() for row in part.rows)
+        return {TRAINED_POSITIONS: max(pretrained, max(lengths))}
+
     def provenance(self) -> Provenance:
         """Returns hashes of what the scores of the trial depend on."""
         config = self._config
-        model = self._trial.model_dir
+        recorded = {PRETRAINED: self._trainer.pretrained_digest}
         if not config.do_train:
-            model = containing_folder(self._finetuned_elsewhere() or model)
-        description = load_saved_config(model)
-        recorded = {PRETRAINED: self._trainer.pretrained_digest} if config.do_train else {}
-        if description is not None:
+            _, recorded = self._evaluated_model()
+        elif description := load_saved_config(self._trial.model_dir):
             recorded = description.hyperparameters
         return Provenance(
             recorded.get(PRETRAINED),

@@ -140,7 +140,10 @@ def naming_remote_paths(names: Mapping[str, str]) -> Iterator[None]:
         names: remote paths by their local ones.
     """
     try:
-        with contextlib.redirect_stdout(_Renaming(sys.stdout, names)):
+        with (
+            contextlib.redirect_stdout(_Renaming(sys.stdout, names)),
+            contextlib.redirect_stderr(_Renaming(sys.stderr, names)),  # of warnings
+        ):
             yield
     except (UserError, PreemptedError) as error:
         message = _renamed(str(error), names)
@@ -268,10 +271,14 @@ class _Workspace:
         probe = parent / _PROBE
         probe.write_bytes(b"")
         probe.unlink()
-        # The program sees that something is there, and what it is called.
+        # The program sees that something is there, what it is called, and of folders, such as
+        # versions of an export, what they contain. Folders are not uploaded.
         if is_folder:
             for path in remote.iterdir():
-                (local / path.name).mkdir()
+                named = local / path.name
+                named.mkdir(exist_ok=True)
+                for inner in path.iterdir() if path.is_dir() else ():
+                    (named / inner.name).mkdir(exist_ok=True)
         elif remote.exists():
             local.touch()
         self._outputs.append((flag, local, remote, _version(local)))

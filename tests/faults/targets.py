@@ -17,7 +17,7 @@ from electra_tf.inference.export.saved_model import (
     save_signatures,
     write_checksums,
 )
-from electra_tf.inference.export.servable import TOKENIZER_FILE
+from electra_tf.inference.export.servable import DESCRIPTION_FILE, TOKENIZER_FILE
 from electra_tf.inference.web_demo.models import ExportedModel
 from electra_tf.text.tokenizer_description import (
     SETTINGS,
@@ -167,13 +167,16 @@ def _make_export(folder: pathlib.Path) -> None:
     save_signatures({"serving_default": answer.get_concrete_function()}, directory)
     description = TokenizerDescription(vocab_sha256="f" * 64)
     write_atomically(directory / EXTRA_FOLDER / TOKENIZER_FILE, to_json(description.to_dict()))
+    write_atomically(
+        directory / EXTRA_FOLDER / DESCRIPTION_FILE, to_json({"max_seq_length": 9})
+    )
     write_checksums(directory)
 
 
 def _ask_export(folder: pathlib.Path) -> Any:
     model = ExportedModel(folder, "--discriminator")
     answers = [model.answer(text=text)["replaced"].tolist() for text in ("a", "b c", "")]
-    return answers, model.tokenizer
+    return answers, model.tokenizer, model.description
 
 
 def _make_results(folder: pathlib.Path) -> None:

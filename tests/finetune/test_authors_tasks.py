@@ -18,7 +18,11 @@ MULTI = TF1_DATA / "finetuning/heads/multi/model.ckpt"
 
 def renamed(old: str, new: str, path=MULTI) -> ModelCheckpoint:
     """Returns the authors' checkpoint with another name of a task."""
-    checkpoint = format_of("tf1").read(str(path))
+    return with_kinds(renamed_only(format_of("tf1").read(str(path)), old, new), describe_task)
+
+
+def renamed_only(checkpoint: ModelCheckpoint, old: str, new: str) -> ModelCheckpoint:
+    """Returns a checkpoint with another name of a task, whose kind is not described."""
     arrays = {
         name.replace(f"task_specific/{old}/", f"task_specific/{new}/"): value
         for name, value in checkpoint.arrays.items()
@@ -28,9 +32,7 @@ def renamed(old: str, new: str, path=MULTI) -> ModelCheckpoint:
         for task in checkpoint.description.tasks
     )
     description = dataclasses.replace(checkpoint.description, tasks=tasks)
-    return with_kinds(
-        dataclasses.replace(checkpoint, arrays=arrays, description=description), describe_task
-    )
+    return dataclasses.replace(checkpoint, arrays=arrays, description=description)
 
 
 def test_labels_and_settings_of_the_authors_tasks():
@@ -47,10 +49,10 @@ def test_labels_and_settings_of_the_authors_tasks():
     described = own_hyperparameters(checkpoint)["tasks"]
     assert described["chunk"]["level"] == "token"
     assert described["sts"]["max_label"] == 5.0
-    (mnli, _) = describe_task("mnli", ["dense/bias", "dense/kernel"])
+    (mnli, _) = describe_task("mnli", {"dense/bias": (3,), "dense/kernel": (16, 3)})
     assert mnli.labels == ("contradiction", "entailment", "neutral")
     assert mnli.settings == {"has_pairs": True}
-    (squad, _) = describe_task("squadv1", ["dense/bias", "dense_1/bias"])
+    (squad, _) = describe_task("squadv1", {"dense/bias": (1,), "dense_1/bias": (1,)})
     assert squad.settings == {"v2": False}
 
 
@@ -71,7 +73,7 @@ def test_converted_tasks_can_be_used(make_finetuning_config):
 
 @pytest.mark.parametrize("name", built_in_kinds())
 def test_every_built_in_task_is_described(name):
-    task, messages = describe_task(name, ["dense/bias"])
+    task, messages = describe_task(name, {"dense/bias": (9,)})
     assert (task.name, task.kind) == (name, built_in_kinds()[name].name)
     assert messages == []
 
@@ -86,6 +88,20 @@ def test_the_kind_of_another_task_is_assumed_by_its_head_and_reported():
     checkpoint = renamed("squad", "mine", plain)
     assert checkpoint.description.tasks[0].kind == "qa"
     assert checkpoint.notes == ("task_specific/mine: its kind is not recorded: qa is assumed",)
+
+
+@pytest.mark.parametrize("name", ["mine", "cola"])
+def test_a_task_of_a_single_output_is_assumed_to_be_regression(name):
+    checkpoint = renamed_only(format_of("tf1").read(str(MULTI)), "cola", "moved")
+    checkpoint = with_kinds(renamed_only(checkpoint, "sts", name), describe_task)
+    (task,) = [task for task in checkpoint.description.tasks if task.name == name]
+    assert (task.kind, task.labels) == ("regression", ())
+    assert (
+        f"task_specific/{name}: its kind is not recorded: regression is assumed with labels in "
+        "[0, 1], since it has a single output"
+    ) in checkpoint.notes
+    described = own_hyperparameters(checkpoint)["tasks"][name]
+    assert (described["kind"], described["max_label"]) == ("regression", 1.0)
 
 
 def test_other_outputs_than_the_authors_labels_have_other_names():

@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.run import load_servable
+from electra_tf.interop.conversion import convert
+from electra_tf.interop.formats import ConversionConfig, make_format
 from electra_tf.model.kernels import without_fusion
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -20,11 +24,15 @@ from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.step import TrainingSteps
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
 from finetune import run as finetune_run
+from finetune.authors_tasks import describe_task
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
+from finetune.export import FINETUNED
+from finetune.model_family import FINETUNING
 from finetune.results import confusion, drawing, learning_curves
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
@@ -94,7 +102,9 @@ def test_a_later_trial_equals_a_run_of_its_own(make_finetuning_config, finished)
     assert_same_weights(str(finished / "model_2"), str(finished / "alone_1"))
 
 
-def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, finished, monkeypatch):
+def test_a_stopped_run_goes_on_where_it_was(
+    make_finetuning_config, finished, monkeypatch, capsys
+):
     class StopError(Exception):
         """Stands for a kill."""
 
@@ -111,9 +121,55 @@ def test_a_stopped_run_goes_on_where_it_was(make_finetuning_config, finished, mo
         with pytest.raises(StopError):
             finetune_run.run(other, quiet)
     said = []
+    # Whatever uses it meanwhile, says that it has not finished.
+    for use in (_evaluate, _load_to_export, _read_to_convert):
+        warn_once.cache_clear()
+        use(other)
+        warning = "ckpt-12 is of step 12 of 16: this fine-tuning has not finished"
+        assert warning in capsys.readouterr().err
     finetune_run.run(other, said.append)
     assert any("Resuming from" in line and "step 12" in line for line in said)
     assert_same_weights(str(finished / "model_1"), str(finished / "other_1"))
+    for use in (_evaluate, _load_to_export, _read_to_convert):
+        use(other)
+        assert "not finished" not in capsys.readouterr().err
+
+
+def _evaluate(config: FinetuningConfig) -> None:
+    finetune_run.run(dataclasses.replace(config, do_train=False), quiet)
+
+
+def _load_to_export(config: FinetuningConfig) -> None:
+    folder = f"{config.model_dir}_1"
+    export = ExportConfig(model_dir=folder, export_dir=pathlib.Path(folder, "export"))
+    load_servable(export, (FINETUNED,), quiet)
+
+
+def _read_to_convert(config: FinetuningConfig) -> None:
+    make_format("electra_tf", [FINETUNING]).read(f"{config.model_dir}_1")
+
+
+def test_positions_that_pretraining_has_not_used_are_told(
+    make_finetuning_config, finetuning_data, tiny_data, tmp_path, capsys
+):
+    write_model(tmp_path / "short", tiny_data, max_seq_length=8)
+    config = make_finetuning_config(
+        init_checkpoint=str(tmp_path / "short"), num_train_epochs=0.125, do_eval=False
+    )
+    with without_fusion():
+        finetune_run.run(config, quiet)
+    warned = capsys.readouterr().err
+    told = f"rows are longer than the 8 tokens that {tmp_path / 'short'} was pre-trained on"
+    assert warned.count(told) == 1
+    assert "Pass --max_seq_length=8" in warned
+    longest = 13  # of the sentences, with [CLS] and [SEP]
+    assert (
+        f'"trained_positions": {longest}'
+        in pathlib.Path(f"{config.model_dir}_1", "config.json").read_text()
+    )
+    _load_to_export(config)
+    told = f"--max_seq_length=16 is longer than the {longest} tokens that {config.model_dir}_1"
+    assert told in capsys.readouterr().err
 
 
 def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypatch):
@@ -329,6 +385,8 @@ def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_co
     best = max(evaluations, key=lambda record: record["cola_mcc"])
     assert result.metrics["cola/dev"]["mcc"] == pytest.approx(best["cola_mcc"])
     assert best["step"] == result.best_step
+    (again,) = finetune_run.run(config, quiet)
+    assert (again.steps, again.best_step) == (result.steps, result.best_step)
 
 
 def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):
@@ -498,7 +556,9 @@ def test_the_best_of_the_saved_models_predicts(tmp_path, capsys):
 
     # The last one has no model any more.
     assert restore(50.0, 70.0, 60.0, 80.0) == runs[1].model_dir
-    assert restore(50.0, -1.0, math.nan, 80.0) == runs[0].model_dir
+    gone = "Trial 2 predicts: the model of Trial 4, whose dev score is better, is gone"
+    assert gone in capsys.readouterr().err
+    assert restore(50.0, -1.0, math.nan, 40.0) == runs[0].model_dir
     with pytest.raises(UserError, match="no trial finished"):
         restore(-1.0, -1.0, -1.0, 80.0)
     assert not capsys.readouterr().err
@@ -540,7 +600,16 @@ def test_scores_on_a_single_label_are_warned_of(
     assert "cola dev: all 3 examples have the label '1', so" in capsys.readouterr().err
 
 
-def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished):
+def test_inputs_that_differ_from_those_of_training_are_warned_of(
+    make_finetuning_config, finished, capsys
+):
+    other = make_finetuning_config(do_train=False, max_seq_length=8, length_buckets=(8,))
+    finetune_run.run(other, quiet)
+    told = "otherwise, so its scores and predictions are not those of its training: "
+    assert f"{told}max_seq_length: 16 before, 8 now. Pass" in capsys.readouterr().err
+
+
+def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished, capsys):
     config = make_finetuning_config()
     trained = recorded_metrics(finished)
     other = {"do_train": False, "model_dir": str(finished / "untrained")}
@@ -548,6 +617,18 @@ def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished
         evaluation = make_finetuning_config(**other, init_checkpoint=given)
         (evaluated,) = finetune_run.run(evaluation, quiet)
         assert evaluated.metrics == trained
+    assert "made otherwise" not in capsys.readouterr().err
+    several = make_finetuning_config(**other, init_checkpoint=given, num_trials=3)
+    assert several.num_trials == 1
+    assert "--num_trials=3 has no effect: --do_train=false" in capsys.readouterr().err
+    for name in ("huggingface", "tf1"):
+        converted = str(finished / name)
+        source = f"{config.model_dir}_1"
+        conversion = ConversionConfig(source=source, target_format=name, output_dir=converted)
+        convert(conversion, (FINETUNING,), describe_task, quiet)
+        evaluation = make_finetuning_config(**other, init_checkpoint=converted)
+        (evaluated,) = finetune_run.run(evaluation, quiet)
+        assert evaluated.metrics == {"cola/dev": pytest.approx(trained["cola/dev"])}
     copy = finished / "pretrained"
     shutil.copytree(config.pretrained_model_dir, copy)
     with pytest.raises(UserError, match=r"--init_checkpoint=.*is not a fine-tuned model"):

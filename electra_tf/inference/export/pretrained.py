@@ -8,6 +8,7 @@ import tensorflow as tf
 from electra_tf import model_builder
 from electra_tf.config.distribution import on_one_device
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.config.trained_positions import warn_of_untrained_positions
 from electra_tf.inference.export.config import (
     GENERATOR,
     ExportConfig,
@@ -174,6 +175,7 @@ def load_pretrained(
         run.max_seq_length,
         discriminator_config(run).max_position_embeddings,
     )
+    warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
     if component == DISCRIMINATOR:
         return DiscriminatorServable(model, tokenizer, length)
     if component == GENERATOR:

@@ -104,7 +104,7 @@ def _warn_of_versions(export_dir: pathlib.Path, version: int) -> None:
             f"the new version {version}"
         )
     is_saved_model = _is_saved_model(export_dir, version)
-    # Of a remote folder, the content of earlier versions is not here.
+    # Of other versions, an empty folder does not tell the format.
     known = [each for each in others if _has_content(export_dir / str(each))]
     different = [each for each in known if _is_saved_model(export_dir, each) != is_saved_model]
     if different:

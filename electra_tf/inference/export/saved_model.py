@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import tensorflow as tf
 
 from electra_tf.inference.export.servable import (
+    DESCRIPTION_FILE,
     TEXT_SIGNATURE,
     TOKENIZER_FILE,
     TOKENS_SIGNATURE,
@@ -52,6 +53,7 @@ def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: s
     save_signatures(trace_signatures(servable), directory)
     description = to_json(servable.tokenizer_description.to_dict())
     write_atomically(directory / EXTRA_FOLDER / TOKENIZER_FILE, description)
+    write_atomically(directory / EXTRA_FOLDER / DESCRIPTION_FILE, to_json(servable.metadata))
     write_atomically(directory / EXTRA_FOLDER / BATCHING_FILE, _BATCHING)
     write_checksums(directory)
     write_warmup_requests(directory, model_name, servable)

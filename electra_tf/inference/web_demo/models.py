@@ -1,6 +1,8 @@
 """Exported models behind the web demo; reads SavedModels only."""
 
 import pathlib
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ import tensorflow as tf
 
 from electra_tf.inference.export.config import is_version
 from electra_tf.inference.export.saved_model import EXTRA_FOLDER, check_checksums
-from electra_tf.inference.export.servable import TOKENIZER_FILE
+from electra_tf.inference.export.servable import DESCRIPTION_FILE, TOKENIZER_FILE
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_json
@@ -29,6 +31,17 @@ _KINDS = {
 _MIN_CHOICES = 2
 # [CLS] and [SEP].
 _NUM_SPECIAL = 2
+# Of a pair.
+_MOST_SPECIAL = 3
+# Syllables, which become up to three letters where accents are stripped.
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+# A further token at the end of a text.
+_ONE_MORE = " a"
+# Settings of an export that limit how many tokens of a text it reads.
+_LENGTHS = ("max_seq_length", "max_query_length")
+# Texts that are truncated, by kind; of others, all of them. Contexts are divided into windows,
+# and words that are not read have no tag.
+_TRUNCATED = {"qa": ("question",), "tagging": ()}
 # Tokens of a text that no model reads as a whole.
 _LONGER_THAN_MODELS = 20_000
 
@@ -41,6 +54,7 @@ class ExportedModel:
         input_names, output_names: names of its texts, and of its outputs.
         list_names: those of `input_names` that take a list of texts.
         tokenizer: its tokenizer; None if it was exported without a description.
+        description: settings of the servable; empty for exports of older versions.
 
     Args:
         export_dir: directory with one subdirectory per version.
@@ -61,6 +75,7 @@ class ExportedModel:
         self.directory = max(versions, key=lambda path: int(path.name))
         check_checksums(self.directory)
         self.tokenizer = _tokenizer_of(self.directory)
+        self.description = read_json(str(self.directory / EXTRA_FOLDER / DESCRIPTION_FILE))
         try:
             with plain_path(self.directory) as readable:
                 self._model = tf.saved_model.load(readable)
@@ -192,9 +207,22 @@ class TaskModel:
         if not kinds:
             raise UserError(f"{flag}: {model.directory} is not an export of a fine-tuned task")
         self.kind = kinds[0]
+        description = model.description
+        self._truncated = [
+            name
+            for name in self.input_names
+            if name not in self.list_names and name in _TRUNCATED.get(self.kind, (name,))
+        ]
+        # Of what it divides into windows, it reads all.
+        if description.get("long_text") == "windows":
+            self._truncated = []
+        limits = [description[name] for name in _LENGTHS if name in description]
+        self._limit = min(limits) - _MOST_SPECIAL if limits else None
 
     def answer(self, **texts: str) -> dict[str, Any]:
         """Returns "kind", the outputs for one row of texts, and its lists.
+
+        "full" lists the texts that are as long as what the model reads of them, or longer.
 
         Raises:
             UserError: a list has fewer than two lines.
@@ -202,7 +230,30 @@ class TaskModel:
         lists = {name: _lines(name, texts[name]) for name in self.list_names}
         outputs = self._model.answer(**texts | lists)
         answer = {name: _to_json(value) for name, value in outputs.items()}
-        return {"kind": self.kind, **answer, **lists}
+        full = self._full(texts, lists, outputs)
+        return {"kind": self.kind, **answer, **lists, **({"full": full} if full else {})}
+
+    def _full(
+        self,
+        texts: Mapping[str, str],
+        lists: Mapping[str, list[str]],
+        outputs: Mapping[str, np.ndarray],
+    ) -> list[str]:
+        """Returns the names of the texts of which a longer one would have the same outputs."""
+        most = sum(_most_tokens(text) for text in texts.values())
+        if self._limit is None or most < self._limit:
+            return []
+        found = []
+        for name in self._truncated:
+            longer = self._model.answer(**{**texts, **lists, name: texts[name] + _ONE_MORE})
+            if all(np.array_equal(longer[key], value) for key, value in outputs.items()):
+                found.append(name)
+        return found
+
+
+def _most_tokens(text: str) -> int:
+    """Returns how many tokens a text may have: one for each character that is no space."""
+    return sum(map(len, text.split())) + 2 * len(_HANGUL.findall(text))
 
 
 def _lines(name: str, text: str) -> list[str]:

@@ -13,6 +13,7 @@ import safetensors.numpy
 
 from electra_tf.config.choices import ELECTRIC
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.trained_positions import untrained_positions_notes
 from electra_tf.interop.huggingface.head_converter import ENCODER_CLASS
 from electra_tf.interop.huggingface.heads import (
     from_huggingface_head,
@@ -109,6 +110,10 @@ class HuggingFaceFormat(CheckpointFormat):
         """Writes one folder, or one per model of the checkpoint."""
         notes: list[str] = []
         parts = _parts(checkpoint, notes)
+        description = checkpoint.description
+        notes += untrained_positions_notes(
+            description.hyperparameters, description.encoder.max_position_embeddings
+        )
         if checkpoint.slots:
             notes.append(f"{len(checkpoint.slots)} optimizer moments")
         if checkpoint.step is not None:

@@ -30,6 +30,8 @@ SEQUENCE_CLASS = "ElectraForSequenceClassification"
 ONE_LABEL = "single_label_classification"
 SEVERAL_LABELS = "multi_label_classification"
 NUMBER = "regression"
+# Setting of tasks that divide long texts; see `finetune.config.classification_fields`.
+_LONG_TEXT, _WINDOWS = "long_text", "windows"
 _TWO_LAYERS = {
     "classifier.dense.weight",
     "classifier.dense.bias",
@@ -62,7 +64,7 @@ class SequenceHead(HeadConverter):
             return HuggingFaceHead(ENCODER_CLASS, {}, config, (note,))
         config["problem_type"] = self.problem_type
         tensors = _two_layers(arrays[KERNEL], arrays[BIAS], hidden_size)
-        return HuggingFaceHead(SEQUENCE_CLASS, tensors, config)
+        return HuggingFaceHead(SEQUENCE_CLASS, tensors, config, _window_notes(task))
 
     def from_huggingface(
         self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
@@ -113,6 +115,21 @@ class RegressionHead(SequenceHead):
 
     def _labels(self, config: Mapping[str, Any], units: int) -> tuple[str, ...]:
         return ()
+
+
+def _window_notes(task: TaskDescription) -> tuple[str, ...]:
+    """Returns a note if long texts are divided, which transformers would truncate."""
+    settings = task.settings
+    if settings.get(_LONG_TEXT) != _WINDOWS:
+        return ()
+    length = settings.get("max_seq_length")
+    stride = settings.get("window_stride") or (length and length // 2)
+    return (
+        f"{TASK_SCOPE}{task.name}: texts longer than {length or 'max_seq_length'} tokens are "
+        f"divided into windows ({_LONG_TEXT}={_WINDOWS}), {stride} tokens apart, with the "
+        f"{settings.get('window_pooling', 'mean')} of their logits; transformers truncates "
+        "them, or takes them as a whole",
+    )
 
 
 def _problem_type(tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> str:

@@ -71,6 +71,11 @@ class BestCheckpoint:
         best = -1 if self.step is None else self.step
         return sum(step > best for step in self._evaluations)
 
+    @property
+    def last_evaluated(self) -> int | None:
+        """Step of the last evaluation; None before the first."""
+        return max(self._evaluations, default=None)
+
     def update(self, value: float) -> bool:
         """Records the value of the current step, and its weights if it is a new best.
 

@@ -45,6 +45,12 @@ def test_what_describes_no_run_is_named(tmp_path, content):
         load_saved_config(str(tmp_path))
 
 
+def test_a_model_of_another_format_is_to_be_converted(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "electra"}')
+    with pytest.raises(UserError, match=r"of this project\. Convert .* --to_format electra_tf"):
+        load_saved_config(tmp_path)
+
+
 def test_a_newer_version_is_refused(tmp_path):
     write(tmp_path, {}, version=CONFIG_VERSION + 1)
     with pytest.raises(UserError, match="written by a newer version of this program"):

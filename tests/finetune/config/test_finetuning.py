@@ -82,6 +82,8 @@ def test_the_model_is_as_its_run_described_it(tmp_path):
         UserError, match=r"--max_seq_length=64 exceeds .* 48 .*--interpolate_pos"
     ):
         create(tmp_path, max_seq_length=64)
+    with pytest.raises(UserError, match="--max_seq_length must be positive, not 0"):
+        create(tmp_path, max_seq_length=0)
     stretched = create(tmp_path, max_seq_length=64, interpolate_positions=True)
     assert (stretched.encoder.max_position_embeddings, stretched.max_seq_length) == (64, 64)
     assert (
@@ -239,3 +241,13 @@ def test_a_task_of_ones_own_has_the_defaults_of_its_kind(tmp_path):
     given = {"task_names": ("mine",), "own_task_kind": "qa", "own_task_files": "train=a.json"}
     of_qa = create(tmp_path, **given)
     assert of_qa.max_seq_length == create(tmp_path, task_names=("squad",)).max_seq_length
+
+
+def test_hyperparameters_without_effect_are_warned_of(tmp_path, capsys):
+    create(tmp_path, predict_file="new.tsv", do_predict=True, eval_steps=5)
+    create(tmp_path, do_eval=False, eval_steps=5, keep_best=True)
+    assert not capsys.readouterr().err
+    create(tmp_path, predict_file="new.tsv", do_eval=False, eval_steps=5)
+    warned = capsys.readouterr().err
+    assert "--predict_file=new.tsv has no effect without --do_predict" in warned
+    assert "--eval_steps=5 has no effect with --do_eval=false" in warned

@@ -121,6 +121,7 @@ def test_unknown_formats_are_refused(path):
         ({"header": "no"}, '"header" must be true or false'),
         ({"labels": ["a"]}, '"labels" must be a list of at least two'),
         ({"labels": ["1", 1]}, "lists '1' more than once"),
+        ({"labels": ["a", "b", " "]}, "\"labels\" has an empty label: 'a', 'b', ' '"),
         ({"metric": "f2"}, "\"metric\" of a classification .* accuracy, .*mcc.*, not 'f2'"),
         ({"kind": "regression", "metric": "mcc"}, "regression task must be one of spearman"),
         ({"format": "conll"}, "classification task must be one of tsv, csv, jsonl"),

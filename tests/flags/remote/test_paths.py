@@ -10,6 +10,7 @@ import pytest
 import safetensors.numpy
 from absl import flags as absl_flags
 
+from electra_tf.inference.export.run import _warn_of_versions
 from electra_tf.inference.web_demo.models import ExportedModel
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, as_path
@@ -212,6 +213,23 @@ def test_export_of_a_remote_model(program, remote, finetuning_data):  # noqa: F8
         "export_saved_model", f"--model_dir={remote}/m", *flags, "--version=1", status=1
     )
     assert f"--version=1: {remote}/served/1 exists" in message
+
+
+def test_an_export_is_told_of_the_formats_of_remote_versions(remote, capsys):
+    copies.upload(HUGGINGFACE_DATA / "small/generator/config.json", remote / "served/1/a.onnx")
+    values = absl_flags.FlagValues()
+    absl_flags.DEFINE_string("export_dir", f"{remote}/served", "", flag_values=values)
+    values.mark_as_parsed()
+    with local_paths(export.REMOTE, values):
+        folder = pathlib.Path(values.export_dir)
+        (folder / "2").mkdir()
+        (folder / "2" / "saved_model.pb").write_text("new")
+        _warn_of_versions(folder, 2)
+    warned = capsys.readouterr().err
+    assert f"{remote}/served has SavedModels and versions of other formats" in warned
+    assert names(remote / "served") == ["1/a.onnx", "2/saved_model.pb"]
+    kept = (remote / "served/1/a.onnx").read_bytes()
+    assert kept == (HUGGINGFACE_DATA / "small/generator/config.json").read_bytes()
 
 
 def test_inspection_of_remote_records(program, remote, tiny_data, finetuning_data):  # noqa: F811

@@ -107,6 +107,10 @@ function showTask(answer, result, texts) {
   else if (answer.kind === "tagging") showTags(answer, result);
   else if (answer.kind === "qa") showAnswer(answer, result, texts);
   else result.append(element("p", "score", answer.score.toFixed(3)));
+  if (answer.full) {
+    const said = `The model reads no more of: ${answer.full.join(", ")}. What exceeds its length is ignored.`;
+    result.append(element("p", "hint", said));
+  }
 }
 
 async function ask(form) {

@@ -1,5 +1,6 @@
 """Components that a model does not have, and files of an export that are not as written."""
 
+import dataclasses
 import types
 
 import keras
@@ -7,14 +8,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.inference.export.pretrained import DiscriminatorServable, GeneratorServable
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.saved_config import load_saved_config
+from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.pretrained import (
+    PRETRAINED,
+    DiscriminatorServable,
+    GeneratorServable,
+)
+from electra_tf.inference.export.run import load_servable
 from electra_tf.inference.export.saved_model import check_checksums, write_checksums
 from electra_tf.model.randomness import Randomness
-from electra_tf.model_builder import build_model, special_token_ids
+from electra_tf.model_builder import build_model, load_model, special_token_ids
 from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
+from tests.finetune.conftest import write_model
 
 
 def test_a_component_that_a_model_lacks_is_refused_with_those_it_has():
@@ -24,6 +35,23 @@ def test_a_component_that_a_model_lacks_is_refused_with_those_it_has():
         DiscriminatorServable(model, None, 8)
     with pytest.raises(UserError, match="--generator_type=unigram, which cannot fill in masks"):
         GeneratorServable(model, None, 8, 3)
+
+
+def test_longer_texts_than_those_of_pretraining_are_warned_of(tiny_data, tmp_path, capsys):
+    write_model(tmp_path / "m", tiny_data, max_seq_length=9)
+    config = ExportConfig(
+        model_dir=str(tmp_path / "m"), export_dir=tmp_path / "x", component="embeddings"
+    )
+    load_servable(config, [PRETRAINED], discard)
+    assert not capsys.readouterr().err
+    told = f"--max_seq_length=12 is longer than the 9 tokens that {tmp_path / 'm'} was trained"
+    load_servable(dataclasses.replace(config, max_seq_length=12), [PRETRAINED], discard)
+    assert told in capsys.readouterr().err
+    # Scoring takes the length of its flags.
+    saved = load_saved_config(tmp_path / "m").hyperparameters
+    run = dataclasses.replace(PretrainingConfig(**saved), max_seq_length=11)
+    load_model(run, load_vocabulary(run.vocab_file), tf.distribute.get_strategy())
+    assert "--max_seq_length=11 is longer than the 9 tokens" in capsys.readouterr().err
 
 
 def test_a_file_of_an_export_that_is_lost_or_changed_is_named(tmp_path):

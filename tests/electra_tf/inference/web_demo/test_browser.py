@@ -81,7 +81,7 @@ def test_every_token_is_shaded_and_has_alternatives(url, tmp_path):
 
 
 class PickSecond:
-    """A task that chooses the second of the lines."""
+    """A task that chooses the second of the lines, and reads no more of the text."""
 
     tokenizer = None
     input_names = ("choices", "text")
@@ -90,7 +90,8 @@ class PickSecond:
     def answer(self, choices: str, text: str) -> dict:
         lines = choices.splitlines()
         scores = [0.125, 0.75, 0.125]
-        return {"kind": "multiple_choice", "index": 1, "scores": scores, "choices": lines}
+        answer = {"index": 1, "scores": scores, "choices": lines, "full": ["text"]}
+        return {"kind": "multiple_choice", **answer}
 
 
 def test_every_choice_has_its_share_and_the_best_is_marked(tmp_path):
@@ -109,6 +110,7 @@ def test_every_choice_has_its_share_and_the_best_is_marked(tmp_path):
         ("bar best", "&lt;i&gt;w2&lt;/i&gt;", "0.75", "75.0 %"),
         ("bar", "w3", "0.125", "12.5 %"),
     ]
+    assert ">The model reads no more of: text. What exceeds its length is ignored.<" in page
     assert 'class="error"' not in page
 
 

@@ -153,6 +153,17 @@ def test_settings_of_a_task_survive_a_round_trip(kind, tmp_path):
     assert not described.keys() & of_run.keys()
 
 
+def test_windows_over_long_texts_are_reported(tmp_path):
+    windows = {"max_seq_length": 16, "long_text": "windows", "window_pooling": "max"}
+    (note,) = HUGGINGFACE.write(with_settings("classification", **windows), str(tmp_path))
+    assert note == (
+        "task_specific/mine: texts longer than 16 tokens are divided into windows "
+        "(long_text=windows), 8 tokens apart, with the max of their logits; transformers "
+        "truncates them, or takes them as a whole"
+    )
+    assert HUGGINGFACE.write(with_settings("classification", **LENGTH), str(tmp_path)) == []
+
+
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_settings_that_transformers_does_not_record_are_reported(kind, tmp_path):
     HUGGINGFACE.write(with_settings(kind), str(tmp_path))

@@ -1,0 +1,92 @@
+"""The position embeddings of a model that its training has used; the others are random.
+
+Sequences that are shorter than the model allows, 512 tokens by default, leave the position
+embeddings behind them as they were initialized. No TensorFlow is imported here.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf.config.saved_config import CONFIG_FILE
+from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_object
+
+# Key of the `config.json` of a fine-tuned model: number of positions that pre-training or
+# fine-tuning has used; missing if that of pre-training is unknown.
+TRAINED_POSITIONS = "trained_positions"
+# Name and data folder in the settings of pre-trained models that were converted. They do not
+# have the length of their pre-training, which other formats do not record.
+CONVERTED = {"model_name": "converted", "data_dir": "."}
+
+
+def trained_positions(saved: Mapping[str, Any]) -> int | None:
+    """Returns the number of positions that a model was trained on, from the first.
+
+    None if that is unknown: of converted models, of those that were pre-trained from one of
+    them, or from a checkpoint that is gone, and of fine-tuned ones of older versions.
+
+    Args:
+        saved: hyperparameters of its run.
+    """
+    longest, seen = 0, set()
+    while "electra_objective" in saved:
+        if all(saved.get(name) == value for name, value in CONVERTED.items()):
+            return None
+        longest = max(longest, saved["max_seq_length"])
+        before = saved.get("init_checkpoint")
+        if not before:
+            return longest
+        if before in seen:
+            return None
+        seen.add(before)
+        saved = _hyperparameters(before)
+    used = saved.get(TRAINED_POSITIONS)
+    return None if used is None else max(longest, used)
+
+
+def _hyperparameters(checkpoint: str) -> Mapping[str, Any]:
+    """Returns the hyperparameters of a checkpoint of this project; empty for others."""
+    folder = checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint)
+    try:
+        return read_object(os.path.join(folder, CONFIG_FILE), "hyperparameters")
+    except UserError:
+        return {}  # it is not what is used, and may be damaged
+
+
+def warn_of_untrained_positions(
+    saved: Mapping[str, Any], length: int, flag: str, model: str
+) -> None:
+    """Warns if sequences may be longer than those that a model was trained on.
+
+    Args:
+        saved: hyperparameters of its run.
+        length: maximum length of the sequences, in tokens.
+        flag: flag that sets the length.
+        model: path of the model.
+    """
+    trained = trained_positions(saved)
+    if trained is not None and length > trained:
+        warn_once(
+            f"{flag}={length} is longer than the {trained} tokens that {model} was trained on: "
+            "its position embeddings after them are random, so answers to longer texts are "
+            f"unreliable. Pass {flag}={trained}, or train on longer sequences "
+            "(--max_seq_length of run_pretraining.py)"
+        )
+
+
+def untrained_positions_notes(saved: Mapping[str, Any], positions: int) -> list[str]:
+    """Returns a note for conversions to formats that do not record the length of training.
+
+    Args:
+        saved: hyperparameters of the run.
+        positions: number of position embeddings.
+    """
+    trained = trained_positions(saved)
+    if trained is None or trained >= positions:
+        return []
+    return [
+        f"the length of training, {trained} tokens: the other {positions - trained} position "
+        f"embeddings are random, so truncate texts to {trained} tokens"
+    ]
