@@ -17,7 +17,12 @@ from electra_tf.config.resumption import (
     describe_changes,
     unrecorded_settings,
 )
-from electra_tf.model_builder import create_training_state, load_checked_vocabulary, load_model
+from electra_tf.model_builder import (
+    TokenCounter,
+    create_training_state,
+    load_checked_vocabulary,
+    load_model,
+)
 from electra_tf.pretraining_phases import (
     PretrainingPhases,
     evaluate_batches,
@@ -176,9 +181,20 @@ def _train(
 
 
 def evaluate(
-    config: PretrainingConfig, records: PretrainingRecords, print_fn: PrintFn = print
+    config: PretrainingConfig,
+    records: PretrainingRecords,
+    print_fn: PrintFn = print,
+    *,
+    token_counts: TokenCounter | None = None,
 ) -> dict[str, float]:
     """Evaluates the latest checkpoint on `records` and writes its metrics.
+
+    Args:
+        config: hyperparameters.
+        records: held-out records.
+        print_fn: prints a line about the evaluation.
+        token_counts: counts the tokens of the training records, which a unigram generator and
+            strategic masking go by; those of `records` are counted if None.
 
     Raises:
         UserError: the input is invalid, or there is no checkpoint.
@@ -188,7 +204,7 @@ def evaluate(
         records.check(vocabulary, tokenizer_of(config, vocabulary), [config.max_seq_length])
         print_fn = print_fn if run.workers.is_chief else discard
         model, step, checkpoint = load_model(
-            config, vocabulary, run.strategy, records.token_counts
+            config, vocabulary, run.strategy, token_counts or records.token_counts
         )
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
         if run.workers.is_chief:

@@ -3,9 +3,12 @@
 import os
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.util.console import discard, warn_once
+from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
@@ -34,6 +37,21 @@ def training_records(
         skip_bad_records=config.skip_bad_records,
         print_fn=print_fn,
     )
+
+
+def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarray:
+    """Returns the token counts of the training records, int64 [vocab_size].
+
+    Raises:
+        UserError: they cannot be read, so that a model which goes by them cannot be evaluated.
+    """
+    try:
+        return training_records(config, discard).token_counts(vocab_size)
+    except UserError as error:
+        raise UserError(
+            "--masking=strategic and --generator_type=unigram go by the token frequencies of "
+            f"the training records, in an evaluation too. {error}"
+        ) from error
 
 
 def held_out_records(config: PretrainingConfig) -> RecordFiles | None:

@@ -376,12 +376,24 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
         pretraining_runs.evaluate(evaluation, quiet)
 
 
-def test_more_embeddings_than_tokens_are_trained_and_evaluated(make_config, capsys):
-    config = make_config(vocab_size=43, num_train_steps=2, masking="strategic")
-    pretraining_runs.train(config, quiet)
+def test_more_embeddings_than_tokens_are_trained_and_evaluated(
+    make_config, tmp_path, capsys, unfused
+):
+    held_out = tmp_path / "held_out.tfrecord"
+    with tf.io.TFRecordWriter(str(held_out)) as writer:
+        writer.write(make_record(np.random.default_rng(1), 16))
+    config = make_config(
+        vocab_size=43, num_train_steps=2, masking="strategic", eval_tfrecords=str(held_out)
+    )
+    in_training = pretraining_runs.train(config, quiet)
     assert "fewer than --vocab_size=43: the last 3 embeddings" in capsys.readouterr().err
     evaluation = dataclasses.replace(config, do_train=False, do_eval=True)
-    assert np.isfinite(pretraining_runs.evaluate(evaluation, quiet)["loss"])
+    values = pretraining_runs.evaluate(evaluation, quiet)
+    # Rare tokens are those of the training records, not of the held-out ones.
+    assert values == pytest.approx(in_training, nan_ok=True)
+    moved = dataclasses.replace(evaluation, pretrain_tfrecords=str(tmp_path / "gone*"))
+    with pytest.raises(UserError, match=r"training records, in an .* \(--pretrain_tfrecords"):
+        pretraining_runs.evaluate(moved, quiet)
     weights = weights_of(config, 2)
     assert {43} <= {size for value in weights.values() for size in value.shape}
     loading = make_config(vocab_size=30522, init_checkpoint=config.model_dir)
