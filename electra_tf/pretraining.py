@@ -134,11 +134,10 @@ def _train(
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
-    statistics: dict[str, float] = {}
-    if workers.is_chief:
-        statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
-        if not statistics or {DATA, VOCABULARY} & {each.name for each in changes}:
-            statistics = data_statistics(config, vocabulary, records)
+    # On all workers, which must all refuse records without text.
+    statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
+    if not statistics or {DATA, VOCABULARY} & {each.name for each in changes}:
+        statistics = data_statistics(config, vocabulary, records)
     checkpoints.write_description(settings, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, run)
     log.settings(first_step, [each for each in changes if each.influence == TRAINING])

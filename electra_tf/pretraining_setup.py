@@ -259,14 +259,11 @@ def data_statistics(
 
     Returns:
         `unigram_accuracy`, the masked-LM accuracy of always predicting the most frequent
-        token, and `unknown_share`. Empty where finding them takes reading all records
-        (`skip_bad_records`).
+        token, and `unknown_share`.
 
     Raises:
         UserError: there is nothing to learn from.
     """
-    if config.skip_bad_records:
-        return {}
     counts = records.token_counts(config.vocab_size, max_examples=_SAMPLED_EXAMPLES)
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id]
     counts[special] = 0

@@ -16,6 +16,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import changed_metrics
 from electra_tf.model_builder import model_class
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
+from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.run_info import read_run_info
 from electra_tf.util.console import warn_once
@@ -213,6 +214,27 @@ def test_statistics_of_changed_data_are_those_of_the_new_data(
     pretraining_runs.train(config, quiet)
     after = read_run_info(config.model_dir)["data"]
     assert after["unigram_accuracy"] > before["unigram_accuracy"]
+
+
+def test_every_worker_refuses_records_without_text(make_config, tmp_path, monkeypatch):
+    """Else the others would call the chief a lost worker, and be started again."""
+    path = tmp_path / "padding.tfrecord"
+    zeros = tf.train.Feature(int64_list=tf.train.Int64List(value=[0] * 16))
+    names = ("input_ids", "input_mask", "segment_ids")
+    features = tf.train.Features(feature=dict.fromkeys(names, zeros))
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(tf.train.Example(features=features).SerializeToString())
+    config = make_config(pretrain_tfrecords=str(path))
+    create_context = context.create_context
+
+    def not_as_chief(*args) -> context.DistributionContext:
+        run = create_context(*args)
+        run.workers.is_chief = False
+        return run
+
+    monkeypatch.setattr(context, "create_context", not_as_chief)
+    with pytest.raises(UserError, match="contain only special tokens and padding"):
+        pretraining_runs.train(config, quiet)
 
 
 def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):

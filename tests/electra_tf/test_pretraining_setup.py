@@ -111,13 +111,14 @@ def test_the_examples_of_an_evaluation_are_told(make_config, total, described):
     assert describe_held_out(make_config(num_eval_steps=2), records) == described
 
 
-def test_records_without_text_are_refused(make_config, vocabulary):
+@pytest.mark.parametrize("skip_bad_records", [False, True])
+def test_records_without_text_are_refused(make_config, vocabulary, skip_bad_records):
     """Their losses are 0 and their metrics NaN, which stops no run."""
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
     records = types.SimpleNamespace(
         describe=lambda length: "1 file in data",
         token_counts=lambda size, max_examples: np.bincount(special * 5, minlength=size),
     )
-    config = make_config(vocab_size=vocabulary.size)
+    config = make_config(vocab_size=vocabulary.size, skip_bad_records=skip_bad_records)
     with pytest.raises(UserError, match="1 file in data contain only special tokens"):
         data_statistics(config, vocabulary, records)

@@ -2,7 +2,12 @@
 
 import os
 
+import pytest
+
+from electra_tf.model_builder import load_checked_vocabulary
+from electra_tf.pretraining_setup import tokenizer_of
 from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
 from flags.records import held_out_records, training_records, warn_of_trained_files
 
 
@@ -22,6 +27,22 @@ def test_evaluated_files_that_are_trained_on_are_warned_of(make_config, tiny_dat
     warn_of_trained_files(records, held_out_records(other))
     assert capsys.readouterr().err == ""
     assert records.describe(16) == f"1 file in {folder}"
+
+
+def test_records_of_which_none_is_good_are_refused_before_the_training(
+    make_config, tiny_data, tmp_path, capsys
+):
+    path = tmp_path / "held_out.tfrecord"
+    path.write_bytes(b"no record" * 9)
+    config = make_config(skip_bad_records=True, eval_tfrecords=str(path))
+    vocabulary = load_checked_vocabulary(config)
+    tokenizer = tokenizer_of(config, vocabulary)
+    training_records(config).check(vocabulary, tokenizer, [16])
+    assert (
+        capsys.readouterr().out == "Reading 2 files of --pretrain_tfrecords for bad records …\n"
+    )
+    with pytest.raises(UserError, match=r"from --eval_tfrecords: .* The first: .*at byte 0"):
+        held_out_records(config).check(vocabulary, tokenizer, [16])
 
 
 def test_every_folder_of_the_records_is_named(make_config, tiny_data, tmp_path):
