@@ -22,6 +22,7 @@ from electra_tf.model_builder import (
     create_training_state,
     load_checked_vocabulary,
     load_model,
+    model_class,
 )
 from electra_tf.pretraining_phases import (
     PretrainingPhases,
@@ -86,6 +87,7 @@ def train(
         WorkerLostError: another worker has failed.
     """
     check_allowed_names(config)
+    model_class(config).check_loss_weights(config)
     check_trackers(config.wandb, config.mlflow)
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [context.TRAIN_BATCH_SIZE]

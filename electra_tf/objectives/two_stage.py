@@ -21,7 +21,7 @@ from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.metrics import masked_lm_sums
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretraining_model import PretrainingModel, refuse_zero_weights
 from electra_tf.util.errors import UserError
 
 GENERATOR_STAGE, DISCRIMINATOR_STAGE = 0, 1
@@ -75,6 +75,14 @@ class TwoStage(PretrainingModel):
                 f"generator_share={share} in --objective_hparams leaves no steps of "
                 f"--num_train_steps={config.num_train_steps} for one of the two stages"
             )
+
+    @classmethod
+    def check_loss_weights(cls, config: PretrainingConfig) -> None:
+        """Raises UserError if one of the stages trains nothing."""
+        weights = cls.generator_class(config).loss_weights(config)
+        refuse_zero_weights(weights, "The first stage of --objective=two_stage")
+        weights = {"--disc_weight": config.disc_weight}
+        refuse_zero_weights(weights, "The second stage of --objective=two_stage")
 
     def stages(self) -> list[Stage]:
         """Returns the stages of generator and discriminator."""

@@ -398,6 +398,42 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
         pretraining_runs.evaluate(evaluation, quiet)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({}, "--objective=electra trains nothing with --gen_weight=0 and --disc_weight=0"),
+        # The generator has no weights to train.
+        ({"uniform_generator": True, "gen_weight": 1.0}, "nothing with --disc_weight=0"),
+        ({"electra_objective": False, "disc_weight": 50.0}, "nothing with --gen_weight=0"),
+        (
+            {"objective": "replace_mlm", "objective_hparams": {"replace_weight": 0.0}},
+            "and replace_weight of --objective_hparams=0",
+        ),
+        ({**TWO_STAGE, "gen_weight": 1.0}, "The second stage .* with --disc_weight=0"),
+        ({**TWO_STAGE, "disc_weight": 1.0}, "The first stage .* with --gen_weight=0"),
+    ],
+)
+def test_losses_without_weight_are_refused(make_config, overrides, message):
+    config = make_config(**{"gen_weight": 0.0, "disc_weight": 0.0, **overrides})
+    with pytest.raises(UserError, match=message):
+        pretraining_runs.train(config, quiet)
+    assert not pathlib.Path(config.model_dir).exists()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"span_boundary_weight": 1.0},
+        {"objective": "sentence_contrastive"},
+        {"objective": "adversarial", "objective_hparams": {"masked_lm_weight": 1.0}},
+        {"uniform_generator": True, "disc_weight": 1.0},
+    ],
+)
+def test_one_loss_with_weight_is_enough(make_config, overrides):
+    config = make_config(**{"gen_weight": 0.0, "disc_weight": 0.0, **overrides})
+    model_class(config).check_loss_weights(config)
+
+
 def test_more_embeddings_than_tokens_are_trained_and_evaluated(
     make_config, tmp_path, capsys, unfused
 ):
