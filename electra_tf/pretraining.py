@@ -17,6 +17,7 @@ from electra_tf.config.resumption import (
     describe_changes,
     unrecorded_settings,
 )
+from electra_tf.interop.initialization import warn_of_untrained_positions
 from electra_tf.model_builder import (
     TokenCounter,
     create_training_state,
@@ -128,6 +129,8 @@ def _train(
     )
     resumed = restore(config, model, optimizer, step, checkpoints, print_fn)
     first_step = int(step.numpy())
+    if config.init_checkpoint and not first_step and workers.is_chief:
+        warn_of_untrained_positions(config.init_checkpoint, config.max_seq_length)
     describe_run(config, model, vocabulary, records, eval_records, run, print_fn)
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
