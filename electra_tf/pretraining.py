@@ -37,6 +37,7 @@ from electra_tf.pretraining_setup import (
     describe_run,
     open_log,
     remove_debug_run,
+    require_same_stage,
     restore,
     run_settings,
     tokenizer_of,
@@ -129,6 +130,8 @@ def _train(
     )
     resumed = restore(config, model, optimizer, step, checkpoints, print_fn)
     first_step = int(step.numpy())
+    if resumed:
+        require_same_stage(type(model), config, changes, first_step)
     if config.init_checkpoint and not first_step and workers.is_chief:
         warn_of_untrained_positions(config.init_checkpoint, config.max_seq_length)
     describe_run(config, model, vocabulary, records, eval_records, run, print_fn)

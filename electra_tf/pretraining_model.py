@@ -326,7 +326,12 @@ class PretrainingModel(keras.Model):
 
     def stages(self) -> list[Stage]:
         """Returns the stages of the run; the optimizer is reset in each."""
-        return [Stage(self.config.objective, self.config.num_train_steps)]
+        return self.stages_of(self.config)
+
+    @classmethod
+    def stages_of(cls, config: PretrainingConfig) -> list[Stage]:
+        """Returns the stages of a run with this objective."""
+        return [Stage(config.objective, config.num_train_steps)]
 
     def start_stage(self) -> None:
         """Initializes the weights of the starting stage; called once per stage."""

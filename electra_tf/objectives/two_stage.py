@@ -84,12 +84,14 @@ class TwoStage(PretrainingModel):
         weights = {"--disc_weight": config.disc_weight}
         refuse_zero_weights(weights, "The second stage of --objective=two_stage")
 
-    def stages(self) -> list[Stage]:
+    @classmethod
+    def stages_of(cls, config: PretrainingConfig) -> list[Stage]:
         """Returns the stages of generator and discriminator."""
-        first = round(self.config.num_train_steps * self.hparams.generator_share)
+        share = cls.parse_hparams(config).generator_share
+        first = round(config.num_train_steps * share)
         return [
             Stage("generator", first),
-            Stage("discriminator", self.config.num_train_steps - first),
+            Stage("discriminator", config.num_train_steps - first),
         ]
 
     @property
