@@ -160,6 +160,7 @@ def run_pretraining() -> None:
         evaluated_records,
         held_out_records,
         training_records,
+        warn_of_evaluated_shards,
         warn_of_trained_files,
     )
     from flags.remote.pretraining_folders import staged
@@ -175,11 +176,10 @@ def run_pretraining() -> None:
             if chief and config.report:
                 run_reports.report_pretraining(config, command_line.print_line)
         else:
-            evaluate(
-                config,
-                evaluated_records(config),
-                token_counts=partial(count_trained_tokens, config),
-            )
+            records = evaluated_records(config)
+            if chief:
+                warn_of_evaluated_shards(config, records)
+            evaluate(config, records, token_counts=partial(count_trained_tokens, config))
     if config.do_train and chief:
         more = ("--do_train=false", "--do_eval")
         print(command_line.next_command("run_pretraining.py", *more))

@@ -78,6 +78,20 @@ def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
         )
 
 
+def warn_of_evaluated_shards(config: PretrainingConfig, evaluated: RecordFiles) -> None:
+    """Warns of an evaluation on some of the training records, if these can be found.
+
+    `electra_tf.pretraining.evaluate` warns of one on all of them.
+    """
+    try:
+        training = training_records(config, discard)
+        trained = set(map(os.path.abspath, training.files()))
+    except UserError:
+        return  # a trained model is evaluated without them
+    if trained != set(map(os.path.abspath, evaluated.files())):
+        warn_of_trained_files(training, evaluated)
+
+
 def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
     """Yields the records of --eval_fraction in the folders of the training records."""
     patterns = split_patterns(records_of_length(config, config.max_seq_length))
