@@ -89,7 +89,9 @@ def train(
         WorkerLostError: another worker has failed.
     """
     check_allowed_names(config)
-    model_class(config).check_loss_weights(config)
+    objective = model_class(config)
+    objective.check(config)
+    objective.check_loss_weights(config)
     check_trackers(config.wandb, config.mlflow)
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [context.TRAIN_BATCH_SIZE]

@@ -411,6 +411,7 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
         ),
         ({**TWO_STAGE, "gen_weight": 1.0}, "The second stage .* with --disc_weight=0"),
         ({**TWO_STAGE, "disc_weight": 1.0}, "The first stage .* with --gen_weight=0"),
+        ({**TWO_STAGE, "uniform_generator": True}, "needs --generator_type=masked_lm"),
     ],
 )
 def test_losses_without_weight_are_refused(make_config, overrides, message):
