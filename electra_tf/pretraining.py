@@ -17,7 +17,14 @@ from electra_tf.config.resumption import (
     describe_changes,
     unrecorded_settings,
 )
-from electra_tf.model_builder import create_training_state, load_checked_vocabulary, load_model
+from electra_tf.interop.initialization import warn_of_untrained_positions
+from electra_tf.model_builder import (
+    TokenCounter,
+    create_training_state,
+    load_checked_vocabulary,
+    load_model,
+    model_class,
+)
 from electra_tf.pretraining_phases import (
     PretrainingPhases,
     evaluate_batches,
@@ -30,6 +37,7 @@ from electra_tf.pretraining_setup import (
     describe_run,
     open_log,
     remove_debug_run,
+    require_same_stage,
     restore,
     run_settings,
     tokenizer_of,
@@ -81,6 +89,9 @@ def train(
         WorkerLostError: another worker has failed.
     """
     check_allowed_names(config)
+    objective = model_class(config)
+    objective.check(config)
+    objective.check_loss_weights(config)
     check_trackers(config.wandb, config.mlflow)
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [context.TRAIN_BATCH_SIZE]
@@ -121,6 +132,10 @@ def _train(
     )
     resumed = restore(config, model, optimizer, step, checkpoints, print_fn)
     first_step = int(step.numpy())
+    if resumed:
+        require_same_stage(type(model), config, changes, first_step)
+    if config.init_checkpoint and not first_step and workers.is_chief:
+        warn_of_untrained_positions(config.init_checkpoint, config.max_seq_length)
     describe_run(config, model, vocabulary, records, eval_records, run, print_fn)
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
@@ -129,11 +144,10 @@ def _train(
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
-    statistics: dict[str, float] = {}
-    if workers.is_chief:
-        statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
-        if not statistics or {DATA, VOCABULARY} & {each.name for each in changes}:
-            statistics = data_statistics(config, vocabulary, records)
+    # On all workers, which must all refuse records without text.
+    statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
+    if not statistics or {DATA, VOCABULARY} & {each.name for each in changes}:
+        statistics = data_statistics(config, vocabulary, records)
     checkpoints.write_description(settings, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, run)
     log.settings(first_step, [each for each in changes if each.influence == TRAINING])
@@ -176,9 +190,20 @@ def _train(
 
 
 def evaluate(
-    config: PretrainingConfig, records: PretrainingRecords, print_fn: PrintFn = print
+    config: PretrainingConfig,
+    records: PretrainingRecords,
+    print_fn: PrintFn = print,
+    *,
+    token_counts: TokenCounter | None = None,
 ) -> dict[str, float]:
     """Evaluates the latest checkpoint on `records` and writes its metrics.
+
+    Args:
+        config: hyperparameters.
+        records: held-out records.
+        print_fn: prints a line about the evaluation.
+        token_counts: counts the tokens of the training records, which a unigram generator and
+            strategic masking go by; those of `records` are counted if None.
 
     Raises:
         UserError: the input is invalid, or there is no checkpoint.
@@ -188,7 +213,7 @@ def evaluate(
         records.check(vocabulary, tokenizer_of(config, vocabulary), [config.max_seq_length])
         print_fn = print_fn if run.workers.is_chief else discard
         model, step, checkpoint = load_model(
-            config, vocabulary, run.strategy, records.token_counts
+            config, vocabulary, run.strategy, token_counts or records.token_counts
         )
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
         if run.workers.is_chief:

@@ -5,6 +5,7 @@ Generators", section 2, in its order: mask, predict, sample, discriminate, weigh
 The other objectives are subclasses, in `electra_tf.objectives`.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import keras
@@ -325,7 +326,12 @@ class PretrainingModel(keras.Model):
 
     def stages(self) -> list[Stage]:
         """Returns the stages of the run; the optimizer is reset in each."""
-        return [Stage(self.config.objective, self.config.num_train_steps)]
+        return self.stages_of(self.config)
+
+    @classmethod
+    def stages_of(cls, config: PretrainingConfig) -> list[Stage]:
+        """Returns the stages of a run with this objective."""
+        return [Stage(config.objective, config.num_train_steps)]
 
     def start_stage(self) -> None:
         """Initializes the weights of the starting stage; called once per stage."""
@@ -382,6 +388,19 @@ class PretrainingModel(keras.Model):
             )
 
     @classmethod
+    def check_loss_weights(cls, config: PretrainingConfig) -> None:
+        """Raises UserError if the weights of all losses that train an encoder are 0."""
+        refuse_zero_weights(cls.loss_weights(config), f"--objective={config.objective}")
+
+    @classmethod
+    def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
+        """Returns the weights of the losses that train an encoder, by what sets them."""
+        weights = cls.generator_class(config).loss_weights(config)
+        return weights | (
+            {"--disc_weight": config.disc_weight} if cls.has_discriminator else {}
+        )
+
+    @classmethod
     def parse_hparams(cls, config: PretrainingConfig) -> object:
         """Returns the `Hparams` of a configuration."""
         return parse_hparams(cls.Hparams, config.objective_hparams, "--objective_hparams")
@@ -395,3 +414,15 @@ class PretrainingModel(keras.Model):
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
         """Returns the encoders that a training step runs, for counting FLOPs."""
         return [*cls.generator_class(config).parts(config), discriminator_part(config)]
+
+
+def refuse_zero_weights(weights: Mapping[str, float], trained: str) -> None:
+    """Raises UserError if no weight is positive.
+
+    Args:
+        weights: weights of losses, by what sets them.
+        trained: what is trained by the losses.
+    """
+    if not any(weights.values()):
+        zero = " and ".join(f"{name}=0" for name in weights)
+        raise UserError(f"{trained} trains nothing with {zero}: pass a positive weight")

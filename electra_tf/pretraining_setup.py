@@ -12,6 +12,7 @@ from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.phases import Stage, training_phases
 from electra_tf.config.pretraining import PretrainingConfig, default_max_predictions
+from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import DATA, VOCABULARY, WORDS
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.flops.counting import model_flops_by_length, train_flops_per_step
@@ -43,6 +44,8 @@ from electra_tf.util.errors import UserError
 _SAMPLED_EXAMPLES = 1000
 # Of a record, by its segment_ids.
 _NUM_SEGMENTS = 2
+# Settings that the stages of an objective depend on.
+_STAGE_SETTINGS = ("num_train_steps", "objective_hparams")
 
 
 def tokenizer_of(config: PretrainingConfig, vocabulary: Vocabulary) -> TokenizerDescription:
@@ -115,6 +118,34 @@ def restore(
             print_fn=print_fn,
         )
     return False
+
+
+def require_same_stage(
+    model_class: type[PretrainingModel],
+    config: PretrainingConfig,
+    changes: Sequence[Change],
+    step: int,
+) -> None:
+    """Raises UserError if changed settings put a resumed run into another stage.
+
+    It would go on without the weights that the stage starts from, or start it again.
+
+    Args:
+        model_class: class of the objective.
+        config: of the run that resumes.
+        changes: its changes.
+        step: step that it resumes from.
+    """
+    changed = {each.name: each.recorded for each in changes if each.name in _STAGE_SETTINGS}
+    now = model_class.stages_of(config)
+    before = model_class.stages_of(dataclasses.replace(config, **changed))
+    ends = [sum(stage.num_steps for stage in stages[:-1]) for stages in (before, now)]
+    if len({step > end for end in ends}) > 1:
+        raise UserError(
+            f"The stage {now[-1].name} of --objective={config.objective} began after step "
+            f"{ends[0]}, and with the changed {', '.join(changed)} it would after step "
+            f"{ends[1]}. The run resumes from step {step}, which must be in the same stage"
+        )
 
 
 def describe_run(
@@ -259,14 +290,11 @@ def data_statistics(
 
     Returns:
         `unigram_accuracy`, the masked-LM accuracy of always predicting the most frequent
-        token, and `unknown_share`. Empty where finding them takes reading all records
-        (`skip_bad_records`).
+        token, and `unknown_share`.
 
     Raises:
         UserError: there is nothing to learn from.
     """
-    if config.skip_bad_records:
-        return {}
     counts = records.token_counts(config.vocab_size, max_examples=_SAMPLED_EXAMPLES)
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id]
     counts[special] = 0

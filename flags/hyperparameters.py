@@ -10,6 +10,7 @@ from typing import Any
 from absl import flags
 
 from electra_tf.config.hyperparameters import VALUE_KINDS
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
 from electra_tf.util.paths import with_home
@@ -94,11 +95,25 @@ def explicit_values(
     for name, field in fields.items():
         value = flag_values[name].value
         if value is not None:
-            values[name] = with_home(_convert(field, value, f"--{name}"))
+            value = with_home(_convert(field, value, f"--{name}"))
+            _warn_of_overridden(name, values.get(name, value), value)
+            values[name] = value
     for name in _RECIPE_FILES:
         if values.get(name):
             values[name] = find_recipe(values[name])
     return values
+
+
+def _warn_of_overridden(name: str, in_hparams: Any, value: Any) -> None:
+    """Warns of a value in `--hparams` that a `--flagfile` overrides, not the command line."""
+    if in_hparams == value:
+        return
+    typed = {argument.lstrip("-").partition("=")[0] for argument in sys.argv[1:]}
+    if not {name, f"no{name}"} & {each.replace("-", "_") for each in typed}:
+        warn_once(
+            f"{name} of --hparams ({in_hparams!r}) is overridden by --{name} of the --flagfile "
+            f"({value!r}): pass --{name} after it"
+        )
 
 
 def read_hparams(hparams: str | None) -> dict[str, Any]:

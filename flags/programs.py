@@ -6,6 +6,7 @@ modules that need it are imported in the bodies; `--help` and flag errors do not
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from electra_tf.flops.report import format_report, to_json
 from electra_tf.report.page import write_report
@@ -155,9 +156,11 @@ def run_pretraining() -> None:
     from electra_tf.pretraining import evaluate, train
     from electra_tf.training.distribution import strategies
     from flags.records import (
+        count_trained_tokens,
         evaluated_records,
         held_out_records,
         training_records,
+        warn_of_evaluated_shards,
         warn_of_trained_files,
     )
     from flags.remote.pretraining_folders import staged
@@ -173,7 +176,10 @@ def run_pretraining() -> None:
             if chief and config.report:
                 run_reports.report_pretraining(config, command_line.print_line)
         else:
-            evaluate(config, evaluated_records(config))
+            records = evaluated_records(config)
+            if chief:
+                warn_of_evaluated_shards(config, records)
+            evaluate(config, records, token_counts=partial(count_trained_tokens, config))
     if config.do_train and chief:
         more = ("--do_train=false", "--do_eval")
         print(command_line.next_command("run_pretraining.py", *more))

@@ -3,9 +3,12 @@
 import os
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.util.console import discard, warn_once
+from electra_tf.util.errors import UserError
 from pretrain_data.records.files import find_record_files
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
@@ -36,6 +39,21 @@ def training_records(
     )
 
 
+def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarray:
+    """Returns the token counts of the training records, int64 [vocab_size].
+
+    Raises:
+        UserError: they cannot be read, so that a model which goes by them cannot be evaluated.
+    """
+    try:
+        return training_records(config, discard).token_counts(vocab_size)
+    except UserError as error:
+        raise UserError(
+            "--masking=strategic and --generator_type=unigram go by the token frequencies of "
+            f"the training records, in an evaluation too. {error}"
+        ) from error
+
+
 def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
     """Returns the records of `--eval_tfrecords`.
 
@@ -61,6 +79,20 @@ def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
             f"{len(common)} of {len(files)} evaluated files are trained on, such as "
             f"{common[0]}, so the metrics of {EVAL_FLAG} say little about new text"
         )
+
+
+def warn_of_evaluated_shards(config: PretrainingConfig, evaluated: RecordFiles) -> None:
+    """Warns of an evaluation on some of the training records, if these can be found.
+
+    `electra_tf.pretraining.evaluate` warns of one on all of them.
+    """
+    try:
+        training = training_records(config, discard)
+        trained = set(map(os.path.abspath, training.files()))
+    except UserError:
+        return  # a trained model is evaluated without them
+    if trained != set(map(os.path.abspath, evaluated.files())):
+        warn_of_trained_files(training, evaluated)
 
 
 def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:

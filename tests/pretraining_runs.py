@@ -1,10 +1,16 @@
 """Pre-training as the program does it, on the records that the configuration names."""
 
 from collections.abc import Callable
+from functools import partial
 
 from electra_tf import pretraining
 from electra_tf.config.pretraining import PretrainingConfig
-from flags.records import evaluated_records, held_out_records, training_records
+from flags.records import (
+    count_trained_tokens,
+    evaluated_records,
+    held_out_records,
+    training_records,
+)
 
 
 def train(
@@ -19,4 +25,7 @@ def evaluate(
     config: PretrainingConfig, print_fn: Callable[[str], None] = print
 ) -> dict[str, float]:
     """Evaluates the newest checkpoint, and returns its metrics."""
-    return pretraining.evaluate(config, evaluated_records(config), print_fn)
+    counts = partial(count_trained_tokens, config)
+    return pretraining.evaluate(
+        config, evaluated_records(config), print_fn, token_counts=counts
+    )

@@ -89,6 +89,11 @@ class Generator(abc.ABC):
             )
 
     @classmethod
+    def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
+        """Returns the weights of the losses that train its encoder, by what sets them."""
+        return {} if cls.is_constant else {"--gen_weight": config.gen_weight}
+
+    @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
         """Returns its encoders that a training step runs, for counting FLOPs."""
         return []

@@ -77,6 +77,14 @@ class MaskedLMGenerator(Generator):
         """Accepts `--span_boundary_weight`."""
 
     @classmethod
+    def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
+        """Returns those of both objectives."""
+        weights = super().loss_weights(config)
+        if config.span_boundary_weight:
+            weights["--span_boundary_weight"] = config.span_boundary_weight
+        return weights
+
+    @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
         """Returns the encoder with its vocabulary head."""
         return [

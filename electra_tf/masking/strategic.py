@@ -8,6 +8,10 @@ import tensorflow as tf
 from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.model import randomness
 
+# Of the largest; with smaller ones, priorities would not be finite in float32, and lower than
+# those of tokens that are never masked.
+_SMALLEST_WEIGHT = np.float32(1e-30)
+
 
 @dataclasses.dataclass(frozen=True)
 class StrategicMaskingHparams:
@@ -41,7 +45,7 @@ class StrategicMasking(MaskingStrategy):
         """
         log_weights = -self.hparams.power * self.tokens.log_frequencies()
         # Only the ratios of weights matter; scale the largest to 1.
-        weights = np.exp(log_weights - log_weights.max())
+        weights = np.maximum(np.exp(log_weights - log_weights.max()), _SMALLEST_WEIGHT)
         counters = randomness.counters(tf.shape(input_ids), first_example)
         noise = tf.math.log(randomness.uniform(key, counters))
         return MaskingOrder(noise / tf.gather(tf.constant(weights), input_ids))

@@ -124,6 +124,14 @@ class Adversarial(PretrainingModel):
         """Returns the sums of ELECTRA, the reward and the baseline."""
         return {**super().metric_sums(output), **output.extra}
 
+    @classmethod
+    def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
+        """Returns the weights of all losses that train an encoder."""
+        weight = cls.parse_hparams(config).masked_lm_weight
+        return super().loss_weights(config) | {
+            "masked_lm_weight of --objective_hparams": weight
+        }
+
 
 def policy_losses(
     rewards: tf.Tensor, baseline_logits: tf.Tensor, sample_losses: tf.Tensor

@@ -109,6 +109,12 @@ class ReplaceMLM(PretrainingModel):
         }
 
     @classmethod
+    def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
+        """Returns the weights of all losses that train an encoder."""
+        weight = cls.parse_hparams(config).replace_weight
+        return super().loss_weights(config) | {"replace_weight of --objective_hparams": weight}
+
+    @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
         """Returns the generator, and the full-size encoder with a vocabulary head."""
         full_size = ModelPart(

@@ -5,6 +5,7 @@ import dataclasses
 import tensorflow as tf
 
 from electra_tf.config.hyperparameters import within
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.masked_batch import num_real_tokens, unmask
 from electra_tf.model import metrics
 from electra_tf.model import randomness as model_randomness
@@ -91,6 +92,12 @@ class SentenceContrastive(PretrainingModel):
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums of ELECTRA and of the sentence classification."""
         return {**super().metric_sums(output), **output.extra}
+
+    @classmethod
+    def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
+        """Returns the weights of all losses that train an encoder."""
+        weight = cls.parse_hparams(config).sentence_weight
+        return super().loss_weights(config) | {"sentence_weight of --objective_hparams": weight}
 
 
 def real_rows(inputs: PretrainInputs) -> tf.Tensor:

@@ -21,7 +21,7 @@ from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.metrics import masked_lm_sums
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretraining_model import PretrainingModel, refuse_zero_weights
 from electra_tf.util.errors import UserError
 
 GENERATOR_STAGE, DISCRIMINATOR_STAGE = 0, 1
@@ -76,12 +76,22 @@ class TwoStage(PretrainingModel):
                 f"--num_train_steps={config.num_train_steps} for one of the two stages"
             )
 
-    def stages(self) -> list[Stage]:
+    @classmethod
+    def check_loss_weights(cls, config: PretrainingConfig) -> None:
+        """Raises UserError if one of the stages trains nothing."""
+        weights = cls.generator_class(config).loss_weights(config)
+        refuse_zero_weights(weights, "The first stage of --objective=two_stage")
+        weights = {"--disc_weight": config.disc_weight}
+        refuse_zero_weights(weights, "The second stage of --objective=two_stage")
+
+    @classmethod
+    def stages_of(cls, config: PretrainingConfig) -> list[Stage]:
         """Returns the stages of generator and discriminator."""
-        first = round(self.config.num_train_steps * self.hparams.generator_share)
+        share = cls.parse_hparams(config).generator_share
+        first = round(config.num_train_steps * share)
         return [
             Stage("generator", first),
-            Stage("discriminator", self.config.num_train_steps - first),
+            Stage("discriminator", config.num_train_steps - first),
         ]
 
     @property

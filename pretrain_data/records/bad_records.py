@@ -3,12 +3,14 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import struct
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from electra_tf.util.errors import UserError
 from pretrain_data.records.format import (
     FEATURES,
     NUM_SEGMENTS,
@@ -67,11 +69,44 @@ class FileScan:
 def scan_files(
     files: Sequence[str], max_seq_length: int, vocab_size: int | None = None
 ) -> list[FileScan]:
-    """Reads every record of every file, several files at a time; see `scan_file`."""
+    """Reads every record of every file, several files at a time; see `scan_file`.
+
+    Files that have not changed since are not read again.
+    """
+
+    def scan(path: str) -> FileScan:
+        status = tf.io.gfile.stat(path)
+        version = status.length, status.mtime_nsec
+        return _scan_version(path, version, max_seq_length, vocab_size)
+
     with concurrent.futures.ThreadPoolExecutor(_SCAN_THREADS) as executor:
-        return list(
-            executor.map(lambda path: scan_file(path, max_seq_length, vocab_size), files)
+        return list(executor.map(scan, files))
+
+
+def scan_good_records(
+    files: Sequence[str], max_seq_length: int, vocab_size: int | None, flag: str
+) -> list[FileScan]:
+    """Like `scan_files`.
+
+    Raises:
+        UserError: no record is good; `flag` names the files.
+    """
+    scans = scan_files(files, max_seq_length, vocab_size)
+    if not any(scan.num_records for scan in scans):
+        bad_records = [bad_record for scan in scans for bad_record in scan.bad_records]
+        first = f" The first: {bad_records[0]}" if bad_records else ""
+        raise UserError(
+            f"No record of {max_seq_length} tokens can be read from {flag}: all "
+            f"{len(files)} files are empty or damaged.{first}"
         )
+    return scans
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _scan_version(
+    path: str, version: tuple[int, int], max_seq_length: int, vocab_size: int | None
+) -> FileScan:
+    return scan_file(path, max_seq_length, vocab_size)
 
 
 def scan_file(path: str, max_seq_length: int | None, vocab_size: int | None = None) -> FileScan:

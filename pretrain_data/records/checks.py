@@ -14,7 +14,7 @@ from pretrain_data.records.bad_records import (
     iterate_records,
 )
 from pretrain_data.records.completeness import check_shards, warn_of_unlisted
-from pretrain_data.records.files import DEFAULT_FLAG, find_record_files
+from pretrain_data.records.files import DEFAULT_FLAG, built_counts, find_record_files
 from pretrain_data.records.manifest import FILE_NAME, load_manifests
 
 
@@ -28,12 +28,18 @@ def find_checked_record_files(
     """Returns the matching files after checking their sizes and sequence length.
 
     Raises:
-        UserError: no file matches, the manifest has another length, or (unless bad records
-            are skipped) a file size differs from the manifest or the records have another
-            length.
+        UserError: no file matches, the manifest has another length or no records of the files,
+            or (unless bad records are skipped) a file size differs from the manifest or the
+            records have another length.
     """
     files = find_record_files(patterns, flag)
     check_built_files(files, skip_bad_records=skip_bad_records)
+    counts = built_counts(files)
+    if len(counts) == len(files) and not sum(counts.values()):
+        raise UserError(
+            f"No record in {flag} ({len(files)} files, first: {files[0]}): they were built "
+            "empty, as there were fewer examples than files. Pass the others, too."
+        )
     if not skip_bad_records or _length_of_manifest(files):
         check_sequence_length(files, max_seq_length, flag)
     return files

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from electra_tf.training.distribution.shards import UNSHARDED, DataShard
 from electra_tf.util.errors import UserError
-from pretrain_data.records.bad_records import scan_files
+from pretrain_data.records.bad_records import scan_good_records
 from pretrain_data.records.checks import find_checked_record_files
 from pretrain_data.records.files import DEFAULT_FLAG, built_counts, count_records_by_file
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
@@ -153,7 +153,7 @@ def _readable_spans(
     if not skip_bad_records:
         counts = count_records_by_file(files) if needs_counts else []
         return [RecordSpan(path) for path in files], counts
-    scans = scan_files(files, max_seq_length, vocab_size)
+    scans = scan_good_records(files, max_seq_length, vocab_size, flag)
     spans = [span for scan in scans for span in scan.spans]
     bad_records = [bad_record for scan in scans for bad_record in scan.bad_records]
     num_records = sum(scan.num_records for scan in scans)
@@ -169,11 +169,6 @@ def _readable_spans(
         built = counts.get(path, scan.num_records)
         if scan.num_records < built:
             print_fn(f"{path}: {scan.num_records:,} of the {built:,} records built are good.")
-    if not num_records:
-        raise UserError(
-            f"No record of {max_seq_length} tokens can be read from {flag}: all "
-            f"{len(files)} files are empty or damaged."
-        )
     return spans, [span.count for span in spans]
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
+from pretrain_data.records.bad_records import scan_good_records
 from pretrain_data.records.checks import check_records
 from pretrain_data.records.files import (
     DEFAULT_FLAG,
@@ -53,8 +54,10 @@ class RecordFiles:
     ) -> None:
         """Compares the files of each length with their manifests.
 
+        With `skip_bad_records`, all of them are read, once.
+
         Raises:
-            UserError: see `files.check_records`.
+            UserError: see `checks.check_records` and `bad_records.scan_good_records`.
         """
         for length in seq_lengths:
             check_records(
@@ -65,6 +68,10 @@ class RecordFiles:
                 tokenizer=tokenizer,
                 skip_bad_records=self.skip_bad_records,
             )
+            if self.skip_bad_records:
+                files = find_record_files(self.patterns[length], self.flag)
+                self.print_fn(f"Reading {len(files):,} files of {self.flag} for bad records …")
+                scan_good_records(files, length, self.vocab_size, self.flag)
 
     def files(self) -> list[str]:
         """Returns the files of all lengths; raises UserError if there are none of a length."""

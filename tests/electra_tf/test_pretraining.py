@@ -16,6 +16,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import changed_metrics
 from electra_tf.model_builder import model_class
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
+from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.run_info import read_run_info
 from electra_tf.util.console import warn_once
@@ -215,6 +216,27 @@ def test_statistics_of_changed_data_are_those_of_the_new_data(
     assert after["unigram_accuracy"] > before["unigram_accuracy"]
 
 
+def test_every_worker_refuses_records_without_text(make_config, tmp_path, monkeypatch):
+    """Else the others would call the chief a lost worker, and be started again."""
+    path = tmp_path / "padding.tfrecord"
+    zeros = tf.train.Feature(int64_list=tf.train.Int64List(value=[0] * 16))
+    names = ("input_ids", "input_mask", "segment_ids")
+    features = tf.train.Features(feature=dict.fromkeys(names, zeros))
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(tf.train.Example(features=features).SerializeToString())
+    config = make_config(pretrain_tfrecords=str(path))
+    create_context = context.create_context
+
+    def not_as_chief(*args) -> context.DistributionContext:
+        run = create_context(*args)
+        run.workers.is_chief = False
+        return run
+
+    monkeypatch.setattr(context, "create_context", not_as_chief)
+    with pytest.raises(UserError, match="contain only special tokens and padding"):
+        pretraining_runs.train(config, quiet)
+
+
 def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):
     config = make_config(debug=True, num_train_steps=1)
     folder = pathlib.Path(config.model_dir)
@@ -376,12 +398,61 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
         pretraining_runs.evaluate(evaluation, quiet)
 
 
-def test_more_embeddings_than_tokens_are_trained_and_evaluated(make_config, capsys):
-    config = make_config(vocab_size=43, num_train_steps=2, masking="strategic")
-    pretraining_runs.train(config, quiet)
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({}, "--objective=electra trains nothing with --gen_weight=0 and --disc_weight=0"),
+        # The generator has no weights to train.
+        ({"uniform_generator": True, "gen_weight": 1.0}, "nothing with --disc_weight=0"),
+        ({"electra_objective": False, "disc_weight": 50.0}, "nothing with --gen_weight=0"),
+        (
+            {"objective": "replace_mlm", "objective_hparams": {"replace_weight": 0.0}},
+            "and replace_weight of --objective_hparams=0",
+        ),
+        ({**TWO_STAGE, "gen_weight": 1.0}, "The second stage .* with --disc_weight=0"),
+        ({**TWO_STAGE, "disc_weight": 1.0}, "The first stage .* with --gen_weight=0"),
+        ({**TWO_STAGE, "uniform_generator": True}, "needs --generator_type=masked_lm"),
+    ],
+)
+def test_losses_without_weight_are_refused(make_config, overrides, message):
+    config = make_config(**{"gen_weight": 0.0, "disc_weight": 0.0, **overrides})
+    with pytest.raises(UserError, match=message):
+        pretraining_runs.train(config, quiet)
+    assert not pathlib.Path(config.model_dir).exists()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"span_boundary_weight": 1.0},
+        {"objective": "sentence_contrastive"},
+        {"objective": "adversarial", "objective_hparams": {"masked_lm_weight": 1.0}},
+        {"uniform_generator": True, "disc_weight": 1.0},
+    ],
+)
+def test_one_loss_with_weight_is_enough(make_config, overrides):
+    config = make_config(**{"gen_weight": 0.0, "disc_weight": 0.0, **overrides})
+    model_class(config).check_loss_weights(config)
+
+
+def test_more_embeddings_than_tokens_are_trained_and_evaluated(
+    make_config, tmp_path, capsys, unfused
+):
+    held_out = tmp_path / "held_out.tfrecord"
+    with tf.io.TFRecordWriter(str(held_out)) as writer:
+        writer.write(make_record(np.random.default_rng(1), 16))
+    config = make_config(
+        vocab_size=43, num_train_steps=2, masking="strategic", eval_tfrecords=str(held_out)
+    )
+    in_training = pretraining_runs.train(config, quiet)
     assert "fewer than --vocab_size=43: the last 3 embeddings" in capsys.readouterr().err
     evaluation = dataclasses.replace(config, do_train=False, do_eval=True)
-    assert np.isfinite(pretraining_runs.evaluate(evaluation, quiet)["loss"])
+    values = pretraining_runs.evaluate(evaluation, quiet)
+    # Rare tokens are those of the training records, not of the held-out ones.
+    assert values == pytest.approx(in_training, nan_ok=True)
+    moved = dataclasses.replace(evaluation, pretrain_tfrecords=str(tmp_path / "gone*"))
+    with pytest.raises(UserError, match=r"training records, in an .* \(--pretrain_tfrecords"):
+        pretraining_runs.evaluate(moved, quiet)
     weights = weights_of(config, 2)
     assert {43} <= {size for value in weights.values() for size in value.shape}
     loading = make_config(vocab_size=30522, init_checkpoint=config.model_dir)

@@ -1,24 +1,30 @@
 """What a run records and prints before its first step."""
 
 import types
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.hyperparameters import TRAINING
 from electra_tf.config.phases import Stage
+from electra_tf.config.recorded_settings import Change
 from electra_tf.flops.counting import model_flops_per_step
+from electra_tf.objectives.two_stage import TwoStage
 from electra_tf.pretraining_setup import (
     _warn_of_few_predictions,
     _warn_of_long_warmup,
     _warn_of_one_segment,
     data_statistics,
     describe_held_out,
+    require_same_stage,
     utilization_of,
 )
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from tests.electra_tf.objectives.test_objectives import TWO_STAGE
 
 
 def strategy(*devices: str) -> types.SimpleNamespace:
@@ -111,13 +117,35 @@ def test_the_examples_of_an_evaluation_are_told(make_config, total, described):
     assert describe_held_out(make_config(num_eval_steps=2), records) == described
 
 
-def test_records_without_text_are_refused(make_config, vocabulary):
+@pytest.mark.parametrize(
+    ("step", "recorded", "is_refused"),
+    [
+        # The discriminator now begins after step 50; by the record, after step 100 or 20.
+        (50, {"num_train_steps": 200}, False),
+        (51, {"num_train_steps": 200}, True),
+        (51, {"num_train_steps": 40}, False),
+        (50, {"num_train_steps": 40}, True),
+        (50, {"objective_hparams": {"generator_share": 0.2}}, True),
+        (50, {"disc_weight": 1.0}, False),
+    ],
+)
+def test_a_resumed_run_stays_in_its_stage(make_config, step, recorded, is_refused):
+    config = make_config(**TWO_STAGE, num_train_steps=100)
+    changes = [Change(name, value, None, TRAINING) for name, value in recorded.items()]
+    message = f"discriminator of --objective=two_stage began after .* resumes from step {step},"
+    refused = pytest.raises(UserError, match=message) if is_refused else nullcontext()
+    with refused:
+        require_same_stage(TwoStage, config, changes, step)
+
+
+@pytest.mark.parametrize("skip_bad_records", [False, True])
+def test_records_without_text_are_refused(make_config, vocabulary, skip_bad_records):
     """Their losses are 0 and their metrics NaN, which stops no run."""
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
     records = types.SimpleNamespace(
         describe=lambda length: "1 file in data",
         token_counts=lambda size, max_examples: np.bincount(special * 5, minlength=size),
     )
-    config = make_config(vocab_size=vocabulary.size)
+    config = make_config(vocab_size=vocabulary.size, skip_bad_records=skip_bad_records)
     with pytest.raises(UserError, match="1 file in data contain only special tokens"):
         data_statistics(config, vocabulary, records)

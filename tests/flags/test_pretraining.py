@@ -67,6 +67,26 @@ def test_hparams_from_a_file_and_flags_over_them(tmp_path):
     assert config.num_train_steps == 20
 
 
+def test_values_of_hparams_that_a_recipe_overrides_are_warned_of(tmp_path, capsys, monkeypatch):
+    recipe = tmp_path / "recipe.flags"
+    recipe.write_text("--learning_rate=2e-4\n--train_batch_size=8\n--seed=3\n--debug\n")
+    arguments = [
+        *REQUIRED,
+        f"--flagfile={recipe}",
+        '--hparams={"learning_rate": 0.001, "train_batch_size": 4, "seed": 3, "debug": 0}',
+        "--train-batch-size=6",
+        "--nodebug",
+    ]
+    monkeypatch.setattr("sys.argv", ["program", *arguments])
+    config = parse(*arguments)
+    assert (config.learning_rate, config.train_batch_size) == (2e-4, 6)
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning == (
+        "warning: learning_rate of --hparams (0.001) is overridden by --learning_rate of the "
+        "--flagfile (0.0002): pass --learning_rate after it"
+    )
+
+
 @pytest.mark.parametrize(
     "spelling", [["--electra-objective", "False"], ["--noelectra_objective"]]
 )
@@ -115,7 +135,10 @@ def test_every_hyperparameter_of_the_authors_is_known():
         ),
         (["--model_hparam_overrides", '{"hidden_size": null}'], "hidden_size must be a whole"),
         (["--hparams", '{"model_hparam_overrides": {"hidden_size": "64"}}'], "not '64'"),
-        (["--model_hparam_overrides", '{"embedding_size": 64}'], "its own, --embedding_size"),
+        (
+            ["--model_hparam_overrides", '{"embedding_size": 64}'],
+            "cannot be set .*: pass --embedding_size",
+        ),
         (["--hparams", '{"iterations_per_loop": true}'], "must be a whole number, not True"),
         (["--hparams", "{broken"], "--hparams is not valid JSON"),
         (["--hparams", "[1]"], "must be a JSON object"),

@@ -1,9 +1,21 @@
 """The record files that flags name, for training and evaluation."""
 
+import dataclasses
 import os
 
+import pytest
+
+from electra_tf.model_builder import load_checked_vocabulary
+from electra_tf.pretraining_setup import tokenizer_of
 from electra_tf.util.console import warn_once
-from flags.records import held_out_records, training_records, warn_of_trained_files
+from electra_tf.util.errors import UserError
+from flags.records import (
+    evaluated_records,
+    held_out_records,
+    training_records,
+    warn_of_evaluated_shards,
+    warn_of_trained_files,
+)
 
 
 def test_evaluated_files_that_are_trained_on_are_warned_of(make_config, tiny_data, capsys):
@@ -22,6 +34,37 @@ def test_evaluated_files_that_are_trained_on_are_warned_of(make_config, tiny_dat
     warn_of_trained_files(records, held_out_records(other))
     assert capsys.readouterr().err == ""
     assert records.describe(16) == f"1 file in {folder}"
+
+
+def test_evaluating_some_of_the_trained_files_is_warned_of(
+    make_config, tiny_data, tmp_path, capsys
+):
+    warn_once.cache_clear()
+    folder = tiny_data / "pretrain_tfrecords"
+    every = make_config(do_train=False, do_eval=True)
+    warn_of_evaluated_shards(every, evaluated_records(every))
+    one = make_config(do_train=False, do_eval=True, eval_tfrecords=f"{folder}/*-0-of-2")
+    moved = dataclasses.replace(one, pretrain_tfrecords=str(tmp_path / "gone*"))
+    warn_of_evaluated_shards(moved, evaluated_records(moved))
+    assert capsys.readouterr().err == ""
+    warn_of_evaluated_shards(one, evaluated_records(one))
+    assert "1 of 1 evaluated files are trained on, such as" in capsys.readouterr().err
+
+
+def test_records_of_which_none_is_good_are_refused_before_the_training(
+    make_config, tiny_data, tmp_path, capsys
+):
+    path = tmp_path / "held_out.tfrecord"
+    path.write_bytes(b"no record" * 9)
+    config = make_config(skip_bad_records=True, eval_tfrecords=str(path))
+    vocabulary = load_checked_vocabulary(config)
+    tokenizer = tokenizer_of(config, vocabulary)
+    training_records(config).check(vocabulary, tokenizer, [16])
+    assert (
+        capsys.readouterr().out == "Reading 2 files of --pretrain_tfrecords for bad records …\n"
+    )
+    with pytest.raises(UserError, match=r"from --eval_tfrecords: .* The first: .*at byte 0"):
+        held_out_records(config).check(vocabulary, tokenizer, [16])
 
 
 def test_every_folder_of_the_records_is_named(make_config, tiny_data, tmp_path):

@@ -211,6 +211,18 @@ def test_strategic_masking_draws_by_the_inverse_root_of_the_frequency():
     np.testing.assert_allclose(shares, weights / weights.sum(), atol=0.01)
 
 
+@pytest.mark.parametrize("power", [20.0, -20.0])
+def test_a_high_power_still_masks_tokens_of_the_text_alone(power):
+    counts = np.zeros(VOCAB_SIZE, np.int64)
+    counts[5:8] = [10**9, 10**8, 10**4]
+    strategy = StrategicMasking(
+        StrategicMaskingHparams(power=power), TokenStatistics(CONTINUES, counts)
+    )
+    ids = [2, 5, 6, 3] if power > 0 else [2, 7, 8, 3]
+    for row in masked_sets(strategy, 20, wanted=2, ids=ids):
+        assert set(row) == {1, 2}
+
+
 def test_masks_do_not_depend_on_the_number_of_replicas():
     inputs = batch(8)
     for strategy in (

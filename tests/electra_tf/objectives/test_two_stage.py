@@ -38,9 +38,10 @@ def test_the_steps_are_divided_by_the_generators_share(make_model):
     assert model.stages() == [Stage("generator", 5), Stage("discriminator", 5)]
     for share, (first, second) in {0.1: (1, 9), 0.26: (3, 7), 0.9: (9, 1)}.items():
         hparams = {"generator_share": share}
-        TwoStage.check(dataclasses.replace(model.config, objective_hparams=hparams))
-        model.hparams = TwoStageHparams(**hparams)
-        assert model.stages() == [Stage("generator", first), Stage("discriminator", second)]
+        config = dataclasses.replace(model.config, objective_hparams=hparams)
+        TwoStage.check(config)
+        stages = [Stage("generator", first), Stage("discriminator", second)]
+        assert TwoStage.stages_of(config) == stages
 
 
 @pytest.mark.parametrize("share", [-0.5, 0.04, 0.96, 1.0, 1.5])

@@ -191,6 +191,13 @@ def test_no_record_at_all_is_refused(tmp_path):
             read(f"{tmp_path}/empty", skip_bad_records=skip_bad_records)
 
 
+def test_shards_that_were_built_empty_are_refused(build, tmp_path):
+    shards = build(num_out_files=1000).shards
+    empty = next(name for name, count in shards.items() if not count)
+    with pytest.raises(UserError, match=r"No record in --pretrain_tfrecords \(1 files, .*"):
+        read(f"{tmp_path}/records/{empty}", max_seq_length=32)
+
+
 RECORD_BYTES = len(make_record(10)) + 16
 
 
