@@ -17,7 +17,8 @@ from electra_tf.config.resumption import (
     describe_changes,
     unrecorded_settings,
 )
-from electra_tf.interop.initialization import warn_of_untrained_positions
+from electra_tf.config.trained_positions import warn_of_longer_training
+from electra_tf.interop.formats import saved_hyperparameters
 from electra_tf.model_builder import (
     TokenCounter,
     create_training_state,
@@ -135,7 +136,9 @@ def _train(
     if resumed:
         require_same_stage(type(model), config, changes, first_step)
     if config.init_checkpoint and not first_step and workers.is_chief:
-        warn_of_untrained_positions(config.init_checkpoint, config.max_seq_length)
+        start = config.init_checkpoint
+        saved = saved_hyperparameters(start, needs_vocabulary=False)
+        warn_of_longer_training(saved, config.max_seq_length, "--max_seq_length", start)
     describe_run(config, model, vocabulary, records, eval_records, run, print_fn)
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")

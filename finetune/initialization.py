@@ -12,7 +12,6 @@ from electra_tf.interop.initialization import (
     load_encoder_of,
     load_variables,
     read_initial,
-    warn_of_untrained_positions,
 )
 from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.interop.native_models import saved_encoder
@@ -85,7 +84,6 @@ def load_pretrained(
         positions = config.encoder.max_position_embeddings
         checkpoint = interpolate_positions(checkpoint, positions, print_fn)
     load_encoder_of(checkpoint, path, encoder, print_fn)
-    warn_of_untrained_positions(path, config.max_seq_length)
     return digest
 
 

@@ -76,6 +76,26 @@ def warn_of_untrained_positions(
         )
 
 
+def warn_of_longer_training(
+    saved: Mapping[str, Any], length: int, flag: str, checkpoint: str
+) -> None:
+    """Warns if a run has longer sequences than those that its checkpoint was trained on.
+
+    Args:
+        saved: hyperparameters of the run that wrote the checkpoint.
+        length: length of the sequences, in tokens.
+        flag: flag that sets the length.
+        checkpoint: what the run starts from.
+    """
+    trained = trained_positions(saved)
+    if trained is not None and length > trained:
+        warn_once(
+            f"{flag}={length} is longer than the {trained} tokens that {checkpoint} was "
+            "trained on: its position embeddings after them are random until this run has "
+            "trained them"
+        )
+
+
 def untrained_positions_notes(saved: Mapping[str, Any], positions: int) -> list[str]:
     """Returns a note for conversions to formats that do not record the length of training.
 

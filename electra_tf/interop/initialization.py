@@ -8,11 +8,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.resumption import DATA
 from electra_tf.interop.formats import INIT_FLAG, find_format, make_format
 from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.interop.moments import slot_variables
-from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
 from electra_tf.interop.tf1_format import read_tf1_arrays
 from electra_tf.interop.variable_names import (
@@ -25,7 +23,6 @@ from electra_tf.interop.variable_names import (
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 # A run needs the encoder; pre-training also uses the rest of the model.
@@ -89,28 +86,6 @@ def load_variables(
     for line in (*report.lines(), *(f"no counterpart: {note}" for note in checkpoint.notes)):
         print_fn(f"  {line}")
     return report
-
-
-def warn_of_untrained_positions(path: str, max_seq_length: int) -> None:
-    """Warns if a run has longer sequences than those that its checkpoint was trained on.
-
-    Only runs of this project record the lengths of their data.
-
-    Args:
-        path: the checkpoint that the run starts from.
-        max_seq_length: sequence length of the run, in tokens.
-    """
-    saved = NativeFormat().settings(path) or {}
-    trained_on = saved.get(DATA)
-    if not isinstance(trained_on, dict) or not trained_on:
-        return
-    longest = max(map(int, trained_on))
-    if longest < max_seq_length:
-        warn_once(
-            f"{path} ({INIT_FLAG}) was trained on at most {longest} tokens, fewer than "
-            f"--max_seq_length={max_seq_length}: its embeddings of later positions are those "
-            "that it began with"
-        )
 
 
 def resume_authors_run(

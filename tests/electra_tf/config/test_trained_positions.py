@@ -8,6 +8,7 @@ import pytest
 from electra_tf.config.trained_positions import (
     trained_positions,
     untrained_positions_notes,
+    warn_of_longer_training,
     warn_of_untrained_positions,
 )
 from electra_tf.interop.native_models import PRETRAINING
@@ -43,6 +44,11 @@ def test_the_positions_of_a_run(saved, expected, capsys):
     else:
         told = f"--max_seq_length=512 is longer than the {expected} tokens that models/small"
         assert f"{told} was trained on" in warned
+    warn_of_longer_training(saved, 512, "--max_seq_length", "models/start")
+    warned = capsys.readouterr().err
+    assert ("the 128 tokens that models/start was trained on" in warned) == (expected == 128)
+    warn_of_longer_training(saved, expected or 512, "--max_seq_length", "models/start")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Runs that start from checkpoints of other formats."""
 
 import dataclasses
-import json
 import pathlib
 import shutil
 
@@ -13,9 +12,8 @@ from electra_tf.config.pretraining import PretrainingConfig, discriminator_confi
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.run import load_servable
 from electra_tf.interop.formats import pretraining_config
-from electra_tf.interop.initialization import load_encoder, warn_of_untrained_positions
+from electra_tf.interop.initialization import load_encoder
 from electra_tf.model.encoder import Encoder
-from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.initialization import find_checkpoint
@@ -260,23 +258,6 @@ def test_only_pretraining_config_looks_at_the_checkpoint(published, tmp_path):
     assert PretrainingConfig.create(**gone).init_checkpoint == gone["init_checkpoint"]
     with pytest.raises(UserError, match="--model_name is required"):
         pretraining_config(**{**gone, "model_name": None})
-
-
-def test_positions_that_a_run_has_not_trained_are_warned_of(make_config, capsys):
-    config = make_config()
-    folder = pathlib.Path(config.model_dir)
-    folder.mkdir()
-    warn_once.cache_clear()
-    # Converted checkpoints do not record what they were trained on.
-    for data in (None, {"8": "digest", "16": "digest"}):
-        hyperparameters = {**dataclasses.asdict(config), "data": data}
-        content = {"hyperparameters": hyperparameters, "variables": {}}
-        (folder / "config.json").write_text(json.dumps(content))
-        warn_of_untrained_positions(str(folder / "ckpt-2"), 16 if data else 32)
-        assert not capsys.readouterr().err
-    warn_of_untrained_positions(str(folder), 32)
-    message = "was trained on at most 16 tokens, fewer than --max_seq_length=32"
-    assert f"{folder} (--init_checkpoint) {message}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
