@@ -1,10 +1,11 @@
 """Files that an entry of `--input` names, on whatever file system."""
 
 import errno
+import filecmp
 import glob
 import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import pattern_of_files
@@ -57,6 +58,18 @@ def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
 def identity_of(path: AnyPath) -> str:
     """Returns what all names of a file have in common."""
     return str(path) if isinstance(path, RemotePath) else os.path.realpath(path)
+
+
+def full_name(path: AnyPath) -> str:
+    """Returns the name of a file from the root of its file system on."""
+    return str(path) if isinstance(path, RemotePath) else os.path.abspath(path)
+
+
+def is_copy(path: AnyPath, files: Iterable[str]) -> bool:
+    """Whether a local file has the content of one of some others; raises OSError."""
+    if isinstance(path, RemotePath):
+        return False
+    return any(filecmp.cmp(each, path, shallow=False) for each in files)
 
 
 def size_of(path: pathlib.Path) -> int:

@@ -11,7 +11,9 @@ from electra_tf.util.paths import AnyPath, given_path, is_remote
 from pretrain_data.corpus.file_search import (
     exists,
     files_below,
+    full_name,
     identity_of,
+    is_copy,
     matching_paths,
     size_of,
 )
@@ -210,6 +212,8 @@ class _Finder:
         self._skip_unreadable = skip_unreadable
         self._suffixes = suffixes
         self._vocabularies = frozenset(map(identity_of, vocabularies))
+        # The folders of models have copies.
+        self._copied = [path for path in map(str, vocabularies) if os.path.isfile(path)]
         self._seen: set[str] = set()
         self._names: set[str] = set()
         self.parts: list[CorpusPart] = []
@@ -232,7 +236,7 @@ class _Finder:
             tuple(self.ignored),
             self.unreadable,
             tuple(self.empty),
-            tuple(path for path in self.links if _full_name(path) not in self._names),
+            tuple(path for path in self.links if full_name(path) not in self._names),
             tuple(self.vocabularies),
         )
 
@@ -273,9 +277,12 @@ class _Finder:
             self.links.append(path)
             return
         self._seen.add(identity)
-        self._names.add(_full_name(path))
+        self._names.add(full_name(path))
         try:
             num_bytes = size_of(path)
+            if num_bytes and is_copy(path, self._copied):
+                self.vocabularies.append(path)
+                return
             part = make_part(path, num_bytes, self._options)
         except UnreadableError as error:
             self._refuse(error)
@@ -293,7 +300,3 @@ class _Finder:
         if not self._skip_unreadable:
             raise error
         self.unreadable[error.path] = error.reason
-
-
-def _full_name(path: AnyPath) -> str:
-    return str(path) if is_remote(path) else os.path.abspath(path)

@@ -247,21 +247,24 @@ def test_the_vocabulary_in_the_folder_of_the_text_is_not_read(tmp_path):
     (tmp_path / "a.txt").write_text("one\n")
     (tmp_path / "vocab.txt").write_text("[PAD]\n")
     (tmp_path / "link.txt").symlink_to("vocab.txt")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/vocab.txt").write_text("[PAD]\n")
     vocabularies = [tmp_path / "link.txt"]
     for corpus in (
         find_text(tmp_path, (), vocabularies=vocabularies),
-        find_text(None, [f"{tmp_path}/a.txt", f"{tmp_path}/*"], vocabularies=vocabularies),
+        find_text(None, [f"{tmp_path}/a.txt", f"{tmp_path}"], vocabularies=vocabularies),
     ):
         assert documents(corpus.parts) == ["one"]
         messages = []
         print_left_out(corpus, tmp_path, messages.append)
         assert messages == [
-            "Ignored the vocabulary in the folder of the text: link.txt, vocab.txt"
+            "Ignored the vocabulary in the folder of the text: link.txt, model/vocab.txt, "
+            "vocab.txt"
         ]
     with pytest.raises(UserError, match=r"--input: the only file is a vocabulary"):
         find_text(None, [f"{tmp_path}/vocab.txt"], vocabularies=vocabularies)
     (tmp_path / "a.txt").unlink()
-    with pytest.raises(UserError, match=r"contains no .txt or .txt.gz files, only 2 other"):
+    with pytest.raises(UserError, match=r"contains no .txt or .txt.gz files, only 3 other"):
         find_text(tmp_path, (), vocabularies=vocabularies)
 
 
