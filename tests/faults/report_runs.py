@@ -29,8 +29,8 @@ _LONG = """\
 ## Long runs
 
 {steps:,} steps of a model of one layer by the program's own loop
-(`tests/faults/long_run.py`{flag}), with evaluations and checkpoints. Slopes are of the last
-four fifths, with their 95 % intervals.
+(`tests/faults/long_run.py`{flag}), with evaluations and checkpoints. Slopes are of
+the last four fifths, with their 95 % intervals.
 """
 _UNITS = {
     "memory_mb": "memory, MB",
@@ -87,7 +87,7 @@ def sections(figures: Mapping[str, Any]) -> list[str]:
             for name, each in figures["long_run"]["measures"].items()
         ]
         columns = ["", "first", "last", "change in a million steps"]
-        flag = " --compiled" if figures["long_run"].get("compiled") else ""
+        flag = " with `--compiled`" if figures["long_run"].get("compiled") else ""
         text = _LONG.format(**figures["long_run"], flag=flag)
         parts.append(f"{text}\n{markdown_table(columns, rows, text_columns=1)}")
     return parts
