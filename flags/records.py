@@ -59,9 +59,6 @@ def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
 
     If it is unset, they are those held out beside the training records, if any; if it is empty,
     there are none.
-
-    Raises:
-        UserError: `--eval_tfrecords` is unset, and no training records are found.
     """
     patterns = config.eval_tfrecords
     if patterns is None:
@@ -97,7 +94,10 @@ def warn_of_evaluated_shards(config: PretrainingConfig, evaluated: RecordFiles) 
 
 def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
     """Yields the records of --eval_fraction in the folders of the training records."""
-    files = find_record_files(records_of_length(config, config.max_seq_length), TRAIN_FLAG)
+    try:
+        files = find_record_files(records_of_length(config, config.max_seq_length), TRAIN_FLAG)
+    except UserError:
+        return  # what reads the training records says so
     for folder in sorted(set(map(os.path.dirname, files))):
         held_out = os.path.join(folder, HELD_OUT_DIR)
         manifest = load_manifest(held_out)
