@@ -71,10 +71,15 @@ def counters(shape: tf.Tensor | list[int], first_row: tf.Tensor | int = 0) -> tf
         shape: int32 vector.
         first_row: number of preceding rows (axis 0), on other replicas.
     """
-    shape = tf.convert_to_tensor(shape, tf.int32)
-    numbers = tf.bitcast(tf.reshape(tf.range(tf.reduce_prod(shape)), shape), tf.uint32)
-    row_size = tf.cast(tf.reduce_prod(shape[1:]), tf.uint32)
-    return numbers + _to_uint32(first_row) * row_size
+    sizes = tf.unstack(tf.convert_to_tensor(shape, tf.int32))
+    rank = len(sizes)
+    numbers = _to_uint32(first_row)
+    # One axis after the other: TensorFlow would fold a range over all of them into a constant
+    # of up to 10 MiB, and kernels would read it from memory.
+    for axis, size in enumerate(sizes):
+        along = tf.reshape(tf.range(size), [-1 if i == axis else 1 for i in range(rank)])
+        numbers = numbers * _to_uint32(size if axis else 1) + tf.bitcast(along, tf.uint32)
+    return numbers
 
 
 def uniform(key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
@@ -99,8 +104,16 @@ def dropout(x: tf.Tensor, rate: float, key: tf.Tensor) -> tf.Tensor:
     """
     if not rate:
         return x
-    keep = random_bits(key, counters(tf.shape(x))) >= _uint32(round(rate * 2**32))
-    return tf.where(keep, x * tf.cast(1 / (1 - rate), x.dtype), tf.zeros((), x.dtype))
+    return tf.where(
+        keeps(x, rate, key), x * tf.cast(1 / (1 - rate), x.dtype), tf.zeros((), x.dtype)
+    )
+
+
+def keeps(x: tf.Tensor, rate: float, key: tf.Tensor) -> tf.Tensor:
+    """Returns which elements of `x` the dropout of `key` keeps."""
+    # A zero that TensorFlow does not know, so that counters are no constant (see `counters`).
+    zero = tf.bitwise.bitwise_xor(key[0], key[0])
+    return random_bits(key, counters(tf.shape(x), zero)) >= _uint32(round(rate * 2**32))
 
 
 def _to_uint32(number: tf.Tensor | int) -> tf.Tensor:

@@ -1,5 +1,7 @@
 """The counter-based random bits: even, independent, and a function of their key alone."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -53,6 +55,23 @@ def test_replicas_count_on_from_each_other():
     halves = [randomness.counters([3, 5, 4], first).numpy() for first in (0, 3)]
     np.testing.assert_array_equal(np.concatenate(halves), whole)
     assert len(np.unique(whole)) == whole.size
+
+
+def test_dropout_has_no_counters_stored():
+    """TensorFlow would fold them into a constant, which kernels read."""
+
+    @tf.function(jit_compile=True, autograph=False)
+    def drop(x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+        return randomness.dropout(x, 0.1, key)
+
+    x, key = tf.ones([300, 400]), randomness.make_key(0, 0, "test")
+    program = drop.experimental_get_compiler_ir(x, key)(stage="hlo", platform_name="CPU")
+    assert "[300,400]" in program
+    assert not re.search(r"\[300,400\]\S* constant\(", program)
+    dropped = drop(x, key).numpy() == 0
+    counters = np.arange(x.shape.num_elements(), dtype=np.uint32).reshape(x.shape)
+    expected = randomness.random_bits(key, tf.constant(counters)).numpy() < round(0.1 * 2**32)
+    np.testing.assert_array_equal(dropped, expected)
 
 
 def test_uniform_never_reaches_its_ends():
