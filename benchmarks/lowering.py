@@ -33,6 +33,7 @@ from benchmarks.random_run import RandomRun, create_run, random_batches
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.counting import PASSES, model_flops_per_step
 from electra_tf.inference.export.stablehlo import lower_function
+from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.model.randomness import Randomness
 from electra_tf.util.files import write_atomically
 
@@ -120,8 +121,9 @@ def forward_function(run: RandomRun) -> Callable:
     def forward(*features: tf.Tensor) -> tf.Tensor:
         batch = dict(zip(FEATURES, features, strict=True))
         randomness = Randomness(run.seed, run.step)
-        prepared = run.model.prepare(batch, randomness=randomness)
-        terms = run.model.forward(prepared, randomness=randomness).terms.values()
+        with compiled_as_a_whole():
+            prepared = run.model.prepare(batch, randomness=randomness)
+            terms = run.model.forward(prepared, randomness=randomness).terms.values()
         return tf.add_n(
             [t.coefficient * t.loss * (t.weight if t.summed else 1.0) for t in terms]
         )

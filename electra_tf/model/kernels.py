@@ -5,19 +5,24 @@ pass over memory, and its gradient several more. `fused` compiles an element-wis
 into a single kernel, and its gradient into another that recomputes intermediate values, so
 the tape holds only inputs and outputs. Compiling the whole step with XLA would lose oneDNN's
 bfloat16 products.
+
+On GPUs, XLA compiles the whole step (`--jit_compile`) and forms kernels by itself. What a fused
+function then does is to keep XLA from storing intermediate values, see `compiled_as_a_whole`.
 """
 
 import contextlib
 import contextvars
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import keras
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.python import xla
 
 from electra_tf.model.compilation import compiled_by_xla
 
 _enabled = contextvars.ContextVar("fused_kernels_enabled", default=True)
+_whole = contextvars.ContextVar("graph_compiled_as_a_whole", default=False)
 _active: contextvars.ContextVar["CastKernels | None"] = contextvars.ContextVar(
     "cast_kernels", default=None
 )
@@ -33,9 +38,42 @@ def without_fusion() -> Iterator[None]:
         _enabled.reset(token)
 
 
+@contextlib.contextmanager
+def compiled_as_a_whole() -> Iterator[None]:
+    """Traces fused functions for a graph that XLA compiles as a whole.
+
+    XLA finds that a gradient recomputes what the forward pass has computed, and would store
+    that, in float32. Gradients of fused functions therefore start from inputs behind an
+    optimization barrier, where XLA does not know that they are the same.
+    """
+    token = _whole.set(True)
+    try:
+        yield
+    finally:
+        _whole.reset(token)
+
+
+def is_compiled_as_a_whole() -> bool:
+    """Whether the graph that is traced is compiled as a whole."""
+    return _whole.get()
+
+
 def is_fusing() -> bool:
-    """Whether fused functions are compiled; False within `without_fusion`."""
-    return _enabled.get()
+    """Whether fused functions are compiled as kernels of their own."""
+    return _enabled.get() and not _whole.get()
+
+
+def is_compiled() -> bool:
+    """Whether XLA compiles fused functions, be it with the whole graph."""
+    return _enabled.get() or _whole.get()
+
+
+def barrier(*tensors: tf.Tensor) -> list[tf.Tensor]:
+    """Returns the tensors; XLA does not know that the results are the same.
+
+    None of the results is computed before all tensors are. For graphs that XLA compiles.
+    """
+    return list(xla.optimization_barrier(*tensors))
 
 
 def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callable]:
@@ -63,9 +101,14 @@ def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callabl
 
         @functools.wraps(function)
         def call(*tensors: tf.Tensor, **options: object):
-            if not is_fusing():
+            if not is_compiled():
                 return function(*tensors, **options)
             tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
+            if is_compiled_as_a_whole():
+                bound = functools.partial(function, **options)
+                if sum_apart:
+                    return _of_matrices(bound, tensors)
+                return _with_recomputing_gradient(bound)(*tensors)
             return compiled(tuple(options[name] for name in static))(*tensors)
 
         return call
@@ -115,12 +158,69 @@ def _with_fused_gradient(function: Callable, sum_apart: bool) -> Callable:
     return call
 
 
+def _of_matrices(function: Callable, tensors: list[tf.Tensor]) -> tf.Tensor:
+    """Calls a function that treats rows alike, see `sum_apart`.
+
+    XLA would choose layouts for more than two axes, and transpose between them.
+    """
+    matrices = [tf.reshape(x, [-1, x.shape[-1]]) if x.shape.rank > 2 else x for x in tensors]
+    y = _with_recomputing_gradient(function, sum_apart=True)(*matrices)
+    return tf.reshape(y, tf.shape(tensors[0]))
+
+
+def _with_recomputing_gradient(function: Callable, sum_apart: bool = False) -> Callable:
+    @tf.custom_gradient
+    def call(*tensors: tf.Tensor):
+        floats = [x for x in tensors if x.dtype.is_floating]
+        if not floats:
+            return function(*tensors), lambda *_: [None] * len(tensors)
+
+        def gradient(*upstream: tf.Tensor):
+            # With the upstream gradient: XLA finds that equal barriers are the same.
+            again = barrier(*floats, *upstream)
+            again, upstream = again[: len(floats)], again[len(floats) :]
+            is_summed = [sum_apart and _is_vector(x) for x in again]
+            again = [
+                tf.broadcast_to(x, tf.shape(tensors[0])) if summed else x
+                for x, summed in zip(again, is_summed, strict=True)
+            ]
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(again)
+                outputs = function(*_replace_floats(tensors, again))
+            unconnected = tf.UnconnectedGradients.ZERO
+            gradients = tape.gradient(
+                outputs, again, upstream, unconnected_gradients=unconnected
+            )
+            # Terms are stored as narrow as the output is, and summed in float32.
+            gradients = [
+                sum_rows(*barrier(tf.cast(g, tensors[0].dtype))) if summed else g
+                for g, summed in zip(gradients, is_summed, strict=True)
+            ]
+            return _replace_floats(
+                [x if x.dtype.is_floating else None for x in tensors], gradients
+            )
+
+        return function(*_replace_floats(tensors, barrier(*floats))), gradient
+
+    return call
+
+
+def _replace_floats(
+    tensors: Sequence[tf.Tensor | None], floats: Sequence[tf.Tensor]
+) -> list[tf.Tensor | None]:
+    """Returns the tensors, with those of a float dtype replaced in order."""
+    remaining = iter(floats)
+    return [next(remaining) if x is not None and x.dtype.is_floating else x for x in tensors]
+
+
 def _is_vector(x: tf.Tensor) -> bool:
     return x.dtype.is_floating and x.shape.rank == 1
 
 
 def sum_rows(x: tf.Tensor) -> tf.Tensor:
     """Returns the float32 sum [width] of `x` [..., width] over all axes but the last."""
+    if is_compiled_as_a_whole():
+        return tf.reduce_sum(tf.cast(x, tf.float32), axis=list(range(x.shape.rank - 1)))
     if x.dtype == tf.float32:
         return _sum_rows_in_float32(x)
     # XLA on CPU sums narrow types element by element; a product is several times faster.

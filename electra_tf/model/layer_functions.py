@@ -11,7 +11,13 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model import randomness
-from electra_tf.model.kernels import fused, is_fusing, sum_rows
+from electra_tf.model.kernels import (
+    barrier,
+    fused,
+    is_compiled,
+    is_compiled_as_a_whole,
+    sum_rows,
+)
 
 # Added to the scores of padding keys, as in BERT; exp() of it is 0.
 MASKED_SCORE = -10_000.0
@@ -65,9 +71,8 @@ def transformer_layer(
         query, x = _select(query, wanted, axis=2), _select(x, wanted, axis=1)
         if input_mask.shape.rank == 3:
             input_mask = _select(input_mask, wanted, axis=1)
-    scores = tf.matmul(query, key, transpose_b=True)  # (batch, heads, seq, seq)
-    probs = attention_softmax(scores, input_mask, probs_key, rate=attention_dropout)
-    context = merge_heads(tf.matmul(probs, value))  # (batch, seq, hidden)
+    context = attention(query, key, value, input_mask, probs_key, rate=attention_dropout)
+    context = merge_heads(context)  # (batch, seq, hidden)
     x = add_norm(
         product(context, weights.attention_kernel),
         x,
@@ -93,6 +98,83 @@ def transformer_layer(
         rate=hidden_dropout,
         epsilon=config.layer_norm_epsilon,
     )
+
+
+def attention(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    input_mask: tf.Tensor,
+    dropout_key: tf.Tensor,
+    *,
+    rate: float,
+) -> tf.Tensor:
+    """Returns the attention's context [batch, heads, queries, head_size].
+
+    Args:
+        query, key, value: [batch, heads, queries or keys, head_size].
+        input_mask: as of `attention_softmax`.
+        dropout_key: uint32 [2], of the dropout of probabilities.
+        rate: dropout rate.
+    """
+    if is_compiled_as_a_whole():
+        return _attention_as_a_whole(query, key, value, input_mask, dropout_key, rate=rate)
+    scores = tf.matmul(query, key, transpose_b=True)  # (batch, heads, seq, seq)
+    probs = attention_softmax(scores, input_mask, dropout_key, rate=rate)
+    return tf.matmul(probs, value)
+
+
+def _attention_as_a_whole(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    input_mask: tf.Tensor,
+    dropout_key: tf.Tensor,
+    *,
+    rate: float,
+) -> tf.Tensor:
+    """As `attention`, with a gradient that has no softmax and draws no dropout again.
+
+    For it, one array [batch, heads, queries, keys] is kept: the probabilities, negative where
+    dropout drops them. If P are the probabilities and dO is the gradient of the output O, that
+    of the scores is P * (dP - rowsum(dO * O)) (Dao et al. 2022, "FlashAttention", app. B.2).
+    """
+
+    @tf.custom_gradient
+    def attend(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor):
+        scores = tf.matmul(query, key, transpose_b=True)
+        # Drawn when it is needed, not for all layers at once.
+        scores, own_key = barrier(scores, dropout_key)
+        signed = _signed_probs(scores, input_mask, own_key, rate=rate)
+        context = tf.matmul(tf.nn.relu(signed), value)
+
+        def gradient(d_context: tf.Tensor):
+            probs, output, d_context = barrier(signed, context, d_context)
+            d_value = tf.matmul(tf.nn.relu(probs), d_context, transpose_a=True)
+            d_probs = _float32(tf.matmul(d_context, value, transpose_b=True))
+            means = tf.reduce_sum(_float32(d_context) * _float32(output), -1, keepdims=True)
+            d_probs = tf.where(probs > 0, d_probs, 0.0) - (1 - rate) * means
+            d_scores = tf.cast(tf.abs(_float32(probs)) * d_probs, probs.dtype)
+            d_query = tf.matmul(d_scores, key)
+            d_key = tf.matmul(d_scores, query, transpose_a=True)
+            return d_query, d_key, d_value
+
+        return context, gradient
+
+    return attend(query, key, value)
+
+
+def _signed_probs(
+    scores: tf.Tensor, input_mask: tf.Tensor, key: tf.Tensor, *, rate: float
+) -> tf.Tensor:
+    """Returns probabilities / (1 - rate), negative where dropout drops them."""
+    scores32 = _float32(scores) + _score_bias(input_mask)
+    powers = tf.exp(scores32 - tf.reduce_max(scores32, axis=-1, keepdims=True))
+    # One division for each row; tf.nn.softmax has one for each element.
+    probs = powers * ((1 / (1 - rate)) / tf.reduce_sum(powers, axis=-1, keepdims=True))
+    if rate:
+        probs = tf.where(randomness.keeps(probs, rate, key), probs, -probs)
+    return tf.cast(probs, scores.dtype)
 
 
 def product(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
@@ -149,7 +231,7 @@ def split_heads(
     """
     head_size = qkv.shape[-1] // (3 * num_heads)
     scale = 1 / math.sqrt(head_size)
-    if not is_fusing():
+    if not is_compiled():
         return _split_heads(qkv, bias, num_heads=num_heads, query_scale=scale)
 
     @tf.custom_gradient
@@ -158,6 +240,9 @@ def split_heads(
 
         # XLA would pad each part to the full size and add them.
         def gradient(d_query: tf.Tensor, d_key: tf.Tensor, d_value: tf.Tensor):
+            if is_compiled_as_a_whole():
+                d_qkv = _merge_qkv(scaled(d_query, factor=scale), d_key, d_value)
+                return d_qkv, sum_rows(*barrier(d_qkv))
             parts = [scaled(merge_heads(d_query), factor=scale)]
             parts += [merge_heads(d_key), merge_heads(d_value)]
             d_qkv = tf.concat(parts, axis=-1)
@@ -178,6 +263,13 @@ def _split_heads(
     x = tf.transpose(x, [2, 0, 3, 1, 4])  # (3, batch, heads, seq, head_size)
     query = x[0] * query_scale
     return tf.cast(query, qkv.dtype), tf.cast(x[1], qkv.dtype), tf.cast(x[2], qkv.dtype)
+
+
+def _merge_qkv(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """Converts three [batch, heads, seq, head_size] to [batch, seq, 3 * hidden]."""
+    batch, heads, length, head_size = query.shape
+    x = tf.transpose(tf.stack([query, key, value]), [1, 3, 0, 2, 4])
+    return tf.reshape(x, [batch, length, 3 * heads * head_size])
 
 
 @fused("factor")
@@ -208,11 +300,14 @@ def attention_softmax(
         key: uint32 [2], key of the dropout.
         rate: dropout rate.
     """
+    probs = tf.nn.softmax(_float32(scores) + _score_bias(input_mask))
+    return tf.cast(randomness.dropout(probs, rate, key), scores.dtype)
+
+
+def _score_bias(input_mask: tf.Tensor) -> tf.Tensor:
     # LiteRT does not support two new axes in one slice.
     by_query = input_mask if input_mask.shape.rank == 3 else input_mask[:, None]
-    bias = tf.expand_dims((1.0 - by_query) * MASKED_SCORE, axis=1)
-    probs = tf.nn.softmax(_float32(scores) + bias)
-    return tf.cast(randomness.dropout(probs, rate, key), scores.dtype)
+    return tf.expand_dims((1.0 - by_query) * MASKED_SCORE, axis=1)
 
 
 @fused("activation", sum_apart=True)

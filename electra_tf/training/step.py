@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from electra_tf.model import metrics
 from electra_tf.model.compilation import compile_ahead, few_graph_passes
+from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
@@ -79,6 +80,7 @@ class TrainingSteps:
         # Of the last update; a vector once there was one.
         self._last_terms = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
         self._term_names: list[str] = []
+        self._compiles_as_a_whole = jit_compile
         self._replica_function = self.replica_step
         if jit_compile:
             self._replica_function = tf.function(
@@ -184,6 +186,10 @@ class TrainingSteps:
         To be called in a compiled function and, with several replicas, in the replica's
         context. The caller counts the step.
         """
+        with compiled_as_a_whole() if self._compiles_as_a_whole else contextlib.nullcontext():
+            return self._replica_step(features)
+
+    def _replica_step(self, features: dict[str, tf.Tensor]) -> metrics.MetricSums:
         context = tf.distribute.get_replica_context()
         replicas = context.num_replicas_in_sync
         scale = self._loss_scale()

@@ -10,7 +10,13 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.model import heads, layer_functions, randomness
-from electra_tf.model.kernels import fused, sum_rows, without_fusion
+from electra_tf.model.kernels import (
+    compiled_as_a_whole,
+    fused,
+    is_fusing,
+    sum_rows,
+    without_fusion,
+)
 from tests import processes
 
 WIDTH = 12
@@ -75,15 +81,39 @@ def values_and_gradients(function, tensors, options):
     return outputs + tape.gradient(total, floats, unconnected_gradients="zero")
 
 
+@tf.function(jit_compile=True, autograph=False)
+def as_a_whole(function, tensors, options):
+    with compiled_as_a_whole():
+        assert not is_fusing()
+        return values_and_gradients(function, tensors, options)
+
+
+@pytest.mark.parametrize("compute", [values_and_gradients, as_a_whole])
 @pytest.mark.parametrize("name", KERNELS)
-def test_equals_the_plain_operations(name):
+def test_equals_the_plain_operations(name, compute):
     function, tensors, options = KERNELS[name]
-    fast = values_and_gradients(function, tensors, options)
+    fast = compute(function, tensors, options)
     with without_fusion():
         plain = values_and_gradients(function, tensors, options)
     assert len(fast) == len(plain)
     for a, b in zip(fast, plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("bfloat16", 5e-2)])
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_attention_as_a_whole_equals_that_of_kernels(dtype, tolerance, rate):
+    tensors = [tf.cast(normal(2, 3, 5, 4) * scale, dtype) for scale in (1.0, 0.5, 0.7)]
+    for input_mask in (
+        tf.constant([[1.0, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
+        tf.cast(tf.linalg.band_part(tf.ones([2, 5, 5]), -1, 0), tf.float32),
+    ):
+        options = {"input_mask": input_mask, "dropout_key": key(), "rate": rate}
+        expected = values_and_gradients(layer_functions.attention, tensors, options)
+        actual = as_a_whole(layer_functions.attention, tensors, options)
+        for a, b in zip(actual, expected, strict=True):
+            a, b = (tf.cast(x, tf.float64).numpy() for x in (a, b))
+            assert np.linalg.norm(a - b) <= tolerance * np.linalg.norm(b)
 
 
 def test_gelu_is_the_one_with_erf():
@@ -132,6 +162,8 @@ def test_only_outputs_that_are_used_get_a_gradient():
         tape.watch(x)
         total = tf.reduce_sum(both(x)[1])
     np.testing.assert_array_equal(tape.gradient(total, x), [3, 3])
+    (gradient,) = as_a_whole(lambda x: both(x)[1], [x], {})[1:]
+    np.testing.assert_allclose(gradient, 3 * (tf.cos(3 * x) - 3 * x * tf.sin(3 * x)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])

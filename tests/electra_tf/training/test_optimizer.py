@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.training.learning_rate import (
     WarmupPolynomialDecay,
     last_learning_rate,
@@ -17,6 +18,7 @@ from electra_tf.training.optimizer import (
     make_optimizer,
     reset_moments,
     reset_optimizer,
+    squared_norms,
 )
 
 
@@ -71,6 +73,16 @@ def test_clipping_scales_all_gradients_by_one_factor():
     broken, norm = clip_by_global_norm([tf.constant([np.inf]), tf.constant([1.0])], 1.0)
     assert not np.isfinite(float(norm))
     assert not np.all(np.isfinite(np.concatenate(broken)))
+
+
+def test_squared_norms_keep_their_order_where_vectors_are_summed_together():
+    shapes = [(3,), (2, 3), (4,), (3,), (), (4,), (5,), (2, 3)]
+    generator = np.random.default_rng(0)
+    gradients = [tf.constant(generator.normal(size=s), tf.float32) for s in shapes]
+    expected = [np.sum(np.square(gradient)) for gradient in gradients]
+    np.testing.assert_allclose(squared_norms(gradients), expected, rtol=1e-6)
+    with compiled_as_a_whole():
+        np.testing.assert_allclose(squared_norms(gradients), expected, rtol=1e-6)
 
 
 def test_layer_wise_rates():
