@@ -31,6 +31,12 @@ STABLEHLO_VERSION = "1.9.0"
 _ALIAS = re.compile(r"parameter_number = (\d+) : i64\}, output_index = array<i64: (\d+)>")
 # XLA's own operation, in front of the new value of a variable; the portable format has none.
 _COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<[^>]*>)")
+# The error function, which the portable format has as a call that XLA knows.
+_ERF = re.compile(r"mhlo\.erf (%\S+) : (tensor<[^>]*>)")
+_CALL_OF_ERF = (
+    r"stablehlo.custom_call @mhlo.erf(\1) {mhlo.attributes = {}, mhlo.version = 1 : i64}"
+    r" : (\2) -> \2"
+)
 
 
 class LoweredFunction(NamedTuple):
@@ -104,6 +110,7 @@ def lower_function(function: Callable, *inputs: tf.TensorSpec) -> LoweredFunctio
     ir = function.experimental_get_compiler_ir(*inputs)
     text = ir(stage="stablehlo", platform_name="CPU")
     portable = _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", text)
+    portable = _ERF.sub(_CALL_OF_ERF, portable)
     return LoweredFunction(
         code=stablehlo.serialize_portable_artifact_str(portable, STABLEHLO_VERSION),
         variables=_captured_variables(concrete),
