@@ -7,9 +7,9 @@ that has torch for CUDA and transformers; without it only ours is measured. ELEC
 ELECTRA-base in the batches that `--cases` names.
 
 Ours is the step of `run_pretraining.py --precision=mixed_bfloat16 --jit_compile` (XLA);
-theirs is compiled by `torch.compile` and runs under bfloat16 autocast, with PyTorch's fused
-attention; `--precision=float32` is for both. See
-`benchmarks.training_step` for what the step does. Every variant is a process of its own and
+theirs is compiled by `torch.compile`, without CUDA graphs and with them (its mode
+"reduce-overhead"), and runs under bfloat16 autocast, with PyTorch's fused attention;
+`--precision=float32` is for both. See `benchmarks.training_step` for what the step does. Every variant is a process of its own and
 has the GPU to itself: it compiles and warms up, then runs its turns. What the table calls
 utilization is model FLOPs (`electra_tf/flops/counting.py`), the same for both, over the time
 and the GPU's bfloat16 peak; the peak is looked up by the GPU's name
@@ -36,7 +36,12 @@ import time
 from absl import flags
 
 from benchmarks.lowered_case import case_folder
-from benchmarks.pretraining_step import StepChild, huggingface_step_command, our_step_command
+from benchmarks.pretraining_step import (
+    COMPILED_PEERS,
+    StepChild,
+    huggingface_step_command,
+    our_step_command,
+)
 from benchmarks.side_by_side import describe_machine
 from benchmarks.step_measurements import Measurement, Workload, format_table, summarize
 from electra_tf.config.encoder import MODEL_SIZES
@@ -88,7 +93,7 @@ _JSON = flags.DEFINE_string("json", None, "File that gets all numbers.")
 
 # The first one compiles.
 WARM_UP_STEPS = 3
-OURS, THEIRS = "ours, XLA", "Hugging Face, torch.compile"
+OURS = "ours, XLA"
 NUM_CHECKED_STEPS = 20
 
 
@@ -212,9 +217,13 @@ def measure(config: PretrainingConfig) -> list[Measurement]:
     commands = {OURS: our_step_command(config)}
     on_gpu = _DEVICE.value == "gpu"
     if _TORCH_PYTHON.value:
-        commands[THEIRS] = huggingface_step_command(
-            _TORCH_PYTHON.value, config, device="cuda" if on_gpu else "cpu", compiled=True
-        )
+        for name, mode in COMPILED_PEERS.items():
+            commands[name] = huggingface_step_command(
+                _TORCH_PYTHON.value,
+                config,
+                device="cuda" if on_gpu else "cpu",
+                compile_mode=mode,
+            )
     found = []
     for name, command in commands.items():
         print(f"{config.model_size}, {name}: compiling …", file=sys.stderr)

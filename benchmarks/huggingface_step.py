@@ -117,12 +117,14 @@ def create_run(settings: dict[str, Any]) -> tuple[Callable[[int], float], int]:
     torch.set_num_threads(settings["num_threads"])
     model = PretrainingModels(settings).to(settings["device"])
     optimizer, schedule = create_optimizer(model, config)
-    forward = torch.compile(model) if settings["compiled"] else model
+    mode = settings["compile_mode"]
+    forward = torch.compile(model, mode=mode) if mode else model
     bfloat16 = config["precision"] == "mixed_bfloat16"
     with_backward = settings["part"] == "step"
 
     def run(num_steps: int) -> float:
         for _ in range(num_steps):
+            torch.compiler.cudagraph_mark_step_begin()
             autocast = torch.autocast(settings["device"], torch.bfloat16, enabled=bfloat16)
             with autocast, torch.set_grad_enabled(with_backward):
                 loss = forward(*random_batch(settings))

@@ -77,6 +77,16 @@ class JaxProgram:
             self._variables[argument - len(batch)] = outputs[output]
         return outputs[0]
 
+    def profile(self, directory: pathlib.Path, num_steps: int) -> None:
+        """Writes the compiled HLO as text, and a trace of some steps for XProf."""
+        import jax
+
+        directory.mkdir(parents=True, exist_ok=True)
+        with jax.profiler.trace(directory):
+            self.run(num_steps)
+        (module,) = self._compiled.hlo_modules()
+        (directory / "compiled_hlo.txt").write_text(module.to_string())
+
     def peak_bytes(self) -> int | None:
         """Returns the most that was allocated on the device; None if jax does not tell."""
         return (self.device.memory_stats() or {}).get("peak_bytes_in_use")

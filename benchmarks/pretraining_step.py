@@ -86,6 +86,13 @@ def serve(config_json: str) -> None:
         print(json.dumps(dataclasses.asdict(answer)), flush=True)
 
 
+# Ways of the peer on a GPU, by the name of the variant.
+COMPILED_PEERS = {
+    "Hugging Face, torch.compile": "default",
+    "Hugging Face, torch.compile, CUDA graphs": "reduce-overhead",
+}
+
+
 def our_step_command(config: PretrainingConfig) -> list[str]:
     """Returns the command line of a child that runs the step of `run_pretraining.py`."""
     return our_command("pretraining_step", config.to_json())
@@ -96,7 +103,7 @@ def huggingface_step_command(
     config: PretrainingConfig,
     *,
     device: str = "cpu",
-    compiled: bool = False,
+    compile_mode: str | None = None,
     part: str = "step",
 ) -> list[str]:
     """Returns the command line of a child that runs the same step on PyTorch.
@@ -105,7 +112,8 @@ def huggingface_step_command(
         torch_python: a Python that has torch and transformers.
         config: of the model, its batches and its precision.
         device: "cpu" or "cuda".
-        compiled: whether to use `torch.compile`.
+        compile_mode: of `torch.compile`: "default", or "reduce-overhead" for CUDA graphs;
+            None is eager mode.
         part: "step", or "forward" for the loss alone, without gradients.
     """
     settings = {
@@ -115,7 +123,7 @@ def huggingface_step_command(
         "generator": _torch_shape(generator_config(config)),
         "num_threads": NUM_CORES,
         "device": device,
-        "compiled": compiled,
+        "compile_mode": compile_mode,
         "part": part,
     }
     script = pathlib.Path(__file__).with_name("huggingface_step.py")

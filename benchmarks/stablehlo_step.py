@@ -8,30 +8,39 @@ torch and transformers as well (it may be the same); run it at the root of the r
 
 XLA compiles the same step that `run_pretraining.py --jit_compile` runs, for the device that
 jax has; weights, moments and batches stay there, and updated variables take the memory of the
-old ones. The peer is `torch.compile` with bfloat16 autocast and PyTorch's fused attention. Of
-each case the whole step is timed, and the forward pass alone (with dropout, without gradients).
-Variants are processes of their own and take turns; both hold their memory on the device.
-`--check` compares the losses of the first steps with those that TensorFlow had on the CPU.
+old ones. The peer is `torch.compile`, with and without CUDA graphs, with bfloat16 autocast and
+PyTorch's fused attention. Of each case the whole step is timed, and the forward pass alone (with
+dropout, without gradients). Variants are processes of their own and take turns; all hold their
+memory on the device. `--check` compares the losses of the first steps with those that TensorFlow had on the CPU.
 
 On a CPU, `--device cpu` tries it out.
 """
 
 import argparse
+import concurrent.futures
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
 import resource
+import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks.jax_program import JaxProgram
-from benchmarks.lowered_case import STEP, LoweredCase, find_cases
-from benchmarks.pretraining_step import Answer, StepChild, huggingface_step_command
+from benchmarks.lowered_case import FORWARD, STEP, LoweredCase, find_cases
+from benchmarks.pretraining_step import (
+    COMPILED_PEERS,
+    Answer,
+    StepChild,
+    huggingface_step_command,
+)
 from benchmarks.side_by_side import our_command, torch_versions
 from benchmarks.step_measurements import Measurement, Workload, format_table, summarize
 from electra_tf.config.pretraining import PretrainingConfig
@@ -39,8 +48,9 @@ from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 
-OURS, THEIRS = "ours, StableHLO + XLA", "Hugging Face, torch.compile"
+OURS = "ours, StableHLO + XLA"
 WARM_UP_STEPS = 3
+PROFILED_STEPS = 5
 # Largest relative difference of a loss from TensorFlow's on the CPU. Another device rounds
 # otherwise, and a sampled token may change with it.
 TOLERANCES = {"float32": 1e-4, "mixed_bfloat16": 1e-2, "mixed_float16": 1e-2}
@@ -53,6 +63,20 @@ class Device:
     name: str
     platform: str
     jax: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A program of a case, to be timed."""
+
+    case: LoweredCase
+    folder: pathlib.Path
+    part: str
+
+    @property
+    def label(self) -> str:
+        """The name of the case, and the part."""
+        return f"{self.case.name}, {self.part}"
 
 
 class Attempts:
@@ -84,22 +108,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # jax would take three quarters of a GPU's memory at once, and leave the peer the rest.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     attempts = Attempts()
+    jobs = [
+        Job(LoweredCase.read(folder), folder, part)
+        for folder in folders.values()
+        for part in options.parts
+    ]
     workloads: dict[str, Workload] = {}
     found: dict[str, list[Measurement]] = {}
     device = None
-    for name, folder in folders.items():
-        case = LoweredCase.read(folder)
-        for part, program in case.programs.items():
-            label = f"{name}, {part}"
-            print(f"{label}: compiling …", file=sys.stderr, flush=True)
-            answered, measured = _measure(case, folder, part, options, attempts)
-            device = answered or device
-            if measured:
-                found[label] = measured
-                rows = case.config["train_batch_size"]
-                workloads[label] = Workload(rows, program.model_flops)
+    for group in [jobs] if options.together else [[job] for job in jobs]:
+        with contextlib.ExitStack() as stack:
+            children = [stack.enter_context(_start(job, options)) for job in group]
+            _warm_up(group, children, attempts)
+            for job, of_job in zip(group, children, strict=True):
+                device = _measure(job, of_job, options, attempts, found) or device
+                rows = job.case.config["train_batch_size"]
+                flops = job.case.programs[job.part].model_flops
+                workloads[job.label] = Workload(rows, flops)
     if device is not None:
-        _print_results(device, workloads, found, options)
+        _print_results(device, {label: workloads[label] for label in found}, found, options)
     if attempts.failures:
         raise UserError(f"{len(attempts.failures)} failed. " + "; ".join(attempts.failures))
 
@@ -131,6 +158,29 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--cases", help="Some of the cases, as size:batch:length,…; all by default.")
     add("--device", choices=["gpu", "cpu"], default="gpu", help="cpu is for trying it out.")
     add("--torch_python", help="Python that has torch and transformers.")
+    add(
+        "--torch_modes",
+        type=_modes,
+        default=list(COMPILED_PEERS.values()),
+        help=f"Modes of torch.compile; {','.join(COMPILED_PEERS.values())} by default.",
+    )
+    add(
+        "--parts",
+        type=_parts,
+        default=[STEP, FORWARD],
+        help=f"Which programs to time; {STEP},{FORWARD} by default.",
+    )
+    add(
+        "--together",
+        action="store_true",
+        help="Compile all programs before the first is timed, which takes less time in all. "
+        "They must fit into the device's memory together.",
+    )
+    add(
+        "--profile",
+        type=pathlib.Path,
+        help="Folder that gets the compiled HLO of our programs, and traces of a few steps.",
+    )
     add("--check", action="store_true", help="Compare the losses with TensorFlow's.")
     add("--rounds", type=_positive, default=5, help="Turns of each variant.")
     add("--steps", type=_positive, default=20, help="Steps a turn.")
@@ -146,6 +196,21 @@ def _positive(text: str) -> int:
     return number
 
 
+def _parts(text: str) -> list[str]:
+    return _some_of([STEP, FORWARD], text)
+
+
+def _modes(text: str) -> list[str]:
+    return _some_of(list(COMPILED_PEERS.values()), text)
+
+
+def _some_of(known: list[str], text: str) -> list[str]:
+    chosen = text.split(",")
+    if not set(chosen) <= set(known):
+        raise argparse.ArgumentTypeError(f"must be of {','.join(known)}, not {text!r}")
+    return chosen
+
+
 def _choose(asked: str | None, known: dict[str, pathlib.Path]) -> dict[str, pathlib.Path]:
     if asked is None:
         return known
@@ -155,46 +220,81 @@ def _choose(asked: str | None, known: dict[str, pathlib.Path]) -> dict[str, path
     return {name: known[name] for name in asked.split(",")}
 
 
-def _measure(
-    case: LoweredCase,
-    folder: pathlib.Path,
-    part: str,
-    options: argparse.Namespace,
-    attempts: Attempts,
-) -> tuple[Device | None, list[Measurement]]:
-    """Returns our device, and the turns of the variants that did not fail."""
-    commands = {OURS: our_command("stablehlo_step", str(folder), part, options.device)}
+@contextlib.contextmanager
+def _start(job: Job, options: argparse.Namespace) -> Iterator[dict[str, StepChild]]:
+    """Starts the variants of a job; they end with the context."""
+    commands = {OURS: our_command("stablehlo_step", str(job.folder), job.part, options.device)}
     on_gpu = options.device == "gpu"
-    if options.torch_python:
-        commands[THEIRS] = huggingface_step_command(
-            options.torch_python,
-            PretrainingConfig(**case.config),
-            device="cuda" if on_gpu else "cpu",
-            compiled=True,
-            part=part,
-        )
+    for name, mode in COMPILED_PEERS.items():
+        if options.torch_python and mode in options.torch_modes:
+            commands[name] = huggingface_step_command(
+                options.torch_python,
+                PretrainingConfig(**job.case.config),
+                device="cuda" if on_gpu else "cpu",
+                compile_mode=mode,
+                part=job.part,
+            )
     children = {
         name: StepChild(name, command, use_gpu=on_gpu) for name, command in commands.items()
     }
-    label = f"{case.name}, {part}"
     try:
-        device = attempts.call(label, _ask_device, children[OURS])
-        if device is not None and options.check and part == STEP:
-            attempts.call(label, check_losses, case, children[OURS])
-        # A device that did not answer has failed once already.
-        alive = {name: child for name, child in children.items() if device or name != OURS}
-        turns: dict[str, list[Answer]] = {name: [] for name in alive}
-        for steps in [WARM_UP_STEPS] + options.rounds * [options.steps]:
-            for name, child in list(alive.items()):
-                answer = attempts.call(label, child.run, steps)
-                if answer is None:
-                    del alive[name]
-                else:
-                    turns[name].append(answer)
+        yield children
     finally:
         for child in children.values():
             child.stop()
-    return device, [summarize(name, turns[name][1:], options.steps) for name in alive]
+
+
+def _warm_up(
+    jobs: Sequence[Job], children: Sequence[dict[str, StepChild]], attempts: Attempts
+) -> None:
+    """Lets all variants compile, side by side; those that fail are removed."""
+    waiting = [
+        (job, of_job, name)
+        for job, of_job in zip(jobs, children, strict=True)
+        for name in list(of_job)
+    ]
+    with concurrent.futures.ThreadPoolExecutor(len(waiting)) as threads:
+        for job, _, name in waiting:
+            print(f"{job.label}, {name}: compiling …", file=sys.stderr, flush=True)
+        answers = threads.map(
+            lambda each: attempts.call(each[0].label, each[1][each[2]].run, WARM_UP_STEPS),
+            waiting,
+        )
+        failed = [each for each, answer in zip(waiting, answers, strict=True) if not answer]
+    for _, of_job, name in failed:
+        of_job.pop(name).stop()
+
+
+def _measure(
+    job: Job,
+    children: dict[str, StepChild],
+    options: argparse.Namespace,
+    attempts: Attempts,
+    found: dict[str, list[Measurement]],
+) -> Device | None:
+    """Adds the turns of the variants that do not fail to `found`, and returns our device."""
+    device = None
+    if OURS in children:
+        device = attempts.call(job.label, _ask_device, children[OURS])
+        if options.check and job.part == STEP:
+            attempts.call(job.label, check_losses, job.case, children[OURS])
+    turns: dict[str, list[Answer]] = {name: [] for name in children}
+    for _ in range(options.rounds):
+        for name in list(turns):
+            answer = attempts.call(job.label, children[name].run, options.steps)
+            if answer is None:
+                del turns[name]
+            else:
+                turns[name].append(answer)
+    if options.profile and OURS in turns:
+        directory = options.profile / f"{job.folder.name}-{job.part}"
+        attempts.call(job.label, children[OURS].ask, f"profile {directory.resolve()}")
+    if turns:
+        found[job.label] = [summarize(n, turns[n], options.steps) for n in turns]
+        for measured in found[job.label]:
+            seconds = statistics.median(measured.seconds_per_step)
+            print(f"{job.label}, {measured.variant}: {1000 * seconds:.1f} ms", file=sys.stderr)
+    return device
 
 
 def _ask_device(child: StepChild) -> Device:
@@ -246,12 +346,15 @@ def _write_json(
 def serve(folder: str, part: str, device: str) -> None:
     """Is one of our children: runs as many steps as each line of standard input says.
 
-    The other questions are "device", and "losses N" for those of the first N steps.
+    The other questions are "device", "losses N" for those of the first N steps, and "profile
+    DIR" for the files of `--profile`.
     """
     case = LoweredCase.read(pathlib.Path(folder))
-    program = JaxProgram(pathlib.Path(folder), case.programs[part], device)
+    # One at a time: XLA runs the kernels that it chooses from, and must not be disturbed.
+    with _lock(pathlib.Path(folder).parent):
+        program = JaxProgram(pathlib.Path(folder), case.programs[part], device)
     for line in sys.stdin:
-        question, _, count = line.strip().partition(" ")
+        question, _, rest = line.strip().partition(" ")
         if question == "device":
             answer = {
                 "name": program.device.device_kind,
@@ -260,10 +363,24 @@ def serve(folder: str, part: str, device: str) -> None:
             }
         elif question == "losses":
             program.reset()
-            answer = [program.run(1) for _ in range(int(count))]
+            answer = [program.run(1) for _ in range(int(rest))]
+        elif question == "profile":
+            program.profile(pathlib.Path(rest), PROFILED_STEPS)
+            answer = rest
         else:
             answer = dataclasses.asdict(_timed(program, int(question), case.parameters))
         print(json.dumps(answer), flush=True)
+
+
+@contextlib.contextmanager
+def _lock(directory: pathlib.Path) -> Iterator[None]:
+    """Waits until no other process is in this context with the directory."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _timed(program: JaxProgram, num_steps: int, parameters: int) -> Answer:

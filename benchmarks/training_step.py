@@ -110,7 +110,9 @@ def create_commands(torch_python: str | None) -> dict[str, list[str]]:
         if torch_python:
             commands[theirs] = huggingface_step_command(torch_python, config)
         if torch_python and _TORCH_COMPILE.value:
-            commands[compiled] = huggingface_step_command(torch_python, config, compiled=True)
+            commands[compiled] = huggingface_step_command(
+                torch_python, config, compile_mode="default"
+            )
     return commands
 
 

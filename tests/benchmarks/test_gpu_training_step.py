@@ -52,12 +52,12 @@ def test_peaks_are_those_of_one_name():
 
 def test_pytorchs_side_gets_the_same_model():
     config = create_config()
-    command = huggingface_step_command("python", config, device="cuda", compiled=True)
+    command = huggingface_step_command("python", config, device="cuda", compile_mode="default")
     assert command[:2] == [
         "python",
         str(REPOSITORY / "benchmarks" / "huggingface_step.py"),
     ]
-    for said in ('"compiled": true', '"device": "cuda"', '"train_batch_size": 64'):
+    for said in ('"compile_mode": "default"', '"device": "cuda"', '"train_batch_size": 64'):
         assert said in command[2]
 
 
