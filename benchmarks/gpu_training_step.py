@@ -9,8 +9,9 @@ ELECTRA-base in the batches that `--cases` names.
 Ours is the step of `run_pretraining.py --precision=mixed_bfloat16 --jit_compile` (XLA);
 theirs is compiled by `torch.compile`, without CUDA graphs and with them (its mode
 "reduce-overhead"), and runs under bfloat16 autocast, with PyTorch's fused attention;
-`--precision=float32` is for both. See `benchmarks.training_step` for what the step does. Every variant is a process of its own and
-has the GPU to itself: it compiles and warms up, then runs its turns. What the table calls
+`--precision=float32` is for both. See `benchmarks.training_step` for what the step does. Every
+variant is a process of its own and has the GPU to itself: it compiles and warms up, then runs
+its turns. What the table calls
 utilization is model FLOPs (`electra_tf/flops/counting.py`), the same for both, over the time
 and the GPU's bfloat16 peak; the peak is looked up by the GPU's name
 (`electra_tf/flops/gpu_peaks.py`) unless `--peak_tflops` gives it. Memory is the peak

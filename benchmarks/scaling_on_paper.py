@@ -1,4 +1,4 @@
-"""Computes what a training step should take on many devices; nothing is measured.
+"""Computes what a training step should take on many devices, from that of one.
 
     python -m benchmarks.scaling_on_paper
     python -m benchmarks.scaling_on_paper --utilization 0.3 --network_efficiency 0.5
@@ -39,8 +39,9 @@ from flags import command_line
 
 _UTILIZATION = flags.DEFINE_float(
     "utilization",
-    0.45,
-    "Model FLOPs of a device over its bfloat16 peak; an assumption until it is measured.",
+    None,
+    "Model FLOPs of a device over its bfloat16 peak; what was measured for the model size if "
+    "unset.",
     lower_bound=0.001,
     upper_bound=1.0,
 )
@@ -55,6 +56,9 @@ _HOP_MICROSECONDS = flags.DEFINE_float(
     "hop_microseconds", 5.0, "Latency of one hop of a ring; an assumption.", lower_bound=0.0
 )
 
+# On one NVIDIA H200, of small 128 × 128 and base 64 × 512 ("A training step on a GPU" in
+# RESULTS.md); large was not measured.
+MEASURED_UTILIZATION = {"small": 0.095, "base": 0.248, "large": 0.248}
 GRADIENT_BYTES = 4
 # Of the compute time, the part during which gradients appear: forward once, backward twice.
 BACKWARD_SHARE = (PASSES - 1) / PASSES
@@ -109,12 +113,12 @@ class Assumptions:
     """What is not published.
 
     Attributes:
-        utilization: model FLOPs of a device over its peak.
+        utilization: model FLOPs of a device over its peak; None is `MEASURED_UTILIZATION`.
         network_efficiency: fraction of a link's bandwidth that a collective reaches.
         hop_seconds: latency of a hop.
     """
 
-    utilization: float
+    utilization: float | None
     network_efficiency: float
     hop_seconds: float
 
@@ -142,8 +146,11 @@ def main() -> None:
     assumptions = Assumptions(
         _UTILIZATION.value, _NETWORK_EFFICIENCY.value, _HOP_MICROSECONDS.value * 1e-6
     )
+    shares = ", ".join(
+        f"{size} {_utilization(size, assumptions):.1%}" for size, _, _ in WORKLOADS
+    )
     print(
-        f"Computed, not measured: utilization {assumptions.utilization:.0%}, collectives at "
+        f"Computed, not measured: utilization {shares}, collectives at "
         f"{assumptions.network_efficiency:.0%} of the links' bandwidth, "
         f"{_HOP_MICROSECONDS.value:g} µs a hop\n"
     )
@@ -157,12 +164,17 @@ def format_table(assumptions: Assumptions) -> str:
         config = create_config(size, batch, length)
         flops, parameters = model_flops_per_step(config), trainable_parameters(config)
         for cluster in CLUSTERS:
-            time = step_time(cluster, flops, parameters * GRADIENT_BYTES, assumptions)
+            own = dataclasses.replace(assumptions, utilization=_utilization(size, assumptions))
+            time = step_time(cluster, flops, parameters * GRADIENT_BYTES, own)
             row = [f"{size}, {batch} × {length}", cluster.name, *_cells(cluster, batch, time)]
             rows.append(row)
     header = ["rows × tokens per device", "", "compute, ms", "all-reduce, ms", "step, ms"]
     header += ["efficiency", "sequences/s"]
     return markdown_table(header, rows, text_columns=2)
+
+
+def _utilization(size: str, assumptions: Assumptions) -> float:
+    return assumptions.utilization or MEASURED_UTILIZATION[size]
 
 
 def _cells(cluster: Cluster, batch: int, time: StepTime) -> list[str]:
@@ -198,7 +210,7 @@ def step_time(
         cluster: the devices.
         flops: model FLOPs of one device's rows.
         gradient_bytes: of all gradients.
-        assumptions: about devices and network.
+        assumptions: about devices and network, with a utilization.
     """
     g, h = cluster.devices_per_host, cluster.hosts
     within = ring_bytes(g, gradient_bytes) / cluster.link_bytes

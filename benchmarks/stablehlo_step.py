@@ -9,9 +9,10 @@ torch and transformers as well (it may be the same); run it at the root of the r
 XLA compiles the same step that `run_pretraining.py --jit_compile` runs, for the device that
 jax has; weights, moments and batches stay there, and updated variables take the memory of the
 old ones. The peer is `torch.compile`, with and without CUDA graphs, with bfloat16 autocast and
-PyTorch's fused attention. Of each case the whole step is timed, and the forward pass alone (with
-dropout, without gradients). Variants are processes of their own and take turns; all hold their
-memory on the device. `--check` compares the losses of the first steps with those that TensorFlow had on the CPU.
+PyTorch's fused attention. Of each case the whole step is timed, and the forward pass alone
+(with dropout, without gradients). Variants are processes of their own and take turns; all hold
+their memory on the device. `--check` compares the losses of the first steps with those that
+TensorFlow had on the CPU.
 
 On a CPU, `--device cpu` tries it out.
 """
