@@ -323,11 +323,17 @@ def _activated(x: tf.Tensor, activation: str) -> tf.Tensor:
         return tf.nn.relu(x)
     if activation == "tanh":
         return tf.tanh(x)
-    if activation == "gelu" and is_compiled():
-        # The authors' formula; tf.nn.gelu is written with erfc, which takes XLA twice as long.
-        # Graphs without XLA have the operations that converters take for a GELU.
-        return 0.5 * x * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
-    return tf.nn.gelu(x, approximate=activation == "gelu_tanh")
+    if activation == "gelu_tanh":
+        return tf.nn.gelu(x, approximate=True)
+    return gelu(x)
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Returns the exact GELU as the authors write it (Hendrycks and Gimpel 2016).
+
+    tf.nn.gelu is written with erfc, which takes twice as long, with XLA and without.
+    """
+    return 0.5 * x * (1.0 + tf.math.erf(x / math.sqrt(2)))
 
 
 def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.inference.export.onnx_operators import convert_erfc, fuse_layer_norms
+from electra_tf.inference.export.onnx_operators import convert_erf, fuse_layer_norms
 from electra_tf.inference.export.servable import Servable, trace_predict, write_description
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
@@ -46,7 +46,7 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
             function,
             input_signature=specs,
             opset=_OPSET,
-            custom_op_handlers={"Erfc": (convert_erfc, [])},
+            custom_op_handlers={"Erf": (convert_erf, [])},
             custom_rewriter=[fuse_layer_norms],
         )
     onnx.checker.check_model(model)  # tf2onnx skips what it cannot convert

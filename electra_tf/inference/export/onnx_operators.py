@@ -1,7 +1,7 @@
 """Parts of the graph that become one ONNX operator, or the form that runtimes fuse into one.
 
-tf2onnx would convert layer normalization operation by operation, and has no mapping for `Erfc`,
-which TensorFlow's exact GELU uses. Its graphs and nodes have no public types.
+tf2onnx would convert layer normalization operation by operation, and Grappler turns a division
+by a constant into a product. Its graphs and nodes have no public types.
 """
 
 import math
@@ -48,43 +48,29 @@ def fuse_layer_norms(graph: Any, nodes: list[Any]) -> list[Any]:
     return nodes
 
 
-def convert_erfc(graph: Any, node: Any, name: str, arguments: Any) -> Any:
-    """Converts erfc(-x / sqrt(2)) to 1 + erf(x / sqrt(2)), and any other erfc(x) to 1 - erf(x).
+def convert_erf(graph: Any, node: Any, name: str, arguments: Any) -> None:
+    """Divides again where erf is of a product with 1 / sqrt(2).
 
-    The first is part of the exact GELU, which ONNX Runtime fuses only with a division.
+    That is a part of the exact GELU, which ONNX Runtime fuses only with a division.
     """
     del arguments
-
-    def constant(suffix: str, value: float) -> str:
-        return graph.make_const(f"{name}/{suffix}", np.array(value, np.float32)).output[0]
-
-    one = constant("one", 1.0)
     x = _gelu_input(node.inputs[0])
     if x is None:
-        erf = graph.make_node("Erf", node.input, name=f"{name}/erf")
-        operator, operands = "Sub", [one, erf.output[0]]
-    else:
-        quotient = graph.make_node(
-            "Div", [x, constant("sqrt_2", math.sqrt(2))], name=f"{name}/quotient"
-        )
-        erf = graph.make_node("Erf", quotient.output, name=f"{name}/erf")
-        operator, operands = "Add", [erf.output[0], one]
-    output = node.output[0]
-    shape, dtype = graph.get_shape(output), graph.get_dtype(output)
-    graph.remove_node(name)
-    return graph.make_node(
-        operator, operands, name=name, outputs=[output], shapes=[shape], dtypes=[dtype]
-    )
+        return
+    divisor = graph.make_const(f"{name}/sqrt_2", np.array(math.sqrt(2), np.float32))
+    quotient = graph.make_node("Div", [x, divisor.output[0]], name=f"{name}/quotient")
+    graph.replace_input(node, node.input[0], quotient.output[0], 0)
 
 
 def _gelu_input(node: Any) -> str | None:
-    """Returns the `x` of a node that computes -x / sqrt(2); None for other nodes."""
+    """Returns the `x` of a node that computes x / sqrt(2) as a product; None for others."""
     if node.type != "Mul":
         return None
-    for negated, factor in (node.inputs, node.inputs[::-1]):
-        if negated.type != "Neg" or not factor.is_const():
+    for x, factor in (node.input, node.input[::-1]):
+        constant = node.graph.get_node_by_output(factor)
+        if constant is None or not constant.is_const():
             continue
-        value = factor.get_tensor_value(as_list=False)
+        value = constant.get_tensor_value(as_list=False)
         if value.size == 1 and math.isclose(value.item(), math.sqrt(0.5), rel_tol=1e-6):
-            return negated.input[0]
+            return x
     return None

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.model.kernels import fused
-from electra_tf.model.layer_functions import bias_activation
+from electra_tf.model.layer_functions import bias_activation, gelu
 from finetune.data.features import INPUT_MASK, SEGMENT_IDS
 from finetune.model import Dense, HeadOutput, TaskHead
 
@@ -202,7 +202,7 @@ def conditional_logits(
         kernel, bias: float32 [units] and [1], of the output layer.
     """
     end_part = tf.cast(end_part, tf.float32)[:, None] + hidden_bias
-    hidden = tf.nn.gelu(end_part + tf.cast(start_part, tf.float32)[:, :, None])
+    hidden = gelu(end_part + tf.cast(start_part, tf.float32)[:, :, None])
     return tf.reduce_sum(hidden * kernel, axis=-1) + bias
 
 
