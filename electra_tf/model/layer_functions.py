@@ -4,7 +4,10 @@ Everything between two matrix products is one fused kernel (see `electra_tf.mode
 Normalization, softmax and GELU are always in float32.
 """
 
+import contextlib
+import contextvars
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -19,6 +22,7 @@ from electra_tf.model.kernels import (
     sum_rows,
 )
 
+_has_erf = contextvars.ContextVar("gelu_has_erf", default=True)
 # Added to the scores of padding keys, as in BERT; exp() of it is 0.
 MASKED_SCORE = -10_000.0
 
@@ -328,11 +332,23 @@ def _activated(x: tf.Tensor, activation: str) -> tf.Tensor:
     return gelu(x)
 
 
+@contextlib.contextmanager
+def without_erf() -> Iterator[None]:
+    """Traces the exact GELU with tf.nn.gelu, for StableHLO, which has no erf."""
+    token = _has_erf.set(False)
+    try:
+        yield
+    finally:
+        _has_erf.reset(token)
+
+
 def gelu(x: tf.Tensor) -> tf.Tensor:
     """Returns the exact GELU as the authors write it (Hendrycks and Gimpel 2016).
 
     tf.nn.gelu is written with erfc, which takes twice as long, with XLA and without.
     """
+    if not _has_erf.get():
+        return tf.nn.gelu(x)
     return 0.5 * x * (1.0 + tf.math.erf(x / math.sqrt(2)))
 
 

@@ -22,6 +22,7 @@ from electra_tf.inference.export.servable import (
     trace_predict,
     write_description,
 )
+from electra_tf.model.layer_functions import without_erf
 from electra_tf.text.text_inputs import EncoderInputs
 
 ConcreteFunction = tf.types.experimental.ConcreteFunction
@@ -31,7 +32,7 @@ STABLEHLO_VERSION = "1.9.0"
 _ALIAS = re.compile(r"parameter_number = (\d+) : i64\}, output_index = array<i64: (\d+)>")
 # XLA's own operation, in front of the new value of a variable; the portable format has none.
 _COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<[^>]*>)")
-# The error function, which the portable format has as a call that XLA knows.
+# The portable format has no error function: a call that XLA alone knows.
 _ERF = re.compile(r"mhlo\.erf (%\S+) : (tensor<[^>]*>)")
 _CALL_OF_ERF = (
     r"stablehlo.custom_call @mhlo.erf(\1) {mhlo.attributes = {}, mhlo.version = 1 : i64}"
@@ -95,7 +96,7 @@ def _lower_predict(servable: Servable, batch: int, length: int) -> LoweredFuncti
 
     shape = [batch, length]
     specs = [tf.TensorSpec(shape, tf.int32, name) for name in EncoderInputs._fields]
-    with servable.tracing():
+    with servable.tracing(), without_erf():
         return lower_function(tf.function(predict, autograph=False, jit_compile=True), *specs)
 
 

@@ -41,6 +41,13 @@ def test_the_description_names_the_programs(exported_stablehlo):
         assert {weights[name].dtype.name for name in weights.files} == {"float32"}
 
 
+def test_programs_call_nothing_outside_of_stablehlo(exported_stablehlo):
+    for path in exported_stablehlo.glob("*.stablehlo"):
+        code = path.read_bytes()
+        assert b"mhlo" not in code
+        assert b"custom_call" not in code
+
+
 @needs_jax
 def test_jax_answers_as_the_saved_model(exported_stablehlo, exported):
     """The documented lines, with ids of their own."""
