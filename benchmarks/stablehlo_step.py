@@ -168,8 +168,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--parts",
         type=_parts,
-        default=[STEP, FORWARD],
-        help=f"Which programs to time; {STEP},{FORWARD} by default.",
+        default=[FORWARD, STEP],
+        help=f"Which programs to time; {FORWARD},{STEP} by default.",
     )
     add(
         "--together",
@@ -198,7 +198,7 @@ def _positive(text: str) -> int:
 
 
 def _parts(text: str) -> list[str]:
-    return _some_of([STEP, FORWARD], text)
+    return _some_of([FORWARD, STEP], text)
 
 
 def _modes(text: str) -> list[str]:
