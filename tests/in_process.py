@@ -1,6 +1,7 @@
 """Runs programs of the repository in the tests' own process, where TensorFlow is loaded."""
 
 import contextlib
+import functools
 import pathlib
 import runpy
 import subprocess
@@ -24,16 +25,18 @@ def run_program(
     """Runs a program as `python PROGRAM FLAGS` would in `folder`, with flags of its own.
 
     Args:
-        arguments: the program's file and its flags.
+        arguments: the program's file, or `-m` and its module, and its flags.
         folder: working directory of the program.
         monkeypatch, capfd: the test's fixtures; output of native code is captured too.
     """
     capfd.readouterr()
+    is_module = arguments[0] == "-m"
+    run = functools.partial(runpy.run_module, alter_sys=True) if is_module else runpy.run_path
     with monkeypatch.context() as patch, without_benchmarks_flags(), flagsaver.flagsaver():
         patch.chdir(folder)
-        patch.setattr(sys, "argv", [*arguments])
+        patch.setattr(sys, "argv", [*arguments[is_module:]])
         with pytest.raises(SystemExit) as ended:
-            runpy.run_path(arguments[0], run_name="__main__")
+            run(arguments[is_module], run_name="__main__")
     output, errors = capfd.readouterr()
     return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), output, errors)
 

@@ -1,13 +1,15 @@
 """The study: equal FLOPs, its verdicts and report, and a run of a few steps."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
 
-from benchmarks.study import analysis, figures, pages, report
+from benchmarks import finetuning_runs
+from benchmarks.study import analysis, data, figures, pages, report, work
 from benchmarks.study.analysis import CLAIMS, REPRODUCED, REVERSED, SAME, UNKNOWN, Scores
 from benchmarks.study.data import labeled_test_set
 from benchmarks.study.models import (
@@ -36,6 +38,8 @@ from benchmarks.study.results import FINETUNING, PROBE, Result, read_result, wri
 from benchmarks.study.sizes import SMALL, TINY
 from benchmarks.study.work import is_trained
 from electra_tf.util.errors import UserError
+from tests.fork_server import ForkedProgram
+from tests.in_process import run_program
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -181,7 +185,29 @@ def test_the_report_of_what_there_is(tmp_path):
             assert "not known: it takes two budgets" in markdown
 
 
-def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
+@pytest.fixture
+def forked_programs(monkeypatch) -> None:
+    """Starts the study's programs as forks; modules (`-m`) are processes as ever."""
+    run_logged = finetuning_runs.run_logged
+
+    def run_forked(command, log_file, environment):
+        program, *arguments = command
+        if program == "-m":
+            return run_logged(command, log_file, environment)
+        forked = ForkedProgram(program, arguments, {**os.environ, **environment})
+        output = forked.communicate()
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        with log_file.open("a", encoding="utf-8") as log:
+            log.writelines(output)
+        return forked.returncode
+
+    for module in (data, finetuning_runs, work):
+        monkeypatch.setattr(module, "run_logged", run_forked)
+
+
+def test_a_study_of_a_few_steps_is_run_and_resumed(
+    tmp_path, monkeypatch, capfd, forked_programs
+):
     folder = tmp_path / "tasks" / "sst"
     folder.mkdir(parents=True)
     rows = "sentence\tlabel\n" + "a fine nation\t1\nno nation\t0\n" * 20
@@ -193,7 +219,6 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
     (corpus / "1.txt").write_text(text[:120_000], encoding="utf-8")
     (corpus / "2_held_out.txt").write_text(text[120_000:130_000], encoding="utf-8")
     command = [
-        sys.executable,
         "-m",
         "benchmarks.study",
         f"--corpus_dir={corpus}",
@@ -210,11 +235,13 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
         "--num_processes=1",
     ]
 
-    def run(*more: str) -> str:
-        done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True)
+    def output_of(done: subprocess.CompletedProcess[str]) -> str:
         logs = [p.read_text()[-2000:] for p in (tmp_path / "study").glob("**/*log*.txt")]
         assert done.returncode == 0, done.stdout + done.stderr + "\n".join(logs)
         return done.stdout
+
+    def run() -> str:
+        return output_of(run_program(command, ROOT, monkeypatch, capfd))
 
     assert "pre-training: started" in run()
     path = tmp_path / "report" / "runs" / "share_by_gdes_b1_s1.json"
@@ -222,8 +249,9 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(tmp_path):
     assert first["settings"]["num_train_steps"] == 2
     assert 0 < first["pretraining"]["metrics"]["disc_auc_within_token"] < 1
     assert set(first["scores"]) == {PROBE, FINETUNING}
-    # The task that is there is not done again.
-    assert "started" not in run()
+    # The task that is there is not done again. This time, the study is a process of its own.
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
+    assert "started" not in output_of(done)
     assert json.loads(path.read_text()) == first
     markdown = (tmp_path / "report" / "report.md").read_text()
     assert "| share_by_gdes_b1_s1 | 2 |" in markdown
