@@ -1,5 +1,6 @@
 """Flags of `score_text.py`, in addition to those of pre-training."""
 
+import math
 import pathlib
 import sys
 
@@ -12,6 +13,7 @@ from electra_tf.inference.scoring.config import (
     WORD_ERRORS,
     ScoringConfig,
 )
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from flags import pretraining
 from flags.remote.paths import Role
@@ -88,6 +90,15 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ScoringCon
         raise UserError("Pass exactly one of --text_file and --nbest_file")
     if flag_values.tune_nbest_file and not flag_values.nbest_file:
         raise UserError("--tune_nbest_file requires --nbest_file")
+    if not math.isfinite(flag_values.nbest_weight):
+        raise UserError(
+            f"--nbest_weight must be a finite number, not {flag_values.nbest_weight}"
+        )
+    if flag_values.tune_nbest_file and flag_values["nbest_weight"].present:
+        warn_once(
+            f"--nbest_weight={flag_values.nbest_weight:g} has no effect with "
+            "--tune_nbest_file, which chooses the weight"
+        )
 
     def path(name: str) -> pathlib.Path | None:
         value = flag_values[name].value

@@ -10,14 +10,20 @@ import re
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from electra_tf.util.content import not_text
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.temporaries import temporary_path
 
 # What network and FUSE file systems without such a call answer.
 _CANNOT_FLUSH_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+# Of files of old Macs, and of some spreadsheets.
+ONLY_CARRIAGE_RETURNS = (
+    "its lines end in carriage returns (CR): save it with line feeds (LF, or CR LF)"
+)
 _OPEN_FILE = re.compile(
     r"/dev/std(?P<stream>out|err)|(/dev|/proc/self)/fd/(?P<number>[1-9]\d{0,5})"
 )
@@ -202,11 +208,58 @@ def read_lines(path: str | os.PathLike, errors: str = "strict") -> list[str]:
 
     `str.splitlines` also splits at characters within texts, such as U+2028.
     """
-    text = pathlib.Path(path).read_bytes().decode("utf-8-sig", errors)
+    return _lines(pathlib.Path(path).read_bytes().decode("utf-8-sig", errors))
+
+
+def _lines(text: str) -> list[str]:
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
     return [line.removesuffix("\r") for line in lines]
+
+
+def read_given_lines(path: str | os.PathLike, flag: str) -> list[str]:
+    """Returns the lines of a text file that a flag names, as `read_lines`.
+
+    Raises:
+        UserError: it is missing, cannot be read, or is not UTF-8 text; the message names the
+            flag.
+    """
+    try:
+        content = pathlib.Path(path).read_bytes()
+        if reason := not_text(content):
+            raise UserError(f"{flag}={path} {reason}")
+        text = content.decode("utf-8-sig")
+        if "\r" in text.strip() and "\n" not in text:
+            raise UserError(f"{flag}={path}: {ONLY_CARRIAGE_RETURNS}")
+        return _lines(text)
+    except OSError as error:
+        raise UserError(f"{flag}={path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{flag}={path}: {not_utf8(error)}") from error
+
+
+def check_output_file(path: str | os.PathLike, flag: str) -> None:
+    """Raises UserError if a file cannot be written, before the work whose result it gets.
+
+    Args:
+        path: the file; it and folders above it need not exist.
+        flag: flag that names it, for the message.
+    """
+    if os.path.isdir(path):
+        raise UserError(f"{flag}={path} is a folder: pass the path of a file")
+    if _is_stream(os.fspath(path)):
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"{flag}={path} cannot be written: {folder}: {error.strerror}"
+        ) from error
 
 
 def check_not_input(
