@@ -16,7 +16,7 @@ from electra_tf.text.vocabulary import load_model_vocabulary, load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
-from electra_tf.util.files import check_output_file
+from electra_tf.util.output_checks import check_output_file
 from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
 from flags.remote.paths import Role

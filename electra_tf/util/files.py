@@ -10,20 +10,15 @@ import re
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from electra_tf.util.content import not_text
+from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.temporaries import temporary_path
 
 # What network and FUSE file systems without such a call answer.
 _CANNOT_FLUSH_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
-# Of files of old Macs, and of some spreadsheets.
-ONLY_CARRIAGE_RETURNS = (
-    "its lines end in carriage returns (CR): save it with line feeds (LF, or CR LF)"
-)
 _OPEN_FILE = re.compile(
     r"/dev/std(?P<stream>out|err)|(/dev|/proc/self)/fd/(?P<number>[1-9]\d{0,5})"
 )
@@ -51,7 +46,7 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
         path: content.encode("utf-8") if isinstance(content, str) else content
         for path, content in contents.items()
     }
-    for path in filter(_is_stream, contents):
+    for path in filter(is_stream, contents):
         number = _descriptor(path)
         if number == 1 and sys.stdout is not None:
             sys.stdout.flush()  # what was printed before comes first
@@ -76,7 +71,7 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
         raise
 
 
-def _is_stream(path: str) -> bool:
+def is_stream(path: str) -> bool:
     """Whether a path is a device, a pipe, or a file that this process has open."""
     try:
         mode = os.stat(path).st_mode
@@ -237,29 +232,6 @@ def read_given_lines(path: str | os.PathLike, flag: str) -> list[str]:
         raise UserError(f"{flag}={path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{flag}={path}: {not_utf8(error)}") from error
-
-
-def check_output_file(path: str | os.PathLike, flag: str) -> None:
-    """Raises UserError if a file cannot be written, before the work whose result it gets.
-
-    Args:
-        path: the file; it and folders above it need not exist.
-        flag: flag that names it, for the message.
-    """
-    if os.path.isdir(path):
-        raise UserError(f"{flag}={path} is a folder: pass the path of a file")
-    if _is_stream(os.fspath(path)):
-        return
-    folder = os.path.dirname(os.path.abspath(path))
-    while not os.path.lexists(folder):
-        folder = os.path.dirname(folder)
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise UserError(
-            f"{flag}={path} cannot be written: {folder}: {error.strerror}"
-        ) from error
 
 
 def check_not_input(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
-from electra_tf.util.content import not_text
+from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
 from electra_tf.util.errors import UserError, nearest_name_hint, not_utf8
 from electra_tf.util.files import loads_json
 from finetune.data.parquet_files import read_parquet
@@ -61,7 +61,7 @@ def read_records(
         records = list(_read_conll(path, read_text(path), columns, optional))
     else:
         text = read_text(path)
-        rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(text)
+        rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(path, text)
         records = list(_read_table(path, rows, columns, optional, header))
         _warn_of_quotes(records, file_format)
     if not records:
@@ -101,8 +101,8 @@ def read_text(path: str) -> str:
     return text
 
 
-def _tsv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(_lines(text), start=1):
+def _tsv_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(_lines(path, text), start=1):
         yield number, line.split("\t") if line else []
 
 
@@ -199,7 +199,7 @@ def _column_indices(
 def _read_jsonl(
     path: str, text: str, columns: Mapping[str, str | int], optional: Sequence[str]
 ) -> Iterator[RawExample]:
-    for line, content in enumerate(_lines(text), start=1):
+    for line, content in enumerate(_lines(path, text), start=1):
         if not content.strip():
             continue
         value = parse_json(content, f"{path}: line {line}")
@@ -211,9 +211,12 @@ def _read_jsonl(
             if value.get(key) is not None:
                 values[role] = value[key]
             elif role not in optional:
+                problem = f"{path}: line {line} has no {key!r} ({role})"
+                if key in value:
+                    raise UserError(f"{problem}: it is null; fill it in or remove the line")
                 raise UserError(
-                    f"{path}: line {line} has no {key!r} ({role}); its keys are "
-                    f"{', '.join(value)}.{nearest_name_hint(key, set(value) - {key})}"
+                    f"{problem}; its keys are {', '.join(value)}."
+                    f"{nearest_name_hint(key, value)}"
                 )
         yield RawExample(path, line, values)
 
@@ -258,7 +261,7 @@ def _read_conll(
     width, first_line = 0, 0
     sentence: dict[str, list[str]] = {}
     # The blank line after the last sentence may be missing.
-    for line, content in enumerate((*_lines(text), ""), start=1):
+    for line, content in enumerate((*_lines(path, text), ""), start=1):
         if not content.strip() or content.startswith(DOCUMENT_START):
             if sentence:
                 yield RawExample(path, first_line, sentence)
@@ -279,8 +282,10 @@ def _read_conll(
             sentence[role].append(cells[i].strip())
 
 
-def _lines(text: str) -> list[str]:
+def _lines(path: str, text: str) -> list[str]:
     """Splits at line breaks, but not at characters such as U+2028, as `splitlines` does."""
+    if "\r" in text.strip() and "\n" not in text:
+        raise UserError(f"{path}: {ONLY_CARRIAGE_RETURNS}")
     return re.split(r"\r?\n", text)
 
 

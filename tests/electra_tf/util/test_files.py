@@ -14,7 +14,6 @@ from electra_tf.inference.scoring.nbest import read_nbest_lists
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import (
     check_model_name,
-    check_output_file,
     flush_folder,
     read_given_lines,
     read_given_text,
@@ -245,17 +244,3 @@ def test_given_lines_that_are_no_text_name_their_flag(tmp_path, content, message
         read_given_lines(path, "--text_file")
     path.write_bytes(b"\xef\xbb\xbfa\r\nb")
     assert read_given_lines(path, "--text_file") == ["a", "b"]
-
-
-def test_output_files_that_cannot_be_written_are_told_of_beforehand(tmp_path):
-    (tmp_path / "file").touch()
-    for path, problem in (
-        (tmp_path, "is a folder"),
-        (tmp_path / "file/deep/output", f"cannot be written: {tmp_path}/file: Not a directory"),
-        ("/proc/none/output", "cannot be written: /proc: "),
-    ):
-        with pytest.raises(UserError, match=f"^--output={path} {problem}"):
-            check_output_file(path, "--output")
-    for path in (tmp_path / "file", tmp_path / "new/deep/output", "/dev/null", "/dev/stdout"):
-        check_output_file(path, "--output")
-    assert names(tmp_path) == ["file"]
