@@ -10,7 +10,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
@@ -34,6 +34,7 @@ def read_records(
     columns: Mapping[str, str | int],
     optional: Sequence[str] = (),
     header: bool = True,
+    see_names: Callable[[Mapping[str, str]], None] | None = None,
 ) -> list[RawExample]:
     """Reads all records of a file.
 
@@ -46,6 +47,7 @@ def read_records(
         columns: column of each role, by name or index; for jsonl, a key.
         optional: roles whose column may be missing.
         header: whether the first line of a tsv or csv file has the column names.
+        see_names: gets the name of each role's column in that line.
 
     Raises:
         UserError: the file is missing, empty or not UTF-8, lacks a column, has lines of
@@ -62,7 +64,7 @@ def read_records(
     else:
         text = read_text(path)
         rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(path, text)
-        records = list(_read_table(path, rows, columns, optional, header))
+        records = list(_read_table(path, rows, columns, optional, header, see_names))
         _warn_of_quotes(records, file_format)
     if not records:
         raise UserError(f"{path} contains no examples{', only a header' if header else ''}")
@@ -129,6 +131,7 @@ def _read_table(
     columns: Mapping[str, str | int],
     optional: Sequence[str],
     header: bool,
+    see_names: Callable[[Mapping[str, str]], None] | None,
 ) -> Iterator[RawExample]:
     indices: dict[str, int] | None = None
     names: list[str] | None = None
@@ -145,6 +148,8 @@ def _read_table(
             width = len(cells)
             names = [cell.strip() for cell in cells] if header else None
             indices = _column_indices(path, columns, optional, names, width)
+            if names and see_names:
+                see_names({role: names[index] for role, index in indices.items()})
             if header:
                 continue
         if len(cells) != width:
