@@ -6,6 +6,7 @@ import sys
 
 from absl import flags
 
+from electra_tf.config.distribution import refuse_several_hosts
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
@@ -51,6 +52,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ShowConfig
         UserError: a value is invalid, or the text file is unreadable or empty.
     """
     model = pretraining.config_from_flags(flag_values)
+    refuse_several_hosts(model, "show_replaced_tokens.py")
     path = pathlib.Path(flag_values.text_file)
     lines = read_given_lines(path, "--text_file")
     sentences = tuple(line for line in lines if line.strip())

@@ -6,6 +6,7 @@ import sys
 
 from absl import flags
 
+from electra_tf.config.distribution import refuse_several_hosts
 from electra_tf.inference.scoring.config import (
     AUTO,
     METHODS,
@@ -104,8 +105,10 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ScoringCon
         value = flag_values[name].value
         return pathlib.Path(value) if value else None
 
+    model = pretraining.config_from_flags(flag_values)
+    refuse_several_hosts(model, "score_text.py")
     return ScoringConfig(
-        model=pretraining.config_from_flags(flag_values),
+        model=model,
         method=flag_values.method,
         batch_size=flag_values.score_batch_size,
         output_file=path("output_file"),

@@ -55,6 +55,10 @@ def test_the_home_folder_of_paths(tmp_path, monkeypatch):
         (["--output_file=o", "--text_file=t", "--nbest_file=n"], "one of --text_file"),
         (["--output_file=o", "--text_file=t", "--tune_nbest_file=n"], "--tune_nbest_file"),
         (["--output_file=o", "--text_file=t", "--method=gpt"], "--method"),
+        (
+            ["--output_file=o", "--text_file=t", "--strategy=multi_worker"],
+            "score_text.py runs on one host: remove --strategy",
+        ),
         (["--output_file=o", "--nbest_file=n", "--nbest_weight=nan"], "--nbest_weight must be"),
     ],
 )

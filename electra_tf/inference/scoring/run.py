@@ -66,19 +66,19 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
         require_reference(tuning)
     if any(nbest.reference is not None for nbest in [*lists, *tuning]):
         import_extra("jiwer", "scoring", "The error rate of lists with references")
+    if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):
+        limit_operation_threads()
+    strategy = create_strategy(config.model)  # before TensorFlow computes anything
+    model, step, checkpoint = model_builder.load_model(config.model, vocabulary, strategy)
+    scorer = create_scorer(model, config.method, config.batch_size, cores_of(strategy))
     tokenizer = Tokenizer(vocabulary, config.model.do_lower_case, config.model.strip_accents)
     encoder = _TextEncoder(tokenizer, config.model.max_seq_length, config.truncate)
-    # All of them, so that texts that are too long are refused before any is scored.
+    # All of them first: a text that is too long is refused before any is scored.
     text_rows = encoder.encode(
         "--text_file", [text for _, text in texts], [f"line {n}" for n, _ in texts]
     )
     tuning_rows = _encode_lists("--tune_nbest_file", tuning, encoder)
     list_rows = _encode_lists("--nbest_file", lists, encoder)
-    if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):
-        limit_operation_threads()
-    strategy = create_strategy(config.model)
-    model, step, checkpoint = model_builder.load_model(config.model, vocabulary, strategy)
-    scorer = create_scorer(model, config.method, config.batch_size, cores_of(strategy))
     print_fn(f"Scoring with {type(scorer).__name__} of {checkpoint}, step {step}.")
     if config.text_file:
         scores = _score(scorer, text_rows, checkpoint)

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from electra_tf.inference.scoring import run as scoring_run
 from electra_tf.inference.scoring.config import ScoringConfig
 from electra_tf.inference.scoring.pseudo_likelihood import MaskedScorer, TextScore
 from electra_tf.inference.scoring.run import _print_perplexity, _read_texts, run
@@ -120,12 +121,23 @@ def test_texts_that_are_too_long_are_refused_or_cut(make_scoring):
     assert "1 texts were truncated to 16 tokens." in said
 
 
-def test_an_output_that_cannot_be_written_is_refused_before_scoring(make_scoring, tmp_path):
+def test_an_output_that_cannot_be_written_is_refused_before_scoring(
+    make_scoring, tmp_path, monkeypatch
+):
     said = []
     config = make_scoring(text_file="w1\n", output_file=tmp_path, overwrite=True)
     with pytest.raises(UserError, match=f"--output_file={tmp_path} is a folder"):
         run(config, said.append)
     assert said == []
+
+    def configure(*_: object) -> None:
+        raise UserError("configured")
+
+    # Devices can be configured until TensorFlow tokenizes.
+    monkeypatch.setattr(scoring_run, "create_strategy", configure)
+    monkeypatch.setattr(scoring_run, "Tokenizer", None)
+    with pytest.raises(UserError, match="configured"):
+        run(make_scoring(text_file="w1\n"), said.append)
 
 
 def test_probabilities_that_are_not_finite_are_refused(make_scoring, monkeypatch):
