@@ -120,7 +120,7 @@ def test_flags_and_tf_config_must_agree():
 
 
 def test_a_cluster_without_the_strategy_for_it_is_refused():
-    with pytest.raises(UserError, match="lists 2 workers, but --strategy is one_device"):
+    with pytest.raises(UserError, match="--strategy is one_device: unset TF_CONFIG or, to"):
         create_strategy(make(), tf_config(worker=list(TWO)))
 
 
