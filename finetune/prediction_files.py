@@ -7,11 +7,23 @@ import os
 from collections.abc import Sequence
 
 from electra_tf.util.files import write_atomically
+from electra_tf.util.output_checks import check_output_file, check_output_folder
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import warn_of_unknown_rows
 from finetune.task_data import TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task, json_lines
 from finetune.trainer import Trainer
+
+
+def check_outputs(config: FinetuningConfig) -> None:
+    """Raises UserError if what a run ends with cannot be written: results and predictions."""
+    if config.do_predict and config.predict_output:
+        check_output_file(config.predict_output, "--predict_output")
+    if config.do_eval or (config.do_predict and not config.predict_output):
+        check_output_folder(config.results_dir, f"--results_dir={config.results_dir}")
+    if config.write_test_outputs:
+        folder = _test_outputs_dir(config)
+        check_output_folder(folder, f"--write_test_outputs: {folder}")
 
 
 def write_test_outputs(
@@ -26,7 +38,7 @@ def write_test_outputs(
     Raises:
         UserError: a test file is missing or malformed.
     """
-    folder = os.path.join(config.pretrained_model_dir, "test_predictions")
+    folder = _test_outputs_dir(config)
     paths = []
     for task in tasks:
         for split in task.test_splits:
@@ -35,6 +47,10 @@ def write_test_outputs(
             if trainer.is_chief:
                 paths += task.write_test_outputs(folder, part, outputs, trial)
     return paths
+
+
+def _test_outputs_dir(config: FinetuningConfig) -> str:
+    return os.path.join(config.pretrained_model_dir, "test_predictions")
 
 
 def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: TaskData) -> str:

@@ -29,7 +29,7 @@ from finetune.data.suspicious import (
     warn_of_unknown_rows,
 )
 from finetune.initialization import find_checkpoint, pretrained_positions
-from finetune.prediction_files import predict_file
+from finetune.prediction_files import check_outputs, predict_file
 from finetune.results.provenance import Provenance, common_provenance, files_digest
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
@@ -68,6 +68,8 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
 def _run(
     config: FinetuningConfig, context: DistributionContext, print_fn: PrintFn
 ) -> list[TrialResult]:
+    if context.workers.is_chief:
+        check_outputs(config)
     vocabulary = load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
     tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     tasks = build_tasks(config, tokenizer)

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from absl import app, flags
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import (
     PreemptedError,
     UserError,
@@ -83,6 +84,8 @@ OF_THE_SYSTEM = frozenset(
         errno.ETIMEDOUT,
     )
 )
+# What people write behind a value in a flag file; shells leave it out.
+_COMMENT = re.compile(r"\S\s+#")
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 
 
@@ -147,6 +150,11 @@ def parse(
         value = flag_values[name].value
         if value is not None:
             flag_values[name].value = with_home(value)
+        if flag_values[name].present and isinstance(value, str) and _COMMENT.search(value):
+            warn_once(
+                f"--{name}={value}: the # and what follows it are part of the value; in a flag "
+                "file, a comment is a line of its own"
+            )
     return rest
 
 
@@ -205,7 +213,7 @@ def run(
     try:
         rest = parse(sys.argv, aliases)
         if len(rest) > 1 and not takes_arguments:
-            raise UserError(_unexpected_argument_message(rest[1]))
+            raise UserError(unexpected_argument_message(rest[1]))
     except UserError as error:
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
     except SystemExit:
@@ -343,7 +351,8 @@ def _unknown_flag_message(
     return f"Unknown flag --{error.flagname}.{hint}"
 
 
-def _unexpected_argument_message(argument: str) -> str:
+def unexpected_argument_message(argument: str) -> str:
+    """Returns the message for an argument that is no flag."""
     hint = "options are flags that start with --"
     if os.path.exists(argument):  # of a pattern that matches several files
         hint = "quote patterns, such as 'data/*.txt', so that the shell does not expand them"

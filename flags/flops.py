@@ -154,5 +154,7 @@ def _parse(
     program.define_flags(flag_values)
     # Values in the recipe take precedence.
     defaults = [f"--{name}={value}" for name, value in place.items()]
-    command_line.parse(["recipe", *defaults, *arguments], None, flag_values)
+    rest = command_line.parse(["recipe", *defaults, *arguments], None, flag_values)
+    if len(rest) > 1:
+        raise UserError(command_line.unexpected_argument_message(rest[1]))
     return flag_values

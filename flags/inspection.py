@@ -16,6 +16,7 @@ from electra_tf.text.vocabulary import load_model_vocabulary, load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
+from electra_tf.util.output_checks import check_output_file
 from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
 from flags.remote.paths import Role
@@ -135,9 +136,13 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
     if flag_values.verify and (flag_values.html or flag_values.examples):
         raise UserError("--verify does not describe the records: remove --html and --examples")
     for name in ("json", "html"):
-        folder = os.path.dirname(flag_values[name].value or "")
+        path = flag_values[name].value
+        if not path or path == STANDARD_OUTPUT:
+            continue
+        folder = os.path.dirname(path)
         if folder and not os.path.isdir(folder):
-            raise UserError(f"--{name}={flag_values[name].value}: no such folder: {folder}")
+            raise UserError(f"--{name}={path}: no such folder: {folder}")
+        check_output_file(path, f"--{name}")
     config = InspectionConfig(
         settings=settings,
         examples=flag_values.examples,

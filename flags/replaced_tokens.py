@@ -6,10 +6,11 @@ import sys
 
 from absl import flags
 
+from electra_tf.config.distribution import refuse_several_hosts
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.console import use_color
-from electra_tf.util.errors import UserError, not_utf8
-from electra_tf.util.files import read_lines
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import read_given_lines
 from flags import pretraining
 from flags.remote.paths import Role
 
@@ -51,13 +52,9 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ShowConfig
         UserError: a value is invalid, or the text file is unreadable or empty.
     """
     model = pretraining.config_from_flags(flag_values)
+    refuse_several_hosts(model, "show_replaced_tokens.py")
     path = pathlib.Path(flag_values.text_file)
-    try:
-        lines = read_lines(path)
-    except OSError as error:
-        raise UserError(f"--text_file={path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"--text_file={path}: {not_utf8(error)}") from error
+    lines = read_given_lines(path, "--text_file")
     sentences = tuple(line for line in lines if line.strip())
     if not sentences:
         raise UserError(f"--text_file={path} contains no text")

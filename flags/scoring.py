@@ -1,10 +1,12 @@
 """Flags of `score_text.py`, in addition to those of pre-training."""
 
+import math
 import pathlib
 import sys
 
 from absl import flags
 
+from electra_tf.config.distribution import refuse_several_hosts
 from electra_tf.inference.scoring.config import (
     AUTO,
     METHODS,
@@ -12,6 +14,7 @@ from electra_tf.inference.scoring.config import (
     WORD_ERRORS,
     ScoringConfig,
 )
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from flags import pretraining
 from flags.remote.paths import Role
@@ -88,13 +91,24 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ScoringCon
         raise UserError("Pass exactly one of --text_file and --nbest_file")
     if flag_values.tune_nbest_file and not flag_values.nbest_file:
         raise UserError("--tune_nbest_file requires --nbest_file")
+    if not math.isfinite(flag_values.nbest_weight):
+        raise UserError(
+            f"--nbest_weight must be a finite number, not {flag_values.nbest_weight}"
+        )
+    if flag_values.tune_nbest_file and flag_values["nbest_weight"].present:
+        warn_once(
+            f"--nbest_weight={flag_values.nbest_weight:g} has no effect with "
+            "--tune_nbest_file, which chooses the weight"
+        )
 
     def path(name: str) -> pathlib.Path | None:
         value = flag_values[name].value
         return pathlib.Path(value) if value else None
 
+    model = pretraining.config_from_flags(flag_values)
+    refuse_several_hosts(model, "score_text.py")
     return ScoringConfig(
-        model=pretraining.config_from_flags(flag_values),
+        model=model,
         method=flag_values.method,
         batch_size=flag_values.score_batch_size,
         output_file=path("output_file"),

@@ -62,7 +62,7 @@ def demo_config(flag_values: flags.FlagValues = flags.FLAGS) -> DemoConfig:
     Raises:
         UserError: a value is invalid, or two tasks have the same name.
     """
-    paths = [_path(name) for name in flag_values.tasks]
+    paths = [_path(name) for name in flag_values.tasks if name]
     tasks = {path.name: path for path in paths}
     if len(tasks) < len(paths):
         raise UserError(

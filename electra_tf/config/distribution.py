@@ -192,6 +192,20 @@ def on_one_device(config: Any) -> Any:
     return dataclasses.replace(config, **defaults)
 
 
+def refuse_several_hosts(config: DistributionConfig, program: str) -> None:
+    """Raises UserError if the settings are those of a worker, for a program that has none.
+
+    Args:
+        config: settings of the training, which such programs take, too.
+        program: name of the program, for the message.
+    """
+    if config.strategy == MULTI_WORKER:
+        raise UserError(
+            f"{program} runs on one host: remove --strategy={MULTI_WORKER}, --workers and "
+            "--task_index"
+        )
+
+
 def check_batch_size(
     flag: str, batch_size: int, num_replicas: int, accumulation_steps: int = 1
 ) -> None:

@@ -21,6 +21,10 @@ _OTHER_FORMATS = {
     b"%PDF-": "is a PDF (pdftotext converts it)",
     b"PAR1": "is a Parquet file (.parquet belongs at the end of its name)",
 }
+# Of files of old Macs, and of some spreadsheets.
+ONLY_CARRIAGE_RETURNS = (
+    "its lines end in carriage returns (CR): save it with line feeds (LF, or CR LF)"
+)
 # Text has none, and UTF-16 of an alphabet one in every second byte.
 _MAX_NUL_SHARE = 0.25
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.temporaries import temporary_path
 
@@ -45,7 +46,7 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
         path: content.encode("utf-8") if isinstance(content, str) else content
         for path, content in contents.items()
     }
-    for path in filter(_is_stream, contents):
+    for path in filter(is_stream, contents):
         number = _descriptor(path)
         if number == 1 and sys.stdout is not None:
             sys.stdout.flush()  # what was printed before comes first
@@ -70,7 +71,7 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
         raise
 
 
-def _is_stream(path: str) -> bool:
+def is_stream(path: str) -> bool:
     """Whether a path is a device, a pipe, or a file that this process has open."""
     try:
         mode = os.stat(path).st_mode
@@ -202,11 +203,35 @@ def read_lines(path: str | os.PathLike, errors: str = "strict") -> list[str]:
 
     `str.splitlines` also splits at characters within texts, such as U+2028.
     """
-    text = pathlib.Path(path).read_bytes().decode("utf-8-sig", errors)
+    return _lines(pathlib.Path(path).read_bytes().decode("utf-8-sig", errors))
+
+
+def _lines(text: str) -> list[str]:
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
     return [line.removesuffix("\r") for line in lines]
+
+
+def read_given_lines(path: str | os.PathLike, flag: str) -> list[str]:
+    """Returns the lines of a text file that a flag names, as `read_lines`.
+
+    Raises:
+        UserError: it is missing, cannot be read, or is not UTF-8 text; the message names the
+            flag.
+    """
+    try:
+        content = pathlib.Path(path).read_bytes()
+        if reason := not_text(content):
+            raise UserError(f"{flag}={path} {reason}")
+        text = content.decode("utf-8-sig")
+        if "\r" in text.strip() and "\n" not in text:
+            raise UserError(f"{flag}={path}: {ONLY_CARRIAGE_RETURNS}")
+        return _lines(text)
+    except OSError as error:
+        raise UserError(f"{flag}={path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{flag}={path}: {not_utf8(error)}") from error
 
 
 def check_not_input(

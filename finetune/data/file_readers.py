@@ -10,11 +10,11 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
-from electra_tf.util.content import not_text
+from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
 from electra_tf.util.errors import UserError, nearest_name_hint, not_utf8
 from electra_tf.util.files import loads_json
 from finetune.data.parquet_files import read_parquet
@@ -34,6 +34,7 @@ def read_records(
     columns: Mapping[str, str | int],
     optional: Sequence[str] = (),
     header: bool = True,
+    see_names: Callable[[Mapping[str, str]], None] | None = None,
 ) -> list[RawExample]:
     """Reads all records of a file.
 
@@ -46,6 +47,7 @@ def read_records(
         columns: column of each role, by name or index; for jsonl, a key.
         optional: roles whose column may be missing.
         header: whether the first line of a tsv or csv file has the column names.
+        see_names: gets the name of each role's column in that line.
 
     Raises:
         UserError: the file is missing, empty or not UTF-8, lacks a column, has lines of
@@ -61,8 +63,8 @@ def read_records(
         records = list(_read_conll(path, read_text(path), columns, optional))
     else:
         text = read_text(path)
-        rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(text)
-        records = list(_read_table(path, rows, columns, optional, header))
+        rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(path, text)
+        records = list(_read_table(path, rows, columns, optional, header, see_names))
         _warn_of_quotes(records, file_format)
     if not records:
         raise UserError(f"{path} contains no examples{', only a header' if header else ''}")
@@ -101,8 +103,8 @@ def read_text(path: str) -> str:
     return text
 
 
-def _tsv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(_lines(text), start=1):
+def _tsv_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(_lines(path, text), start=1):
         yield number, line.split("\t") if line else []
 
 
@@ -129,6 +131,7 @@ def _read_table(
     columns: Mapping[str, str | int],
     optional: Sequence[str],
     header: bool,
+    see_names: Callable[[Mapping[str, str]], None] | None,
 ) -> Iterator[RawExample]:
     indices: dict[str, int] | None = None
     names: list[str] | None = None
@@ -145,6 +148,8 @@ def _read_table(
             width = len(cells)
             names = [cell.strip() for cell in cells] if header else None
             indices = _column_indices(path, columns, optional, names, width)
+            if names and see_names:
+                see_names({role: names[index] for role, index in indices.items()})
             if header:
                 continue
         if len(cells) != width:
@@ -199,7 +204,7 @@ def _column_indices(
 def _read_jsonl(
     path: str, text: str, columns: Mapping[str, str | int], optional: Sequence[str]
 ) -> Iterator[RawExample]:
-    for line, content in enumerate(_lines(text), start=1):
+    for line, content in enumerate(_lines(path, text), start=1):
         if not content.strip():
             continue
         value = parse_json(content, f"{path}: line {line}")
@@ -211,9 +216,12 @@ def _read_jsonl(
             if value.get(key) is not None:
                 values[role] = value[key]
             elif role not in optional:
+                problem = f"{path}: line {line} has no {key!r} ({role})"
+                if key in value:
+                    raise UserError(f"{problem}: it is null; fill it in or remove the line")
                 raise UserError(
-                    f"{path}: line {line} has no {key!r} ({role}); its keys are "
-                    f"{', '.join(value)}.{nearest_name_hint(key, set(value) - {key})}"
+                    f"{problem}; its keys are {', '.join(value)}."
+                    f"{nearest_name_hint(key, value)}"
                 )
         yield RawExample(path, line, values)
 
@@ -258,7 +266,7 @@ def _read_conll(
     width, first_line = 0, 0
     sentence: dict[str, list[str]] = {}
     # The blank line after the last sentence may be missing.
-    for line, content in enumerate((*_lines(text), ""), start=1):
+    for line, content in enumerate((*_lines(path, text), ""), start=1):
         if not content.strip() or content.startswith(DOCUMENT_START):
             if sentence:
                 yield RawExample(path, first_line, sentence)
@@ -279,8 +287,10 @@ def _read_conll(
             sentence[role].append(cells[i].strip())
 
 
-def _lines(text: str) -> list[str]:
+def _lines(path: str, text: str) -> list[str]:
     """Splits at line breaks, but not at characters such as U+2028, as `splitlines` does."""
+    if "\r" in text.strip() and "\n" not in text:
+        raise UserError(f"{path}: {ONLY_CARRIAGE_RETURNS}")
     return re.split(r"\r?\n", text)
 
 

@@ -155,6 +155,27 @@ def warn_of_unseparated_labels(
             return
 
 
+def warn_of_written_lists(
+    lists: Sequence[Sequence[str]], role: str, separator: str, path: str
+) -> None:
+    """Warns of cells in which a program wrote a list, such as `['a', 'b']`, as text.
+
+    Args:
+        lists: the parts that the cells were divided into.
+        role: role of the cells.
+        separator: what was expected between the parts, in words.
+        path: the file.
+    """
+    given = [parts for parts in lists if parts]
+    written = [each for each in given if each[0][0] == "[" and each[-1][-1] == "]"]
+    if given and len(written) > len(given) / 2:
+        warn_once(
+            f"{path}: {role} are lists written as text, whose brackets and quotes become part "
+            f"of them, such as {written[0][0]!r}: write them with {separator} between them, or "
+            "use jsonl"
+        )
+
+
 def warn_of_counting_from_one(
     labels: Sequence[int], names: Sequence[str], train_path: str, source: str
 ) -> None:

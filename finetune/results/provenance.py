@@ -17,6 +17,8 @@ from electra_tf.config.recorded_settings import (
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 
+# Key of a model's `config.json`: SHA-256 of the encoder that its training started from.
+PRETRAINED = "pretrained_encoder"
 # Settings of the training that an evaluation may set anew, and that change its scores.
 OF_BOTH = (
     "authors_tagging_truncation",

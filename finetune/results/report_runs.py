@@ -18,7 +18,8 @@ from electra_tf.report.runs import (
 from electra_tf.training.monitoring.health import is_judged
 from electra_tf.training.monitoring.run_info import LOG_FILE, read_log
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import read_json, to_json, write_atomically
+from electra_tf.util.files import read_json, read_object, to_json, write_atomically
+from finetune.results.provenance import PRETRAINED, scored_settings_digest
 from finetune.results.result_files import JSON_SUFFIX, MODEL_DIR, read_results
 from finetune.results.result_text import format_metric
 from finetune.results.summary import TrialResult
@@ -48,25 +49,31 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
     environment: dict[str, Any] = {}
     health: list[str] = []
     unjudged: list[str] = []
-    missing: list[str] = []
+    notes: list[str] = []
     model_dir = _model_dir(path, results.tasks)
+    provenance = read_object(os.fspath(path), "provenance")
     for trial in results.trials:
         title = f"trial {trial.label}"
         trial_dir = f"{model_dir}_{file_label(trial)}"
         if not has_log(trial_dir):
-            missing.append(trial.label)
+            notes.append(f"No log of trial {trial.label}.")
             continue
         logs[title] = read_log(os.path.join(trial_dir, LOG_FILE))
-        settings = settings or settings_of(trial_dir)
-        environment = environment or environment_of(trial_dir)
         own = settings_of(trial_dir)
+        settings = settings or own
+        environment = environment or environment_of(trial_dir)
+        if not _is_of_model(trial, provenance, own):
+            notes.append(
+                f"The log and the settings of trial {trial.label} may be of another run than "
+                f"its scores: {trial_dir} has a model of other settings, or the scores are "
+                "those of an evaluation with other settings."
+            )
         found = health_of(trial_dir, logs[title], own)
         health += [f"{title}: {line}" for line in found]
         if not is_judged(logs[title], facts_of_run(trial_dir, logs[title], own)):
             unjudged.append(title)
         if trial.reason:
             health.append(f"{title}: {trial.status}: {trial.reason}")
-    notes = [f"No log of trial {label}." for label in missing]
     return ReportRun(
         name=f"{results.model_name} on {results.tasks}",
         logs=logs,
@@ -78,6 +85,26 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
         errors=_errors(folder, results.trials),
         confusions=_confusions(folder, results.trials),
         notes=notes,
+    )
+
+
+def _is_of_model(
+    trial: TrialResult, provenance: Mapping[str, Any], settings: Mapping[str, Any]
+) -> bool:
+    """Whether scores are those of a model, as far as both record what they are of.
+
+    Args:
+        trial: the trial with the scores.
+        provenance: what its results record; empty for those of older versions.
+        settings: what the `config.json` of the model records; empty if there is none.
+    """
+    if not provenance or not settings:
+        return True
+    pretrained = {settings.get(PRETRAINED), provenance.get("pretrained_checkpoint")} - {None}
+    return (
+        settings.get("trial_seed", trial.seed) == trial.seed
+        and len(pretrained) < 2
+        and scored_settings_digest(settings, None) == provenance.get("settings")
     )
 
 

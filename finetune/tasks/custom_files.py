@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
@@ -13,7 +13,7 @@ from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
 from finetune.data.folds import example_groups, hold_out
-from finetune.data.raw_examples import RawExample
+from finetune.data.raw_examples import RawExample, brief
 from finetune.data.suspicious import warn_of_odd_labels
 from finetune.tasks.base import PREDICT
 
@@ -42,6 +42,8 @@ class TaskFiles:
         self.spec = spec
         self._raw_data_dir = config.raw_data_dir
         self._predict_file = config.predict_file
+        # Path of the first file, and the name of the column there, of roles given by index.
+        self._first_names: dict[str, tuple[str, str]] = {}
         self.held_out_fraction = 0.0 if config.num_folds else spec.held_out_fraction
         self.test_splits = tuple(s for s in spec.files if _is_test(s))
         others = (s for s in spec.files if s not in (TRAIN, DEV) and not _is_test(s))
@@ -120,6 +122,7 @@ class TaskFiles:
             columns=columns,
             optional=optional,
             header=spec.header,
+            see_names=lambda names: self._compare_names(path, columns, names),
         )
         for record in records:
             for role, parts in lists.items():
@@ -133,6 +136,21 @@ class TaskFiles:
                     f"{spec.source} names"
                 )
         return records
+
+    def _compare_names(
+        self, path: str, columns: Mapping[str, str | int], names: Mapping[str, str]
+    ) -> None:
+        """Warns of a column, given by its index, that has another name in another file."""
+        for role, name in names.items():
+            if not isinstance(columns[role], int):
+                continue
+            other, expected = self._first_names.setdefault(role, (path, name))
+            if name != expected:
+                warn_once(
+                    f"{path}: line 1 names column {columns[role]} ({role}) {brief(name)}, but "
+                    f"in {other} it is {brief(expected)}: give columns by name if their order "
+                    'differs, or set "header" to false if the files have no header'
+                )
 
     def _is_train(self, path: str) -> bool:
         return path in self.spec.candidate_paths(TRAIN, self._raw_data_dir)

@@ -25,7 +25,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
-from finetune.results.provenance import OF_BOTH
+from finetune.results.provenance import OF_BOTH, PRETRAINED
 from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import Task
 from finetune.trials.trial_runs import TrialRun
@@ -34,8 +34,6 @@ from finetune.trials.trial_runs import TrialRun
 FOLD_EXAMPLES = "fold_examples"
 # Key of `config.json`: fingerprints of the data that the weights depend on.
 DATA = "data"
-# Key of `config.json`: SHA-256 of the encoder's weights that the training started from.
-PRETRAINED = "pretrained_encoder"
 # Suffix of the folder of a model that another one replaces.
 REPLACED = ".replaced"
 

@@ -19,7 +19,7 @@ from finetune.initialization import pretrained_positions
 from finetune.prediction_files import write_test_outputs
 from finetune.results.calibration import Calibration, calibrate, fit_temperature
 from finetune.results.confusion import plot_confusion
-from finetune.results.provenance import Provenance, scored_settings_digest
+from finetune.results.provenance import PRETRAINED, Provenance, scored_settings_digest
 from finetune.results.reliability_diagram import plot_reliability
 from finetune.results.report_runs import CONFUSION_SUFFIX, write_confusion
 from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
@@ -28,7 +28,6 @@ from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 from finetune.trainer import DivergedError, Trainer
 from finetune.trials.model_folders import (
-    PRETRAINED,
     check_fold,
     check_labels,
     check_pretrained,

@@ -31,6 +31,8 @@ _PROBE = "write_test.tmp"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # Between paths of a value that names several.
 _BEFORE_SCHEME = re.compile(rf",(?={_SCHEME.pattern})")
+# What would be a local folder of this name.
+_MISTYPED = re.compile(r"(?:^|(?<=,))(?P<scheme>gs|s3|hdfs):(?!//)")
 
 
 class Role(enum.Enum):
@@ -76,9 +78,10 @@ def local_paths(
         arguments: the arguments that are not flags.
 
     Raises:
-        UserError: a path must be local, cannot be read or cannot be written. After an error of
-            the body, no output is copied.
+        UserError: a path must be local, cannot be read, cannot be written, or looks like a
+            mistyped remote one. After an error of the body, no output is copied.
     """
+    _refuse_mistyped(flag_values, arguments)
     given = remote_values(flag_values)
     for name, value in given.items():
         role = roles.get(name)
@@ -176,19 +179,34 @@ class _Renaming:
 
 def remote_values(flag_values: flags.FlagValues) -> dict[str, str]:
     """Returns the remote paths that are given, by flag; also those of `--hparams`."""
+    return {name: str(value) for name, value in _given_values(flag_values) if is_remote(value)}
+
+
+def _given_values(flag_values: flags.FlagValues) -> Iterator[tuple[str, Any]]:
+    """Yields flags and their values, of lists each; also those of `--hparams`."""
     hparams: Mapping[str, Any] = {}
     if "hparams" in flag_values:
         hparams = hyperparameters.read_hparams(flag_values["hparams"].value)
-    found = {}
     for name in flag_values:
         if name in (*_ADDRESSES, "hparams"):
             continue
         value = flag_values[name].value
         value = hparams.get(name) if value is None else value
         for each in _each(value) if isinstance(value, list | tuple) else (value,):
-            if is_remote(each):
-                found[name] = str(each)
-    return found
+            yield name, each
+
+
+def _refuse_mistyped(flag_values: flags.FlagValues, arguments: Sequence[str]) -> None:
+    """Raises UserError for `gs:/…`, which would name a folder of this machine."""
+    given = [(f"--{name}={value}", value) for name, value in _given_values(flag_values)]
+    for named, value in (*given, *((each, each) for each in arguments)):
+        match = _MISTYPED.search(value) if isinstance(value, str) else None
+        if match:
+            scheme = match["scheme"]
+            raise UserError(
+                f"{named}: remote paths begin with {scheme}://, and {scheme}: would be a "
+                f"folder of this machine; if it is meant, pass ./{value[match.start() :]}"
+            )
 
 
 def _each(values: Sequence[Any]) -> Iterator[Any]:

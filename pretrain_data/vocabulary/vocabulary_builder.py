@@ -20,6 +20,7 @@ from electra_tf.text.vocabulary import (
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_in_order
+from electra_tf.util.output_checks import check_output_file
 from pretrain_data.corpus.corpus_report import print_left_out
 from pretrain_data.corpus.file_search import identity_of
 from pretrain_data.corpus.formats import FormatOptions
@@ -184,6 +185,7 @@ def _check_output_file(config: VocabularyBuildConfig) -> None:
             f"{where} exists. Pass another path, or --overwrite to replace it. Records and "
             "models built with it depend on it."
         )
+    check_output_file(config.output_file, OUTPUT_FLAG)
 
 
 def _corpus_flags(config: VocabularyBuildConfig) -> str:

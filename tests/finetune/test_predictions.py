@@ -1,5 +1,7 @@
 """What a run that predicts says about the weights and the splits it takes."""
 
+import dataclasses
+
 import pytest
 
 from electra_tf.util.console import discard
@@ -34,4 +36,27 @@ def test_a_task_without_a_test_split_has_no_test_outputs(make_finetuning_config,
     )
     with pytest.raises(UserError, match="--write_test_outputs: mine has no test split"):
         run(config, discard)
+    assert not (tmp_path / "model_1").exists()
+
+
+def test_outputs_that_cannot_be_written_are_refused_before_training(
+    make_finetuning_config, tmp_path
+):
+    file = tmp_path / "file.jsonl"
+    file.touch()
+    predicts = {"do_predict": True, "predict_file": str(file)}
+    for settings, message in (
+        ({"results_dir": f"{file}/results"}, f"--results_dir={file}/results cannot be written"),
+        (
+            {**predicts, "predict_output": f"{file}/o.tsv"},
+            f"--predict_output={file}/o.tsv cann",
+        ),
+        (
+            {"write_test_outputs": True, "data_dir": str(file)},
+            f"--write_test_outputs: {file}/models/.*/test_predictions cannot be written",
+        ),
+    ):
+        config = dataclasses.replace(make_finetuning_config(), **settings)
+        with pytest.raises(UserError, match=f"^{message}.*Not a directory"):
+            run(config, discard)
     assert not (tmp_path / "model_1").exists()

@@ -26,7 +26,7 @@ from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.seals import without_seal
+from electra_tf.util.seals import sealed, without_seal
 from finetune import run as finetune_run
 from finetune.authors_tasks import describe_task
 from finetune.config.finetuning import FinetuningConfig
@@ -34,6 +34,7 @@ from finetune.data.batches import FeatureTable, iterate_batches
 from finetune.export import FINETUNED
 from finetune.model_family import FINETUNING
 from finetune.results import confusion, drawing, learning_curves
+from finetune.results.report_runs import read_finetuning_run
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
@@ -663,3 +664,14 @@ def test_a_missing_split_is_told_before_anything_is_trained(
     with pytest.raises(UserError, match=rf"^{flag}.*{missing}\.tsv"):
         finetune_run.run(config, quiet)
     assert not (tmp_path / "model_1").exists()
+
+
+def test_a_report_tells_that_a_model_is_not_the_one_of_the_scores(finished):
+    results = finished / "results" / "cola_results.json"
+    assert read_finetuning_run(results).notes == []
+    path = finished / "model_2" / "config.json"
+    content = without_seal(json.loads(path.read_text()), path)
+    content["hyperparameters"]["learning_rate"] = 1.0
+    path.write_text(json.dumps(sealed(content)))
+    (note,) = read_finetuning_run(results).notes
+    assert note.startswith("The log and the settings of trial 2 may be of another run")

@@ -71,6 +71,10 @@ def test_finetuning_takes_the_encoder_of_the_model(tmp_path):
         (None, "no such file"),
         ("--max_seq_lenght=3", "Did you mean 'max_seq_length'"),
         ("--max_seq_length=9999", "exceeds the model's 512 position embeddings"),
+        (
+            "max_seq_length=256\n--train_batch_size=8",
+            "Unexpected argument 'max_seq_length=256'",
+        ),
         ("--model_name=\udcff", "'utf-8' codec can't decode byte 0xff"),
     ],
 )

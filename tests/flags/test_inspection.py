@@ -86,6 +86,8 @@ def test_bad_input_is_refused(tiny_data, files, tmp_path):
         parse()
     with pytest.raises(UserError, match="--verify does not describe the records"):
         parse(files, "--verify", "--examples=1")
+    with pytest.raises(UserError, match=rf"--json={re.escape(str(tmp_path))} is a folder"):
+        parse(files, f"--json={tmp_path}")
     with pytest.raises(UserError, match=r"--html=.*: no such folder"):
         parse(files, f"--html={tmp_path}/none/page.html")
     with pytest.raises(UserError, match=r"none.txt \(--vocab_file\) does not exist"):

@@ -166,3 +166,14 @@ def test_negative_numbers_are_values_and_all_after_two_dashes_is():
     ]
     assert normalize(["--a-b", "--", "--c-d"]) == ["--a_b", "--", "--c-d"]
     assert normalize(["--a-b", "-", "--c-d"]) == ["--a_b", "-", "--c_d"]  # standard output
+
+
+def test_a_comment_behind_a_value_of_a_flag_file_is_warned_of(tmp_path, capsys):
+    recipe = tmp_path / "own.flags"
+    recipe.write_text("# comment\n--vocab_file=own#1.txt\n")
+    parse(*REQUIRED, f"--flagfile={recipe}")
+    assert capsys.readouterr().err == ""
+    recipe.write_text("--vocab_file=own.txt  # mine\n")
+    assert parse(*REQUIRED, f"--flagfile={recipe}").vocab_file == "own.txt  # mine"
+    warning = "--vocab_file=own.txt  # mine: the # and what follows it are part of the value"
+    assert warning in capsys.readouterr().err

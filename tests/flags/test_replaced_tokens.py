@@ -36,3 +36,9 @@ def test_refuses_a_missing_or_empty_file(tmp_path):
     (tmp_path / "latin1.txt").write_bytes(b"one\ncaf\xe9\n")
     with pytest.raises(UserError, match=r"latin1.txt: line 2 is not UTF-8 \(byte 0xe9\)"):
         parse("--text_file", str(tmp_path / "latin1.txt"))
+
+
+def test_a_worker_does_not_wait_for_others():
+    of_run = ("--strategy=multi_worker", "--workers=a:1,b:1", "--task_index=0")
+    with pytest.raises(UserError, match=r"^show_replaced_tokens\.py runs on one host"):
+        parse(*of_run)

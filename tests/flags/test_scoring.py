@@ -55,8 +55,21 @@ def test_the_home_folder_of_paths(tmp_path, monkeypatch):
         (["--output_file=o", "--text_file=t", "--nbest_file=n"], "one of --text_file"),
         (["--output_file=o", "--text_file=t", "--tune_nbest_file=n"], "--tune_nbest_file"),
         (["--output_file=o", "--text_file=t", "--method=gpt"], "--method"),
+        (
+            ["--output_file=o", "--text_file=t", "--strategy=multi_worker"],
+            "score_text.py runs on one host: remove --strategy",
+        ),
+        (["--output_file=o", "--nbest_file=n", "--nbest_weight=nan"], "--nbest_weight must be"),
     ],
 )
 def test_refusals(arguments, message):
     with pytest.raises(UserError, match=message):
         parse(*arguments)
+
+
+def test_a_weight_that_tuning_replaces_is_warned_of(capsys):
+    tuned = ("--nbest_file=n", "--tune_nbest_file=t", "--output_file=o")
+    parse(*tuned)
+    assert capsys.readouterr().err == ""
+    parse(*tuned, "--nbest_weight=0.25")
+    assert "--nbest_weight=0.25 has no effect with --tune_nbest_file" in capsys.readouterr().err

@@ -21,7 +21,7 @@ def parse(*arguments: str):
 
 
 def test_flags_become_the_configuration(tmp_path):
-    config = parse(f"--tasks={tmp_path}/a,{tmp_path}/b", "--port=0", "--max-characters", "7")
+    config = parse(f"--tasks={tmp_path}/a,{tmp_path}/b,", "--port=0", "--max-characters", "7")
     assert config.tasks == {"a": tmp_path / "a", "b": tmp_path / "b"}
     assert (config.host, config.port, config.max_characters) == ("127.0.0.1", 0, 7)
     assert config.discriminator is None

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.inference.scoring.config import WORD_ERRORS
-from electra_tf.util.errors import UserError, not_utf8
+from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
-from electra_tf.util.files import loads_json, read_lines
+from electra_tf.util.files import loads_json, read_given_lines
 
 # Weights to try when tuning: 0 to 2.
 WEIGHTS = tuple(i / 20 for i in range(41))
@@ -24,11 +25,15 @@ class Hypothesis:
 
 @dataclasses.dataclass(frozen=True)
 class NBestList:
-    """The hypotheses for one input, best first, and the reference, if known."""
+    """The hypotheses for one input, best first, and the reference, if known.
+
+    `line` is the number of its line in the file, from 1.
+    """
 
     name: str
     hypotheses: tuple[Hypothesis, ...]
     reference: str | None = None
+    line: int = dataclasses.field(default=0, compare=False)
 
 
 def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
@@ -40,30 +45,33 @@ def read_nbest_lists(path: pathlib.Path, flag: str) -> list[NBestList]:
     Raises:
         UserError: the file cannot be read, or a line is malformed.
     """
-    try:
-        lines = read_lines(path)
-    except OSError as error:
-        raise UserError(f"{flag}={path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{flag}={path}: {not_utf8(error)}") from error
-    lists = []
-    for number, line in enumerate(lines, start=1):
+    lists, half_scored = [], []
+    for number, line in enumerate(read_given_lines(path, flag), start=1):
         if not line.strip():
             continue
         try:
-            lists.append(_parse(loads_json(line), str(number)))
+            value = loads_json(line)
+            lists.append(_parse(value, number))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"{flag}={path}, line {number}: expected an n-best list, such as "
                 '{"id": "a", "hypotheses": [{"text": "good day", "score": -3.2}]}: '
                 f"{error}"
             ) from error
+        if len({_has_score(item) for item in value["hypotheses"]}) > 1:
+            half_scored.append(number)
     if not lists:
         raise UserError(f"{flag}={path} contains no n-best list")
+    if half_scored:
+        warn_once(
+            f"{flag}={path}: {len(half_scored):,} of {len(lists):,} lists have hypotheses with "
+            f'and without a "score", first line {half_scored[0]}; those without one get 0, '
+            "which is better than any log-probability"
+        )
     return lists
 
 
-def _parse(value: Any, number: str) -> NBestList:
+def _parse(value: Any, number: int) -> NBestList:
     if not isinstance(value, dict):
         raise TypeError("it is not an object")
     if not isinstance(value.get("hypotheses"), list):
@@ -73,7 +81,12 @@ def _parse(value: Any, number: str) -> NBestList:
         raise ValueError("there are no hypotheses")
     reference = value.get("reference")
     name = _text(str(value.get("id", number)))
-    return NBestList(name, hypotheses, None if reference is None else _text(reference))
+    reference = None if reference is None else _text(reference)
+    return NBestList(name, hypotheses, reference, number)
+
+
+def _has_score(item: Any) -> bool:
+    return isinstance(item, dict) and "score" in item
 
 
 def _hypothesis(item: Any) -> Hypothesis:

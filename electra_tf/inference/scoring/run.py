@@ -30,9 +30,10 @@ from electra_tf.text.tokenizer_description import warn_of_unknown_tokens
 from electra_tf.training.distribution.cores import cores_of, limit_operation_threads
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError, not_utf8
+from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
-from electra_tf.util.files import check_not_input, read_lines, write_atomically
+from electra_tf.util.files import check_not_input, read_given_lines, write_atomically
+from electra_tf.util.output_checks import check_output_file
 
 _TOKENIZED_AT_ONCE = 1000
 HEADER = ("line", "pll", "tokens", "pll_per_token", "text")
@@ -42,8 +43,10 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
     """Scores the input file and writes `output_file`.
 
     Raises:
-        UserError: the input is invalid; nothing has been written.
+        UserError: the input is invalid, the output file cannot be written, or the model's
+            probabilities are not finite; nothing has been written.
     """
+    check_output_file(config.output_file, "--output_file")
     if config.output_file.exists() and not config.overwrite:
         raise UserError(
             f"--output_file={config.output_file} exists: pass another path, or --overwrite"
@@ -65,28 +68,31 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
         import_extra("jiwer", "scoring", "The error rate of lists with references")
     if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):
         limit_operation_threads()
-    strategy = create_strategy(config.model)
+    strategy = create_strategy(config.model)  # before TensorFlow computes anything
     model, step, checkpoint = model_builder.load_model(config.model, vocabulary, strategy)
     scorer = create_scorer(model, config.method, config.batch_size, cores_of(strategy))
     tokenizer = Tokenizer(vocabulary, config.model.do_lower_case, config.model.strip_accents)
     encoder = _TextEncoder(tokenizer, config.model.max_seq_length, config.truncate)
+    # All of them first: a text that is too long is refused before any is scored.
+    text_rows = encoder.encode(
+        "--text_file", [text for _, text in texts], [f"line {n}" for n, _ in texts]
+    )
+    tuning_rows = _encode_lists("--tune_nbest_file", tuning, encoder)
+    list_rows = _encode_lists("--nbest_file", lists, encoder)
     print_fn(f"Scoring with {type(scorer).__name__} of {checkpoint}, step {step}.")
     if config.text_file:
-        numbers, lines = zip(*texts, strict=True)
-        scores = scorer.score(
-            encoder.encode("--text_file", lines, [f"line {n}" for n in numbers])
-        )
+        scores = _score(scorer, text_rows, checkpoint)
         _write_texts(config, texts, scores)
         _print_perplexity(scores, print_fn)
     else:
         weight = config.nbest_weight
         if tuning:
-            scores = _score_lists("--tune_nbest_file", tuning, scorer, encoder)
+            scores = _by_list(tuning, _score(scorer, tuning_rows, checkpoint))
             weight = tune_weight(tuning, scores, config.nbest_metric)
             print_fn(
                 f"Weight {weight:g} has the lowest {config.nbest_metric} on --tune_nbest_file."
             )
-        scores = _score_lists("--nbest_file", lists, scorer, encoder)
+        scores = _by_list(lists, _score(scorer, list_rows, checkpoint))
         _write_lists(config, lists, scores, weight)
         if any(nbest.reference is not None for nbest in lists):
             rates = error_rates(lists, scores, weight, config.nbest_metric)
@@ -108,7 +114,7 @@ class _TextEncoder:
         self.num_truncated = 0
 
     def encode(self, flag: str, texts: Sequence[str], names: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of texts of the file of a flag.
+        """Returns the ids of texts of the file of a flag; `names` are for its errors.
 
         Raises:
             UserError: a text is too long.
@@ -121,8 +127,8 @@ class _TextEncoder:
         for i, (row, name) in enumerate(zip(rows, names, strict=True)):
             if len(row) > room and not self._truncate:
                 raise UserError(
-                    f"{name} has {len(row)} tokens, but the model takes at most {room}: split "
-                    "it, or pass --truncate_texts"
+                    f"{flag}: {name} has {len(row)} tokens, but the model takes at most "
+                    f"{room}: split it, or pass --truncate_texts"
                 )
             self.num_truncated += len(row) > room
             rows[i] = frame(vocabulary, row[:room]).input_ids.tolist()
@@ -134,30 +140,42 @@ class _TextEncoder:
 
 def _read_texts(path: pathlib.Path) -> list[tuple[int, str]]:
     """Returns line number and text of each non-blank line."""
-    try:
-        lines = read_lines(path)
-    except OSError as error:
-        raise UserError(f"--text_file={path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"--text_file={path}: {not_utf8(error)}") from error
+    lines = read_given_lines(path, "--text_file")
     texts = [(n, line.strip()) for n, line in enumerate(lines, start=1) if line.strip()]
     if not texts:
         raise UserError(f"--text_file={path} contains no text")
     return texts
 
 
-def _score_lists(
-    flag: str, lists: Sequence[NBestList], scorer: Scorer, encoder: _TextEncoder
-) -> list[list[float]]:
+def _encode_lists(
+    flag: str, lists: Sequence[NBestList], encoder: _TextEncoder
+) -> list[list[int]]:
+    """Returns the ids of all hypotheses."""
     texts = [h.text for nbest in lists for h in nbest.hypotheses]
     if num_empty := sum(not text.strip() for text in texts):
         warn_once(
             f"empty hypotheses in {flag}: {num_empty:,} of {len(texts):,}; their "
             "pseudo-log-likelihood is 0, above that of any text"
         )
-    names = [f"A hypothesis of {nbest.name}" for nbest in lists for _ in nbest.hypotheses]
-    scores = iter(scorer.score(encoder.encode(flag, texts, names)))
-    return [[next(scores).total for _ in nbest.hypotheses] for nbest in lists]
+    names = [f"a hypothesis in line {n.line}" for n in lists for _ in n.hypotheses]
+    return encoder.encode(flag, texts, names)
+
+
+def _score(scorer: Scorer, rows: Sequence[Sequence[int]], checkpoint: str) -> list[TextScore]:
+    """Returns the score of each row; raises UserError if one is not finite."""
+    scores = scorer.score(rows)
+    if not all(math.isfinite(score.total) for score in scores):
+        raise UserError(
+            f"The probabilities of {checkpoint} are not finite (NaN or infinity): score with "
+            "another checkpoint"
+        )
+    return scores
+
+
+def _by_list(lists: Sequence[NBestList], scores: Sequence[TextScore]) -> list[list[float]]:
+    """Returns the pseudo-log-likelihood of each hypothesis of each list."""
+    totals = iter(score.total for score in scores)
+    return [[next(totals) for _ in nbest.hypotheses] for nbest in lists]
 
 
 def _write_texts(

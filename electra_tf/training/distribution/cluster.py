@@ -66,7 +66,7 @@ def cluster_of_environment(environment: Mapping[str, str]) -> Cluster | None:
         return None
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{VARIABLE} is not valid JSON: {error}") from error
     if not isinstance(content, dict):
         raise UserError(f"{VARIABLE} must be a JSON object, not {text!r}")
@@ -94,12 +94,13 @@ def _task_index(task: Any, jobs: Mapping[str, Sequence[str]]) -> int:
         f'{VARIABLE}: "task" must name one of the workers, such as '
         f'{{"type": "worker", "index": 0}}, not {json.dumps(task)}'
     )
-    if not isinstance(task, dict) or task.get("type") not in jobs:
+    kind, index = (
+        (task.get("type"), task.get("index")) if isinstance(task, dict) else (None, None)
+    )
+    if not isinstance(kind, str) or kind not in jobs:
         raise wrong
-    try:
-        index = int(task["index"])
-    except (KeyError, TypeError, ValueError):
-        raise wrong from None
-    if not 0 <= index < len(jobs[task["type"]]):
+    if isinstance(index, str) and index.strip().isdecimal():  # of a variable of the environment
+        index = int(index)
+    if type(index) is not int or not 0 <= index < len(jobs[kind]):
         raise wrong
-    return index + (len(jobs.get("chief", [])) if task["type"] == "worker" else 0)
+    return index + (len(jobs.get("chief", [])) if kind == "worker" else 0)

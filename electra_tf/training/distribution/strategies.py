@@ -53,7 +53,8 @@ def create_strategy(
     if cluster is not None and len(cluster.workers) > 1:
         raise UserError(
             f"TF_CONFIG lists {len(cluster.workers)} workers, but --strategy is "
-            f"{config.strategy}: pass --strategy=multi_worker, or unset TF_CONFIG"
+            f"{config.strategy}: unset TF_CONFIG or, to train on all of them, pass "
+            "--strategy=multi_worker"
         )
     if config.strategy == TPU:
         return _tpu(config)

@@ -74,11 +74,11 @@ def open_trackers(
     ids = read_json(path)
     trackers: list[Tracker] = []
     if wandb:
-        with _naming_flag(WANDB):
+        with _naming_flag(WANDB, path if WANDB in ids else None):
             trackers.append(WandbTracker(wandb, model_dir, settings, ids.get(WANDB)))
         ids[WANDB] = trackers[-1].run_id
     if mlflow:
-        with _naming_flag(MLFLOW):
+        with _naming_flag(MLFLOW, path if MLFLOW in ids else None):
             trackers.append(MlflowTracker(mlflow, model_dir, settings, ids.get(MLFLOW)))
         ids[MLFLOW] = trackers[-1].run_id
     write_atomically(path, to_json(ids))
@@ -206,14 +206,24 @@ def close_trackers(trackers: list[Tracker], error: BaseException | None = None) 
 
 
 @contextlib.contextmanager
-def _naming_flag(name: str) -> Iterator[None]:
-    """Turns errors of a package into one line, before the training."""
+def _naming_flag(name: str, resumed_by: str | None) -> Iterator[None]:
+    """Turns errors of a package into one line, before the training.
+
+    Args:
+        name: of the package and its flag.
+        resumed_by: file that has the id of the run to go on with; None for a new run.
+    """
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"--{name} cannot start a run: {error}") from error
+        if resumed_by is None:
+            raise UserError(f"--{name} cannot start a run: {error}") from error
+        raise UserError(
+            f"--{name} cannot go on with the run that {resumed_by} names: {error}. To start a "
+            f"new one, remove {name!r} from that file"
+        ) from error
 
 
 def _mlflow_name(name: str) -> str:

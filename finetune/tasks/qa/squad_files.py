@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.files import write_atomically
 
 
@@ -22,8 +23,15 @@ def write_squad_outputs(
     Args:
         directory: exists.
         task_name: first part of the file names.
-        predictions: what `QATask.predictions` returned.
+        predictions: what `QATask.predictions` returned. Of those with the same id, the files
+            have the last one, with a warning.
     """
+    if repeated := len(predictions) - len({p["id"] for p in predictions}):
+        path = os.path.join(directory, f"{task_name}_preds.json")
+        warn_once(
+            f"{path} has no answer to {repeated:,} of {len(predictions):,} questions, whose id "
+            "is also that of a later one"
+        )
 
     def best(prediction: Mapping[str, Any]) -> str:
         return next((entry["text"] for entry in prediction["nbest"] if entry["text"]), "")

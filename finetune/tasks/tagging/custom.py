@@ -10,6 +10,7 @@ from finetune.config.task_kinds import SPAN
 from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.raw_examples import RawExample
+from finetune.data.suspicious import warn_of_written_lists
 from finetune.tasks.custom_files import GROUP, TRAIN, CustomSource, Labels, refuse_single_label
 from finetune.tasks.tagging.examples import TaggingExample, label_tags
 from finetune.tasks.tagging.spans import OUTSIDE, bioes_labels, is_tag
@@ -43,6 +44,7 @@ class CustomTaggingSource(CustomSource):
     def _read(self, path: str, *, labeled: bool) -> list[TaggingExample]:
         roles = ("words", "tags") if labeled else ("words",)
         records = self._files.records(path, roles, optional=("id",))
+        warn_of_written_lists([r.words("words") for r in records], "words", "spaces", path)
         return [_example(eid, record, labeled) for eid, record in enumerate(records)]
 
     @functools.cached_property

@@ -80,6 +80,8 @@ def test_tf_config_names_the_cluster():
     assert cluster_of_environment(with_chief) == Cluster(("c:1", *TWO), 2)
     chief = tf_config({"type": "chief", "index": 0}, chief=["c:1"], worker=list(TWO))
     assert cluster_of_environment(chief).task_index == 0
+    as_text = {"type": "worker", "index": "1"}
+    assert cluster_of_environment(tf_config(as_text, worker=list(TWO))) == Cluster(TWO, 1)
     assert cluster_of_environment({"TF_CONFIG": "{}"}) is None
     assert cluster_of_environment({}) is None
 
@@ -97,6 +99,9 @@ def test_tf_config_names_the_cluster():
         (tf_config(worker=["a:1"]), '"task" must name one of the workers.*"index": 1'),
         (tf_config({"type": "evaluator", "index": 0}, worker=["a:1"]), '"task" must name'),
         (tf_config({"type": "worker"}, worker=["a:1"]), '"task" must name'),
+        (tf_config({"type": ["worker"], "index": 0}, worker=["a:1"]), '"task" must name'),
+        (tf_config({"type": "worker", "index": 0.7}, worker=["a:1"]), '"task" must name'),
+        ({"TF_CONFIG": "[" * 100_000}, "TF_CONFIG is not valid JSON"),
     ],
 )
 def test_a_malformed_tf_config_is_refused(environment, message):
@@ -115,7 +120,7 @@ def test_flags_and_tf_config_must_agree():
 
 
 def test_a_cluster_without_the_strategy_for_it_is_refused():
-    with pytest.raises(UserError, match="lists 2 workers, but --strategy is one_device"):
+    with pytest.raises(UserError, match="--strategy is one_device: unset TF_CONFIG or, to"):
         create_strategy(make(), tf_config(worker=list(TWO)))
 
 

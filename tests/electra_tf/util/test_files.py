@@ -15,6 +15,7 @@ from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import (
     check_model_name,
     flush_folder,
+    read_given_lines,
     read_given_text,
     read_json,
     read_lines,
@@ -222,3 +223,24 @@ def test_folders_of_file_systems_that_cannot_be_flushed_are_left_at_that(tmp_pat
     fail(errno.EIO)
     with pytest.raises(OSError, match="Input/output error"):
         flush_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("w1\nw2\n".encode("utf-16-le"), " is not UTF-8 text: .*UTF-16"),
+        ("w1\n".encode("utf-16"), " is UTF-16 .*iconv"),
+        (b"\x1f\x8b\x08", " is compressed with gzip"),
+        (b"a\rb\r", ": its lines end in carriage returns"),
+        (b"a\n\xff", ": line 2 is not UTF-8"),
+        (None, ": No such file"),
+    ],
+)
+def test_given_lines_that_are_no_text_name_their_flag(tmp_path, content, message):
+    path = tmp_path / "lines.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=f"^--text_file={path}{message}"):
+        read_given_lines(path, "--text_file")
+    path.write_bytes(b"\xef\xbb\xbfa\r\nb")
+    assert read_given_lines(path, "--text_file") == ["a", "b"]

@@ -133,7 +133,8 @@ def test_missing_optional_columns_are_left_out(tmp_path):
         ("a.jsonl", '{"text": "a", "label": 1, "label": 0}', "line 1 .* duplicate key 'label'"),
         ("a.jsonl", "[1]\n", r"line 1 must be a JSON object, not \[1\]"),
         ("a.jsonl", '{"texts": "a", "label": 1}', "line 1 has no 'text' .* texts, label. Did"),
-        ("a.jsonl", '{"text": null, "label": 1}', "line 1 has no 'text'"),
+        ("a.jsonl", '{"text": null, "label": 1}', "line 1 has no 'text' .*: it is null; fill"),
+        ("a.tsv", "text\tlabel\rw\t1\r", "its lines end in carriage returns"),
     ],
 )
 def test_broken_files_are_named_with_line(tmp_path, name, content, message):

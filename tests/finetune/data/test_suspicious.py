@@ -10,6 +10,7 @@ from finetune.data.suspicious import (
     warn_of_odd_labels,
     warn_of_unknown_rows,
     warn_of_unseparated_labels,
+    warn_of_written_lists,
 )
 
 
@@ -88,6 +89,23 @@ def test_lists_that_look_like_one_label(labels, separator, warned, capsys):
     assert bool(error) == (warned is not None)
     if warned:
         assert error.count(f'set "label_separator", which is {separator!r}, to {warned}') == 1
+
+
+@pytest.mark.parametrize(
+    ("lists", "example"),
+    [
+        ([["['the',", "'cat']"], ["['a']"], []], "['the',"),
+        ([["[a", "b]"], ["a"], ["b"]], None),
+        ([[], []], None),
+    ],
+)
+def test_lists_that_a_program_wrote_as_text(lists, example, capsys):
+    warn_of_written_lists(lists, "words", "spaces", "train.csv")
+    error = capsys.readouterr().err
+    assert bool(error) == (example is not None)
+    if example:
+        assert "words are lists written as text, whose brackets" in error
+        assert f"such as {example!r}: write them with spaces between them" in error
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
-"""Files of a task of one's own: those that are missing."""
+"""Files of a task of one's own: those that are missing, and those in another order."""
 
+import json
 import types
 
 import pytest
 
 from electra_tf.util.errors import UserError
+from finetune.config.task_spec_parser import load_specs
 from finetune.tasks.base import PREDICT
 from finetune.tasks.custom_files import TaskFiles
 
@@ -32,3 +34,26 @@ def test_a_missing_file_is_told_of_where_it_is_read(tmp_path):
     assert files(tmp_path).fingerprint_files("train") == ["task.json"]
     with pytest.raises(UserError, match="train: no such file"):
         files(tmp_path).path("train")
+
+
+def test_columns_by_index_that_have_other_names_are_warned_of(tmp_path, capsys):
+    paths = [tmp_path / name for name in ("train.tsv", "dev.tsv", "new.tsv")]
+    for path, header in zip(
+        paths, ("text\tlabel", "text\tlabel", "a line\tof text"), strict=True
+    ):
+        path.write_text(f"{header}\nw1\t0\nw2\t1\n")
+    spec = {"name": "mine", "kind": "classification", "files": {"train": str(paths[0])}}
+    config = types.SimpleNamespace(raw_data_dir="", predict_file=None, num_folds=None)
+
+    def read(columns: dict, path) -> str:
+        own = TaskFiles(load_specs(json.dumps({**spec, "columns": columns}))[0], config)
+        for each in (paths[0], path):
+            assert len(own.records(str(each), ["text_a"])) == 2
+        return capsys.readouterr().err
+
+    by_index = {"text": 0, "label": 1}
+    assert read(by_index, paths[1]) == ""
+    warning = (
+        f'{paths[2]}: line 1 names column 0 (text_a) "a line", but in {paths[0]} it is "text"'
+    )
+    assert warning in read(by_index, paths[2])

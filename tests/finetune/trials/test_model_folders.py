@@ -8,9 +8,9 @@ import pytest
 
 from electra_tf.util.errors import UserError
 from finetune.data.folds import Fold
+from finetune.results.provenance import PRETRAINED
 from finetune.trials.model_folders import (
     FOLD_EXAMPLES,
-    PRETRAINED,
     check_fold,
     check_labels,
     check_pretrained,

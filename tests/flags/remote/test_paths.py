@@ -127,6 +127,34 @@ def test_no_remote_path_is_taken_for_a_local_one(name):
         pass
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--model_dir=gs:/bucket/m"], "--model_dir=gs:/bucket/m"),
+        (["--pretrain_tfrecords=a/*,s3:b/*"], "--pretrain_tfrecords=a/.,s3:b/."),
+        (["--hparams", '{"model_dir": "hdfs:/m"}'], "--model_dir=hdfs:/m"),
+        (["gs:/bucket/run"], "gs:/bucket/run"),
+    ],
+)
+def test_a_mistyped_remote_path_does_not_become_a_local_folder(arguments, named):
+    flag_values = absl_flags.FlagValues()
+    pretraining.define_flags(flag_values)
+    rest = command_line.parse(["program", *arguments], None, flag_values)
+    with (
+        pytest.raises(UserError, match=rf"^{named}: remote paths begin with (gs|s3|hdfs)://, "),
+        local_paths(pretraining.REMOTE, flag_values, rest[1:]),
+    ):
+        pass
+
+
+def test_odd_names_of_local_folders_are_allowed():
+    flag_values = absl_flags.FlagValues()
+    pretraining.define_flags(flag_values)
+    command_line.parse(["program", "--model_dir=./gs:m", "--wandb=gs:x"], None, flag_values)
+    with local_paths(pretraining.REMOTE, flag_values):
+        assert flag_values.model_dir == "./gs:m"
+
+
 def test_text_that_contains_a_remote_path_is_refused():
     flag_values = absl_flags.FlagValues()
     finetuning.define_flags(flag_values)

@@ -209,6 +209,10 @@ def test_bad_settings_are_refused_before_anything_is_written(text_dir):
     assert not (text_dir.parent / "out").exists()
     with pytest.raises(UserError, match=r"\(--output-file\) is a directory"):
         build(text_dir, name=str(text_dir))
+    with pytest.raises(
+        UserError, match=r"--output-file=.* cannot be written: .*Not a directory"
+    ):
+        build(text_dir, name=str(text_dir / "a.txt/vocab.txt"))
 
 
 def test_the_messages_name_the_next_command(text_dir):

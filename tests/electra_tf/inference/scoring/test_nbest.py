@@ -38,6 +38,19 @@ def test_reads_texts_and_objects(tmp_path):
     assert (second.name, second.reference) == ("x", "tree")
 
 
+def test_lists_with_and_without_scores_are_warned_of(tmp_path, capsys):
+    path = tmp_path / "lists.jsonl"
+    scored = '{"hypotheses": [{"text": "one", "score": -1}, {"text": "two", "score": -2}]}\n'
+    path.write_text('{"hypotheses": ["one", {"text": "two"}]}\n' + scored)
+    read_nbest_lists(path, "--nbest_file")
+    assert capsys.readouterr().err == ""
+    path.write_text(scored + '{"hypotheses": [{"text": "one", "score": -1}, "two"]}\n')
+    read_nbest_lists(path, "--nbest_file")
+    assert '1 of 2 lists have hypotheses with and without a "score", first line 2' in (
+        capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

@@ -7,7 +7,9 @@ import sys
 import numpy as np
 import pytest
 
+from electra_tf.inference.scoring import run as scoring_run
 from electra_tf.inference.scoring.config import ScoringConfig
+from electra_tf.inference.scoring.pseudo_likelihood import MaskedScorer, TextScore
 from electra_tf.inference.scoring.run import _print_perplexity, _read_texts, run
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
@@ -105,13 +107,48 @@ def test_texts_that_are_too_long_are_refused_or_cut(make_scoring):
     text = "w1\n" + " ".join(f"w{i}" for i in range(20)) + "\n"
     config = make_scoring(text_file=text)
     with pytest.raises(
-        UserError, match=r"line 2 has 20 tokens, but the model takes at most 14"
+        UserError, match=r"^--text_file: line 2 has 20 tokens, but the model takes at most 14"
     ):
         run(config, quiet)
     assert not config.output_file.exists()
     said = []
+    short, long = '{"hypotheses": ["w1"], "reference": "w1"}\n', json.dumps(text)
+    lists = f'{short}{{"hypotheses": ["w2", {long}]}}\n'
+    with pytest.raises(UserError, match=r"^--nbest_file: a hypothesis in line 2 has 21 tokens"):
+        run(make_scoring(nbest_file=lists, tune_nbest_file=short), said.append)
+    assert said == []  # nothing has been scored
     run(make_scoring(text_file=text, truncate=True), said.append)
     assert "1 texts were truncated to 16 tokens." in said
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_scoring(
+    make_scoring, tmp_path, monkeypatch
+):
+    said = []
+    config = make_scoring(text_file="w1\n", output_file=tmp_path, overwrite=True)
+    with pytest.raises(UserError, match=f"--output_file={tmp_path} is a folder"):
+        run(config, said.append)
+    assert said == []
+
+    def configure(*_: object) -> None:
+        raise UserError("configured")
+
+    # Devices can be configured until TensorFlow tokenizes.
+    monkeypatch.setattr(scoring_run, "create_strategy", configure)
+    monkeypatch.setattr(scoring_run, "Tokenizer", None)
+    with pytest.raises(UserError, match="configured"):
+        run(make_scoring(text_file="w1\n"), said.append)
+
+
+def test_probabilities_that_are_not_finite_are_refused(make_scoring, monkeypatch):
+    def score(self, rows):
+        return [TextScore(np.full(len(row) - 2, np.nan)) for row in rows]
+
+    monkeypatch.setattr(MaskedScorer, "score", score)
+    config = make_scoring(text_file="w1 w2\n")
+    with pytest.raises(UserError, match=r"ckpt-2 are not finite"):
+        run(config, quiet)
+    assert not config.output_file.exists()
 
 
 def test_lists_to_tune_on_without_references_are_refused_before_scoring(make_scoring):

@@ -69,6 +69,11 @@ def test_a_tracker_that_cannot_start_is_one_line(name, tmp_path, monkeypatch):
     projects = {"wandb": None, "mlflow": None, name: "project"}
     with pytest.raises(UserError, match=f"^--{name} cannot start a run: no server$"):
         open_trackers(**projects, model_dir=str(tmp_path), settings=SETTINGS)
+    ids = tmp_path / IDS_FILE
+    ids.write_text(json.dumps({name: "deleted"}))
+    message = f"^--{name} cannot go on with the run that {ids} names: no server. To start a new"
+    with pytest.raises(UserError, match=message):
+        open_trackers(**projects, model_dir=str(tmp_path), settings=SETTINGS)
 
 
 def test_a_tracker_that_cannot_end_is_warned_of_and_the_others_end(tmp_path, capsys):

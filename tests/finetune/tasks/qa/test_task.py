@@ -188,3 +188,13 @@ def test_files_of_squad(make_config, tokenizer, raw_squad, tmp_path):
         "squadv1_preds.json",
         "squadv1_nbest.json",
     ]
+
+
+def test_questions_that_the_files_of_squad_leave_out_are_warned_of(tmp_path, capsys):
+    nbest = [{"text": "x", "probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}]
+    predictions = [{"id": n, "answer": "x", "null_odds": None, "nbest": nbest} for n in "ab"]
+    write_squad_outputs(str(tmp_path), "mine", predictions)
+    assert capsys.readouterr().err == ""
+    write_squad_outputs(str(tmp_path), "mine", [*predictions, predictions[0]])
+    warning = f"{tmp_path}/mine_preds.json has no answer to 1 of 3 questions, whose id"
+    assert warning in capsys.readouterr().err
