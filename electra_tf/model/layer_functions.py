@@ -271,7 +271,8 @@ def _split_heads(
 
 def _merge_qkv(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     """Converts three [batch, heads, seq, head_size] to [batch, seq, 3 * hidden]."""
-    batch, heads, length, head_size = query.shape
+    _, heads, _, head_size = query.shape
+    batch, length = tf.shape(query)[0], tf.shape(query)[2]
     x = tf.transpose(tf.stack([query, key, value]), [1, 3, 0, 2, 4])
     return tf.reshape(x, [batch, length, 3 * heads * head_size])
 

@@ -100,6 +100,24 @@ def test_equals_the_plain_operations(name, compute):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["split_heads", "add_norm", "attention_softmax"])
+def test_as_a_whole_takes_shapes_that_tracing_does_not_know(name):
+    function, tensors, options = KERNELS[name]
+    specs = [
+        tf.TensorSpec([None, None, *x.shape[2:]] if x.shape.rank > 2 else x.shape, x.dtype)
+        for x in tensors
+    ]
+
+    @tf.function(jit_compile=True, autograph=False, input_signature=specs)
+    def compute(*tensors):
+        with compiled_as_a_whole():
+            return values_and_gradients(function, tensors, options)
+
+    expected = values_and_gradients(function, tensors, options)
+    for a, b in zip(compute(*tensors), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("bfloat16", 5e-2)])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_attention_as_a_whole_equals_that_of_kernels(dtype, tolerance, rate):
