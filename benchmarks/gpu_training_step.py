@@ -11,10 +11,9 @@ theirs is compiled by `torch.compile`, without CUDA graphs and with them (its mo
 "reduce-overhead"), and runs under bfloat16 autocast, with PyTorch's fused attention;
 `--precision=float32` is for both. See `benchmarks.training_step` for what the step does. Every
 variant is a process of its own and has the GPU to itself: it compiles and warms up, then runs
-its turns. What the table calls
-utilization is model FLOPs (`electra_tf/flops/counting.py`), the same for both, over the time
-and the GPU's bfloat16 peak; the peak is looked up by the GPU's name
-(`electra_tf/flops/gpu_peaks.py`) unless `--peak_tflops` gives it. Memory is the peak
+its turns. What the table calls utilization is model FLOPs (`electra_tf/flops/counting.py`), the
+same for both, over the time and the GPU's bfloat16 peak; the peak is looked up by the GPU's
+name (`electra_tf/flops/gpu_peaks.py`) unless `--peak_tflops` gives it. Memory is the peak
 allocation on the GPU.
 
 A GPU machine that has jax but no TensorFlow runs the very same step: `--lower DIR` writes it

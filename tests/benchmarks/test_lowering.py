@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from benchmarks import stablehlo_step
+from benchmarks import kernel_times, stablehlo_step
 from benchmarks.lowered_case import (
     FORWARD,
     NUM_BATCHES,
@@ -128,6 +128,7 @@ def test_jax_trains_as_tensorflow(lowered, tmp_path):
     ran = run_jax(
         *("-m", "benchmarks.stablehlo_step", str(directory), "--device=cpu", "--check"),
         *("--rounds=2", "--steps=3", f"--json={out}"),
+        *("--together", f"--profile={tmp_path / 'profile'}"),
     )
     assert f"{NAME}: {NUM_STEPS} losses differ from TensorFlow" in ran.stdout
     numbers = json.loads(out.read_text())
@@ -136,3 +137,28 @@ def test_jax_trains_as_tensorflow(lowered, tmp_path):
         assert len(measured["variants"][0]["seconds_per_step"]) == 2
     for label in numbers["cases"]:
         assert f"| {label} |" in ran.stdout
+    for part in case.programs:
+        (folder,) = (tmp_path / "profile").glob(f"*-{part}")
+        assert "ENTRY" in (folder / "compiled_hlo.txt").read_text()
+        assert list(folder.glob("**/*.xplane.pb"))
+
+
+def test_kernels_are_told_by_their_names():
+    kernels = [("nvjet_sm90_tst_128x128", 5.0), ("gemm_fusion_dot_3", 2.0), ("fusion_7", 3.0)]
+    kernels += [("input_reduce_fusion_2", 1.0), ("loop_add_subtract_fusion", 1.0)]
+    kernels += [("loop_multiply_fusion_1", 0.5)]
+    assert kernel_times.sum_by_kind(kernels) == {
+        "all": (12.5, 6),
+        "matrix products": (7.0, 2),
+        "layer norm and softmax": (3.0, 1),
+        "reductions": (1.0, 1),
+        "Adam": (1.0, 1),
+        kernel_times.REST: (0.5, 1),
+    }
+
+
+@pytest.mark.parametrize("wrong", ["--parts=all", "--torch_modes=eager"])
+def test_other_choices_are_refused(lowered, wrong, capsys):
+    with pytest.raises(SystemExit):
+        stablehlo_step.main([str(lowered[0]), wrong])
+    assert "must be of" in capsys.readouterr().err
