@@ -197,6 +197,13 @@ def test_parts_of_a_batch_train_alike(make_finetuning_config, tmp_path, monkeypa
         np.testing.assert_allclose(weights[1][name], value, atol=1e-5, err_msg=name)
 
 
+def test_steps_compiled_as_a_whole_take_length_buckets(make_finetuning_config):
+    config = make_finetuning_config(jit_compile=True, length_buckets=(4, 6, 8, 16))
+    assert config.bucket_by_length
+    (result,) = finetune_run.run(config, quiet)
+    assert all(np.isfinite(list(scores.values())).all() for scores in result.metrics.values())
+
+
 def test_bucketing_gives_the_predictions_of_fixed_padding(make_finetuning_config, finished):
     outputs = []
     for bucket_by_length in (True, False):
