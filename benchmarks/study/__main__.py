@@ -136,7 +136,7 @@ def write_report(size: Size, folder: pathlib.Path) -> None:
     done = [*results[CLAIM], *results[ABLATION]]
     folder.mkdir(parents=True, exist_ok=True)
     scores = Scores(done, size, _TASKS.value)
-    drawn = figures.plot(gate, scores, folder)
+    drawn = figures.plot(gate, done, scores, folder)
     planned = {stage: len(plan(stage, size)) for stage in STAGES}
     sections = report.create_sections(gate, planned, done, scores, size, drawn)
     for path in pages.write_report(sections, folder):

@@ -10,26 +10,36 @@ import scipy.stats
 from benchmarks.study import gate
 from benchmarks.study.analysis import MARGIN, Ordering, Scores, curve, orderings
 from benchmarks.study.models import BERT, ELECTRA, RANDOM
-from benchmarks.study.plan import Run
+from benchmarks.study.plan import BUDGETS, Run
 from benchmarks.study.results import FINETUNING, KINDS, Result
 from benchmarks.study.statistics import CONFIDENCE
 
 if typing.TYPE_CHECKING:
     import matplotlib.axes
 
+_WITHIN_TOKEN = "disc_auc_within_token"
 TITLES = {
     "gate": "AUC within a token id on held-out text, by tries of the gate",
     "claim": "Score against compute; bars are 95 % intervals over pre-training seeds",
+    "learning": "AUC within a token id on held-out text, by runs of the claim",
     "orderings": "Differences of the paper's orderings, with 95 % intervals",
 }
 
 
 def plot(
     gate_results: Sequence[tuple[Run, Result]],
+    done: Sequence[tuple[Run, Result]],
     scores: Scores,
     folder: pathlib.Path,
 ) -> list[str]:
-    """Writes the figures that there are numbers for; returns their names, of `TITLES`."""
+    """Writes the figures that there are numbers for; returns their names, of `TITLES`.
+
+    Args:
+        gate_results: tries of the gate that have ended.
+        done: runs of claim and ablations that have results.
+        scores: of them.
+        folder: of the figures.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -37,11 +47,14 @@ def plot(
     found = orderings(scores, FINETUNING)
     compared = [ordering for ordering in found if ordering.comparison]
     curves = [kind for kind in KINDS if curve(scores, kind, ELECTRA.name)]
+    electra = [(run, result) for run, result in done if run.model == ELECTRA.name]
     drawn: dict[str, tuple[int, Callable]] = {}
-    if any(result.metric("disc_auc_within_token") for _, result in gate_results):
+    if any(result.metric(_WITHIN_TOKEN) for _, result in gate_results):
         drawn["gate"] = 1, lambda axes: _gate(axes[0], gate_results)
     if curves:
         drawn["claim"] = len(curves), lambda axes: _claim(axes, scores, curves)
+    if any(result.metric(_WITHIN_TOKEN) for _, result in electra):
+        drawn["learning"] = 1, lambda axes: _learning(axes[0], electra)
     if compared:
         drawn["orderings"] = 1, lambda axes: _orderings(axes[0], compared)
     for name, (panels, draw) in drawn.items():
@@ -65,19 +78,37 @@ def _figure(path: pathlib.Path, panels: int, draw: Callable) -> None:
 def _gate(axes: "matplotlib.axes.Axes", results: Sequence[tuple[Run, Result]]) -> None:
     import matplotlib
 
-    name = "disc_auc_within_token"
     axes.set_prop_cycle(color=matplotlib.colormaps["tab20"].colors)
     for run, result in results:
-        points = [p for p in result.pretraining.get("curve", ()) if p.get(name) is not None]
-        if points:
-            steps = [point["step"] for point in points]
-            label = run.name.removeprefix("gate_")
-            axes.plot(steps, [point[name] for point in points], marker="o", label=label)
+        steps, values = _within_token(result)
+        if steps:
+            axes.plot(steps, values, marker="o", label=run.name.removeprefix("gate_"))
+    _of_detection(axes)
+    # Beside the curves, of which there may be many.
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
+
+
+def _learning(axes: "matplotlib.axes.Axes", results: Sequence[tuple[Run, Result]]) -> None:
+    for i, budget in enumerate(BUDGETS):
+        of_budget = [result for run, result in results if run.budget == budget]
+        for k, result in enumerate(of_budget):
+            label = None if k else f"budget {budget:g}"
+            axes.plot(*_within_token(result), marker="o", color=f"C{i}", label=label)
+    _of_detection(axes)
+    axes.legend(fontsize=8)
+
+
+def _within_token(result: Result) -> tuple[list[int], list[float]]:
+    """Returns the steps of the evaluations and the AUC within a token id there."""
+    curve_points = result.pretraining.get("curve", ())
+    points = [p for p in curve_points if p.get(_WITHIN_TOKEN) is not None]
+    return [p["step"] for p in points], [p[_WITHIN_TOKEN] for p in points]
+
+
+def _of_detection(axes: "matplotlib.axes.Axes") -> None:
     axes.axhline(gate.PASSING, linestyle=":", color="grey")
     axes.set_xlabel("step")
     axes.set_ylabel("AUC within a token id (dotted: the gate)")
-    # Beside the curves, of which there may be many.
-    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
 
 
 def _claim(

@@ -15,6 +15,7 @@ from benchmarks.study.analysis import (
     orderings,
     unlearned,
 )
+from benchmarks.study.diagnosis import diagnose
 from benchmarks.study.figures import TITLES
 from benchmarks.study.gate import PASSING
 from benchmarks.study.models import BERT, ELECTRA, MODELS, QUESTIONS, RANDOM
@@ -51,6 +52,7 @@ def create_sections(
     sections = [_introduction(planned, gate, done, found[FINETUNING], size)]
     sections += [_gate(gate), *_pictures("gate", drawn), _tasks(scores)]
     sections += [_claim(scores, done), *_pictures("claim", drawn), _crossings(scores)]
+    sections += [diagnose(done, scores), *_pictures("learning", drawn)]
     for kind in KINDS:
         sections.append(_orderings(found[kind], kind))
         if kind == FINETUNING:

@@ -123,6 +123,12 @@ def made_up(model: str, budget: float, seed: int, scores: dict[str, float]) -> t
     result = Result(scores={FINETUNING: values}, model_flops=budget * 1e14)
     if model != RANDOM.name:
         metrics = {"disc_auc": 0.7, "disc_auc_within_token": 0.66, "masked_lm_accuracy": 0.05}
+        metrics |= {
+            "loss": 20.0,
+            "masked_lm_loss": 4.0,
+            "disc_loss": 0.2,
+            "replaced_share": 0.1,
+        }
         result.pretraining = {"seconds": 9.0, "metrics": metrics, "unigram_accuracy": 0.05}
         result.pretraining["curve"] = [{"step": 10, **metrics}]
     return run, result
@@ -167,7 +173,7 @@ def test_the_report_of_what_there_is(tmp_path):
         ([], [], []),
     ):
         scores = Scores(runs, TINY, ["sst", "rte"])
-        drawn = figures.plot(gate, scores, tmp_path)
+        drawn = figures.plot(gate, runs, scores, tmp_path)
         assert drawn == expected
         planned = dict.fromkeys(STAGES, 3)
         sections = report.create_sections(gate, planned, runs, scores, TINY, drawn)
@@ -180,9 +186,19 @@ def test_the_report_of_what_there_is(tmp_path):
             assert "at a budget of 2, 95 % interval" in markdown
             assert "| ELECTRA, 1 | 4 | 1.00e+14 | 9 | 68.00 ± 0.13 |" in markdown
             assert "predicts no more than one token: ELECTRA_1_1" in markdown
+            # −0.1 ln 0.1 − 0.9 ln 0.9 nats, of which a loss of 0.2 leaves 38.5 %.
+            assert (
+                "| ELECTRA, 1 | 4 | 0.660 ± 0.000 | 10.0 ± 0.0 | – | 0.325 ± 0.000 |"
+                in markdown
+            )
+            assert "| 38.5 ± 0.0 | 80.0 ± 0.0 |" in markdown
+            assert (
+                "What is explained, or the average score, is the same in all runs" in markdown
+            )
         else:
             assert "not known: 15" in markdown
             assert "not known: it takes two budgets" in markdown
+            assert "Too few runs to say" in markdown
 
 
 @pytest.fixture
