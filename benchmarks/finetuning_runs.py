@@ -72,19 +72,23 @@ class Run:
 
 
 def run_logged(
-    command: Sequence[str], log_file: pathlib.Path, environment: Mapping[str, str]
+    command: Sequence[str],
+    log_file: pathlib.Path,
+    environment: Mapping[str, str],
+    python: str = sys.executable,
 ) -> int:
-    """Runs a program of the repository with this Python; returns its status.
+    """Runs a program of the repository; returns its status.
 
     Args:
         command: the program and its arguments.
         log_file: what it says is added there.
         environment: variables beside those of this process.
+        python: what runs it.
     """
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with log_file.open("a", encoding="utf-8") as log:
         return subprocess.run(
-            [sys.executable, *command],
+            [python, *command],
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

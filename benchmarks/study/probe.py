@@ -53,13 +53,11 @@ def probe(given: dict, task_name: str) -> float:
     """
     import keras
 
+    from benchmarks.task_rows import load_task
     from electra_tf.model.encoder import Encoder
-    from electra_tf.text.cached_tokenizer import CachedTokenizer
-    from electra_tf.text.vocabulary import load_vocabulary
     from finetune.config.finetuning import FinetuningConfig
     from finetune.initialization import find_checkpoint, load_pretrained
-    from finetune.task_data import TRAIN, TaskData
-    from finetune.tasks.registry import build_tasks
+    from finetune.task_data import TRAIN
 
     config = FinetuningConfig.create(**given, task_names=(task_name,))
     keras.utils.set_random_seed(config.seed)
@@ -67,13 +65,8 @@ def probe(given: dict, task_name: str) -> float:
     checkpoint = find_checkpoint(config)
     if checkpoint:
         load_pretrained(config, checkpoint, encoder, lambda line: None)
-    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
-    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
-    (task,) = build_tasks(config, tokenizer)
-    data = TaskData(config, lambda line: None, writes=False)
+    task, data, dev = load_task(config)
     train = data.get(task, TRAIN, is_training=False)
-    (dev_split,) = task.dev_splits
-    dev = data.get(task, dev_split)
     is_tagging = task.kind.name == "tagging"
     (label,) = (spec.name for spec in task.feature_specs if spec.name.endswith(_LABELS))
     rows = train.rows
