@@ -55,6 +55,13 @@ def test_defaults_of_a_size_that_the_checkpoint_tells(tmp_path):
     assert create(tmp_path, layerwise_lr_decay=0.5).layerwise_lr_decay == 0.5
 
 
+def test_tpu_settings_are_ignored_if_use_tpu_is_false(tmp_path):
+    config = create(tmp_path, use_tpu=False, tpu_name="t", num_tpu_cores=8)
+    assert (config.strategy, config.tpu_name) == ("one_device", None)
+    with pytest.raises(UserError, match="--tpu_name needs --strategy=tpu"):
+        create(tmp_path, tpu_name="t")
+
+
 def test_paths_are_the_authors(tmp_path):
     config = create(tmp_path, task_names=("cola", "rte"))
     model = f"{tmp_path}/models/m"
