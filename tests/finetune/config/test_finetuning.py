@@ -23,11 +23,19 @@ def describe_model(tmp_path, **hyperparameters) -> None:
     ("task", "epochs", "length"),
     [
         ("cola", 3.0, 128),
+        ("sst", 3.0, 128),
+        ("mrpc", 3.0, 128),
+        ("qqp", 3.0, 128),
+        ("mnli", 3.0, 128),
+        ("qnli", 3.0, 128),
         ("rte", 10.0, 128),
         ("sts", 10.0, 128),
         ("squad", 2.0, 512),
+        ("squadv1", 2.0, 512),
         ("newsqa", 2.0, 512),
-        ("naturalqs", 3.0, 128),
+        ("triviaqa", 2.0, 512),
+        ("searchqa", 2.0, 512),
+        ("naturalqs", 3.0, 128),  # neither "squad" nor "qa" is in its name
         ("chunk", 3.0, 256),
     ],
 )
