@@ -294,7 +294,7 @@ def _conll_rows(path: str, text: str) -> list[tuple[int, list[str]]]:
     rows = []
     for line, content in enumerate(_lines(path, text), start=1):
         stripped = content.strip()
-        if not stripped or content.startswith(DOCUMENT_START):
+        if not stripped or stripped.startswith(DOCUMENT_START):
             rows.append((line, []))
         else:
             has_tabs = "\t" in stripped

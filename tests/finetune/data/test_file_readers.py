@@ -85,7 +85,7 @@ def test_jsonl_keeps_lists_and_skips_blank_lines(tmp_path):
 
 
 def test_conll_sentences_end_at_blank_lines_and_documents(tmp_path):
-    content = "-DOCSTART- -X- O\n\na DT B-NP\nb NN I-NP\n\n\n-DOCSTART- -X- O\nc VB O"
+    content = "-DOCSTART- -X- O\n\na DT B-NP\nb NN I-NP\n\n\n -DOCSTART- -X- O\nc VB O"
     path = write(tmp_path, "a.conll", content)
     records = read_records(path, file_format="conll", columns={"words": 0, "tags": -1})
     assert values(records) == [
