@@ -72,7 +72,10 @@ class DistributionConfig:
         1, "Micro-batches per update on each replica.", influence=NOTHING
     )
     use_tpu: bool = hyperparameter(
-        False, "The authors' name for --strategy=tpu.", influence=SYNONYM
+        False,
+        "The authors' name for --strategy=tpu. If false is given, the other settings of a TPU "
+        "are ignored.",
+        influence=SYNONYM,
     )
     tpu_name: str | None = hyperparameter(
         None,
@@ -168,6 +171,16 @@ class DistributionConfig:
                 raise UserError(f"--{name} needs --strategy=tpu")
         if (self.num_tpu_cores or 1) > 1:  # the authors' default, without a TPU, is 1
             raise UserError(f"--num_tpu_cores={self.num_tpu_cores} needs --strategy=tpu")
+
+
+def without_unused_tpu(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns given settings without those of a TPU, if `use_tpu` is given and false.
+
+    As in the authors' code, a file of hyperparameters then works with and without a TPU.
+    """
+    is_unused = given.get("use_tpu") is False and given.get("strategy") != TPU
+    unused = (*_TPU_ONLY, "num_tpu_cores") if is_unused else ()
+    return {name: value for name, value in given.items() if name not in unused}
 
 
 def distribution_defaults(given: Mapping[str, Any]) -> dict[str, Any]:

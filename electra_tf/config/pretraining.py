@@ -18,7 +18,7 @@ from electra_tf.config.choices import (
     TWO_TOWER,
     resolve_choices,
 )
-from electra_tf.config.distribution import distribution_defaults
+from electra_tf.config.distribution import distribution_defaults, without_unused_tpu
 from electra_tf.config.encoder import (
     HEAD_SIZE,
     MODEL_SIZES,
@@ -56,6 +56,7 @@ class PretrainingConfig(PretrainingFields):
             UserError: a value is invalid; the message names the flag.
         """
         given = {name: value for name, value in given.items() if value is not None}
+        given = without_unused_tpu(given)
         for name in ("data_dir", "model_name"):
             if not given.get(name):
                 raise UserError(f"--{name} is required")

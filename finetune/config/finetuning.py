@@ -5,7 +5,12 @@ import json
 import os
 from typing import Any
 
-from electra_tf.config.distribution import ONE_DEVICE, TPU, distribution_defaults
+from electra_tf.config.distribution import (
+    ONE_DEVICE,
+    TPU,
+    distribution_defaults,
+    without_unused_tpu,
+)
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_model_name
@@ -42,6 +47,7 @@ class FinetuningConfig(FinetuningFields):
             UserError: a value is invalid; the message names the flag.
         """
         given = {name: value for name, value in given.items() if value is not None}
+        given = without_unused_tpu(given)
         for name in ("data_dir", "model_name"):
             if not given.get(name):
                 raise UserError(f"--{name} is required")

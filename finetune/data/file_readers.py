@@ -266,13 +266,12 @@ def _read_conll(
     width, first_line = 0, 0
     sentence: dict[str, list[str]] = {}
     # The blank line after the last sentence may be missing.
-    for line, content in enumerate((*_lines(path, text), ""), start=1):
-        if not content.strip() or content.startswith(DOCUMENT_START):
+    for line, cells in (*_conll_rows(path, text), (0, [])):
+        if not cells:
             if sentence:
                 yield RawExample(path, first_line, sentence)
             sentence = {}
             continue
-        cells = content.split("\t") if "\t" in content else content.split()
         if indices is None:
             width = len(cells)
             indices = _column_indices(path, columns, optional, None, width)
@@ -285,6 +284,26 @@ def _read_conll(
             first_line, sentence = line, {role: [] for role in indices}
         for role, i in indices.items():
             sentence[role].append(cells[i].strip())
+
+
+def _conll_rows(path: str, text: str) -> list[tuple[int, list[str]]]:
+    """Returns number and cells of each line; no cells at the end of a sentence.
+
+    Tabs behind the last column of every line, which the authors' code strips, are no columns.
+    """
+    rows = []
+    for line, content in enumerate(_lines(path, text), start=1):
+        stripped = content.strip()
+        if not stripped or stripped.startswith(DOCUMENT_START):
+            rows.append((line, []))
+        else:
+            has_tabs = "\t" in stripped
+            rows.append((line, content.split("\t") if has_tabs else stripped.split()))
+    columns = [cells for _, cells in rows if cells]
+    while columns and all(len(cells) > 1 and not cells[-1].strip() for cells in columns):
+        for cells in columns:
+            cells.pop()
+    return rows
 
 
 def _lines(path: str, text: str) -> list[str]:

@@ -76,7 +76,7 @@ def _is_impossible(qa: Mapping[str, Any], answers: list[str], where: str) -> boo
 
 
 def _answers(qa: Mapping[str, Any], where: str) -> tuple[list[str], GivenAnswer | None]:
-    """Returns the texts of all gold answers, and the first one with its location."""
+    """Returns the texts of all gold answers, and the first one with its location, if given."""
     if "detected_answers" in qa:
         return _mrqa_answers(qa, where)
     texts, located = [], None
@@ -88,7 +88,8 @@ def _answers(qa: Mapping[str, Any], where: str) -> tuple[list[str], GivenAnswer 
         else:
             answer_at = f"{where}.answers[{i}]"
             texts.append(_field(answer, "text", str, answer_at))
-            start = _field(answer, "answer_start", int, answer_at)
+            if "answer_start" in answer:  # scores need no location
+                start = _field(answer, "answer_start", int, answer_at)
         located = located or GivenAnswer(texts[0], start)
     return texts, located
 

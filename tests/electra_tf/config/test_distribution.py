@@ -74,6 +74,15 @@ def test_the_authors_tpu_settings():
     assert (without.strategy, without.precision) == ("one_device", "float32")
 
 
+def test_tpu_settings_are_ignored_if_use_tpu_is_false():
+    settings = {"tpu_name": "t", "tpu_zone": "z", "gcp_project": "p", "num_tpu_cores": 8}
+    config = make(use_tpu=False, tpu_job_name="worker", **settings)
+    assert (config.strategy, config.precision) == ("one_device", "float32")
+    assert (config.tpu_name, config.num_tpu_cores) == (None, None)
+    on_tpu = make(use_tpu=False, strategy="tpu", **settings)
+    assert (on_tpu.strategy, on_tpu.tpu_name) == ("tpu", "t")
+
+
 def test_tf_config_names_the_cluster():
     assert cluster_of_environment(tf_config(worker=list(TWO))) == Cluster(TWO, 1)
     with_chief = tf_config(chief=["c:1"], worker=list(TWO))

@@ -1,5 +1,6 @@
 """Configurations: the authors' defaults, what follows from what, and every refusal."""
 
+import itertools
 import json
 
 import pytest
@@ -44,6 +45,52 @@ def test_small_has_the_authors_values():
     assert (encoder.num_attention_heads, encoder.intermediate_size) == (4, 1024)
     assert (generator.hidden_size, generator.num_attention_heads) == (64, 1)
     assert (generator.num_hidden_layers, generator.embedding_size) == (12, 128)
+
+
+@pytest.mark.parametrize("model_size", ["small", "base", "large"])
+def test_sizes_follow_the_authors_rules(model_size):
+    width, depth = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}[model_size]
+    widths, depths = (None, 64, 320, 640), (None, 6, 10)
+    fractions, unties = (0.25, 0.5, 1 / 3, 1.0), (False, True)
+    compared = 0
+    for hidden, layers, fraction, untie in itertools.product(widths, depths, fractions, unties):
+        overrides = {"hidden_size": hidden, "num_hidden_layers": layers}
+        given = {
+            "model_size": model_size,
+            "model_hparam_overrides": {k: v for k, v in overrides.items() if v},
+            "generator_hidden_size": fraction,
+            "generator_layers": fraction,
+            "untied_generator_embeddings": untie,
+        }
+        hidden, layers = hidden or width, layers or depth
+        # Halves are rounded to even.
+        narrow, shallow = round(fraction * hidden), round(fraction * layers)
+        if narrow % max(1, narrow // 64):
+            with pytest.raises(UserError, match="is not a multiple of its"):
+                create(**given)
+            continue
+        embedding_size = 128 if model_size == "small" else hidden
+        for encoder, expected in (
+            (discriminator_config(create(**given)), (hidden, layers, embedding_size)),
+            (
+                generator_config(create(**given)),
+                (narrow, shallow, narrow if untie else embedding_size),
+            ),
+        ):
+            units = expected[0]
+            sizes = (encoder.hidden_size, encoder.num_hidden_layers, encoder.embedding_size)
+            assert sizes == expected
+            assert encoder.num_attention_heads == max(1, units // 64)
+            assert encoder.intermediate_size == 4 * units
+        compared += 1
+    assert compared > 60
+
+
+@pytest.mark.parametrize("mask_prob", [0.1, 0.15, 0.25, 0.4])
+@pytest.mark.parametrize("length", [37, 100, 128, 512])
+def test_the_limit_of_masked_tokens_follows_rate_and_length(mask_prob, length):
+    config = create(mask_prob=mask_prob, max_seq_length=length)
+    assert config.max_predictions_per_seq == int((mask_prob + 0.005) * length)
 
 
 def test_embeddings_are_as_wide_as_base_and_large():

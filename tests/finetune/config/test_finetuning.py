@@ -23,11 +23,19 @@ def describe_model(tmp_path, **hyperparameters) -> None:
     ("task", "epochs", "length"),
     [
         ("cola", 3.0, 128),
+        ("sst", 3.0, 128),
+        ("mrpc", 3.0, 128),
+        ("qqp", 3.0, 128),
+        ("mnli", 3.0, 128),
+        ("qnli", 3.0, 128),
         ("rte", 10.0, 128),
         ("sts", 10.0, 128),
         ("squad", 2.0, 512),
+        ("squadv1", 2.0, 512),
         ("newsqa", 2.0, 512),
-        ("naturalqs", 3.0, 128),
+        ("triviaqa", 2.0, 512),
+        ("searchqa", 2.0, 512),
+        ("naturalqs", 3.0, 128),  # neither "squad" nor "qa" is in its name
         ("chunk", 3.0, 256),
     ],
 )
@@ -53,6 +61,13 @@ def test_defaults_of_a_size_that_the_checkpoint_tells(tmp_path):
     config = create(tmp_path)
     assert (config.learning_rate, config.layerwise_lr_decay) == (5e-5, 0.9)
     assert create(tmp_path, layerwise_lr_decay=0.5).layerwise_lr_decay == 0.5
+
+
+def test_tpu_settings_are_ignored_if_use_tpu_is_false(tmp_path):
+    config = create(tmp_path, use_tpu=False, tpu_name="t", num_tpu_cores=8)
+    assert (config.strategy, config.tpu_name) == ("one_device", None)
+    with pytest.raises(UserError, match="--tpu_name needs --strategy=tpu"):
+        create(tmp_path, tpu_name="t")
 
 
 def test_paths_are_the_authors(tmp_path):

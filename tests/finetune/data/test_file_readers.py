@@ -85,7 +85,7 @@ def test_jsonl_keeps_lists_and_skips_blank_lines(tmp_path):
 
 
 def test_conll_sentences_end_at_blank_lines_and_documents(tmp_path):
-    content = "-DOCSTART- -X- O\n\na DT B-NP\nb NN I-NP\n\n\n-DOCSTART- -X- O\nc VB O"
+    content = "-DOCSTART- -X- O\n\na DT B-NP\nb NN I-NP\n\n\n -DOCSTART- -X- O\nc VB O"
     path = write(tmp_path, "a.conll", content)
     records = read_records(path, file_format="conll", columns={"words": 0, "tags": -1})
     assert values(records) == [
@@ -98,6 +98,29 @@ def test_conll_words_may_hold_blanks_between_tabs(tmp_path):
     path = write(tmp_path, "a.conll", "New York\tB-LOC\nis\tO\n")
     (record,) = read_records(path, file_format="conll", columns={"words": 0, "tags": 1})
     assert record.values["words"] == ["New York", "is"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "EU NNP B-NP\t\nrejects VBZ O \t\n",
+        "EU\tNNP\tB-NP\t\nrejects\tVBZ\tO\t \n",
+        "EU\tNNP\tB-NP\t\t\n\nrejects\tVBZ\tO\t\t\n",
+    ],
+)
+def test_tabs_behind_every_line_of_a_conll_file_are_no_column(tmp_path, content):
+    path = write(tmp_path, "a.conll", content)
+    records = read_records(path, file_format="conll", columns={"words": 0, "tags": -1})
+    assert [word for r in records for word in r.values["words"]] == ["EU", "rejects"]
+    assert [tag for r in records for tag in r.values["tags"]] == ["B-NP", "O"]
+
+
+def test_an_empty_last_column_of_some_conll_lines_stays(tmp_path):
+    path = write(tmp_path, "a.conll", "a\tB-X\t\nb\tO\tnote\n")
+    (record,) = read_records(path, file_format="conll", columns={"words": 0, "tags": 1})
+    assert record.values["tags"] == ["B-X", "O"]
+    (record,) = read_records(path, file_format="conll", columns={"words": 0, "tags": -1})
+    assert record.values["tags"] == ["", "note"]
 
 
 def test_missing_optional_columns_are_left_out(tmp_path):

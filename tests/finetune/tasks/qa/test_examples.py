@@ -211,6 +211,17 @@ def test_an_answer_without_its_place_is_found_as_words(context, answer, words):
     assert bool(report.problems[NOT_FOUND]) == (words is None)
 
 
+def test_answers_of_squad_files_need_no_place(tmp_path):
+    qa = {"id": "a", "question": "who ?", "answers": [{"text": "Berg"}, {"text": "Anna Berg"}]}
+    paragraph = {"context": "by Anna Berg", "qas": [qa]}
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    (example,), problems = read(str(path), is_training=False)
+    assert example.answers == ("Berg", "Anna Berg")
+    assert (example.start_position, example.end_position) == (2, 2)
+    assert not problems
+
+
 @pytest.mark.parametrize(
     ("suffix", "fields", "expected"),
     [
