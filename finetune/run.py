@@ -70,25 +70,15 @@ def _run(
 ) -> list[TrialResult]:
     if context.workers.is_chief:
         check_outputs(config)
-    vocabulary = load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
-    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
-    tasks = build_tasks(config, tokenizer)
-    if config.do_train:
-        find_checkpoint(config)
+    tasks = find_tasks(config)
     data = TaskData(config, print_fn, writes=context.workers.is_chief)
-    runs = fold_runs(config, tasks, data) if config.num_folds else trial_runs(config)
-    train_data: dict[str, SplitData] = {}
-    if config.do_train and not config.num_folds:
-        train_data = {task.name: data.get(task, TRAIN, is_training=True) for task in tasks}
-    if not config.num_folds and (config.do_eval or config.keep_best):
-        for task in tasks:
-            for split in task.dev_splits:
-                data.get(task, split)
+    runs, train_data = load_data(config, tasks, data)
     _check_predictable(config, tasks, data)
     if context.workers.is_chief:
         _warn_of_suspicious_data(config, tasks, data, train_data, runs, print_fn)
+    vocabulary = tasks[0].tokenizer.vocabulary.sha256
     context.workers.require_equal(
-        {"data": dict(sorted(data.fingerprints.items())), "vocabulary": vocabulary.sha256}
+        {"data": dict(sorted(data.fingerprints.items())), "vocabulary": vocabulary}
     )
     task_files = _files_digest(config, tasks)
     trainer = Trainer(config, tasks, context, print_fn)
@@ -120,6 +110,43 @@ def _run(
             _restore_best(trainer, done, results)
         print_fn(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
     return results
+
+
+def find_tasks(config: FinetuningConfig) -> list[Task]:
+    """Returns the tasks of a run, whose data and checkpoint are there.
+
+    Raises:
+        UserError: the vocabulary, a task, a label or the checkpoint is wrong.
+    """
+    vocabulary = load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
+    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
+    tasks = build_tasks(config, tokenizer)
+    if config.do_train:
+        find_checkpoint(config)
+    return tasks
+
+
+def load_data(
+    config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
+) -> tuple[Iterable[TrialRun], dict[str, SplitData]]:
+    """Loads what a run trains and evaluates on.
+
+    Returns:
+        The trials or folds, and the training data by task, which folds have themselves.
+
+    Raises:
+        UserError: the data are malformed, or too few for the folds.
+    """
+    if config.num_folds:
+        return fold_runs(config, tasks, data), {}
+    train_data: dict[str, SplitData] = {}
+    if config.do_train:
+        train_data = {task.name: data.get(task, TRAIN, is_training=True) for task in tasks}
+    if config.do_eval or config.keep_best:
+        for task in tasks:
+            for split in task.dev_splits:
+                data.get(task, split)
+    return trial_runs(config), train_data
 
 
 def _warn_of_suspicious_data(
