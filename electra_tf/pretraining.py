@@ -221,6 +221,7 @@ def evaluate(
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
         if run.workers.is_chief:
             warn_of_trained_on(config, records)
+            config.warn_of_unused_trackers()
             for change in changed_metrics(config):
                 warn_once(f"not evaluated as in training: {change}")
         with run.strategy.scope():

@@ -95,6 +95,8 @@ class FinetuningConfig(FinetuningFields):
             warn_once(f"--predict_file={self.predict_file} has no effect without --do_predict")
         if self.eval_steps and self.do_train and not (self.do_eval or self.keep_best):
             warn_once(f"--eval_steps={self.eval_steps} has no effect with --do_eval=false")
+        if not self.do_train:
+            self.warn_of_unused_trackers()
 
     def check_evaluated(self) -> None:
         """Raises UserError if `init_checkpoint` cannot be evaluated without training."""

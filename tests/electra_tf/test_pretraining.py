@@ -259,11 +259,13 @@ def test_evaluation_writes_text_json_and_pickle(
     shutil.copytree(run_of_two_steps, make_config().model_dir)
     pickled = tmp_path / "results.pkl"
     evaluation = make_config(
-        num_train_steps=2, do_train=False, do_eval=True, results_pkl=str(pickled)
+        num_train_steps=2, do_train=False, do_eval=True, results_pkl=str(pickled), mlflow="e"
     )
     warn_once.cache_clear()
     values = pretraining_runs.evaluate(evaluation, quiet)
-    assert "the model was trained on these records" in capsys.readouterr().err
+    warned = capsys.readouterr().err
+    assert "the model was trained on these records" in warned
+    assert "--mlflow=e has no effect without training" in warned
     saved = json.loads(pathlib.Path(evaluation.results_json).read_text())
     assert saved["step"] == 2
     assert saved["disc_auc"] == values["disc_auc"]
