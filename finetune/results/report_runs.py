@@ -195,7 +195,12 @@ def _errors(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Table]:
 
 def _read_confusion(path: pathlib.Path) -> Mapping[str, Any]:
     content = read_json(str(path))
-    if not isinstance(content.get("labels"), list) or not content.get("counts"):
+    labels, counts = content.get("labels"), content.get("counts")
+    is_square = isinstance(labels, list) and isinstance(counts, list) and counts
+    is_square = is_square and all(
+        isinstance(row, list) and len(row) == len(labels) == len(counts) for row in counts
+    )
+    if not is_square or not all(type(count) is int for row in counts for count in row):
         raise UserError(f"{path} is not a confusion matrix of run_finetuning.py")
     return content
 

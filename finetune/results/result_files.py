@@ -118,7 +118,7 @@ def read_results(path: str | os.PathLike) -> RunResults:
         raise UserError(f"{path}: {error.strerror}") from error
     except UserError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{path} is not a {JSON_SUFFIX} file of run_finetuning.py: {error!r}"
         ) from error

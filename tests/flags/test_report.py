@@ -111,9 +111,12 @@ def test_fine_tuning_shows_scores_logs_and_the_added_confusion(tmp_path):
     assert errors.rows[1][3:] == ["15.000", "trial 1, fold 1"]
     assert "<td>text 2</td><td>a</td><td>&lt;b&gt;</td>" in report_page([run])
     damaged = tmp_path / "results" / f"t_held_out_1_fold1{CONFUSION_SUFFIX}"
-    damaged.write_text("{}")
-    with pytest.raises(UserError, match=r"fold1_confusion\.json is not a confusion matrix"):
-        read_finetuning_run(tmp_path / "results" / "t_results.json")
+    ragged = '{"labels": ["a", "b"], "counts": [[1, 2], [3]]}'
+    texts = '{"labels": ["a", "b"], "counts": [[1, 2], [3, "4"]]}'
+    for content in ("{}", ragged, texts):
+        damaged.write_text(content)
+        with pytest.raises(UserError, match=r"fold1_confusion\.json is not a confusion matrix"):
+            read_finetuning_run(tmp_path / "results" / "t_results.json")
 
 
 def test_runs_of_one_name_are_named_by_their_paths(tmp_path):
