@@ -17,10 +17,10 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
 from electra_tf.util.errors import UserError, nearest_name_hint, not_utf8
 from electra_tf.util.files import loads_json
+from finetune.data.conll_files import read_sentences
 from finetune.data.parquet_files import read_parquet
 from finetune.data.raw_examples import RawExample, brief, valid_text
 
-DOCUMENT_START = "-DOCSTART-"
 _MAX_CELL_CHARACTERS = 10_000_000
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 # Of tables that are named for another one.
@@ -42,7 +42,8 @@ def read_records(
         path: path of the file; `.gz` is decompressed.
         file_format: "tsv" (split at tabs, no quoting, as in the authors' code), "csv"
             (quoting, line breaks within quotes), "jsonl" (one object per line), "conll"
-            (one word per line, a blank line between sentences) or "parquet" (one row per
+            (one word per line, a blank line between sentences; see
+            `finetune.data.conll_files`) or "parquet" (one row per
             record).
         columns: column of each role, by name or index; for jsonl, a key.
         optional: roles whose column may be missing.
@@ -262,29 +263,13 @@ def _read_conll(
                 f'{path}: "columns" of a conll file must be indices (0, 1, ... or -1 for '
                 f"the last), but {role} is {column!r}"
             )
-    indices: dict[str, int] | None = None
-    width, first_line = 0, 0
-    sentence: dict[str, list[str]] = {}
-    # The blank line after the last sentence may be missing.
-    for line, content in enumerate((*_lines(path, text), ""), start=1):
-        if not content.strip() or content.startswith(DOCUMENT_START):
-            if sentence:
-                yield RawExample(path, first_line, sentence)
-            sentence = {}
-            continue
-        cells = content.split("\t") if "\t" in content else content.split()
-        if indices is None:
-            width = len(cells)
-            indices = _column_indices(path, columns, optional, None, width)
-        if len(cells) != width:
-            raise UserError(
-                f"{path}: line {line} has {_count(len(cells), 'column')}, but the first line "
-                f"has {width}"
-            )
-        if not sentence:
-            first_line, sentence = line, {role: [] for role in indices}
-        for role, i in indices.items():
-            sentence[role].append(cells[i].strip())
+    sentences = read_sentences(
+        path,
+        _lines(path, text),
+        lambda width: _column_indices(path, columns, optional, None, width),
+    )
+    for line, sentence in sentences:
+        yield RawExample(path, line, sentence)
 
 
 def _lines(path: str, text: str) -> list[str]:
