@@ -20,6 +20,7 @@ from electra_tf.model.kernels import without_fusion
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
@@ -395,6 +396,40 @@ def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_co
     assert best["step"] == result.best_step
     (again,) = finetune_run.run(config, quiet)
     assert (again.steps, again.best_step) == (result.steps, result.best_step)
+
+
+def test_a_run_that_is_killed_after_its_early_stop_does_not_go_on(
+    make_finetuning_config, tmp_path, monkeypatch
+):
+    class StopError(Exception):
+        """Stands for a kill."""
+
+    def kill(*_: object) -> None:
+        raise StopError
+
+    def make(**changes) -> FinetuningConfig:
+        return make_finetuning_config(
+            num_train_epochs=40,
+            eval_steps=8,
+            early_stopping_patience=1,
+            learning_rate=1e-2,
+            **changes,
+        )
+
+    whole = make(model_dir=str(tmp_path / "whole"))
+    (expected,) = finetune_run.run(whole, quiet)
+    assert expected.steps < 320
+    with monkeypatch.context() as patch:
+        patch.setattr(BestCheckpoint, "restore", kill)
+        with pytest.raises(StopError):
+            finetune_run.run(make(), quiet)
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingSteps, "run", kill)
+        lines: list[str] = []
+        (resumed,) = finetune_run.run(make(), lines.append)
+    assert any(line.startswith("Stopped early: ") for line in lines)
+    assert (resumed.steps, resumed.best_step) == (expected.steps, expected.best_step)
+    assert_same_weights(f"{whole.model_dir}_1", f"{make().model_dir}_1")
 
 
 def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):
