@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import pathlib
 import pickle
 import shutil
@@ -36,6 +37,7 @@ from finetune.export import FINETUNED
 from finetune.model_family import FINETUNING
 from finetune.results import confusion, drawing, learning_curves
 from finetune.results.report_runs import read_finetuning_run
+from finetune.results.result_files import read_results
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
@@ -430,6 +432,36 @@ def test_a_run_that_is_killed_after_its_early_stop_does_not_go_on(
     assert any(line.startswith("Stopped early: ") for line in lines)
     assert (resumed.steps, resumed.best_step) == (expected.steps, expected.best_step)
     assert_same_weights(f"{whole.model_dir}_1", f"{make().model_dir}_1")
+
+
+def test_trials_whose_models_were_removed_are_not_trained_again(
+    make_finetuning_config, monkeypatch
+):
+    trained = []
+    original = Trainer.train
+
+    def train(self, *given, **named):
+        trained.append(os.path.basename(named["model_dir"]))
+        return original(self, *given, **named)
+
+    monkeypatch.setattr(Trainer, "train", train)
+    settings = {"num_train_epochs": 1, "keep_all_models": False}
+    first = finetune_run.run(make_finetuning_config(**settings, num_trials=2), quiet)
+    config = make_finetuning_config(**settings, num_trials=3)
+    assert not os.path.exists(f"{config.model_dir}_1")
+    trained.clear()
+    lines: list[str] = []
+    results = finetune_run.run(config, lines.append)
+    assert trained == ["model_2", "model_3"]
+    assert "Reusing its results: --keep_all_models=false removed its model." in lines
+    assert results[:2] == [first[0], dataclasses.replace(first[1], seconds=results[1].seconds)]
+    saved = read_results(pathlib.Path(config.results_dir, "cola_results.json")).trials
+    assert saved == results
+    # Not with other settings, nor if its model is to be kept.
+    for changes in ({"learning_rate": 1e-3, "num_trials": 2}, {**settings, "num_trials": 1}):
+        trained.clear()
+        finetune_run.run(make_finetuning_config(**{**settings, **changes}), quiet)
+        assert trained[0] == "model_1"
 
 
 def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):
