@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util.errors import UserError, WorkerLostError
+from electra_tf.util.errors import UserError, WorkerLostError, is_out_of_memory
 
 # Errors of a collective operation whose peer is gone.
 _LOST = (
@@ -104,7 +104,7 @@ class Workers:
         try:
             yield
         except _LOST as error:
-            if self.count == 1:
+            if self.count == 1 or is_out_of_memory(error):
                 raise
             raise WorkerLostError(
                 f"Worker {self.index} of {self.count} stops: another worker has exited or is "
