@@ -180,9 +180,11 @@ def test_a_resumed_run_refuses_changes_that_are_not_allowed(
         data_dir=str(moved),
         num_train_steps=4,
         iterations_per_loop=1,
-        allow_changed_settings=("num_train_steps",),
+        train_batch_size=4,
+        allow_changed_settings=("num_train_steps", "train_batch_size"),
     )
     pretraining_runs.train(config, lines.append)
+    assert any("so 8 examples" in line and "trained on again" in line for line in lines)
     changed = [line for line in lines if line.startswith("Changed: ")]
     assert "Changed: num_train_steps: 2 before, 4 now (allowed)" in changed
     assert any(
