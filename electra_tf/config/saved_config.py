@@ -70,7 +70,7 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
 
 
 def _check_types(hyperparameters: Mapping[str, Any], path: str) -> None:
-    """Raises UserError for a value of another type than is written, or a missing one."""
+    """Raises UserError for a value of another type than is written."""
     fields = {field.name: value_type(field) for field in dataclasses.fields(PretrainingFields)}
     for name, wanted in {**fields, **_OTHER_TYPES}.items():
         value = hyperparameters.get(name)
@@ -78,15 +78,10 @@ def _check_types(hyperparameters: Mapping[str, Any], path: str) -> None:
         if value is not None and type(value) is not wanted and not is_number:
             raise UserError(f"{path}: {name} must be {VALUE_KINDS[wanted]}, not {value!r:.80}")
     size = hyperparameters.get("model_size")
-    if size is None:
-        return
-    if size not in MODEL_SIZES:
+    if size is not None and size not in MODEL_SIZES:
         raise UserError(
             f"{path}: model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r:.80}"
         )
-    for name in ("embedding_size", "vocab_size"):
-        if hyperparameters.get(name) is None:
-            raise UserError(f"{path} does not describe a run: it has no {name}")
 
 
 def upgrade_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, Any]:

@@ -52,7 +52,6 @@ def test_what_describes_no_run_is_named(tmp_path, content):
     ("changes", "message"),
     [
         ({"model_size": "huge"}, "model_size must be one of .*base.* not 'huge'"),
-        ({"embedding_size": None}, "does not describe a run: it has no embedding_size"),
         ({"vocab_size": "40"}, "vocab_size must be a whole number, not '40'"),
         ({"model_hparam_overrides": 1.5}, "model_hparam_overrides must be a JSON object"),
         ({"num_train_steps": [5]}, "num_train_steps must be a whole number"),
