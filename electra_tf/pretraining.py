@@ -28,6 +28,7 @@ from electra_tf.model_builder import (
 )
 from electra_tf.pretraining_phases import (
     PretrainingPhases,
+    describe_moved_position,
     evaluate_batches,
     held_out_batches,
 )
@@ -142,7 +143,8 @@ def _train(
     describe_run(config, model, vocabulary, records, eval_records, run, print_fn)
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
-    for line in describe_changes(changes, unrecorded):
+    moved = describe_moved_position(config, model.stages(), changes, first_step, records)
+    for line in (*describe_changes(changes, unrecorded), *moved):
         print_fn(line)
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
@@ -221,6 +223,7 @@ def evaluate(
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
         if run.workers.is_chief:
             warn_of_trained_on(config, records)
+            config.warn_of_unused_trackers()
             for change in changed_metrics(config):
                 warn_once(f"not evaluated as in training: {change}")
         with run.strategy.scope():

@@ -1,19 +1,21 @@
 """Pre-training steps and batches of each phase: a stage of the objective, a sequence length."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config.nonfinite import SKIP
-from electra_tf.config.phases import Phase, training_phases
+from electra_tf.config.phases import Phase, Stage, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.recorded_settings import Change
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.text.inspected_tokens import inspected_tokens
 from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.training.distribution.context import TRAIN_BATCH_SIZE
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches
 from electra_tf.training.evaluation import HeldOutEvaluator, HeldOutResult
@@ -104,6 +106,42 @@ class PretrainingPhases:
             )
 
         return distribute_batches(self.strategy, read, self.config.shard_by)
+
+
+def describe_moved_position(
+    config: PretrainingConfig,
+    stages: Sequence[Stage],
+    changes: Sequence[Change],
+    step: int,
+    records: PretrainingRecords,
+) -> list[str]:
+    """Returns a line on the examples that a changed batch size skips or repeats, if any.
+
+    The position in the records is the number of steps at their length times the batch size.
+
+    Args:
+        config: of the run that resumes.
+        stages: stages of its objective.
+        changes: its changes.
+        step: step that it resumes from.
+        records: training records.
+    """
+    before = next((each.recorded for each in changes if each.name == TRAIN_BATCH_SIZE), None)
+    phase = next((p for p in training_phases(config, stages) if step < p.end_step), None)
+    if before is None or phase is None or step == phase.length_first_step:
+        return []
+    steps = step - phase.length_first_step
+    position = steps * config.train_batch_size
+    moved = position - steps * before
+    examples = f"{abs(moved):,} examples"
+    if total := records.num_examples(phase.seq_length):
+        examples += f" ({abs(moved) / total:.2g} epochs of {total:,})"
+    effect = "are skipped" if moved > 0 else "are trained on again"
+    return [
+        f"Data:    goes on after example {position:,} of {phase.seq_length} tokens ({steps:,} "
+        f"steps of {config.train_batch_size}); {steps:,} steps of {before} have read "
+        f"{steps * before:,}, so {examples} {effect}"
+    ]
 
 
 def held_out_batches(

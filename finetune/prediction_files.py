@@ -1,11 +1,12 @@
 """Prediction files: of test splits, for submission, and of `--predict_file`."""
 
-import csv
-import io
 import json
 import os
+import re
 from collections.abc import Sequence
+from typing import Any
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.files import write_atomically
 from electra_tf.util.output_checks import check_output_file, check_output_folder
 from finetune.config.finetuning import FinetuningConfig
@@ -13,6 +14,9 @@ from finetune.data.suspicious import warn_of_unknown_rows
 from finetune.task_data import TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task, json_lines
 from finetune.trainer import Trainer
+
+# Of cells and rows of a tsv file.
+_SEPARATOR = re.compile(r"\r\n|[\t\r\n]")
 
 
 def check_outputs(config: FinetuningConfig) -> None:
@@ -61,7 +65,7 @@ def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: T
     if not trainer.is_chief:
         return path
     predictions = task.predictions(part, outputs)
-    text = json_lines(predictions) if path.endswith(".jsonl") else _tsv(predictions)
+    text = json_lines(predictions) if path.endswith(".jsonl") else _tsv(path, predictions)
     write_atomically(path, text)
     return path
 
@@ -79,19 +83,22 @@ def predictions_path(config: FinetuningConfig, task: Task) -> str:
     )
 
 
-def _tsv(predictions: Sequence[dict]) -> str:
-    """Formats predictions as a table; values other than texts and numbers are JSON."""
-    text = io.StringIO()
+def _tsv(path: str, predictions: Sequence[dict]) -> str:
+    """Formats predictions as a table without quoting, as task files in tsv are read.
+
+    Values other than texts and numbers are JSON. Tabs and line breaks within texts, which such
+    a table cannot represent, become spaces, with a warning.
+    """
     names = list(dict.fromkeys(name for p in predictions for name in p))
-    writer = csv.DictWriter(text, names, delimiter="\t", lineterminator="\n")
-    writer.writeheader()
-    for prediction in predictions:
-        writer.writerow(
-            {
-                name: value
-                if isinstance(value, str | int | float)
-                else json.dumps(value, ensure_ascii=False)
-                for name, value in prediction.items()
-            }
+    rows = [names, *([_cell(p.get(name, "")) for name in names] for p in predictions)]
+    replaced = sum(_SEPARATOR.search(cell) is not None for row in rows for cell in row)
+    if replaced:
+        warn_once(
+            f"{path}: tabs and line breaks in {replaced:,} cells are written as spaces: a "
+            "tsv file cannot contain them; a .jsonl file can"
         )
-    return text.getvalue()
+    return "".join("\t".join(_SEPARATOR.sub(" ", cell) for cell in row) + "\n" for row in rows)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

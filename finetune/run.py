@@ -1,6 +1,7 @@
 """A fine-tuning run: data, trials or folds, results and predictions."""
 
 import contextlib
+import dataclasses
 import math
 import os
 import shutil
@@ -20,6 +21,7 @@ from electra_tf.training.distribution.cores import limit_operation_threads
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
+from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import (
     describe_contradictions,
@@ -30,7 +32,13 @@ from finetune.data.suspicious import (
 )
 from finetune.initialization import find_checkpoint, pretrained_positions
 from finetune.prediction_files import check_outputs, predict_file
-from finetune.results.provenance import Provenance, common_provenance, files_digest
+from finetune.results.provenance import (
+    Provenance,
+    common_provenance,
+    files_digest,
+    scored_settings_digest,
+)
+from finetune.results.result_files import JSON_SUFFIX, finished_trials
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
@@ -70,25 +78,15 @@ def _run(
 ) -> list[TrialResult]:
     if context.workers.is_chief:
         check_outputs(config)
-    vocabulary = load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
-    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
-    tasks = build_tasks(config, tokenizer)
-    if config.do_train:
-        find_checkpoint(config)
+    tasks = find_tasks(config)
     data = TaskData(config, print_fn, writes=context.workers.is_chief)
-    runs = fold_runs(config, tasks, data) if config.num_folds else trial_runs(config)
-    train_data: dict[str, SplitData] = {}
-    if config.do_train and not config.num_folds:
-        train_data = {task.name: data.get(task, TRAIN, is_training=True) for task in tasks}
-    if not config.num_folds and (config.do_eval or config.keep_best):
-        for task in tasks:
-            for split in task.dev_splits:
-                data.get(task, split)
+    runs, train_data = load_data(config, tasks, data)
     _check_predictable(config, tasks, data)
     if context.workers.is_chief:
         _warn_of_suspicious_data(config, tasks, data, train_data, runs, print_fn)
+    vocabulary = tasks[0].tokenizer.vocabulary.sha256
     context.workers.require_equal(
-        {"data": dict(sorted(data.fingerprints.items())), "vocabulary": vocabulary.sha256}
+        {"data": dict(sorted(data.fingerprints.items())), "vocabulary": vocabulary}
     )
     task_files = _files_digest(config, tasks)
     trainer = Trainer(config, tasks, context, print_fn)
@@ -102,15 +100,22 @@ def _run(
             stack.enter_context(
                 lock_model_dir(config.model_dir, "--model_dir", context.workers)
             )
+        finished = _finished_trials(config, trainer, task_files)
         for trial in runs:
             print_fn(f"\n{trial.title}, seed {trial.seed}")
+            is_last = len(done) + 1 == count
+            earlier = finished.get((trial.number, trial.fold))
+            if earlier and not is_last and not os.path.isdir(trial.model_dir):
+                print_fn("Reusing its results: --keep_all_models=false removed its model.")
+                results.append(earlier)
+                done.append(trial)
+                continue
             session = TrialSession(config, trainer, tasks, data, trial, task_files, print_fn)
             results.append(session.run(trial.train_data or train_data))
             done.append(trial)
             provenance = common_provenance(provenance, session.provenance())
             if not trainer.is_chief:
                 continue
-            is_last = len(done) == count
             print_last = print_fn if is_last or count < 0 else discard
             _write_results(config, done, results, provenance, print_last)
             if not config.keep_all_models and not is_last:
@@ -120,6 +125,63 @@ def _run(
             _restore_best(trainer, done, results)
         print_fn(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
     return results
+
+
+def _finished_trials(
+    config: FinetuningConfig, trainer: Trainer, task_files: str
+) -> Mapping[tuple[int, int | None], TrialResult]:
+    """Returns the results of an earlier start of a run that removes the models of trials.
+
+    By trial and fold; empty if the models are needed, or on any worker there are none.
+    """
+    needs_models = config.overwrite or config.write_test_outputs or not config.do_eval
+    if config.keep_all_models or needs_models or not config.do_train:
+        return {}
+    provenance = Provenance(
+        trainer.initial_digest or RANDOM_INIT,
+        task_files,
+        scored_settings_digest(dataclasses.asdict(config), None),
+    )
+    path = os.path.join(config.results_dir, f"{config.tasks_label}{JSON_SUFFIX}")
+    found = finished_trials(path, provenance)
+    return {} if trainer.workers.any_worker(not found) else found
+
+
+def find_tasks(config: FinetuningConfig) -> list[Task]:
+    """Returns the tasks of a run, whose data and checkpoint are there.
+
+    Raises:
+        UserError: the vocabulary, a task, a label or the checkpoint is wrong.
+    """
+    vocabulary = load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
+    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
+    tasks = build_tasks(config, tokenizer)
+    if config.do_train:
+        find_checkpoint(config)
+    return tasks
+
+
+def load_data(
+    config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
+) -> tuple[Iterable[TrialRun], dict[str, SplitData]]:
+    """Loads what a run trains and evaluates on.
+
+    Returns:
+        The trials or folds, and the training data by task, which folds have themselves.
+
+    Raises:
+        UserError: the data are malformed, or too few for the folds.
+    """
+    if config.num_folds:
+        return fold_runs(config, tasks, data), {}
+    train_data: dict[str, SplitData] = {}
+    if config.do_train:
+        train_data = {task.name: data.get(task, TRAIN, is_training=True) for task in tasks}
+    if config.do_eval or config.keep_best:
+        for task in tasks:
+            for split in task.dev_splits:
+                data.get(task, split)
+    return trial_runs(config), train_data
 
 
 def _warn_of_suspicious_data(

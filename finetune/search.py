@@ -1,21 +1,30 @@
 """A search over a grid of hyperparameters by their scores on dev; Optuna drives it."""
 
+import contextlib
 import itertools
 import json
 import math
 import os
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.config.distribution import MULTI_WORKER
-from electra_tf.util.console import markdown_table
+from electra_tf.training.distribution.context import (
+    TRAIN_BATCH_SIZE,
+    check_batch_sizes,
+    create_context,
+)
+from electra_tf.util.console import discard, markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.summary import TrialResult
-from finetune.run import run
+from finetune.run import find_tasks, load_data, run
+from finetune.task_data import TRAIN, TaskData, fingerprint
+from finetune.tasks.base import Task
+from finetune.trainer import Trainer
 
 FLAG = "--hparam_search"
 EXTRA = "search"
@@ -63,10 +72,11 @@ def search(
     combinations = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ]
-    configs = [
-        _config(given, base, values, number)
-        for number, values in enumerate(combinations, start=1)
-    ]
+    configs = []
+    for number, values in enumerate(combinations, start=1):
+        with _naming(values):
+            configs.append(_config(given, base, values, number))
+    check_combinations(combinations, configs)
     runs: list[SearchRun] = []
     path = os.path.join(base.results_dir, f"{base.tasks_label}_search.json")
 
@@ -115,8 +125,48 @@ def _config(
         "results_txt": None,
         "results_pkl": None,
     }
+    return FinetuningConfig.create(**{**given, **values, **own})
+
+
+def check_combinations(
+    combinations: Sequence[Mapping[str, Any]], configs: Sequence[FinetuningConfig]
+) -> None:
+    """Raises UserError if the run of a combination would be refused before it trains.
+
+    What all combinations have in common, such as a missing file, the first run tells as soon.
+    So data are only loaded here if they differ, as with class weights, and checkpoints if the
+    shapes of the encoders do.
+    """
+    context = create_context(configs[0])
+    tasks: list[list[Task]] = []
+    for values, config in zip(combinations, configs, strict=True):
+        with _naming(values):
+            check_batch_sizes(config, context.strategy, [TRAIN_BATCH_SIZE])
+            tasks.append(find_tasks(config))
+    data = [_data_key(*each) for each in zip(configs, tasks, strict=True)]
+    encoders = [config.encoder for config in configs]
+    are_alike = all(encoder == encoders[0] for encoder in encoders)
+    for i, (values, config) in enumerate(zip(combinations, configs, strict=True)):
+        with _naming(values):
+            if len(set(data)) > 1 and i == data.index(data[i]):
+                load_data(config, tasks[i], TaskData(config, discard))
+            if not are_alike and i == encoders.index(encoders[i]):
+                Trainer(config, tasks[i], context, discard).start(config.seed)
+
+
+def _data_key(config: FinetuningConfig, tasks: Sequence[Task]) -> str:
+    """Returns what the data of a combination and their folds depend on."""
+    splits = [(task, split) for task in tasks for split in (TRAIN, *task.dev_splits)]
+    features = [fingerprint(*each, is_training=each[1] == TRAIN) for each in splits]
+    folds = [config.num_folds, config.selection_fraction, config.keep_best, config.seed]
+    return json.dumps([features, folds if config.num_folds else None])
+
+
+@contextlib.contextmanager
+def _naming(values: Mapping[str, Any]) -> Iterator[None]:
+    """Names the combination in errors."""
     try:
-        return FinetuningConfig.create(**{**given, **values, **own})
+        yield
     except UserError as error:
         raise UserError(f"{FLAG}: {_flags(values)}: {error}") from error
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import TAGGING
 from finetune.data.feature_cache import CacheEntry, FeatureCache
 from finetune.data.features import SHARED_SPECS, DataReport, Row
 from finetune.tasks.base import SplitData, Task
@@ -17,6 +18,7 @@ TRAIN = "train"
 _EXAMPLES_LOGGED = 2
 # Increment it when the features of the same input change.
 FEATURES_VERSION = 2
+_CONLL_VERSION = 2  # of tagging alone
 # Hyperparameters that features depend on.
 _SETTINGS = (
     "max_seq_length",
@@ -166,6 +168,8 @@ def fingerprint(task: Task, split: str, *, is_training: bool) -> str:
         "vocabulary": task.tokenizer.vocabulary.sha256,
         "labels": getattr(task, "labels", None),
     }
+    if task.kind is TAGGING:
+        settings["conll_version"] = _CONLL_VERSION
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
     for path in task.split_files(split):
         digest.update(path.encode())

@@ -177,15 +177,20 @@ class Trainer:
             batches = iterate_batches(self._strategy, table, plan, first_step)
             yield Segment(num_train_steps, steps, batches, lengths=plan.distinct_lengths)
 
+        def stops() -> bool:
+            patience = config.early_stopping_patience or np.inf
+            return best.evaluations_since_best >= patience
+
         def evaluation() -> Evaluation:
             value, values = evaluate()
             best.update(value)
-            patience = config.early_stopping_patience or np.inf
-            return Evaluation(values, _shown(values), best.evaluations_since_best >= patience)
+            return Evaluation(values, _shown(values), stops())
 
         start = time.monotonic()
+        # A run that was killed between its early stop and its end has stopped already.
+        had_stopped = first_step < num_train_steps and stops()
         result = run_loop(
-            segments(),
+            () if had_stopped else segments(),
             step=self._step,
             num_train_steps=num_train_steps,
             intervals=Intervals(
@@ -205,7 +210,7 @@ class Trainer:
         seconds = time.monotonic() - start
         for line in log.health():
             self._print_fn(line)
-        if result.stopped_early:
+        if result.stopped_early or had_stopped:
             since = "finite" if best.step is None else f"better since step {best.step}"
             self._print_fn(f"Stopped early: no dev score was {since}.")
         best_step = None

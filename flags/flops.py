@@ -12,6 +12,7 @@ from absl import flags
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
+from electra_tf.interop.formats import pretraining_config
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
@@ -78,7 +79,12 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
         ]
         if set(given) - set(_PLACE):
             name = place["model_name"] or _UNNAMED
-            config = PretrainingConfig.create(**{**given, **place, "model_name": name})
+            given = {**given, **place, "model_name": name}
+            # A run that goes on from a checkpoint has its size.
+            create = (
+                pretraining_config if "init_checkpoint" in given else PretrainingConfig.create
+            )
+            config = create(**given)
             runs.append(count_pretraining(name, config))
     json = flag_values.json
     return FlopsConfig(tuple(runs), json and os.path.expanduser(json))

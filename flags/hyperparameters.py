@@ -9,7 +9,7 @@ from typing import Any
 
 from absl import flags
 
-from electra_tf.config.hyperparameters import VALUE_KINDS
+from electra_tf.config.hyperparameters import VALUE_KINDS, value_type
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
@@ -38,7 +38,7 @@ def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS
         if field.default not in (None, "", ()):
             help_text += f" Default: {spell_default(field.default)}."
         options = {"flag_values": flag_values, "module_name": sys.argv[0]}
-        kind = _kind(field)
+        kind = value_type(field)
         if kind is bool:
             flags.DEFINE_boolean(field.name, None, help_text, **options)
         elif kind is int:
@@ -136,18 +136,9 @@ def read_hparams(hparams: str | None) -> dict[str, Any]:
     return values
 
 
-def _kind(field: dataclasses.Field) -> type:
-    for kind in (bool, int, float):
-        if field.type in (kind, kind | None):
-            return kind
-    if field.type in (Sequence[str], Sequence[int]):
-        return list
-    return str if field.type in (str, str | None) else dict
-
-
 def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
     """Converts `value` to the field's type, accepting the authors' spellings ("True", 1)."""
-    kind = _kind(field)
+    kind = value_type(field)
     if kind is list:
         return _convert_list(field, value, source)
     wrong = UserError(f"{source} must be {VALUE_KINDS[kind]}, not {value!r}")
@@ -191,7 +182,7 @@ def convert_scalar(field: dataclasses.Field, value: Any, source: str) -> Any:
     Raises:
         UserError: it is of another type or no choice, or the field has lists or objects.
     """
-    if _kind(field) in (list, dict):
+    if value_type(field) in (list, dict):
         raise UserError(f"{source} cannot be listed: its values are lists or objects")
     choices = field.metadata["choices"]
     converted = _convert(field, value, source)

@@ -34,6 +34,7 @@ _RECORDED = (
     "pretrain_tfrecords",
     "seed",
     "vocab_size",
+    "word_list",
 )
 _UNNAMED = "records"
 STANDARD_OUTPUT = "-"
@@ -173,6 +174,8 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
         recorded = dict(saved.hyperparameters) if saved else {}
         if recorded.get("pretrain_tfrecords") == _default_records(recorded.get("data_dir")):
             recorded.pop("pretrain_tfrecords", None)  # follows --data_dir
+        if "masking" in given:
+            recorded.pop("word_list", None)  # another masking may have no use for it
         settings = {
             **{name: recorded[name] for name in _RECORDED if recorded.get(name) is not None},
             **settings,

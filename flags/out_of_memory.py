@@ -1,36 +1,50 @@
 """Errors of a machine or device whose memory is too small."""
 
-from collections.abc import Container
+from collections.abc import Mapping
+from typing import Any
 
-from electra_tf.util.errors import reason_of
+from electra_tf.util.errors import is_out_of_memory, reason_of
 
-# Of TensorFlow, which may not be loaded. Full disks have it, too.
-_EXHAUSTED = "ResourceExhaustedError"
-_OF_DISKS = ("No space left", "quota")
 # Flags of which a smaller value takes less memory.
-_SMALLER = ("train_batch_size", "batch_size", "max_seq_length", "num_processes")
+_SMALLER = (
+    "train_batch_size",
+    "batch_size",
+    "score_batch_size",
+    "max_seq_length",
+    "num_processes",
+)
 _ACCUMULATION = "gradient_accumulation_steps"
+_REMATERIALIZE, _PRECISION = "rematerialize", "precision"
+# Of TensorFlow, if it could not copy to a GPU.
+_COPY_FAILED = "Dst tensor is not initialized"
 
 
-def describe_out_of_memory(error: Exception, flag_names: Container[str]) -> str | None:
+def describe_out_of_memory(error: Exception, values: Mapping[str, Any]) -> str | None:
     """Returns a message if an error is that memory is short, and None for any other.
 
     Args:
         error: an error of Python or TensorFlow.
-        flag_names: flags of the program, of which the message names those that help.
+        values: flags of the program; the message names those that help, and are not used yet.
     """
-    if isinstance(error, MemoryError):
-        cause = str(error)
-    elif type(error).__name__ == _EXHAUSTED:
-        cause = reason_of(error)
-        if any(words in cause for words in _OF_DISKS):
-            return None
-    else:
+    if not is_out_of_memory(error):
         return None
+    cause = str(error) if isinstance(error, MemoryError) else reason_of(error)
     message = "out of memory" + (f": {cause}" if cause else "")
-    smaller = [f"--{name}" for name in _SMALLER if name in flag_names]
+    if _COPY_FAILED in str(error):
+        message = (
+            "out of GPU memory: a tensor could not be copied there. nvidia-smi lists other "
+            "programs that use the GPU"
+        )
+    smaller = [f"--{name}" for name in _SMALLER if name in values]
     if smaller:
         message += f". Reduce {' or '.join(smaller)}"
-    if _ACCUMULATION in flag_names:
+    if _ACCUMULATION in values:
         message += f", or raise --{_ACCUMULATION}, which keeps the batch"
+    others = []
+    if _REMATERIALIZE in values and not values[_REMATERIALIZE]:
+        others.append(f"--{_REMATERIALIZE}")
+    if _PRECISION in values and values[_PRECISION] in (None, "float32"):
+        others.append(f"--{_PRECISION}=mixed_bfloat16")
+    if others:
+        message += f". Less memory, too: {', '.join(others)}"
     return message

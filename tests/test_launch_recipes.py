@@ -20,7 +20,7 @@ FLAGS = ("--data-dir", "d", "--model-name", "m")
 
 
 def parse(arguments: list[str]) -> PretrainingConfig:
-    assert arguments[0] == "run_pretraining.py"
+    assert (ROOT / arguments[0]).resolve() == ROOT / "run_pretraining.py"
     flag_values = absl_flags.FlagValues()
     pretraining.define_flags(flag_values)
     command_line.parse(arguments, None, flag_values)
@@ -74,6 +74,24 @@ def test_two_hosts():
 def test_cloud_tpu():
     config = parse(shlex.split(run_script("recipes/launch/cloud_tpu.sh", *FLAGS)))
     assert (config.strategy, config.precision) == ("tpu", "mixed_bfloat16")
+
+
+@pytest.mark.parametrize("script", ["one_host.sh", "two_hosts.sh", "cloud_tpu.sh"])
+def test_relative_paths_are_those_of_the_user(script, tmp_path):
+    command = 'echo "$PWD" "$@"'
+    (tmp_path / "python").write_text(f"#!/usr/bin/env bash\n{command}\n")
+    (tmp_path / "python").chmod(0o755)
+    result = subprocess.run(
+        [FOLDER / script, "0", "--data-dir", "d"],
+        env={**os.environ, "PYTHON": "./python", "HOSTS": "a:1,b:2"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    folder, program, *_ = result.stdout.split()
+    assert folder == str(tmp_path), result.stderr
+    assert pathlib.Path(program).resolve() == ROOT / "run_pretraining.py"
 
 
 @pytest.mark.parametrize(

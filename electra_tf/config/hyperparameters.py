@@ -21,6 +21,7 @@ VALUE_KINDS: Mapping[type, str] = {
     float: "a number",
     str: "a string",
     dict: "a JSON object",
+    list: "a list",
 }
 
 
@@ -51,6 +52,14 @@ def hyperparameter(
             "null": null,
         },
     )
+
+
+def value_type(field: dataclasses.Field) -> type:
+    """Returns the type of a field's values other than None: one of `VALUE_KINDS`, or list."""
+    for kind in (bool, int, float, str):
+        if field.type in (kind, kind | None):
+            return kind
+    return list if field.type in (Sequence[str], Sequence[int]) else dict
 
 
 def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> Any:

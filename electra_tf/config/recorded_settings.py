@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from electra_tf.config.encoder import EncoderConfig, encoder_config
+from electra_tf.config.encoder import EncoderConfig, default_embedding_size, encoder_config
 from electra_tf.config.hyperparameters import SYNONYM, TRAINING
 
 _ENCODER_SOURCES = ("model_size", "model_hparam_overrides")
@@ -52,12 +52,15 @@ def comparable_settings(config_class: type, values: Mapping[str, Any]) -> dict[s
     known = {field.name for field in dataclasses.fields(config_class)}
     ignored = {*known - influences(config_class).keys(), *_ENCODER_SOURCES}
     settings = {name: value for name, value in values.items() if name not in ignored}
-    if values.get("model_size"):
+    if size := values.get("model_size"):
+        overrides = values.get("model_hparam_overrides") or {}
         encoder = encoder_config(
-            values["model_size"],
-            values.get("model_hparam_overrides") or {},
-            embedding_size=values["embedding_size"],
-            vocab_size=values["vocab_size"],
+            size,
+            overrides,
+            embedding_size=values.get("embedding_size")
+            or default_embedding_size(size, overrides),
+            vocab_size=values.get("vocab_size")
+            or overrides.get("vocab_size", EncoderConfig.vocab_size),
         )
         settings |= dataclasses.asdict(encoder)
     return json.loads(json.dumps(settings))

@@ -3,12 +3,15 @@
 No TensorFlow is imported here: flags are checked against it before anything slow happens.
 """
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.config.encoder import MODEL_SIZES, encoder_shape
+from electra_tf.config.hyperparameters import VALUE_KINDS, value_type
+from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name, loads_json
 from electra_tf.util.seals import without_seal
@@ -18,6 +21,14 @@ CONFIG_FILE = "config.json"
 # overrode it. 2: they follow from the width.
 CONFIG_VERSION = 2
 VERSION = "version"
+# Of fine-tuning, and of what is recorded beside hyperparameters.
+_OTHER_TYPES: Mapping[str, type] = {
+    "data": dict,
+    "labels": dict,
+    "tasks": dict,
+    "trained_positions": int,
+    "warmup_proportion": float,
+}
 
 
 class SavedConfig(NamedTuple):
@@ -46,6 +57,7 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
         hyperparameters = {**content["hyperparameters"], VERSION: content.get(VERSION)}
         for name in hyperparameters.get("task_names") or ():
             check_plain_name(name, "task", path)
+        _check_types(hyperparameters, path)
         return SavedConfig(
             upgrade_hyperparameters(hyperparameters, path), dict(content["variables"])
         )
@@ -53,8 +65,23 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
         return None
     except UserError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} does not describe a run: {error!r}") from error
+
+
+def _check_types(hyperparameters: Mapping[str, Any], path: str) -> None:
+    """Raises UserError for a value of another type than is written."""
+    fields = {field.name: value_type(field) for field in dataclasses.fields(PretrainingFields)}
+    for name, wanted in {**fields, **_OTHER_TYPES}.items():
+        value = hyperparameters.get(name)
+        is_number = wanted is float and type(value) is int
+        if value is not None and type(value) is not wanted and not is_number:
+            raise UserError(f"{path}: {name} must be {VALUE_KINDS[wanted]}, not {value!r:.80}")
+    size = hyperparameters.get("model_size")
+    if size is not None and size not in MODEL_SIZES:
+        raise UserError(
+            f"{path}: model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r:.80}"
+        )
 
 
 def upgrade_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, Any]:

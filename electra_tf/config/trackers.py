@@ -3,6 +3,7 @@
 import dataclasses
 
 from electra_tf.config.hyperparameters import NOTHING, hyperparameter
+from electra_tf.util.console import warn_once
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,3 +20,15 @@ class TrackerFields:
         "MLflow experiment to log to as well; needs the extra `mlflow`.",
         influence=NOTHING,
     )
+
+    def warn_of_unused_trackers(self) -> None:
+        """Warns that a run that only evaluates logs to no tracker.
+
+        Its metrics would end the run of a training that still goes on.
+        """
+        for name in ("wandb", "mlflow"):
+            if value := getattr(self, name):
+                warn_once(
+                    f"--{name}={value} has no effect without training: the metrics are printed "
+                    "and in the results alone"
+                )

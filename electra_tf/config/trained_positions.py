@@ -34,7 +34,7 @@ def trained_positions(saved: Mapping[str, Any]) -> int | None:
     while "electra_objective" in saved:
         if all(saved.get(name) == value for name, value in CONVERTED.items()):
             return None
-        longest = max(longest, saved["max_seq_length"])
+        longest = max(longest, saved.get("max_seq_length", 0))
         before = saved.get("init_checkpoint")
         if not before:
             return longest

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.resumption import changed_metrics
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.framing import NUM_SPECIAL
@@ -49,6 +50,8 @@ def show(
     model, step, checkpoint = model_builder.load_model(
         config, vocabulary, strategy, token_counts
     )
+    for change in changed_metrics(config):
+        warn_once(f"tokens are not replaced as in training: {change}")
     tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     print_fn(
         f"The generator replaced some tokens of each sentence (step {step}, {checkpoint})."

@@ -31,8 +31,8 @@ def comparison_table(runs: Sequence[ReportRun]) -> Table:
             training = [r for r in records if r["kind"] == "train"]
             evaluated = [r for r in records if r["kind"] == "eval"]
             source, last = _last_values(training, evaluated)
-            rates = [r["sequences_per_second"] for r in training if "steps_per_second" in r]
-            mfu = [r["mfu"] for r in training if "mfu" in r]
+            rates = [v for r in training if (v := r.get("sequences_per_second")) is not None]
+            mfu = [v for r in training if (v := r.get("mfu")) is not None]
             rows.append(
                 [
                     label_of(runs, run, label),

@@ -4,6 +4,20 @@ import difflib
 import re
 from collections.abc import Iterable
 
+_TENSORFLOW_ERROR, _EXHAUSTED = "OpError", "ResourceExhaustedError"
+_OF_DISKS = ("No space left", "quota")
+# Of errors of other kinds, by which TensorFlow, XLA and CUDA say that memory is short.
+_OF_MEMORY = (
+    "Dst tensor is not initialized",
+    "OOM when allocating",
+    "Out of memory",
+    "out of memory",
+    "OUT_OF_MEMORY",
+    "RESOURCE_EXHAUSTED",
+    "STATUS_ALLOC_FAILED",
+    "failed to allocate",
+    "Failed to allocate",
+)
 _NODE_NAME = re.compile(r"^\{\{.*?\}\} ?")
 
 
@@ -31,6 +45,20 @@ def reason_of(error: Exception) -> str:
     message = getattr(error, "message", None) or str(error)
     message = _NODE_NAME.sub("", message).partition(" [Op:")[0]
     return message.strip().partition("\n")[0][:300]
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Returns whether an error of Python or TensorFlow is that memory is short."""
+    if isinstance(error, MemoryError):
+        return True
+    # Names, since TensorFlow may not be loaded. A full disk is exhausted, too.
+    kinds = {each.__name__ for each in type(error).__mro__}
+    if _TENSORFLOW_ERROR not in kinds:
+        return False
+    message = getattr(error, "message", None) or str(error)
+    if any(words in message for words in _OF_DISKS):
+        return False
+    return _EXHAUSTED in kinds or any(words in message for words in _OF_MEMORY)
 
 
 class PreemptedError(Exception):

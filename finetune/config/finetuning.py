@@ -29,6 +29,12 @@ _LOCAL_PATHS = (
     "init_checkpoint",
     "vocab_file",
 )
+# Hyperparameters of a part of the QA head, and what turns it off.
+_OF_SWITCHES = {
+    "answerable_uses_start_logits": "answerable_classifier",
+    "answerable_weight": "answerable_classifier",
+    "beam_size": "joint_prediction",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,8 +105,18 @@ class FinetuningConfig(FinetuningFields):
         """Warns of hyperparameters that have no effect without others."""
         if self.predict_file and not self.do_predict:
             warn_once(f"--predict_file={self.predict_file} has no effect without --do_predict")
+        if self.predict_output and not self.do_predict:
+            warn_once(
+                f"--predict_output={self.predict_output} has no effect without --do_predict"
+            )
+        for name, switch in _OF_SWITCHES.items():
+            value, default = getattr(self, name), getattr(FinetuningFields, name)
+            if not getattr(self, switch) and value != default:
+                warn_once(f"--{name}={value} has no effect with --{switch}=false")
         if self.eval_steps and self.do_train and not (self.do_eval or self.keep_best):
             warn_once(f"--eval_steps={self.eval_steps} has no effect with --do_eval=false")
+        if not self.do_train:
+            self.warn_of_unused_trackers()
 
     def check_evaluated(self) -> None:
         """Raises UserError if `init_checkpoint` cannot be evaluated without training."""

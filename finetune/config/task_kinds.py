@@ -122,6 +122,7 @@ TAGGING = TaskKind(
     required_columns=("words", "tags"),
     spec_keys=("labels", "level"),
     metrics={SPAN: ("f1", "accuracy"), TOKEN: ("accuracy",)},
+    hyperparameters=("authors_tagging_truncation",),
 )
 QA = TaskKind(
     name="qa",
@@ -137,6 +138,19 @@ QA = TaskKind(
     spec_keys=("unanswerable",),
     metrics={None: ("f1", "exact_match")},
     defaults={"num_train_epochs": 2.0, "max_seq_length": 512},
+    hyperparameters=(
+        "answerable_classifier",
+        "answerable_uses_start_logits",
+        "answerable_weight",
+        "authors_qa_answer_check",
+        "beam_size",
+        "doc_stride",
+        "joint_prediction",
+        "max_answer_length",
+        "max_query_length",
+        "n_best_size",
+        "qa_na_threshold",
+    ),
     serving=(
         "max_seq_length",
         "max_query_length",

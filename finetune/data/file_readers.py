@@ -17,10 +17,10 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
 from electra_tf.util.errors import UserError, nearest_name_hint, not_utf8
 from electra_tf.util.files import loads_json
+from finetune.data.conll_files import read_sentences
 from finetune.data.parquet_files import read_parquet
 from finetune.data.raw_examples import RawExample, brief, valid_text
 
-DOCUMENT_START = "-DOCSTART-"
 _MAX_CELL_CHARACTERS = 10_000_000
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 # Of tables that are named for another one.
@@ -42,7 +42,8 @@ def read_records(
         path: path of the file; `.gz` is decompressed.
         file_format: "tsv" (split at tabs, no quoting, as in the authors' code), "csv"
             (quoting, line breaks within quotes), "jsonl" (one object per line), "conll"
-            (one word per line, a blank line between sentences) or "parquet" (one row per
+            (one word per line, a blank line between sentences; see
+            `finetune.data.conll_files`) or "parquet" (one row per
             record).
         columns: column of each role, by name or index; for jsonl, a key.
         optional: roles whose column may be missing.
@@ -262,48 +263,13 @@ def _read_conll(
                 f'{path}: "columns" of a conll file must be indices (0, 1, ... or -1 for '
                 f"the last), but {role} is {column!r}"
             )
-    indices: dict[str, int] | None = None
-    width, first_line = 0, 0
-    sentence: dict[str, list[str]] = {}
-    # The blank line after the last sentence may be missing.
-    for line, cells in (*_conll_rows(path, text), (0, [])):
-        if not cells:
-            if sentence:
-                yield RawExample(path, first_line, sentence)
-            sentence = {}
-            continue
-        if indices is None:
-            width = len(cells)
-            indices = _column_indices(path, columns, optional, None, width)
-        if len(cells) != width:
-            raise UserError(
-                f"{path}: line {line} has {_count(len(cells), 'column')}, but the first line "
-                f"has {width}"
-            )
-        if not sentence:
-            first_line, sentence = line, {role: [] for role in indices}
-        for role, i in indices.items():
-            sentence[role].append(cells[i].strip())
-
-
-def _conll_rows(path: str, text: str) -> list[tuple[int, list[str]]]:
-    """Returns number and cells of each line; no cells at the end of a sentence.
-
-    Tabs behind the last column of every line, which the authors' code strips, are no columns.
-    """
-    rows = []
-    for line, content in enumerate(_lines(path, text), start=1):
-        stripped = content.strip()
-        if not stripped or stripped.startswith(DOCUMENT_START):
-            rows.append((line, []))
-        else:
-            has_tabs = "\t" in stripped
-            rows.append((line, content.split("\t") if has_tabs else stripped.split()))
-    columns = [cells for _, cells in rows if cells]
-    while columns and all(len(cells) > 1 and not cells[-1].strip() for cells in columns):
-        for cells in columns:
-            cells.pop()
-    return rows
+    sentences = read_sentences(
+        path,
+        _lines(path, text),
+        lambda width: _column_indices(path, columns, optional, None, width),
+    )
+    for line, sentence in sentences:
+        yield RawExample(path, line, sentence)
 
 
 def _lines(path: str, text: str) -> list[str]:

@@ -157,7 +157,9 @@ def _confusions(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Con
     found = []
     for key in _splits(trials):
         stem = key.replace("/", "_")
-        paths = [folder / f"{stem}_{file_label(t)}{CONFUSION_SUFFIX}" for t in trials]
+        # A trial without scores may have files of an earlier run.
+        scored = [trial for trial in trials if key in trial.metrics]
+        paths = [folder / f"{stem}_{file_label(t)}{CONFUSION_SUFFIX}" for t in scored]
         matrices = [_read_confusion(each) for each in paths if each.exists()]
         if not matrices or any(m["labels"] != matrices[0]["labels"] for m in matrices):
             continue
@@ -176,7 +178,7 @@ def _errors(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Table]:
     tables = []
     for key in _splits(trials):
         total, rows = 0, []
-        for trial in trials:
+        for trial in (each for each in trials if key in each.metrics):
             path = folder / f"{key.replace('/', '_')}_{file_label(trial)}{ERRORS_SUFFIX}"
             if path.exists():
                 count, errors = read_errors(path)
@@ -195,7 +197,12 @@ def _errors(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Table]:
 
 def _read_confusion(path: pathlib.Path) -> Mapping[str, Any]:
     content = read_json(str(path))
-    if not isinstance(content.get("labels"), list) or not content.get("counts"):
+    labels, counts = content.get("labels"), content.get("counts")
+    is_square = isinstance(labels, list) and isinstance(counts, list) and counts
+    is_square = is_square and all(
+        isinstance(row, list) and len(row) == len(labels) == len(counts) for row in counts
+    )
+    if not is_square or not all(type(count) is int for row in counts for count in row):
         raise UserError(f"{path} is not a confusion matrix of run_finetuning.py")
     return content
 

@@ -13,8 +13,9 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import read_object, write_atomically
 from electra_tf.util.seals import sealed, without_seal
 from finetune.results.provenance import Provenance
 from finetune.results.result_text import (
@@ -118,10 +119,35 @@ def read_results(path: str | os.PathLike) -> RunResults:
         raise UserError(f"{path}: {error.strerror}") from error
     except UserError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{path} is not a {JSON_SUFFIX} file of run_finetuning.py: {error!r}"
         ) from error
+
+
+def finished_trials(
+    path: str | os.PathLike, provenance: Provenance
+) -> dict[tuple[int, int | None], TrialResult]:
+    """Returns the finished trials of a `*_results.json`, by trial and fold.
+
+    Empty if there is no such file, it is damaged (with a warning), or its scores are of
+    another checkpoint, task files or settings, or of unknown ones.
+
+    Args:
+        path: the file.
+        provenance: what the scores must be of.
+    """
+    if not os.path.exists(path):
+        return {}
+    try:
+        recorded = read_object(os.fspath(path), "provenance")
+        trials = read_results(path).trials
+    except UserError as error:
+        warn_once(f"{error}. Its trials are not reused")
+        return {}
+    if recorded != provenance.to_json():
+        return {}
+    return {(trial.trial, trial.fold): trial for trial in trials if trial.finished}
 
 
 def _trial_from_json(trial: Mapping[str, Any]) -> TrialResult:

@@ -44,6 +44,12 @@ def read_errors(path: str | os.PathLike) -> tuple[int, list[PredictionError]]:
     """
     content = read_json(os.fspath(path))
     try:
-        return int(content["total"]), [PredictionError(**each) for each in content["errors"]]
+        errors = [PredictionError(**each) for each in content["errors"]]
+        for *texts, loss in errors:
+            if not all(isinstance(text, str) for text in texts) or not isinstance(
+                loss, int | float
+            ):
+                raise TypeError
+        return int(content["total"]), errors
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} does not have the errors of run_finetuning.py") from error

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
@@ -30,12 +31,19 @@ def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Ta
     """
     specs = own_specs(config)
     _check_used(config, specs)
-    return [
+    tasks = [
         make_custom_task(config, specs[name], tokenizer)
         if name in specs
         else make_built_in_task(config, name, tokenizer)
         for name in config.task_names
     ]
+    has_answers = {getattr(task, "v2", None) for task in tasks} - {None} == {False}
+    if has_answers and config.qa_na_threshold != FinetuningConfig.qa_na_threshold:
+        warn_once(
+            f"--qa_na_threshold={config.qa_na_threshold} has no effect: all questions of "
+            f"{', '.join(config.task_names)} have an answer"
+        )
+    return tasks
 
 
 def _check_used(config: FinetuningConfig, specs: Mapping[str, TaskSpec]) -> None:

@@ -10,6 +10,6 @@
 # Untested on a TPU: none was available. The step compiles with XLA, with static shapes and in
 # bfloat16.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+checkout=$(dirname "$0")/../..
 
-exec "${PYTHON:-python}" "${PROGRAM:-run_pretraining.py}" --strategy=tpu "$@"
+exec "${PYTHON:-python}" "$checkout/${PROGRAM:-run_pretraining.py}" --strategy=tpu "$@"

@@ -10,7 +10,7 @@
 # train_batch_size is the global batch size, so one GPU and eight train the same model.
 # PROGRAM=run_finetuning.py fine-tunes.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+checkout=$(dirname "$0")/../..
 
-exec "${PYTHON:-python}" "${PROGRAM:-run_pretraining.py}" --strategy=mirrored \
+exec "${PYTHON:-python}" "$checkout/${PROGRAM:-run_pretraining.py}" --strategy=mirrored \
   --device="${DEVICE:-gpu}" "$@"

@@ -14,9 +14,9 @@ if [[ $# -lt 1 || ! $1 =~ ^[0-9]+$ || -z ${HOSTS:-} ]]; then
   echo "usage: HOSTS=host1:port,host2:port $0 NUMBER_OF_THIS_HOST [flag …]" >&2
   exit 2
 fi
-cd "$(dirname "$0")/../.."
+checkout=$(dirname "$0")/../..
 index=$1
 shift
 
-exec "${PYTHON:-python}" "${PROGRAM:-run_pretraining.py}" --strategy=multi_worker \
+exec "${PYTHON:-python}" "$checkout/${PROGRAM:-run_pretraining.py}" --strategy=multi_worker \
   --device="${DEVICE:-gpu}" --workers="$HOSTS" --task_index="$index" "$@"

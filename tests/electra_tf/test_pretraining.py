@@ -180,9 +180,11 @@ def test_a_resumed_run_refuses_changes_that_are_not_allowed(
         data_dir=str(moved),
         num_train_steps=4,
         iterations_per_loop=1,
-        allow_changed_settings=("num_train_steps",),
+        train_batch_size=4,
+        allow_changed_settings=("num_train_steps", "train_batch_size"),
     )
     pretraining_runs.train(config, lines.append)
+    assert any("so 8 examples" in line and "trained on again" in line for line in lines)
     changed = [line for line in lines if line.startswith("Changed: ")]
     assert "Changed: num_train_steps: 2 before, 4 now (allowed)" in changed
     assert any(
@@ -259,11 +261,13 @@ def test_evaluation_writes_text_json_and_pickle(
     shutil.copytree(run_of_two_steps, make_config().model_dir)
     pickled = tmp_path / "results.pkl"
     evaluation = make_config(
-        num_train_steps=2, do_train=False, do_eval=True, results_pkl=str(pickled)
+        num_train_steps=2, do_train=False, do_eval=True, results_pkl=str(pickled), mlflow="e"
     )
     warn_once.cache_clear()
     values = pretraining_runs.evaluate(evaluation, quiet)
-    assert "the model was trained on these records" in capsys.readouterr().err
+    warned = capsys.readouterr().err
+    assert "the model was trained on these records" in warned
+    assert "--mlflow=e has no effect without training" in warned
     saved = json.loads(pathlib.Path(evaluation.results_json).read_text())
     assert saved["step"] == 2
     assert saved["disc_auc"] == values["disc_auc"]

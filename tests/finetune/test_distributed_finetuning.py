@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 import signal
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.training.step import TrainingSteps
-from electra_tf.util.errors import PreemptedError
+from electra_tf.util.errors import PreemptedError, WorkerLostError
 from finetune import run
 from finetune.config.finetuning import FinetuningConfig
 from tests import processes
@@ -97,6 +98,15 @@ def test_two_processes_equal_one(finetuning_data, tmp_path, one_device):
     assert_equal_runs(tmp_path, one_device)
     assert "chunk/dev: " in ends[0][1]
     assert ends[1][1] == ""
+
+
+def test_workers_say_where_an_error_of_the_chief_is_told(finetuning_data, tmp_path):
+    (tmp_path / "file").touch()
+    given = settings(finetuning_data, tmp_path, results_dir=str(tmp_path / "file" / "results"))
+    chief, other = processes.finish(processes.start_workers("run_finetuning.py", given))
+    assert (chief[0], other[0]) == (1, WorkerLostError.exit_status), (chief, other)
+    assert "cannot be written" in chief[2]
+    assert re.search(r"See the output of worker 0 \(127\.0\.0\.1:\d+, the chief\)", other[2])
 
 
 def test_a_preempted_run_equals_an_uninterrupted_one(

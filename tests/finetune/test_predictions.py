@@ -1,11 +1,15 @@
 """What a run that predicts says about the weights and the splits it takes."""
 
 import dataclasses
+import json
+import types
 
 import pytest
 
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
+from finetune import prediction_files
+from finetune.data.file_readers import read_records
 from finetune.run import run
 
 
@@ -60,3 +64,28 @@ def test_outputs_that_cannot_be_written_are_refused_before_training(
         with pytest.raises(UserError, match=f"^{message}.*Not a directory"):
             run(config, discard)
     assert not (tmp_path / "model_1").exists()
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
+def test_predictions_are_read_as_task_files_are(
+    make_finetuning_config, tmp_path, monkeypatch, capsys, suffix
+):
+    predictions = [
+        {"id": '"7"', "prediction": 'he said ""no""', "scores": {'a "b"': 0.25}},
+        {"id": "8", "prediction": "one\ttwo\r\nthree\n", "scores": {"a\tb": 1.0}},
+    ]
+    task = types.SimpleNamespace(predictions=lambda *_: predictions)
+    trainer = types.SimpleNamespace(predict=lambda *_: [], is_chief=True)
+    monkeypatch.setattr(prediction_files, "_unlabeled", lambda *_: None)
+    path = str(tmp_path / f"out.{suffix}")
+    config = make_finetuning_config(predict_output=path)
+    assert prediction_files.predict_file(config, trainer, task, None) == path
+    columns = {name: name for name in predictions[0]}
+    read = [r.values for r in read_records(path, file_format=suffix, columns=columns)]
+    if suffix == "tsv":
+        for record in read:
+            record["scores"] = json.loads(record["scores"])
+        predictions[1]["prediction"] = "one two three "
+    assert read == predictions
+    warned = "tabs and line breaks in 1 cells are written as spaces" in capsys.readouterr().err
+    assert warned == (suffix == "tsv")

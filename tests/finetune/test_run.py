@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import pathlib
 import pickle
 import shutil
@@ -20,6 +21,7 @@ from electra_tf.model.kernels import without_fusion
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
@@ -35,6 +37,7 @@ from finetune.export import FINETUNED
 from finetune.model_family import FINETUNING
 from finetune.results import confusion, drawing, learning_curves
 from finetune.results.report_runs import read_finetuning_run
+from finetune.results.result_files import read_results
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
@@ -395,6 +398,70 @@ def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_co
     assert best["step"] == result.best_step
     (again,) = finetune_run.run(config, quiet)
     assert (again.steps, again.best_step) == (result.steps, result.best_step)
+
+
+def test_a_run_that_is_killed_after_its_early_stop_does_not_go_on(
+    make_finetuning_config, tmp_path, monkeypatch
+):
+    class StopError(Exception):
+        """Stands for a kill."""
+
+    def kill(*_: object) -> None:
+        raise StopError
+
+    def make(**changes) -> FinetuningConfig:
+        return make_finetuning_config(
+            num_train_epochs=40,
+            eval_steps=8,
+            early_stopping_patience=1,
+            learning_rate=1e-2,
+            **changes,
+        )
+
+    whole = make(model_dir=str(tmp_path / "whole"))
+    (expected,) = finetune_run.run(whole, quiet)
+    assert expected.steps < 320
+    with monkeypatch.context() as patch:
+        patch.setattr(BestCheckpoint, "restore", kill)
+        with pytest.raises(StopError):
+            finetune_run.run(make(), quiet)
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingSteps, "run", kill)
+        lines: list[str] = []
+        (resumed,) = finetune_run.run(make(), lines.append)
+    assert any(line.startswith("Stopped early: ") for line in lines)
+    assert (resumed.steps, resumed.best_step) == (expected.steps, expected.best_step)
+    assert_same_weights(f"{whole.model_dir}_1", f"{make().model_dir}_1")
+
+
+def test_trials_whose_models_were_removed_are_not_trained_again(
+    make_finetuning_config, monkeypatch
+):
+    trained = []
+    original = Trainer.train
+
+    def train(self, *given, **named):
+        trained.append(os.path.basename(named["model_dir"]))
+        return original(self, *given, **named)
+
+    monkeypatch.setattr(Trainer, "train", train)
+    settings = {"num_train_epochs": 1, "keep_all_models": False}
+    first = finetune_run.run(make_finetuning_config(**settings, num_trials=2), quiet)
+    config = make_finetuning_config(**settings, num_trials=3)
+    assert not os.path.exists(f"{config.model_dir}_1")
+    trained.clear()
+    lines: list[str] = []
+    results = finetune_run.run(config, lines.append)
+    assert trained == ["model_2", "model_3"]
+    assert "Reusing its results: --keep_all_models=false removed its model." in lines
+    assert results[:2] == [first[0], dataclasses.replace(first[1], seconds=results[1].seconds)]
+    saved = read_results(pathlib.Path(config.results_dir, "cola_results.json")).trials
+    assert saved == results
+    # Not with other settings, nor if its model is to be kept.
+    for changes in ({"learning_rate": 1e-3, "num_trials": 2}, {**settings, "num_trials": 1}):
+        trained.clear()
+        finetune_run.run(make_finetuning_config(**{**settings, **changes}), quiet)
+        assert trained[0] == "model_1"
 
 
 def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):

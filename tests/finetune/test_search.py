@@ -11,20 +11,17 @@ from electra_tf.util.errors import UserError
 from finetune import search as search_module
 from finetune.results.summary import DIVERGED, TrialResult
 from finetune.search import search
+from tests.finetune.conftest import small_settings
 
 GRID = {"learning_rate": [1e-4, 3e-4], "max_seq_length": [8, 16]}
 SCORES = {(1e-4, 8): (10.0, 30.0), (1e-4, 16): (math.nan,), (3e-4, 8): (50.0,), (3e-4, 16): ()}
 
 
 @pytest.fixture
-def given(tmp_path) -> dict:
-    return {
-        "data_dir": str(tmp_path),
-        "model_name": "m",
-        "task_names": ("cola",),
-        "init_checkpoint": "random",
-        "results_txt": str(tmp_path / "all.txt"),
-    }
+def given(finetuning_data, tmp_path) -> dict:
+    settings = small_settings(finetuning_data, tmp_path)
+    del settings["length_buckets"]
+    return {**settings, "results_txt": str(tmp_path / "all.txt")}
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ def runs(monkeypatch) -> list:
 
     def run(config, print_fn):
         configs.append(config)
-        scores = SCORES[config.learning_rate, config.max_seq_length]
+        scores = SCORES.get((config.learning_rate, config.max_seq_length), ())
         return [TrialResult(trial=9, seed=1, status=DIVERGED)] + [
             TrialResult(
                 trial=i,
@@ -62,7 +59,7 @@ def test_every_combination_is_run_and_ranked(given, runs, tmp_path):
     assert len({config.results_txt for config in runs}) == 4
     # Other settings follow from those of the combination.
     assert {config.length_buckets[-1] for config in runs} == {8, 16}
-    path = pathlib.Path(tmp_path, "models/m/results/cola_search.json")
+    path = pathlib.Path(tmp_path, "results/cola_search.json")
     content = json.loads(path.read_text())["best_first"]
     assert [each["score"] for each in content] == [50.0, 20.0, None, None]
     assert content[0]["results_dir"] == found[0].results_dir
@@ -80,6 +77,18 @@ def test_every_combination_is_run_and_ranked(given, runs, tmp_path):
             {"max_seq_length": [16, 4]},
             r"--max_seq_length=4: --max_seq_length must be at least",
         ),
+        (
+            {},
+            {"class_weights": ["1=2", "yes=2"]},
+            "--class_weights=yes=2: .*label 'yes'",
+        ),
+        (
+            {"strategy": "mirrored", "num_virtual_cpus": 2},
+            {"train_batch_size": [8, 7]},
+            "--train_batch_size=7: .* over 2 replicas",
+        ),
+        ({}, {"embedding_size": [8, 16]}, "--embedding_size=16: .* is larger"),
+        ({}, {"num_folds": [2, 65]}, "--num_folds=65: .* at least as many examples"),
         ({"do_eval": False}, GRID, "needs training and evaluation"),
         ({"num_trials": -1}, GRID, "needs a positive --num_trials, not -1"),
         ({"write_test_outputs": True}, GRID, "remove --write_test_outputs"),

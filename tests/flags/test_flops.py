@@ -10,6 +10,7 @@ from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
 from flags import command_line, flops
+from tests.finetune.conftest import write_model
 
 ROOT = pathlib.Path(__file__).parents[2]
 SMALL, ROUTER = "recipes/small.flags", "recipes/text_router.flags"
@@ -51,6 +52,16 @@ def test_hyperparameters_make_a_run_of_their_own():
     assert whole.train_flops_by_part == recipe.train_flops_by_part
     assert half.train_flops_per_step == whole.train_flops_per_step / 2
     assert half.train_flops == 1_000_000 * half.train_flops_per_step
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_has_its_size(tiny_data, tmp_path):
+    write_model(tmp_path / "model", tiny_data)
+    place = (f"--data_dir={tiny_data}", "--model_name=m", "--max_seq_length=16")
+    (found,) = parse(*place, f"--init_checkpoint={tmp_path / 'model'}").runs
+    (default,) = parse(*place).runs
+    assert found.train_flops_per_step < default.train_flops_per_step / 100
+    with pytest.raises(UserError, match=r"--init_checkpoint.*no such checkpoint"):
+        parse(*place, "--init_checkpoint=missing")
 
 
 def test_finetuning_takes_the_encoder_of_the_model(tmp_path):

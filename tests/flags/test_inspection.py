@@ -67,7 +67,8 @@ def test_the_last_shards_may_be_empty(tiny_data, tmp_path, capsys):
 
 
 def test_a_run_has_its_settings(tiny_data, tmp_path, make_config):
-    config = make_config(mask_prob=0.3, masking="whole_word", seed=5)
+    words = str(tmp_path / "words.txt")
+    config = make_config(mask_prob=0.3, masking="whole_word", seed=5, word_list=words)
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text(
@@ -76,6 +77,8 @@ def test_a_run_has_its_settings(tiny_data, tmp_path, make_config):
     run = (f"--data-dir={tiny_data}", "--model-name=tiny", f"--model_dir={folder}")
     model = parse(*run).model(32)
     assert (model.mask_prob, model.masking, model.seed) == (0.3, "whole_word", 5)
+    assert model.word_list == words
+    assert parse(*run, "--masking=token").model(32).word_list is None
     assert (model.max_seq_length, model.vocab_size) == (16, 40)
     assert model.max_predictions_per_seq == config.max_predictions_per_seq
     assert parse(*run, "--mask_prob=0.2").model(32).mask_prob == 0.2

@@ -1,5 +1,6 @@
 """Flags of report.py, reports at the end of runs, and the program itself."""
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from electra_tf.report.page import report_page, write_report
 from electra_tf.report.runs import read_training_run
 from electra_tf.util.errors import UserError
 from finetune.results.report_runs import CONFUSION_SUFFIX, read_finetuning_run, write_confusion
-from finetune.results.result_files import write_results
+from finetune.results.result_files import read_results, write_results
 from finetune.results.summary import TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, PredictionError, write_errors
 from flags import command_line, hyperparameters, report
@@ -111,9 +112,29 @@ def test_fine_tuning_shows_scores_logs_and_the_added_confusion(tmp_path):
     assert errors.rows[1][3:] == ["15.000", "trial 1, fold 1"]
     assert "<td>text 2</td><td>a</td><td>&lt;b&gt;</td>" in report_page([run])
     damaged = tmp_path / "results" / f"t_held_out_1_fold1{CONFUSION_SUFFIX}"
-    damaged.write_text("{}")
-    with pytest.raises(UserError, match=r"fold1_confusion\.json is not a confusion matrix"):
-        read_finetuning_run(tmp_path / "results" / "t_results.json")
+    ragged = '{"labels": ["a", "b"], "counts": [[1, 2], [3]]}'
+    texts = '{"labels": ["a", "b"], "counts": [[1, 2], [3, "4"]]}'
+    for content in ("{}", ragged, texts):
+        damaged.write_text(content)
+        with pytest.raises(UserError, match=r"fold1_confusion\.json is not a confusion matrix"):
+            read_finetuning_run(tmp_path / "results" / "t_results.json")
+
+
+def test_files_that_an_earlier_run_left_are_not_those_of_a_diverged_trial(tmp_path):
+    """A trial of the same number had scores, errors and a confusion matrix before."""
+    path = pathlib.Path(write_finetuning(tmp_path))
+    trials = [
+        dataclasses.replace(trial, status="diverged", metrics={}, main={})
+        if trial.fold == 2
+        else trial
+        for trial in read_results(path).trials
+    ]
+    folders = {"results_dir": str(path.parent), "model_dir": str(tmp_path / "own")}
+    write_results(trials, model_name="small", tasks_label="t", **folders)
+    run = read_finetuning_run(path)
+    assert [each.title for each in run.confusions] == ["t/held_out"]
+    assert run.confusions[0].counts == [[1, 1], [0, 2]]
+    assert run.errors[0].title == "t/held_out: worst 15 of 15 errors"
 
 
 def test_runs_of_one_name_are_named_by_their_paths(tmp_path):

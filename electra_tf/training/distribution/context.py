@@ -29,13 +29,7 @@ def create_context(
 ) -> DistributionContext:
     """Sets up devices and workers; see `open_context`."""
     strategy = create_strategy(config)
-    for name in batch_sizes:
-        check_batch_size(
-            f"--{name}",
-            getattr(config, name),
-            strategy.num_replicas_in_sync,
-            config.gradient_accumulation_steps if name == TRAIN_BATCH_SIZE else 1,
-        )
+    check_batch_sizes(config, strategy, batch_sizes)
     if config.jit_compile and strategy.num_replicas_in_sync > 1 and _on_cpu(strategy):
         raise UserError(
             "--jit_compile: TensorFlow compiles steps of several replicas for GPUs only; "
@@ -43,6 +37,25 @@ def create_context(
         )
     workers = Workers(strategy)
     return DistributionContext(strategy, workers, Preemption(workers))
+
+
+def check_batch_sizes(
+    config: DistributionConfig, strategy: tf.distribute.Strategy, names: Sequence[str]
+) -> None:
+    """Raises UserError unless the replicas can split global batches evenly.
+
+    Args:
+        config: hyperparameters.
+        strategy: strategy of the run.
+        names: names of the batch sizes.
+    """
+    for name in names:
+        check_batch_size(
+            f"--{name}",
+            getattr(config, name),
+            strategy.num_replicas_in_sync,
+            config.gradient_accumulation_steps if name == TRAIN_BATCH_SIZE else 1,
+        )
 
 
 @contextlib.contextmanager

@@ -3,13 +3,14 @@
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util.errors import UserError, WorkerLostError
+from electra_tf.util.errors import UserError, WorkerLostError, is_out_of_memory
 
 # Errors of a collective operation whose peer is gone.
 _LOST = (
@@ -19,6 +20,8 @@ _LOST = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
+# A worker in TensorFlow's messages.
+_PEER = re.compile(r"/job:worker/replica:0/task:(\d+)")
 
 
 class Workers:
@@ -34,10 +37,12 @@ class Workers:
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy
         self.index, self.count = 0, 1
+        self._addresses: list[str] = []
         resolver = strategy.cluster_resolver
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and resolver:
             self.index = resolver.task_id
-            self.count = resolver.cluster_spec().num_tasks("worker")
+            self._addresses = resolver.cluster_spec().job_tasks("worker")
+            self.count = len(self._addresses)
         self.is_chief = self.index == 0
         self._sum = tf.function(self._sum_over_replicas, autograph=False)
 
@@ -104,13 +109,23 @@ class Workers:
         try:
             yield
         except _LOST as error:
-            if self.count == 1:
+            if self.count == 1 or is_out_of_memory(error):
                 raise
             raise WorkerLostError(
                 f"Worker {self.index} of {self.count} stops: another worker has exited or is "
-                f"unreachable. See the output of the others for the cause. "
+                f"unreachable. {self._where_to_look(error.message)} "
                 f"{how_to_resume}\nTensorFlow says: {_essence(error.message)}"
             ) from error
+
+    def _where_to_look(self, message: str) -> str:
+        """Returns whose output has the cause of an error about lost workers."""
+        lost = sorted({int(each) for each in _PEER.findall(message)} - {self.index})
+        named = [
+            f"worker {i} ({self._addresses[i]}{', the chief' if i == 0 else ''})"
+            for i in lost
+            if i < len(self._addresses)
+        ]
+        return f"See the output of {' and '.join(named) or 'the others'} for the cause."
 
     def _sum_over_replicas(self, value: tf.Tensor) -> tf.Tensor:
         per_replica = self._strategy.run(lambda x: tf.identity(x), args=(value,))

@@ -27,7 +27,7 @@ from electra_tf.training.monitoring.trackers import (
     log_to,
     plain_settings,
 )
-from electra_tf.util.console import format_seconds
+from electra_tf.util.console import format_seconds, warn_once
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, write_atomically
 
@@ -322,16 +322,23 @@ def _drop_records_after(file: str, step: int) -> None:
     path = pathlib.Path(file)
     if not path.exists():
         return
-    content = path.read_bytes()
     # Bytes, since a killed run may have written half of a character.
+    content = path.read_bytes()
     lines = content.split(b"\n")
-    kept = b"".join(line + b"\n" for line in lines if _is_record_until(line, step))
-    if kept != content:
-        write_atomically(path, kept)
+    steps = [_step_of(line) for line in lines]
+    kept = [line + b"\n" for line, of in zip(lines, steps, strict=True) if of <= step]
+    # The last one was truncated when the run was killed, or is empty.
+    if damaged := [i for i, of_line in enumerate(steps[:-1], 1) if of_line == math.inf]:
+        more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        warn_once(f"{path}, line {damaged[0]}{more}: removed, since it is no record of a log")
+    if b"".join(kept) != content:
+        write_atomically(path, b"".join(kept))
 
 
-def _is_record_until(line: bytes, step: int) -> bool:
+def _step_of(line: bytes) -> float:
+    """Returns the step of a record; infinity for anything else."""
     try:
-        return json.loads(line)["step"] <= step
-    except (ValueError, KeyError, TypeError):
-        return False  # truncated when the run was killed
+        step = json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return math.inf
+    return step if type(step) is int else math.inf

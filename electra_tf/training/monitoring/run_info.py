@@ -6,14 +6,16 @@ No TensorFlow is imported here.
 import codecs
 import importlib.metadata
 import json
+import math
 import os
 import pathlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from electra_tf.util.errors import UserError
-from electra_tf.util.files import read_json, to_json, write_atomically
+from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError, not_utf8
+from electra_tf.util.files import read_json, read_object, to_json, write_atomically
 
 LOG_FILE = "train_log.jsonl"
 # Held-out sentences of each evaluation, with the generator's replacements.
@@ -21,6 +23,10 @@ SENTENCES_FILE = "sentences.jsonl"
 RUN_INFO_FILE = "run_info.json"
 # Keys of the file.
 ENVIRONMENT, DATA = "environment", "data"
+# Statistics of the data.
+STATISTICS = ("unigram_accuracy", "unknown_share")
+# Kinds of records whose values are metrics.
+METRIC_KINDS = ("train", "eval")
 _PACKAGES = ("tensorflow", "keras", "numpy")
 
 
@@ -48,17 +54,38 @@ def write_run_info(
 
 
 def read_run_info(model_dir: str | os.PathLike) -> dict[str, Any]:
-    """Returns the content of the file; empty for runs of older versions."""
-    return read_json(os.path.join(model_dir, RUN_INFO_FILE))
+    """Returns the content of the file; empty for runs of older versions.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    path = os.path.join(model_dir, RUN_INFO_FILE)
+    try:
+        content = {**read_json(path), **{n: read_object(path, n) for n in (ENVIRONMENT, DATA)}}
+        data = {name: v for name, v in content[DATA].items() if name in STATISTICS}
+        for name, value in data.items():
+            if not is_number(value):
+                raise UserError(f"{path}: {name} must be a number, not {value!r:.80}")
+    except UserError as error:
+        raise UserError(f"{error}. Remove the file: a resumed run writes it anew") from error
+    return {**content, DATA: data}
+
+
+def is_number(value: Any) -> bool:
+    """Returns whether a value of a JSON file is a finite number, and not a boolean."""
+    is_plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_plain and math.isfinite(value)
 
 
 def read_log(path: str | os.PathLike) -> list[dict[str, Any]]:
-    """Returns the records of a JSON-lines log; a truncated last line is left out.
+    """Returns the records of a JSON-lines log.
+
+    A truncated last line is left out, with a warning: the run was killed, or is writing it.
 
     Raises:
-        UserError: the file cannot be read, or a line before the last one is no record.
+        UserError: the file cannot be read, or a line is no record.
     """
-    return _read_json_lines(path, ("step", "kind"))
+    return list(_read_json_lines(path, _check_record))
 
 
 def read_sentences(model_dir: str | os.PathLike) -> list[dict[str, Any]]:
@@ -70,26 +97,76 @@ def read_sentences(model_dir: str | os.PathLike) -> list[dict[str, Any]]:
         UserError: as `read_log`.
     """
     path = os.path.join(model_dir, SENTENCES_FILE)
-    return _read_json_lines(path, ("step", "sentences")) if os.path.exists(path) else []
+    if not os.path.exists(path):
+        return []
+    return list(_read_json_lines(path, _check_sentences))
 
 
-def _read_json_lines(path: str | os.PathLike, names: Sequence[str]) -> list[dict[str, Any]]:
+def _read_json_lines(
+    path: str | os.PathLike, check: Callable[[Mapping[str, Any]], None]
+) -> Iterator[dict[str, Any]]:
+    """Yields the objects in a file.
+
+    Args:
+        path: the file.
+        check: raises KeyError, TypeError or ValueError for what does not belong there.
+    """
     try:
         content = pathlib.Path(path).read_bytes()
         # Half of a character at the end is left out: the last line is truncated.
         lines = codecs.getincrementaldecoder("utf-8")().decode(content).split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from error
-    if not lines[-1]:
-        lines.pop()
-    records = []
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: {not_utf8(error)}") from error
+    last = len(lines)  # has no end of line, and is usually empty
     for number, line in enumerate(lines, 1):
+        if number == last and not _is_json(line):
+            if line:
+                warn_once(
+                    f"{path}: the last line is incomplete and left out: the run was killed "
+                    "while writing it, or is writing it now"
+                )
+            return
         try:
             record = json.loads(line)
-            needed = {name: record[name] for name in names}
-            records.append({**record, **needed, "step": int(record["step"])})
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
-            if number == len(lines):
-                break  # truncated when the run was killed
-            raise UserError(f"{path}, line {number}: not a record of a log") from error
-    return records
+            check(record)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UserError(
+                f"{path}, line {number}: not a record of a log ({error!r:.80}). Remove the line"
+            ) from error
+        yield record
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _check_record(record: Mapping[str, Any]) -> None:
+    """Raises an error unless it is a record of `TrainLog`."""
+    _check_step(record)
+    if record["kind"] not in METRIC_KINDS:
+        return
+    for name, value in record.items():
+        if name not in ("step", "kind") and value is not None and not is_number(value):
+            raise ValueError(f"{name} is {value!r:.40}")
+
+
+def _check_sentences(record: Mapping[str, Any]) -> None:
+    """Raises an error unless it has sentences of (token, original, probability)."""
+    _check_step(record)
+    for sentence in record["sentences"]:
+        for token, original, probability in sentence:
+            if not (isinstance(token, str) and isinstance(original, str)):
+                raise TypeError("a token is no text")
+            if not is_number(probability):
+                raise TypeError(f"a probability is {probability!r:.40}")
+
+
+def _check_step(record: Mapping[str, Any]) -> None:
+    if type(record["step"]) is not int:
+        raise TypeError(f"step is {record['step']!r:.40}")

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.extras import import_extra
-from electra_tf.util.files import read_json, to_json, write_atomically
+from electra_tf.util.files import read_json, read_object, to_json, write_atomically
 
-# Ids of the runs, with which a resumed run goes on.
+# Ids of the runs by tracker, with which a resumed run goes on, and the projects they are in.
 IDS_FILE = "trackers.json"
+PROJECTS = "projects"
 # Values that a tracker is asked about at the end, whether they have been logged.
 _MOST_PENDING = 1000
 # In names of MLflow, which allows few others.
@@ -65,24 +66,36 @@ def open_trackers(
         settings: hyperparameters, logged as the parameters of the runs.
 
     Raises:
-        UserError: a package is not installed, or its tracker refuses the run or cannot be
-            reached.
+        UserError: a package is not installed, its tracker refuses the run or cannot be
+            reached, or a resumed run has logged to another project.
     """
     if not (wandb or mlflow):
         return []
     path = os.path.join(model_dir, IDS_FILE)
     ids = read_json(path)
+    projects = read_object(path, PROJECTS)
     trackers: list[Tracker] = []
-    if wandb:
-        with _naming_flag(WANDB, path if WANDB in ids else None):
-            trackers.append(WandbTracker(wandb, model_dir, settings, ids.get(WANDB)))
-        ids[WANDB] = trackers[-1].run_id
-    if mlflow:
-        with _naming_flag(MLFLOW, path if MLFLOW in ids else None):
-            trackers.append(MlflowTracker(mlflow, model_dir, settings, ids.get(MLFLOW)))
-        ids[MLFLOW] = trackers[-1].run_id
-    write_atomically(path, to_json(ids))
+    given = {WANDB: (wandb, WandbTracker), MLFLOW: (mlflow, MlflowTracker)}
+    for name, (project, tracker) in given.items():
+        if not project:
+            continue
+        _check_project(path, name, projects.get(name), project)
+        with _naming_flag(name, path if name in ids else None):
+            trackers.append(tracker(project, model_dir, settings, ids.get(name)))
+        ids[name] = trackers[-1].run_id
+        projects[name] = project
+    write_atomically(path, to_json({**ids, PROJECTS: projects}))
     return trackers
+
+
+def _check_project(path: str, name: str, recorded: str | None, given: str) -> None:
+    """Raises UserError if a resumed run would go on in another project than is given."""
+    if recorded not in (None, given):
+        raise UserError(
+            f"--{name}={given}: this run logs to {recorded!r}, as {path} records. Pass "
+            f"--{name}={recorded} to go on there; to log its remaining steps to a new run in "
+            f"{given!r}, remove that file"
+        )
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

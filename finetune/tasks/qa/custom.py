@@ -35,6 +35,7 @@ class CustomQATask(QATask):
     ) -> None:
         self._spec = spec
         self._own_files = TaskFiles(spec, config)
+        self._authors_answer_check = config.authors_qa_answer_check
         v2 = spec.unanswerable
         if v2 is None:
             v2 = any(example.is_impossible for example in self._train_to_evaluate)
@@ -94,7 +95,12 @@ class CustomQATask(QATask):
     def _read(
         self, path: str, report: DataReport, *, v2: bool, is_training: bool, labeled: bool
     ) -> list[QAExample]:
-        builder = ExampleBuilder(report, v2=v2, is_training=is_training)
+        builder = ExampleBuilder(
+            report,
+            v2=v2,
+            is_training=is_training,
+            authors_answer_check=self._authors_answer_check,
+        )
         file_format = self._spec.format_of(path)
         if file_format in ("squad", "mrqa"):
             if self._spec.group_column is not None:

@@ -38,11 +38,34 @@ def test_in_this_version_they_follow_from_the_width(tmp_path):
     assert (encoder.num_attention_heads, encoder.intermediate_size) == (1, 192)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"hyperparameters": 1}', '"a"'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"hyperparameters": 1}', '"a"', pytest.param("[" * 100_000, id="nested")],
+)
 def test_what_describes_no_run_is_named(tmp_path, content):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(UserError, match=f"^{tmp_path}/config.json does not describe a run"):
         load_saved_config(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_size": "huge"}, "model_size must be one of .*base.* not 'huge'"),
+        ({"vocab_size": "40"}, "vocab_size must be a whole number, not '40'"),
+        ({"model_hparam_overrides": 1.5}, "model_hparam_overrides must be a JSON object"),
+        ({"num_train_steps": [5]}, "num_train_steps must be a whole number"),
+        ({"warmup_proportion": "0.1"}, "warmup_proportion must be a number"),
+    ],
+)
+def test_a_value_that_is_damaged_is_named(tmp_path, changes, message):
+    write(tmp_path, {})
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text())
+    content["hyperparameters"] |= changes
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=f"^{path}:? {message}"):
+        load_saved_config(tmp_path)
 
 
 def test_a_model_of_another_format_is_to_be_converted(tmp_path):

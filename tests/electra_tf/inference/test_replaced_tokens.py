@@ -10,7 +10,7 @@ from electra_tf.model_builder import build_model, special_token_ids
 from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.util.console import discard
+from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from flags.records import training_records
 from tests import pretraining_runs
@@ -58,8 +58,9 @@ def test_shows_sentences_from_the_newest_checkpoint(make_config, capsys):
     config = make_config(num_train_steps=2)
     pretraining_runs.train(config, discard)
     said: list[str] = []
+    warn_once.cache_clear()
     replaced_tokens.show(
-        config,
+        make_config(num_train_steps=2, mask_prob=0.3),
         ["w1 w2 w3", "w4", "w5 " * 14, "w6 " * 15],
         token_counts=training_records(config).token_counts,
         color=False,
@@ -67,7 +68,9 @@ def test_shows_sentences_from_the_newest_checkpoint(make_config, capsys):
     )
     assert f"(step 2, {config.model_dir}/ckpt-2" in said[0]
     assert sum("most suspected: " in line for line in said) == 4
-    assert "1 of 4 sentences have more than 14 tokens" in capsys.readouterr().err
+    warned = capsys.readouterr().err
+    assert "1 of 4 sentences have more than 14 tokens" in warned
+    assert "not replaced as in training: mask_prob: 0.15 before, 0.3 now" in warned
 
 
 def test_a_model_without_discriminator_is_refused(make_config):

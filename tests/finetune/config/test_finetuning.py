@@ -259,10 +259,18 @@ def test_a_task_of_ones_own_has_the_defaults_of_its_kind(tmp_path):
 
 
 def test_hyperparameters_without_effect_are_warned_of(tmp_path, capsys):
-    create(tmp_path, predict_file="new.tsv", do_predict=True, eval_steps=5)
+    create(tmp_path, predict_file="new.tsv", do_predict=True, eval_steps=5, wandb="p")
     create(tmp_path, do_eval=False, eval_steps=5, keep_best=True)
     assert not capsys.readouterr().err
     create(tmp_path, predict_file="new.tsv", do_eval=False, eval_steps=5)
     warned = capsys.readouterr().err
     assert "--predict_file=new.tsv has no effect without --do_predict" in warned
     assert "--eval_steps=5 has no effect with --do_eval=false" in warned
+    create(tmp_path, predict_output="new.tsv", beam_size=5, answerable_weight=1.0)
+    create(tmp_path, joint_prediction=False, beam_size=5)
+    warned = capsys.readouterr().err
+    assert "--predict_output=new.tsv has no effect without --do_predict" in warned
+    assert "--beam_size=5 has no effect with --joint_prediction=false" in warned
+    assert "--answerable_weight" not in warned
+    create(tmp_path, do_train=False, wandb="p")
+    assert "--wandb=p has no effect without training" in capsys.readouterr().err

@@ -94,6 +94,62 @@ def test_conll_sentences_end_at_blank_lines_and_documents(tmp_path):
     ]
 
 
+CHUNKS = {"words": 0, "tags": -1}
+CONLL_U = {"words": 1, "tags": 3}
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "sentences"),
+    [
+        # As many columns as words have.
+        ("# text = a b\na X Y Z\nb X Y Z\n", CHUNKS, ["a b"]),
+        ("# newdoc\na O\nb O\n\n# id\nc O\n", CHUNKS, ["a b", "c"]),
+        # Fewer or more of them; the first line does not tell the number of columns.
+        ("# a comment of several words\n# another\na O\n", CHUNKS, ["a"]),
+        ("# text = a b\na\tO\nb\tO\n", CHUNKS, ["a b"]),
+        ("# x\na\tO\n", CHUNKS, ["a"]),
+        # Words.
+        ("# # B-NP\n1.5 CD B-NP\n", CHUNKS, ["# 1.5"]),
+        ("1.5 CD B-NP\n# # B-NP\n", CHUNKS, ["1.5 #"]),
+        ("#\tO\na\tO\n", CHUNKS, ["# a"]),
+        ("#hashtag O\n#b O\n", CHUNKS, ["#hashtag #b"]),
+        ("#\na\n\n# a comment\nb\n", {"words": 0}, ["# a", "b"]),
+        # CoNLL-U, with a word of two tokens, one that is not in the text, and a "#".
+        (
+            "# text = a vámonos #\n1\ta\t_\tX\n2-3\tvámonos\t_\t_\n2\tvamos\t_\tV\n"
+            "3\tnos\t_\tP\n3.1\tx\t_\t_\n4\t#\t_\tS\n\n# a\tb\tc\td\n1\tb\t_\tX\n",
+            CONLL_U,
+            ["a vamos nos #", "b"],
+        ),
+        # A range that is a word.
+        ("3-4\tN\tO\n8.1\tN\tO\n", CHUNKS, ["3-4 8.1"]),
+        ("#begin document (a); part 000\na 0 w O\n#end document\n", {"words": 2}, None),
+        ("#begin document (a); part 000\na 0 w O\n\n#end document\n", {"words": 2}, ["w"]),
+    ],
+)
+def test_comments_and_no_words_of_conll_files(tmp_path, content, columns, sentences):
+    path = write(tmp_path, "a.conll", content)
+    if sentences is None:
+        with pytest.raises(UserError, match="line 3 has 2 columns"):
+            read_records(path, file_format="conll", columns=columns)
+        return
+    records = read_records(path, file_format="conll", columns=columns)
+    assert [" ".join(r.values["words"]) for r in records] == sentences
+
+
+def test_a_comment_that_only_its_tag_tells_is_warned_of(tmp_path, capsys):
+    path = write(tmp_path, "a.conll", "# newdoc\na O\n")
+    read_records(path, file_format="conll", columns=CHUNKS)
+    warned = "line 1 ('# newdoc') is taken for a comment: no other word has the tag 'newdoc'"
+    assert warned in capsys.readouterr().err
+
+
+def test_numbers_of_words_are_not_taken_for_words(tmp_path):
+    path = write(tmp_path, "a.conll", "1\ta\tO\n2\tb\tO\n3\tc\tO\n")
+    with pytest.raises(UserError, match=r"at line 1 are 1, 2, 3, …: the column of words is"):
+        read_records(path, file_format="conll", columns=CHUNKS)
+
+
 def test_conll_words_may_hold_blanks_between_tabs(tmp_path):
     path = write(tmp_path, "a.conll", "New York\tB-LOC\nis\tO\n")
     (record,) = read_records(path, file_format="conll", columns={"words": 0, "tags": 1})
@@ -182,7 +238,7 @@ def test_missing_and_broken_compressed_files_are_named(tmp_path):
 
 def test_conll_errors(tmp_path):
     path = write(tmp_path, "a.conll", "a DT O\nb O\n")
-    with pytest.raises(UserError, match="line 2 has 2 columns, but the first line has 3"):
+    with pytest.raises(UserError, match="line 2 has 2 columns, but line 1 has 3"):
         read_records(path, file_format="conll", columns={"words": 0, "tags": -1})
     with pytest.raises(UserError, match=r"no column 3 \(tags\): line 1 has 3 columns"):
         read_records(path, file_format="conll", columns={"words": 0, "tags": 3})

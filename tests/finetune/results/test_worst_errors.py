@@ -21,6 +21,8 @@ def test_the_errors_of_the_highest_loss_are_kept(tmp_path):
     assert total == 50
     assert [error.loss for error in worst] == [float(i) for i in range(49, 49 - MAX_ERRORS, -1)]
     assert worst[0] == ("x" * 1000, "a", "b", 49.0)
-    path.write_text(json.dumps({"errors": [{}]}))
-    with pytest.raises(UserError, match=r"errors\.json does not have the errors"):
-        read_errors(path)
+    damaged = PredictionError("x", "a", ["b"], "high")._asdict()
+    for content in ({"errors": [{}]}, {"total": 1, "errors": [damaged]}):
+        path.write_text(json.dumps(content))
+        with pytest.raises(UserError, match=r"errors\.json does not have the errors"):
+            read_errors(path)

@@ -76,3 +76,25 @@ def test_lost_workers_are_told_from_errors_of_this_one():
         first.explain_losses("Run it again."),
     ):
         raise lost
+
+
+@pytest.mark.parametrize(
+    ("message", "where"),
+    [
+        (
+            "Error from /job:worker/replica:0/task:1: from /job:worker/replica:0/task:0 while",
+            r"worker 0 \(a:1, the chief\) for the cause",
+        ),
+        ("/job:worker/replica:0/task:1 is gone", "the others for the cause"),
+        ("peer is gone", "the others for the cause"),
+    ],
+)
+def test_a_lost_worker_is_named_with_its_address(message, where):
+    _, second = two_workers()
+    second._addresses = ["a:1", "b:2"]
+    error = tf.errors.InternalError(None, None, message)
+    with (
+        pytest.raises(WorkerLostError, match=rf"See the output of {where}"),
+        second.explain_losses("Run it again."),
+    ):
+        raise error

@@ -10,10 +10,14 @@ import tensorflow as tf
 from electra_tf.text.inspected_tokens import InspectedToken
 from electra_tf.training.monitoring.log import TrainLog, Utilization
 from electra_tf.training.monitoring.run_info import (
+    LOG_FILE,
+    RUN_INFO_FILE,
     SENTENCES_FILE,
     read_log,
+    read_run_info,
     read_sentences,
 )
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 
@@ -177,13 +181,68 @@ def test_a_full_disk_is_said_of_its_file(tmp_path):
 def test_logs_that_cannot_be_read_are_named(tmp_path):
     path = tmp_path / SENTENCES_FILE
     path.write_bytes(b"\xff")
-    with pytest.raises(UserError, match=f"^{path} cannot be read: .*utf-8"):
+    with pytest.raises(UserError, match=f"^{path}: line 1 is not UTF-8"):
         read_sentences(tmp_path)
     path.write_text('{"step": 1, "sentences": []}\n[]\n{"step": 2, "sentences": []}\n')
     with pytest.raises(UserError, match=f"^{path}, line 2: not a record of a log"):
         read_sentences(tmp_path)
     path.write_text('{"step": 1, "sentences": []}\n{"st')
     assert [record["step"] for record in read_sentences(tmp_path)] == [1]
+
+
+def test_a_log_that_is_read_while_it_is_written_lacks_half_a_line(tmp_path, capsys):
+    warn_once.cache_clear()
+    path = tmp_path / LOG_FILE
+    path.write_text('{"step": 1, "kind": "train", "loss": null}\n{"step": 2, "ki')
+    assert read_log(path) == [{"step": 1, "kind": "train", "loss": None}]
+    assert f"{path}: the last line is incomplete and left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"step": "2", "kind": "train"}',
+        '{"step": 2}',
+        '{"step": 2, "kind": "eval", "loss": "0.1"}',
+        '{"step": 2, "kind": "train", "steps_per_second": NaN}',
+        "[" * 100_000,
+        "\0\0",
+    ],
+    ids=["step", "kind", "text", "nan", "nested", "zeros"],
+)
+def test_a_line_that_is_no_record_is_named(tmp_path, line, capsys):
+    good = '{"step": 1, "kind": "train", "loss": 1.0}\n'
+    path = tmp_path / LOG_FILE
+    path.write_text(f"{good}{line}\n{good}")
+    with pytest.raises(UserError, match=rf"^{path}, line 2: not a record of a log.* Remove"):
+        read_log(path)
+
+
+def test_a_resumed_run_says_what_it_removes_of_a_damaged_log(tmp_path, capsys):
+    warn_once.cache_clear()
+    good = '{"step": 1, "kind": "train", "loss": 1.0}\n'
+    path = tmp_path / LOG_FILE
+    path.write_text(f"{good}\0\0\n{good}" + '{"step": 3, "kind": "tr')
+    start(tmp_path, 2).close()
+    assert path.read_text() == good + good
+    expected = f"{path}, line 2: removed, since it is no record of a log"
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not valid JSON"),
+        ("[]", "must contain a JSON object"),
+        ('{"environment": 1}', "environment must be a JSON object"),
+        ('{"data": {"unknown_share": "much"}}', "unknown_share must be a number, not 'much'"),
+    ],
+)
+def test_a_damaged_run_info_is_named_and_may_be_removed(tmp_path, content, message):
+    path = tmp_path / RUN_INFO_FILE
+    path.write_text(content)
+    with pytest.raises(UserError, match=rf"^{path}:? {message}.* Remove the file: a resumed"):
+        read_run_info(tmp_path)
 
 
 def test_tensorboard_files_that_cannot_be_written_are_named(tmp_path, monkeypatch):

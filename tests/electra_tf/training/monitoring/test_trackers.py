@@ -267,7 +267,8 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
     assert not any("unset" in call for call in starts[0])
     assert starts[1] == [("go on", "r1", "RUNNING")]
     assert calls[1:] == [("train/loss", 2.0, 20), "waited", ("end", "r1", "FINISHED")]
-    assert json.loads((folder / IDS_FILE).read_text()) == {"mlflow": "r1"}
+    recorded = {"mlflow": "r1", "projects": {"mlflow": "p"}}
+    assert json.loads((folder / IDS_FILE).read_text()) == recorded
     # An experiment that is there is taken.
     monkeypatch.setattr(
         Client,
@@ -278,3 +279,30 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
     calls.clear()
     open_trackers(None, "p", model_dir=str(folder), settings=SETTINGS)
     assert calls[0] == ("create", "there", "model")
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_resumed_run_does_not_move_to_another_project(name, tmp_path, monkeypatch):
+    """It logged to the old experiment of MLflow, and to half a run in Weights & Biases."""
+    started = []
+    client = types.SimpleNamespace(update_run=lambda *given, **_: started.append(given))
+
+    def init(**given):
+        started.append(given)
+        return types.SimpleNamespace(id="r1")
+
+    package = types.SimpleNamespace(init=init, MlflowClient=lambda: client)
+    monkeypatch.setitem(sys.modules, name, package)
+    ids = tmp_path / IDS_FILE
+    ids.write_text(json.dumps({name: "r1"}))  # which does not say of which project
+    settings = {"model_dir": str(tmp_path), "settings": SETTINGS}
+    projects = {"wandb": None, "mlflow": None}
+    for _ in range(2):
+        open_trackers(**{**projects, name: "first"}, **settings)
+    assert len(started) == 2
+    message = (
+        f"^--{name}=second: this run logs to 'first', as {ids} records. Pass --{name}=first"
+    )
+    with pytest.raises(UserError, match=message):
+        open_trackers(**{**projects, name: "second"}, **settings)
+    assert len(started) == 2

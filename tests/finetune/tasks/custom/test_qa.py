@@ -105,6 +105,15 @@ def test_named_columns_that_a_file_lacks_are_warned_of(make_task, capsys, name, 
     assert capsys.readouterr().err == ""
 
 
+def test_the_authors_check_of_answers_is_that_of_built_in_tasks(make_task):
+    records = [{"q": "who?", "c": c, "a": "was me"} for c in ("was me", "was\u00a0me")]
+    for checks, count in ((False, 2), (True, 1)):
+        given = {**NO_EVAL, "authors_qa_answer_check": checks}
+        files = {"train.jsonl": jsonl(*records)}
+        task = make_task(files, "qa", given, columns=COLUMNS, dev_fraction=0)
+        assert len(load(task, "train")) == count
+
+
 def test_answers_in_tables_with_their_place(make_task):
     content = 'n,q,c,a,at\nx7,who?,"me, me",me,4\nx8,who?,a me,me,\n'
     columns = {**COLUMNS, "id": "n", "answer_start": "at"}
