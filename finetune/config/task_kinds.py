@@ -35,6 +35,8 @@ class TaskKind:
             without levels.
         defaults: default hyperparameters of a single task of this kind.
         hyperparameters: names of those that only this kind has, and others that list them.
+        ignored_hyperparameters: such names of the authors' code, which ignores them for other
+            kinds: files of hyperparameters are shared by tasks.
         serving: names of hyperparameters that the answers of exported models depend on.
     """
 
@@ -54,6 +56,7 @@ class TaskKind:
     metrics: Mapping[str | None, tuple[str, ...]]
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     hyperparameters: tuple[str, ...] = ()
+    ignored_hyperparameters: tuple[str, ...] = ()
     serving: tuple[str, ...] = ("max_seq_length",)
 
     def main_metrics(self, level: str | None = None) -> tuple[str, ...]:
@@ -138,11 +141,11 @@ QA = TaskKind(
     spec_keys=("unanswerable",),
     metrics={None: ("f1", "exact_match")},
     defaults={"num_train_epochs": 2.0, "max_seq_length": 512},
-    hyperparameters=(
+    hyperparameters=("authors_qa_answer_check",),
+    ignored_hyperparameters=(
         "answerable_classifier",
         "answerable_uses_start_logits",
         "answerable_weight",
-        "authors_qa_answer_check",
         "beam_size",
         "doc_stride",
         "joint_prediction",

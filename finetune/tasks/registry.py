@@ -47,18 +47,30 @@ def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Ta
 
 
 def _check_used(config: FinetuningConfig, specs: Mapping[str, TaskSpec]) -> None:
-    """Raises UserError for a hyperparameter of kinds that no task has."""
+    """Refuses hyperparameters of kinds that no task has; warns of those of the authors.
+
+    Raises:
+        UserError: one of this project is given.
+    """
     kinds = {
         name: specs[name].kind if name in specs else built_in_kinds()[name]
         for name in config.task_names
     }
-    used = {name for kind in kinds.values() for name in kind.hyperparameters}
+    used = {
+        name
+        for kind in kinds.values()
+        for name in (*kind.hyperparameters, *kind.ignored_hyperparameters)
+    }
     defaults = {field.name: field.default for field in dataclasses.fields(config)}
     listed = ", ".join(f"{task} is {kind.name}" for task, kind in kinds.items())
     for kind in kinds_by_name().values():
-        for name in kind.hyperparameters:
-            if name not in used and getattr(config, name) != defaults[name]:
-                raise UserError(f"--{name} is for {kind.name} tasks, but {listed}: remove it")
+        for name in (*kind.hyperparameters, *kind.ignored_hyperparameters):
+            if name in used or getattr(config, name) == defaults[name]:
+                continue
+            fault = f"--{name} is for {kind.name} tasks, but {listed}"
+            if name in kind.hyperparameters:
+                raise UserError(f"{fault}: remove it")
+            warn_once(f"{fault}: it has no effect")
 
 
 def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:

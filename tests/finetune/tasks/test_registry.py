@@ -64,12 +64,19 @@ def test_hyperparameters_of_a_kind_that_no_task_has_are_refused(make_config, tok
     ):
         build_tasks(config, tokenizer)
     assert len(build_tasks(make_config("sts", "cola", label_smoothing=0.1), tokenizer)) == 2
-    for name, value, kind in (("doc_stride", 64, "qa"), ("beam_size", 5, "qa")):
-        config = make_config("sts", **{name: value})
-        with pytest.raises(UserError, match=f"--{name} is for {kind} tasks, but sts is regr"):
-            build_tasks(config, tokenizer)
     with pytest.raises(UserError, match="--authors_tagging_truncation is for tagging tasks"):
         build_tasks(make_config("cola", authors_tagging_truncation=True), tokenizer)
+
+
+def test_hyperparameters_that_the_authors_code_ignores_are_warned_of(
+    make_config, tokenizer, capsys
+):
+    build_tasks(make_config("sts", "squad", doc_stride=64), tokenizer)
+    assert not capsys.readouterr().err
+    for name, value in (("doc_stride", 64), ("beam_size", 5), ("joint_prediction", False)):
+        build_tasks(make_config("sts", **{name: value}), tokenizer)
+        said = f"--{name} is for qa tasks, but sts is regression: it has no effect"
+        assert said in capsys.readouterr().err
 
 
 def test_a_threshold_of_questions_that_all_have_answers_is_warned_of(
