@@ -25,6 +25,7 @@ from electra_tf.interop.huggingface.metadata import (
     huggingface_config,
     is_huggingface_folder,
     read_huggingface_description,
+    segment_notes,
 )
 from electra_tf.interop.huggingface.tensor_names import (
     LM_HEAD_WEIGHT,
@@ -114,6 +115,7 @@ class HuggingFaceFormat(CheckpointFormat):
         notes: list[str] = []
         parts = _parts(checkpoint, notes)
         description = checkpoint.description
+        notes += segment_notes(description.encoder)
         notes += untrained_positions_notes(
             description.hyperparameters, description.encoder.max_position_embeddings
         )
@@ -226,7 +228,7 @@ def _check_shapes(arrays: Mapping[str, np.ndarray], hidden_size: int, folder: st
         if name.endswith("/kernel") and kernel.shape != (hidden_size, *np.shape(bias)):
             raise UserError(
                 f"{folder}: the head has weights {kernel.shape[::-1]} and biases "
-                f"{np.shape(bias)}, but the hidden size is {hidden_size}"
+                f"{np.shape(bias)}, but hidden_size in {CONFIG_FILE} is {hidden_size}"
             )
 
 

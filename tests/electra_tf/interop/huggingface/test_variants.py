@@ -191,7 +191,7 @@ def test_other_tensors_of_a_layer_are_not_its_bias(tmp_path):
         (
             "token_classification",
             {"classifier.weight": np.ones([3, 8], np.float32)},
-            r"the head has weights \(3, 8\) .* the hidden size is 16",
+            r"the head has weights \(3, 8\) .* hidden_size in config.json is 16",
         ),
         (
             "question_answering",
@@ -216,3 +216,14 @@ def test_ids_of_labels_are_numbers_from_zero(tmp_path, ids):
     change_json(folder / "config.json", id2label=dict.fromkeys(reversed(ids), "X"))
     with pytest.raises(UserError, match="id2label must have a label for each id from 0, not"):
         read(folder, "huggingface")
+
+
+def test_a_missing_segment_is_reported_both_ways(tmp_path):
+    folder = copied(tmp_path)
+    name = "electra.embeddings.token_type_embeddings.weight"
+    first = safetensors.numpy.load_file(folder / "model.safetensors")[name][:1]
+    change_tensors(folder, **{name: np.ascontiguousarray(first)})
+    change_json(folder / "config.json", type_vocab_size=1)
+    checkpoint = read(folder, "huggingface")
+    for notes in (checkpoint.notes, HUGGINGFACE.write(checkpoint, str(tmp_path / "there"))):
+        assert [note.startswith("type_vocab_size 1: here, tokens of") for note in notes] == [1]
