@@ -73,6 +73,7 @@ VOCAB_FILE = os.path.join("assets", "tokenizer", "vocabulary.txt")
 REGISTERED_NAME = "keras_hub>ElectraBackbone"
 # Fixed by KerasHub's backbone.
 HIDDEN_ACT = "gelu_tanh"
+_GELUS = ("gelu", HIDDEN_ACT)
 _KERASHUB = ("keras_hub", "kerashub", "A preset of KerasHub")
 LAYER_NORM_EPSILON = 1e-12
 
@@ -118,7 +119,11 @@ class KerasHubFormat(CheckpointFormat):
         return ModelCheckpoint(
             description=description,
             arrays=arrays,
-            notes=(f"{', '.join(pooler)}: ELECTRA has no pooler", note),
+            notes=(
+                f"{', '.join(pooler)}: ELECTRA has no pooler",
+                note,
+                *_tokenizer_notes(path),
+            ),
         )
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
@@ -129,6 +134,11 @@ class KerasHubFormat(CheckpointFormat):
             raise UserError(
                 "KerasHub's ElectraBackbone fixes the epsilon of layer normalization at "
                 f"{LAYER_NORM_EPSILON}, but this model has {encoder.layer_norm_epsilon}"
+            )
+        if encoder.hidden_act not in _GELUS:
+            raise UserError(
+                f"KerasHub's ElectraBackbone computes GELU, but this model has hidden_act "
+                f"{encoder.hidden_act}"
             )
         keras_hub = import_extra(*_KERASHUB)
 
@@ -183,6 +193,27 @@ def _notes(checkpoint: ModelCheckpoint) -> list[str]:
         notes.append(f"{len(checkpoint.slots)} optimizer moments")
     if checkpoint.step is not None:
         notes.append(f"the step ({checkpoint.step})")
+    return notes
+
+
+def _tokenizer_notes(folder: str) -> list[str]:
+    """Returns notes on settings of a preset's tokenizer that the one here cannot have."""
+    path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
+    tokenizer = read_object(path, "config")
+    notes = []
+    if read_switch(tokenizer, "strip_accents", False, path) and not read_switch(
+        tokenizer, "lowercase", False, path
+    ):
+        notes.append(
+            "strip_accents without lowercase: here, accents are only stripped from lowercased "
+            "text, so this tokenizer keeps them"
+        )
+    for name, only in (("split", True), ("suffix_indicator", "##")):
+        if tokenizer.get(name) not in (None, only):
+            notes.append(
+                f"{name} {tokenizer[name]!r:.40} of the tokenizer: it is always {only!r} here, "
+                "so texts get different tokens"
+            )
     return notes
 
 

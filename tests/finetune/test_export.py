@@ -384,3 +384,28 @@ def test_onnx_models_answer_ids_in_float32_and_int8(model_dir, tmp_path, name):
                 np.testing.assert_allclose(actual, expected, rtol=0, atol=atol, err_msg=output)
             else:
                 assert np.mean(actual == expected) > 1 - 5 * tolerance, output
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_answers_without_a_classifier_become_litert(tmp_path, joint):
+    """Such as heads of Hugging Face; LiteRT has no operation of their losses."""
+    interpreter = pytest.importorskip(
+        "ai_edge_litert.interpreter", reason="needs LiteRT: pip install ai-edge-litert"
+    )
+    settings = {"joint_prediction": joint, "answerable_classifier": False, "beam_size": 4}
+    config = ExportConfig(
+        model_dir=write_finetuned(tmp_path, {"answers": TASKS["answers"]}, **settings),
+        export_dir=tmp_path / "exported",
+        format="litert",
+    )
+    folder = export(config, LOADERS, discard)
+    ids = np.random.default_rng(1).integers(5, 40, (2, 12)).astype(np.int32)
+    mask = (np.arange(12) < [[9], [12]]).astype(np.int32)
+    inputs = EncoderInputs(ids, mask, (np.arange(12) > 3) * mask)
+    wanted = load_servable(config, LOADERS, discard).predict(inputs)
+    model = interpreter.Interpreter(str(folder / "model_float32.tflite"))
+    found = model.get_signature_runner()(**inputs._asdict())
+    assert found.keys() == wanted.keys()
+    assert not found["answerable_logit"].any()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4, err_msg=name)

@@ -6,6 +6,7 @@ folders, `discriminator` and `generator`, and read from their parent folder.
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from electra_tf.interop.huggingface.metadata import (
     huggingface_config,
     is_huggingface_folder,
     read_huggingface_description,
+    segment_notes,
 )
 from electra_tf.interop.huggingface.tensor_names import (
     LM_HEAD_WEIGHT,
@@ -63,6 +65,8 @@ PAIR = tuple(os.path.join(folder, CONFIG_FILE) for folder in _PAIR_FOLDERS)
 ENCODER_FOLDER = "encoder"
 ENCODER = "electra/"
 EMBEDDINGS = "electra/embeddings/"
+# Types of weights. Other numbers stand for weights only together with scales or a table.
+_WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64")
 # Saved by PyTorch besides weights: position ids, which are constants.
 _BUFFERS = ("electra.embeddings.position_ids", "electra.embeddings.token_type_ids")
 
@@ -111,6 +115,7 @@ class HuggingFaceFormat(CheckpointFormat):
         notes: list[str] = []
         parts = _parts(checkpoint, notes)
         description = checkpoint.description
+        notes += segment_notes(description.encoder)
         notes += untrained_positions_notes(
             description.hyperparameters, description.encoder.max_position_embeddings
         )
@@ -173,6 +178,7 @@ def _read_folder(folder: str) -> ModelCheckpoint:
     tensors = {normalized_name(name, is_bare=is_bare): value for name, value in stored.items()}
     for name in _BUFFERS:
         tensors.pop(name, None)
+    _check_types(tensors, folder)
     tensors = {name: value.astype(np.float32, copy=False) for name, value in tensors.items()}
     output_layer = tensors.pop(LM_HEAD_WEIGHT, None)
     scopes = tuple(scope.replace("/", ".") for scope in (*SCOPES, "generator_lm_head/"))
@@ -190,12 +196,40 @@ def _read_folder(folder: str) -> ModelCheckpoint:
     head = from_huggingface_head(
         {k: v for k, v in tensors.items() if not k.startswith(scopes)}, config
     )
+    _check_shapes(head.arrays, description.encoder.hidden_size, folder)
     tasks = (head.task,) if head.task else ()
     return ModelCheckpoint(
         description=dataclasses.replace(description, tasks=tasks),
         arrays={**arrays, **head.arrays},
         notes=(*notes, *head.notes),
     )
+
+
+def _check_types(tensors: Mapping[str, np.ndarray], folder: str) -> None:
+    """Raises UserError for quantized weights."""
+    others = {
+        name: value.dtype
+        for name, value in tensors.items()
+        if name.endswith((".weight", ".bias")) and value.dtype.name not in _WEIGHT_TYPES
+    }
+    if others:
+        name, dtype = next(iter(others.items()))
+        raise UserError(
+            f"{folder}: {len(others)} tensors are quantized, such as {name} ({dtype}): "
+            "convert the model as it was before, with weights of one of "
+            f"{', '.join(_WEIGHT_TYPES)}"
+        )
+
+
+def _check_shapes(arrays: Mapping[str, np.ndarray], hidden_size: int, folder: str) -> None:
+    """Raises UserError unless the layers of a head take the encoder's output."""
+    for name, kernel in arrays.items():
+        bias = arrays.get(name.removesuffix("kernel") + "bias")
+        if name.endswith("/kernel") and kernel.shape != (hidden_size, *np.shape(bias)):
+            raise UserError(
+                f"{folder}: the head has weights {kernel.shape[::-1]} and biases "
+                f"{np.shape(bias)}, but hidden_size in {CONFIG_FILE} is {hidden_size}"
+            )
 
 
 def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> ModelCheckpoint:

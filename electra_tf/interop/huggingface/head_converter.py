@@ -53,13 +53,18 @@ class HeadConverter(abc.ABC):
 
 
 def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the labels in `config.json` in the order of their ids; none if it has none."""
+    """Returns the labels in `config.json` in the order of their ids; none if it has none.
+
+    Raises:
+        UserError: the ids are not the numbers from 0.
+    """
     id2label = config.get("id2label") or {}
     try:
-        return tuple(str(id2label[key]) for key in sorted(id2label, key=int))
-    except (TypeError, ValueError) as error:
+        labels = {int(key): str(label) for key, label in id2label.items()}
+        return tuple(labels[i] for i in range(len(id2label)))
+    except (AttributeError, TypeError, ValueError, KeyError) as error:
         raise UserError(
-            f"config.json: id2label must have a label for each id, not {id2label!r:.80}"
+            f"config.json: id2label must have a label for each id from 0, not {id2label!r:.80}"
         ) from error
 
 

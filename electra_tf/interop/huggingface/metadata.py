@@ -80,7 +80,18 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
         vocabulary=tokenizer.vocabulary,
         tokenizer_recorded=tokenizer.is_recorded,
     )
-    return HuggingFaceDescription(config, description, tokenizer.notes)
+    notes = (*segment_notes(encoder), *tokenizer.notes)
+    return HuggingFaceDescription(config, description, notes)
+
+
+def segment_notes(encoder: EncoderConfig) -> list[str]:
+    """Returns a note if a second text, or tagging, has a segment that the model lacks."""
+    if encoder.type_vocab_size > 1:
+        return []
+    return [
+        "type_vocab_size 1: here, tokens of segment 1 (second texts, and those of tagging) get "
+        "no segment embedding; transformers fails for them"
+    ]
 
 
 def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:

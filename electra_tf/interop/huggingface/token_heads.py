@@ -18,6 +18,7 @@ from electra_tf.interop.huggingface.head_converter import (
 )
 from electra_tf.interop.huggingface.tensor_names import transposed
 from electra_tf.interop.model_checkpoint import TASK_SCOPE, TaskDescription
+from electra_tf.util.errors import UserError
 
 TOKEN_CLASS = "ElectraForTokenClassification"
 ANSWER_CLASS = "ElectraForQuestionAnswering"
@@ -96,6 +97,11 @@ class AnswerHead(HeadConverter):
             return None
         task = TaskDescription(config.get("finetuning_task") or kind, kind)
         weight, bias = tensors["qa_outputs.weight"], tensors["qa_outputs.bias"]
+        if len(weight) != 2 or bias.shape != (2,):  # start and end
+            raise UserError(
+                f"qa_outputs must have two outputs, but its weights are {weight.shape} and its "
+                f"biases {bias.shape}"
+            )
         arrays = {}
         for row, layer in enumerate(("dense", "dense_1")):
             arrays[f"{layer}/kernel"] = transposed(weight[row : row + 1])

@@ -16,8 +16,11 @@ from electra_tf.util.files import read_json, read_object, read_switch, to_json
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 TOKENIZER_FILE = "tokenizer.json"
 ADDED_TOKENS_FILE = "added_tokens.json"
-# Classes of BERT's tokenizer, and those that only hold a tokenizer.json.
-_CLASSES = ("ElectraTokenizer", "BertTokenizer", "PreTrainedTokenizer", "TokenizersBackend")
+# Classes of BERT's tokenizer, of which only tokenizer_config.json has settings: transformers
+# replaces the normalizer of their tokenizer.json. Those of a tokenizer.json have only these.
+_BERT_CLASSES = ("ElectraTokenizer", "BertTokenizer")
+_FILE_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
+_PRE_TOKENIZER = "BertPreTokenizer"
 _CONTINUATION = "##"
 _TOKENS_SHOWN = 5
 
@@ -55,21 +58,31 @@ def read_tokenizer(
     tokenizer_file = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     tokenizer = read_json(tokenizer_file)
     fast_file = os.path.join(folder, TOKENIZER_FILE)
-    normalizer, notes = _normalizer(fast_file)
-
-    def setting(name: str, fast_name: str, default: bool) -> bool:
-        default = read_switch(normalizer, fast_name, default, fast_file)
-        return read_switch(tokenizer, name, default, tokenizer_file)
-
-    lower = setting("do_lower_case", "lowercase", True)
-    # By default, accents are stripped from lowercased text.
-    strip = setting("strip_accents", "strip_accents", lower)
+    name = str(
+        tokenizer.get("tokenizer_class") or config.get("tokenizer_class") or _BERT_CLASSES[0]
+    )
+    fast, notes = _fast_switches(fast_file)
+    if name.removesuffix("Fast") in _FILE_CLASSES and os.path.exists(fast_file):
+        switches = fast
+        notes += _pipeline_notes(fast_file)
+        is_recorded = True
+    else:
+        switches = _switches(tokenizer, tokenizer_file)
+        ignored = _ignored(fast, switches)
+        if ignored:
+            notes.append(
+                f"{', '.join(ignored)} of the normalizer in tokenizer.json: transformers takes "
+                f"these settings of {name:.40} from tokenizer_config.json, and so does this "
+                "project"
+            )
+        is_recorded = bool(tokenizer or (fast.lower is not None and not ignored))
+    lower, strip = bool(switches.lower), bool(switches.strip)
     if strip and not lower:
         notes.append(
             "strip_accents without do_lower_case: here, accents are only stripped from "
             "lowercased text, so this tokenizer keeps them"
         )
-    if not setting("tokenize_chinese_chars", "handle_chinese_chars", True):
+    if not switches.chinese:
         notes.append(
             "tokenize_chinese_chars is false: the tokenizer here always splits CJK characters, "
             "so texts with them get different tokens"
@@ -79,21 +92,68 @@ def read_tokenizer(
             "do_basic_tokenize is false: the tokenizer here always splits text at whitespace "
             "and punctuation"
         )
-    name = tokenizer.get("tokenizer_class") or config.get("tokenizer_class") or _CLASSES[0]
-    if str(name).removesuffix("Fast") not in _CLASSES:
+    if name.removesuffix("Fast") not in (*_BERT_CLASSES, *_FILE_CLASSES):
         notes.append(
-            f"tokenizer_class {name!s:.40}: the tokenizer here is BERT's, so texts can get "
+            f"tokenizer_class {name:.40}: the tokenizer here is BERT's, so texts can get "
             "different tokens"
         )
     vocabulary = _read_vocabulary(folder, tokenizer, vocab_size, notes)
-    return TokenizerSettings(
-        lower, strip and lower, bool(tokenizer or normalizer), vocabulary, tuple(notes)
+    return TokenizerSettings(lower, strip and lower, is_recorded, vocabulary, tuple(notes))
+
+
+class _Switches(NamedTuple):
+    """Settings of BERT's normalizer; None where a file does not tell."""
+
+    lower: bool | None = None
+    strip: bool | None = None
+    chinese: bool | None = None
+
+
+def _switches(tokenizer: Mapping[str, Any], path: str) -> _Switches:
+    """Returns the settings of a tokenizer_config.json, with the defaults of transformers."""
+    lower = read_switch(tokenizer, "do_lower_case", True, path)
+    # By default, accents are stripped from lowercased text.
+    strip = read_switch(tokenizer, "strip_accents", lower, path)
+    return _Switches(lower, strip, read_switch(tokenizer, "tokenize_chinese_chars", True, path))
+
+
+def _ignored(fast: _Switches, switches: _Switches) -> list[str]:
+    """Returns the settings of a tokenizer.json that others replace."""
+    if fast.lower is None:
+        return []
+    pairs = zip(
+        ("lowercase", "strip_accents", "handle_chinese_chars"), fast, switches, strict=True
     )
+    return [f"{name} {str(theirs).lower()}" for name, theirs, ours in pairs if theirs != ours]
+
+
+def _fast_switches(fast_file: str) -> tuple[_Switches, list[str]]:
+    """Returns what the normalizer of a tokenizer.json does, and notes on the rest of it."""
+    settings, notes = _normalizer(fast_file)
+    if not settings:
+        return _Switches(), notes
+    lower = read_switch(settings, "lowercase", False, fast_file)
+    strip = read_switch(settings, "strip_accents", lower, fast_file)
+    chinese = read_switch(settings, "handle_chinese_chars", False, fast_file)
+    return _Switches(lower, strip, chinese), notes
+
+
+def _pipeline_notes(fast_file: str) -> list[str]:
+    """Returns a note if a tokenizer.json divides text into other words than BERT's does."""
+    given = read_object(fast_file, "pre_tokenizer").get("type")
+    if given == _PRE_TOKENIZER:
+        return []
+    return [
+        f"the pre_tokenizer {given!s:.40} of tokenizer.json: the tokenizer here is BERT's, so "
+        "texts can get different tokens"
+    ]
 
 
 def _normalizer(fast_file: str) -> tuple[dict[str, Any], list[str]]:
     """Returns the settings of BERT's normalizer in a tokenizer.json, and notes on others."""
     given = read_object(fast_file, "normalizer")
+    if not given:
+        return {}, []
     each = given.get("normalizers") if given.get("type") == "Sequence" else [given]
     if not isinstance(each, list) or not all(isinstance(part, dict) for part in each):
         raise UserError(f"{fast_file}: the normalizers of a Sequence must be objects")
@@ -102,7 +162,7 @@ def _normalizer(fast_file: str) -> tuple[dict[str, Any], list[str]]:
     for part in each:
         name = part.get("type", "BertNormalizer")
         if name == "BertNormalizer":
-            settings |= part
+            settings |= {"lowercase": True, "handle_chinese_chars": True, **part}
         elif name == "Lowercase":
             settings |= {
                 "lowercase": True,
@@ -124,7 +184,10 @@ def _read_vocabulary(
     """Returns the vocabulary, with added tokens where it has none."""
     fast_file = os.path.join(folder, TOKENIZER_FILE)
     path = pathlib.Path(folder, VOCAB_FILE)
-    content = path.read_bytes() if path.exists() else _fast_vocabulary(fast_file, vocab_size)
+    content = fast = _fast_vocabulary(fast_file, vocab_size)
+    if path.exists():
+        content = path.read_bytes()
+        _check_same_tokens(content, fast or b"", folder)
     if content is None:
         return None
     lines = content.split(b"\n")
@@ -142,6 +205,22 @@ def _read_vocabulary(
         "tokenizer here looks for them in words only, after splitting text at punctuation"
     )
     return b"".join(line + b"\n" for line in lines) + _lines(list(added.values()))
+
+
+def _check_same_tokens(plain: bytes, fast: bytes, folder: str) -> None:
+    """Raises UserError if an id has two tokens, of vocab.txt and of tokenizer.json.
+
+    Ids that one of them lacks, or has an empty line for, do not matter.
+    """
+    lines = [content.decode("utf-8", "replace").split("\n") for content in (plain, fast)]
+    for number, tokens in enumerate(zip(*lines, strict=False)):
+        ours, theirs = (token.strip("\ufeff \t\r") for token in tokens)
+        if ours != theirs and ours and theirs:
+            raise UserError(
+                f"{folder}: token {number} is {ours!r:.40} in {VOCAB_FILE} and {theirs!r:.40} "
+                f"in {TOKENIZER_FILE}, which transformers uses: delete the file that is not of "
+                "this model"
+            )
 
 
 def _fast_vocabulary(fast_file: str, vocab_size: int) -> bytes | None:

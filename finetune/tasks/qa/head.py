@@ -118,7 +118,8 @@ class QAHead(TaskHead):
             tf.nn.sparse_softmax_cross_entropy_with_logits(start_positions, start_logits)
             + tf.nn.sparse_softmax_cross_entropy_with_logits(end_positions, end_logits)
         )
-        outputs["answerable_logit"] = tf.zeros_like(losses)
+        # Not of the shape of the losses, which exports without their operations leave out.
+        outputs["answerable_logit"] = tf.zeros_like(start_logits[:, 0])
         if self.answerable_classifier:
             outputs["answerable_logit"] = self._answerable_logit(hidden, start_logits)
             losses += self.answerable_weight * tf.nn.sigmoid_cross_entropy_with_logits(

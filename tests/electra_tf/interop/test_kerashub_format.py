@@ -69,6 +69,39 @@ def test_without_its_tokenizer_case_is_given_or_assumed(tmp_path):
     assert "do_lower_case" not in KERASHUB.settings(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("changes", "noted"),
+    [
+        ({"lowercase": False, "strip_accents": True}, "strip_accents without lowercase"),
+        ({"lowercase": True, "strip_accents": True}, ""),
+        ({"split": False}, "split False of the tokenizer: it is always True here"),
+        (
+            {"suffix_indicator": "@@"},
+            "suffix_indicator '@@' of the tokenizer: it is always '##'",
+        ),
+    ],
+)
+def test_settings_that_the_tokenizer_here_lacks_are_reported(tmp_path, changes, noted):
+    KERASHUB.write(read(HUGGINGFACE_DATA / "small/discriminator", "huggingface"), str(tmp_path))
+    before = read(tmp_path, "kerashub").notes
+    path = tmp_path / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["config"] |= changes
+    path.write_text(json.dumps(content))
+    added = read(tmp_path, "kerashub").notes[len(before) :]
+    assert [note.startswith(noted) for note in added] == [True] * bool(noted)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "linear"])
+def test_another_activation_is_refused(tmp_path, activation):
+    checkpoint = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    encoder = dataclasses.replace(checkpoint.description.encoder, hidden_act=activation)
+    description = dataclasses.replace(checkpoint.description, encoder=encoder)
+    checkpoint = dataclasses.replace(checkpoint, description=description)
+    with pytest.raises(UserError, match=f"computes GELU, .* hidden_act {activation}"):
+        KERASHUB.write(checkpoint, str(tmp_path / "x"))
+
+
 def test_another_epsilon_is_refused(tmp_path):
     checkpoint = read(HUGGINGFACE_DATA / "gelu_new", "huggingface")
     with pytest.raises(UserError, match="1e-12, but this model has 1e-05"):

@@ -388,7 +388,7 @@ def test_shards_and_a_vocabulary_inside_of_the_tokenizer(tmp_path):
     (folder / "tokenizer.json").write_text(
         json.dumps({"model": model, "normalizer": normalizer})
     )
-    (folder / "tokenizer_config.json").write_text("{}")
+    (folder / "tokenizer_config.json").write_text('{"strip_accents": false}')
     checkpoint = read(folder, "huggingface")
     assert_same_arrays(dict(checkpoint.arrays), dict(whole.arrays))
     assert checkpoint.description.vocabulary == whole.description.vocabulary

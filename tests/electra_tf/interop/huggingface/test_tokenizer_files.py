@@ -45,20 +45,22 @@ def word_pieces(**ids: int) -> dict[str, Any]:
     vocab = {token: i for i, token in enumerate(tokens)}
     kept = {token: i for token, i in vocab.items() if i not in ids.values()}
     model = {"type": "WordPiece", "vocab": {**kept, **ids}}
-    return {"model": model, "normalizer": NORMALIZER}
+    words = {"type": "BertPreTokenizer"}
+    return {"model": model, "normalizer": NORMALIZER, "pre_tokenizer": words}
 
 
 @pytest.mark.parametrize(
     ("normalizer", "lower", "strip", "noted"),
     [
-        (NORMALIZER, False, False, ""),
+        (NORMALIZER, False, False, []),
+        ({"type": "BertNormalizer", "strip_accents": False}, True, False, []),
         (
             {"type": "Sequence", "normalizers": [{"type": "NFC"}, NORMALIZER]},
             False,
             False,
-            "NFC",
+            ["NFC"],
         ),
-        ({"type": "Lowercase"}, True, False, ""),
+        ({"type": "Lowercase"}, True, False, ["CJK"]),
         (
             {
                 "type": "Sequence",
@@ -66,18 +68,91 @@ def word_pieces(**ids: int) -> dict[str, Any]:
             },
             True,
             True,
-            "",
+            ["CJK"],
         ),
-        ({"type": "Precompiled"}, True, True, "Precompiled"),
-        (None, True, True, ""),
+        ({"type": "Precompiled"}, False, False, ["Precompiled", "CJK"]),
+        (None, False, False, ["CJK"]),
     ],
 )
-def test_normalizers(tmp_path, normalizer, lower, strip, noted):
-    folder = make_folder(tmp_path, tokenizer={**word_pieces(), "normalizer": normalizer})
+@pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "TokenizersBackend"])
+def test_normalizers(tmp_path, name, normalizer, lower, strip, noted):
+    """Of tokenizers that only have a tokenizer.json, no other file has the settings."""
+    folder = make_folder(
+        tmp_path,
+        tokenizer={**word_pieces(), "normalizer": normalizer},
+        tokenizer_config={"tokenizer_class": name, "do_lower_case": not lower},
+    )
     checkpoint = read(folder, "huggingface")
     description = checkpoint.description
     assert (description.do_lower_case, description.strip_accents) == (lower, strip)
-    assert [noted in note for note in checkpoint.notes] == [True] * bool(noted)
+    assert description.tokenizer_recorded
+    for word, note in zip(noted, checkpoint.notes, strict=True):
+        assert word in note
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "settings", "lower", "strip", "ignored"),
+    [
+        (NORMALIZER, None, True, True, "lowercase false, strip_accents false"),
+        (NORMALIZER, {}, True, True, "lowercase false, strip_accents false"),
+        (NORMALIZER, {"do_lower_case": True}, True, True, "lowercase false"),
+        (NORMALIZER, {"do_lower_case": False}, False, False, ""),
+        (NORMALIZER | {"lowercase": True}, None, True, True, ""),
+        (
+            NORMALIZER | {"lowercase": True, "strip_accents": False},
+            {"do_lower_case": True},
+            True,
+            True,
+            "strip_accents false",
+        ),
+        (
+            NORMALIZER | {"lowercase": True, "strip_accents": False},
+            {"do_lower_case": True, "strip_accents": False},
+            True,
+            False,
+            "",
+        ),
+        ({"type": "Lowercase"}, None, True, True, "strip_accents false, handle_chinese"),
+    ],
+)
+def test_berts_tokenizer_has_the_settings_of_its_configuration(
+    tmp_path, normalizer, settings, lower, strip, ignored
+):
+    """As in transformers, which replaces the normalizer of their tokenizer.json."""
+    more = {} if settings is None else {"tokenizer_config": settings}
+    folder = make_folder(
+        tmp_path, tokenizer={**word_pieces(), "normalizer": normalizer}, **more
+    )
+    checkpoint = read(folder, "huggingface")
+    description = checkpoint.description
+    assert (description.do_lower_case, description.strip_accents) == (lower, strip)
+    assert description.tokenizer_recorded == bool(settings or not ignored)
+    assert [note.startswith(ignored) for note in checkpoint.notes] == [True] * bool(ignored)
+
+
+@pytest.mark.parametrize("content", [{"type": "Whitespace"}, None])
+def test_another_pre_tokenizer_is_reported(tmp_path, content):
+    folder = make_folder(
+        tmp_path,
+        tokenizer={**word_pieces(), "pre_tokenizer": content},
+        tokenizer_config={"tokenizer_class": "PreTrainedTokenizerFast"},
+    )
+    (note,) = read(folder, "huggingface").notes
+    assert note.startswith(f"the pre_tokenizer {content and content['type']} of tokenizer.json")
+
+
+def test_two_vocabularies_are_refused(tmp_path):
+    folder = make_folder(
+        tmp_path,
+        tokenizer=word_pieces(w4=8, w3=9),
+        tokenizer_config={"do_lower_case": False},
+    )
+    said = r"token 8 is 'w3' in vocab\.txt and 'w4' in tokenizer\.json, which transformers"
+    for act in (format_of("huggingface").read, format_of("huggingface").settings):
+        with pytest.raises(UserError, match=said):
+            act(str(folder))
+    (folder / "vocab.txt").unlink()
+    assert tokens_of(folder)[8:10] == ["w4", "w3"]
 
 
 @pytest.mark.parametrize(
@@ -179,8 +254,8 @@ def test_other_continuations_are_refused(tmp_path):
 @pytest.mark.parametrize("has_vocab_file", [True, False])
 def test_any_value_of_a_tokenizer_is_read_or_refused(tmp_path, has_vocab_file):
     tokenizer = word_pieces()
-    tokenizer["model"]["vocab"] = {"[PAD]": 0, "w": 1}
-    tokenizer["added_tokens"] = [{"id": 2, "content": "<a>"}]
+    tokenizer["model"]["vocab"] = {"[PAD]": 0, "[UNK]": 1}
+    tokenizer["added_tokens"] = [{"id": 2, "content": "[CLS]"}]
     tokenizer["normalizer"] = {"type": "Sequence", "normalizers": [NORMALIZER]}
     folder = make_folder(
         tmp_path,

@@ -150,3 +150,80 @@ def test_an_index_of_other_values_is_refused(tmp_path, weight_map):
     index.write_text(json.dumps({"weight_map": weight_map}))
     with pytest.raises(UserError, match=r"model\.safetensors\.index\.json"):
         read(folder, "huggingface")
+
+
+QUERY = "electra.encoder.layer.0.attention.self.query"
+
+
+def change_tensors(folder: pathlib.Path, **changes: np.ndarray) -> None:
+    """Replaces tensors of a folder, or adds them."""
+    path = folder / "model.safetensors"
+    safetensors.numpy.save_file({**safetensors.numpy.load_file(path), **changes}, path)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.bool_])
+def test_quantized_weights_are_refused(tmp_path, dtype):
+    """Without its scales, a quantized layer would be another one of the right shape."""
+    folder = copied(tmp_path)
+    change_tensors(folder, **{f"{QUERY}.weight": np.ones([16, 16], dtype)})
+    with pytest.raises(UserError, match=rf"1 tensors are quantized, such as {QUERY}\.weight"):
+        read(folder, "huggingface")
+
+
+def test_other_tensors_of_a_layer_are_not_its_bias(tmp_path):
+    folder = copied(tmp_path)
+    before = read(folder, "huggingface")
+    change_tensors(folder, **{f"{QUERY}.weight_g": np.ones([16], np.float32)})
+    arrays = dict(read(folder, "huggingface").arrays)
+    added = arrays.pop("electra/encoder/layer_0/attention/self/query/weight_g")
+    np.testing.assert_array_equal(added, np.ones([16]))
+    assert_same_arrays(arrays, dict(before.arrays))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        (
+            "token_classification",
+            {"classifier.weight": np.ones([2, 16], np.float32)},
+            r"the head has weights \(2, 16\) and biases \(3,\)",
+        ),
+        (
+            "token_classification",
+            {"classifier.weight": np.ones([3, 8], np.float32)},
+            r"the head has weights \(3, 8\) .* hidden_size in config.json is 16",
+        ),
+        (
+            "question_answering",
+            {
+                "qa_outputs.weight": np.ones([3, 16], np.float32),
+                "qa_outputs.bias": np.ones([3], np.float32),
+            },
+            r"qa_outputs must have two outputs, but its weights are \(3, 16\)",
+        ),
+    ],
+)
+def test_heads_of_other_shapes_are_refused(tmp_path, name, changes, said):
+    folder = copied(tmp_path, name)
+    change_tensors(folder, **changes)
+    with pytest.raises(UserError, match=said):
+        read(folder, "huggingface")
+
+
+@pytest.mark.parametrize("ids", [("0", "2", "5"), ("-1", "0", "1"), ("1", "2", "3")])
+def test_ids_of_labels_are_numbers_from_zero(tmp_path, ids):
+    folder = copied(tmp_path, "token_classification")
+    change_json(folder / "config.json", id2label=dict.fromkeys(reversed(ids), "X"))
+    with pytest.raises(UserError, match="id2label must have a label for each id from 0, not"):
+        read(folder, "huggingface")
+
+
+def test_a_missing_segment_is_reported_both_ways(tmp_path):
+    folder = copied(tmp_path)
+    name = "electra.embeddings.token_type_embeddings.weight"
+    first = safetensors.numpy.load_file(folder / "model.safetensors")[name][:1]
+    change_tensors(folder, **{name: np.ascontiguousarray(first)})
+    change_json(folder / "config.json", type_vocab_size=1)
+    checkpoint = read(folder, "huggingface")
+    for notes in (checkpoint.notes, HUGGINGFACE.write(checkpoint, str(tmp_path / "there"))):
+        assert [note.startswith("type_vocab_size 1: here, tokens of") for note in notes] == [1]
