@@ -56,6 +56,9 @@ _REPORT_DIR = flags.DEFINE_string(
 _TASKS = flags.DEFINE_list("tasks", list(TASKS), "Tasks to evaluate on.")
 _MODELS = flags.DEFINE_list("models", None, "Names of the models to run; all if unset.")
 _SEEDS = flags.DEFINE_list("seeds", None, "Seeds to run; all if unset.")
+_BUDGETS = flags.DEFINE_list(
+    "budgets", None, "Budgets to run; all if unset. That of random weights is 0."
+)
 _NUM_TRIALS = flags.DEFINE_integer(
     "num_trials", NUM_TRIALS, "Fine-tuning seeds of a run.", lower_bound=1
 )
@@ -97,6 +100,7 @@ def _carry_out(size: Size, folder: pathlib.Path) -> list[Run]:
         [run for stage in STAGES if stage in _STAGES.value for run in plan(stage, size)],
         _MODELS.value,
         _SEEDS.value,
+        _BUDGETS.value,
     )
     lengths = {n for run in runs for n in run.settings.get("length_curriculum", ())}
     data_dir = pathlib.Path(_DATA_DIR.value).absolute()

@@ -67,6 +67,8 @@ def test_the_plan():
     everything = [run for stage in STAGES for run in plan(stage, TINY)]
     assert len({run.name for run in everything}) == len(everything)
     assert len(choose(everything, ["BERT"], ["1"])) == len(BUDGETS)
+    (run,) = choose(everything, ["BERT"], ["1"], ["2"])
+    assert run.name == "bert_b2_s1"
     with pytest.raises(UserError, match="--models: 'GPT' is none of"):
         choose(everything, ["GPT"], None)
     # What has ELECTRA's settings is not trained again.
