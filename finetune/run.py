@@ -27,6 +27,7 @@ from finetune.data.suspicious import (
     describe_contradictions,
     describe_repeated,
     warn_of_long_rows,
+    warn_of_lost_segments,
     warn_of_single_label,
     warn_of_unknown_rows,
 )
@@ -192,7 +193,7 @@ def _warn_of_suspicious_data(
     runs: Iterable[TrialRun],
     print_fn: PrintFn,
 ) -> None:
-    """Warns of unknown tokens, untrained positions, single labels and texts of train in dev."""
+    """Warns of rows and labels that mislead: see `finetune.data.suspicious`."""
     pretrained = pretrained_positions(config) if config.do_train else None
     for task in tasks:
         trained = train_data.get(task.name)
@@ -204,6 +205,7 @@ def _warn_of_suspicious_data(
         for split, part in parts.items():
             name = f"{task.name} {split}"
             warn_of_unknown_rows(name, part.rows, task.tokenizer.vocabulary)
+            warn_of_lost_segments(name, part.rows, config.encoder.type_vocab_size)
             if pretrained is not None and split == TRAIN:
                 checkpoint = config.init_checkpoint
                 warn_of_long_rows(name, part.rows, pretrained, checkpoint)

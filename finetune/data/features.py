@@ -90,6 +90,11 @@ def is_input_ids(name: str) -> bool:
     return name == INPUT_IDS or name.startswith(f"{INPUT_IDS}/")
 
 
+def is_segment_ids(name: str) -> bool:
+    """Whether a feature has the segments of one of a row's sequences."""
+    return name == SEGMENT_IDS or name.startswith(f"{SEGMENT_IDS}/")
+
+
 @dataclasses.dataclass
 class DataReport:
     """Problems in the data of one task and split, by kind, with their locations.

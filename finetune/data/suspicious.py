@@ -11,7 +11,7 @@ import numpy as np
 from electra_tf.text.tokenizer_description import warn_of_unknown_tokens
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.console import warn_once
-from finetune.data.features import Row, is_input_ids, row_length
+from finetune.data.features import Row, is_input_ids, is_segment_ids, row_length
 
 # Short texts and questions of real data occur twice; so many, only by mistake.
 _WARNED_SHARE = 0.05
@@ -73,6 +73,24 @@ def describe_contradictions(
         warn_once(f"{line}; they are the same up to --max_seq_length, so no model can be right")
     else:
         print_fn(line)
+
+
+def warn_of_lost_segments(name: str, rows: Sequence[Row], type_vocab_size: int) -> None:
+    """Warns if the encoder does not tell the segments of a split.
+
+    Args:
+        name: task and split.
+        rows: rows of the split.
+        type_vocab_size: number of segments that the encoder has embeddings of.
+    """
+    segments = [row[each] for row in rows for each in filter(is_segment_ids, row)]
+    count = sum(np.size(ids) > 0 and np.max(ids) >= type_vocab_size for ids in segments)
+    if count:
+        warn_once(
+            f"{name}: in {count:,} of {len(segments):,} sequences, tokens have segments of "
+            f"which the encoder has no embedding (type_vocab_size={type_vocab_size}); they "
+            "are read without"
+        )
 
 
 def warn_of_unknown_rows(name: str, rows: Sequence[Row], vocabulary: Vocabulary) -> None:

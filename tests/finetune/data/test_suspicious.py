@@ -7,6 +7,7 @@ from finetune.data.suspicious import (
     count_repeated,
     describe_contradictions,
     describe_repeated,
+    warn_of_lost_segments,
     warn_of_odd_labels,
     warn_of_unknown_rows,
     warn_of_unseparated_labels,
@@ -62,6 +63,14 @@ def test_labels_that_are_no_number_are_not_compared(capsys):
     rows = [row(1, t_label_ids=np.array(labels)) for labels in ([0, 1], [1, 0])]
     describe_contradictions("t train", [*rows, row(1)], "t_label_ids", pytest.fail)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("size", "warned"), [(2, 0), (1, 1)])
+def test_segments_that_the_encoder_does_not_know(size, warned, capsys):
+    pair = {"segment_ids/1": np.array([0, 1])}
+    warn_of_lost_segments(f"cola train {size}", [row(1, 2), row(3, **pair)], size)
+    error = capsys.readouterr().err
+    assert error.count(f"cola train {size}: in 1 of 3 sequences, tokens have") == warned
 
 
 def test_unknown_tokens_of_all_sequences_are_counted(vocabulary, capsys):
