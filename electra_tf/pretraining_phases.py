@@ -21,7 +21,7 @@ from electra_tf.training.distribution.strategies import distribute_batches
 from electra_tf.training.evaluation import HeldOutEvaluator, HeldOutResult
 from electra_tf.training.loop import Evaluation, Segment
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
-from electra_tf.training.optimizer import reset_moments
+from electra_tf.training.optimizer import start_stage
 from electra_tf.training.step import TrainingSteps
 
 
@@ -58,7 +58,7 @@ class PretrainingPhases:
                 if phase.starts_stage and current == phase.first_step:
                     self.model.start_stage()
                     if stage:
-                        reset_moments(self.optimizer)
+                        start_stage(self.optimizer, current)
                 steps = self._compile()
                 self.print_fn("Compiling the training step …")
             batches = iter(self._batches(phase, current))

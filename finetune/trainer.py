@@ -127,7 +127,7 @@ class Trainer:
         self._seed.assign(seed)
         self._step.assign(0)
         if self._optimizer is not None:
-            self._steps.read_metrics()  # discards those of a trial that diverged or stopped
+            self._steps.reset()  # of a trial that diverged or stopped
             reset_optimizer(self._optimizer)
 
     def train(

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from electra_tf.config.choices import ARGMAX
+from electra_tf.config.choices import ARGMAX, UNIFORM
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.generators.base import Generator
 from electra_tf.generators.sampling import most_likely_tokens, sample_from_softmax
@@ -55,6 +55,11 @@ def check_replacement(
     if config.temperature_end is not None and not has_generator:
         raise UserError(
             f"--temperature_end: --objective={config.objective} samples no replacements"
+        )
+    if config.temperature_end is not None and config.generator_type == UNIFORM:
+        raise UserError(
+            "--temperature_end: tokens of --generator_type=uniform are equally likely at every "
+            "temperature"
         )
     if config.replacement != ARGMAX:
         return

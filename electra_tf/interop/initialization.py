@@ -1,8 +1,9 @@
 """Initializes a model from a checkpoint of any format: the whole encoder, or nothing."""
 
+import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import keras
 import numpy as np
@@ -15,6 +16,7 @@ from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
 from electra_tf.interop.tf1_format import read_tf1_arrays
 from electra_tf.interop.variable_names import (
     ENCODER_SCOPE,
+    GENERATOR_SCOPES,
     LoadReport,
     NamedVariable,
     assign_arrays,
@@ -27,6 +29,7 @@ from electra_tf.util.errors import UserError
 
 # A run needs the encoder; pre-training also uses the rest of the model.
 FAMILIES = (PRETRAINING, ENCODER_ONLY)
+_EMBEDDINGS = "embeddings"
 
 
 def initialize_from_checkpoint(
@@ -39,6 +42,9 @@ def initialize_from_checkpoint(
 ) -> LoadReport:
     """Initializes the variables of a model from a checkpoint, without moments and step.
 
+    If the generator of the checkpoint reads embeddings of the discriminator, and the model's
+    has its own, these start with the same values.
+
     Args:
         path: a folder, or the prefix of a checkpoint's files.
         mapping: all variables that may be loaded.
@@ -50,10 +56,40 @@ def initialize_from_checkpoint(
         UserError: the checkpoint's encoder is incomplete or larger, or shapes differ; nothing
             has been loaded.
     """
+    mapping = list(mapping)
     checkpoint = find_format(path, flag, FAMILIES).read(path)
+    copies = _copies_of_shared(checkpoint, mapping)
+    if copies:
+        print_fn(f"Copied from the discriminator's, which were shared: {', '.join(copies)}")
+        checkpoint = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **copies})
     return load_variables(
         checkpoint, mapping, required, path=path, flag=flag, print_fn=print_fn
     )
+
+
+def _copies_of_shared(
+    checkpoint: ModelCheckpoint, mapping: Sequence[NamedVariable]
+) -> dict[str, np.ndarray]:
+    """Returns embeddings that a model's generator has of its own, and a checkpoint's shares.
+
+    Args:
+        checkpoint: without names for what its generator shares with the discriminator.
+        mapping: variables of the model.
+
+    Returns:
+        Arrays of the discriminator by names of the generator, where shapes are the same.
+    """
+    copies = {}
+    for entry in mapping:
+        for name in entry.names:
+            scope, _, rest = name.partition(f"/{_EMBEDDINGS}/")
+            array = checkpoint.arrays.get(f"{ENCODER_SCOPE}/{_EMBEDDINGS}/{rest}")
+            if scope not in GENERATOR_SCOPES or not checkpoint.part(f"{scope}/"):
+                continue
+            if name in checkpoint.arrays or array is None or array.shape != entry.part_shape:
+                continue
+            copies[name] = array
+    return copies
 
 
 def load_variables(

@@ -19,6 +19,8 @@ from electra_tf.util.errors import UserError
 
 ENCODER_SCOPE = "electra"
 GENERATOR_SCOPE = "generator"
+# Of the generator's encoders: one, or two towers.
+GENERATOR_SCOPES = (GENERATOR_SCOPE, f"{GENERATOR_SCOPE}_ltr", f"{GENERATOR_SCOPE}_rtl")
 # Order of the parts along the last axis of our fused kernel.
 QKV = ("query", "key", "value")
 _NAMES_SHOWN = 8
@@ -98,8 +100,9 @@ def named_variables(model: PretrainingModel | Encoder) -> list[NamedVariable]:
             model.generator_predictions, "generator_predictions"
         )
     if model.two_tower is not None:
-        mapping += encoder_variables(model.two_tower.ltr, f"{GENERATOR_SCOPE}_ltr")
-        mapping += encoder_variables(model.two_tower.rtl, f"{GENERATOR_SCOPE}_rtl")
+        towers = model.two_tower.ltr, model.two_tower.rtl
+        for tower, scope in zip(towers, GENERATOR_SCOPES[1:], strict=True):
+            mapping += encoder_variables(tower, scope)
         mapping += masked_lm_head_variables(model.two_tower.head, "cloze_predictions")
     if model.has_discriminator:
         mapping += discriminator_head_variables(

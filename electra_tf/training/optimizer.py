@@ -319,11 +319,15 @@ def make_optimizer(
     return optimizer
 
 
-def reset_moments(optimizer: keras.optimizers.Optimizer) -> None:
-    """Sets the moments of all variables to zero; keeps the step and the loss scale."""
+def start_stage(optimizer: keras.optimizers.Optimizer, first_step: int) -> None:
+    """Sets the moments of all variables to zero; keeps the loss scale.
+
+    The learning rate goes on from `first_step`, whatever number of updates was left out before.
+    """
     for variable in optimizer.variables:
         if len(variable.shape):
             variable.assign(tf.zeros_like(variable))
+    inner_optimizer(optimizer).iterations.assign(first_step)
 
 
 def reset_optimizer(optimizer: keras.optimizers.Optimizer) -> None:

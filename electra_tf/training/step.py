@@ -136,6 +136,11 @@ class TrainingSteps:
             sums |= {f"train/{UPDATE_RATIO}{g}": np.array([r, 1.0]) for g, r in ratios.items()}
         return sums
 
+    def reset(self) -> None:
+        """Forgets the steps so far: their metrics, and how many were left out in a row."""
+        self._sums.read_and_reset()
+        self._skipped_in_a_row.assign(0)
+
     def non_finite_terms(self) -> list[str]:
         """Returns the names of the non-finite terms of the last update."""
         values = np.broadcast_to(self._last_terms.numpy(), len(self._term_names))

@@ -1,14 +1,24 @@
 """The evaluation of a run, without its model."""
 
+import contextlib
 import types
 
+import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from electra_tf.config.phases import Stage
 from electra_tf.config.recorded_settings import Change
 from electra_tf.pretraining_phases import PretrainingPhases, describe_moved_position
 from electra_tf.training.evaluation import HeldOutResult
+from electra_tf.training.learning_rate import (
+    StagedSchedule,
+    WarmupPolynomialDecay,
+    last_learning_rate,
+)
+from electra_tf.training.optimizer import make_optimizer
+from electra_tf.util.console import discard
 from flags.records import held_out_records
 
 
@@ -46,6 +56,42 @@ def test_held_out_batches_are_built_once_and_read_from_the_first(
     assert first.shape[1:] == (8, 16)
     assert np.array_equal(first, second)
     assert np.array_equal(first, third)
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+def test_the_learning_rate_restarts_in_a_stage_if_updates_were_left_out(
+    make_config, monkeypatch, precision
+):
+    """As with `--on_nonfinite=skip`, and with float16 until its scale has been found."""
+    stages = [Stage("generator", 3), Stage("discriminator", 3)]
+    model = types.SimpleNamespace(stages=lambda: stages, start_stage=lambda: None)
+    schedule = StagedSchedule([WarmupPolynomialDecay(0.1, stage.num_steps) for stage in stages])
+    optimizer = make_optimizer("adam", schedule, weight_decay_rate=0.0, precision=precision)
+    variable = keras.Variable(np.ones(3, np.float32), name="kernel")
+    optimizer.build([variable])
+    step = tf.Variable(0, dtype=tf.int64)
+    monkeypatch.setattr(PretrainingPhases, "_compile", lambda self: None)
+    monkeypatch.setattr(PretrainingPhases, "_batches", lambda *_: [])
+    records = types.SimpleNamespace(locating_damage=contextlib.nullcontext)
+    log = types.SimpleNamespace(set_length=lambda length: None)
+    segments = PretrainingPhases(
+        make_config(num_train_steps=6),
+        None,
+        model,
+        optimizer,
+        step,
+        records,
+        None,
+        None,
+        log,
+        discard,
+    ).segments()
+    assert next(segments).end_step == 3
+    optimizer.apply([tf.ones(3)], [variable])  # the only one of three updates
+    step.assign(3)
+    assert next(segments).end_step == 6
+    optimizer.apply([tf.ones(3)], [variable])
+    assert last_learning_rate(optimizer) == pytest.approx(0.1 * (1 - 1 / 3))
 
 
 def test_examples_that_another_batch_size_skips_or_repeats_are_counted(make_config):

@@ -25,6 +25,7 @@ from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
+from electra_tf.training.nonfinite import MOST_IN_A_ROW
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -269,6 +270,14 @@ def build(config):
         tasks,
         TaskData(config, quiet),
     )
+
+
+def test_updates_left_out_in_one_trial_do_not_count_in_the_next(make_finetuning_config):
+    trainer, _, _ = build(make_finetuning_config(on_nonfinite="skip"))
+    steps, _ = trainer._compiled(num_train_steps=4)
+    steps._skipped_in_a_row.assign(MOST_IN_A_ROW)  # what ends a trial
+    trainer.start(seed=2)
+    assert int(steps._skipped_in_a_row) == 0
 
 
 def provenance_of(config) -> dict:

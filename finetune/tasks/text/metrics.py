@@ -37,14 +37,14 @@ def classification_metrics(
 
 
 def regression_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Returns Pearson's and Spearman's correlation and the mean squared error.
+    """Returns Pearson's and Spearman's correlation and the mean squared error, in float64.
 
     The correlation with a constant is NaN.
 
     Args:
         targets, predictions: float [n], n > 0.
     """
-    targets, predictions = np.asarray(targets), np.asarray(predictions)
+    targets, predictions = (np.asarray(x, np.float64) for x in (targets, predictions))
     pearson = spearman = math.nan
     if np.ptp(targets) > 0 and np.ptp(predictions) > 0:
         pearson = 100 * float(scipy.stats.pearsonr(targets, predictions)[0])

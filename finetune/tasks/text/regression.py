@@ -103,8 +103,9 @@ class RegressionTask(TextTask):
         return FeatureSpec(f"{self.name}_targets", "float32")
 
     def target(self, example: InputExample) -> float:
-        """Returns the label, scaled to [0, 1]."""
-        return (float(example.label) - self.min_label) / (self.max_label - self.min_label)
+        """Returns the label, scaled to [0, 1], as float32, which cached features are."""
+        scaled = (float(example.label) - self.min_label) / (self.max_label - self.min_label)
+        return float(np.float32(scaled))
 
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns correlations, and "mse" and "loss" of scaled labels."""

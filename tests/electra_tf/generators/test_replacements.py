@@ -69,3 +69,8 @@ def test_where_it_would_have_no_meaning_it_is_refused(make_model, overrides, mes
 def test_a_schedule_of_the_temperature_needs_samples(make_config):
     with pytest.raises(UserError, match="--temperature_end: --objective=mlm samples no"):
         build_model(make_config(objective="mlm", temperature_end=1.0), SPECIAL)
+
+
+def test_a_schedule_of_the_temperature_needs_probabilities_that_differ(make_config):
+    with pytest.raises(UserError, match=r"--temperature_end: .* --generator_type=uniform"):
+        build_model(make_config(generator_type="uniform", temperature_end=1.0), SPECIAL)

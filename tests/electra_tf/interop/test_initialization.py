@@ -12,15 +12,23 @@ from electra_tf.config.pretraining import PretrainingConfig, discriminator_confi
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.run import load_servable
 from electra_tf.interop.formats import pretraining_config
-from electra_tf.interop.initialization import load_encoder
+from electra_tf.interop.initialization import initialize_from_checkpoint, load_encoder
+from electra_tf.interop.variable_names import encoder_variables, named_variables
+from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
+from electra_tf.model_builder import build_model
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.initialization import find_checkpoint
 from tests import pretraining_runs
 from tests.conftest import tiny_settings
 from tests.electra_tf.interop.huggingface.test_format import finetuned
-from tests.electra_tf.interop.models import format_of, read, tiny_pretraining_checkpoint
+from tests.electra_tf.interop.models import (
+    format_of,
+    load_model,
+    read,
+    tiny_pretraining_checkpoint,
+)
 
 SHAPE = ("vocab_size", "embedding_size", "model_hparam_overrides")
 
@@ -80,6 +88,35 @@ def test_a_run_that_has_begun_wins_over_its_start(published, tiny_data, tmp_path
     after = read(config.model_dir, "electra_tf")
     for name, value in first.weights.items():
         np.testing.assert_array_equal(after.arrays[name], value)
+
+
+@pytest.mark.parametrize("sharing", ["none", "gdes"])
+def test_own_embeddings_of_a_generator_start_as_those_that_it_shared(
+    make_config, tmp_path, sharing
+):
+    """The layers of a generator are of no use on embeddings of random weights."""
+    source = tiny_pretraining_checkpoint(make_config)  # shares all embeddings
+    folder = str(tmp_path / "source")
+    format_of("electra_tf").write(source, folder)
+    model = build_model(make_config(embedding_sharing=sharing), SpecialTokenIds(2, 3, 4))
+    lines: list[str] = []
+    initialize_from_checkpoint(
+        folder,
+        named_variables(model),
+        encoder_variables(model.electra),
+        flag="--init_checkpoint",
+        print_fn=lines.append,
+    )
+    shared = load_model(source).model.generator.embeddings
+    own = model.generator.embeddings
+    assert own is not model.electra.embeddings
+    for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
+        np.testing.assert_array_equal(
+            *(np.asarray(getattr(each, name)) for each in (own, shared)), err_msg=name
+        )
+    np.testing.assert_array_equal(own.norm.gamma.numpy(), shared.norm.gamma.numpy())
+    assert lines[0].startswith("Copied from the discriminator's, which were shared: generator/")
+    assert next(line for line in lines if line.startswith("  missing")).split()[1] == "0"
 
 
 def test_less_than_the_encoder_fails_before_anything_is_written(published, tiny_data, tmp_path):

@@ -127,6 +127,18 @@ def test_too_many_in_a_row_end_the_run():
     assert "loss (50 updates in a row)" in describe_terms(["train/loss"], skipping=True)
 
 
+def test_a_new_start_counts_from_none():
+    """Trials share compiled steps: one that ended after so many is no part of the next."""
+    run = start(dict.fromkeys(range(MOST_IN_A_ROW + 2), NAN), skip_nonfinite=True)
+    run.steps.run(run.batches, MOST_IN_A_ROW)
+    assert "train/loss" in run.steps.non_finite_terms()
+    run.steps.reset()
+    run.steps.run(run.batches, 2)
+    assert run.steps.non_finite_terms() == []
+    assert int(run.step.numpy()) == MOST_IN_A_ROW + 2
+    assert metrics.finalize(run.steps.read_metrics())["train/skipped_updates"] == 2
+
+
 def test_overflows_of_a_scaled_loss_are_not_counted():
     run = start({3: NAN}, precision="mixed_float16", skip_nonfinite=True)
     run.optimizer.dynamic_scale.assign(2.0**127)

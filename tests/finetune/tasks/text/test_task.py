@@ -1,3 +1,4 @@
+import dataclasses
 import types
 
 import numpy as np
@@ -141,6 +142,16 @@ def test_degenerate_classification(build, gold, predicted, expected):
 
 def regressed(*predictions):
     return [{"loss": np.float32(0.5), "predictions": np.float32(p)} for p in predictions]
+
+
+def test_scores_of_regression_are_those_of_cached_features(build):
+    """Cached targets are float32, as the predictions are."""
+    task, data = build(RegressionTask, [0.1, 4.7, 3.3], min_label=0.0, max_label=5.0)
+    outputs = [{"predictions": np.float32(x), "loss": 0.0} for x in (0.3, 0.7, 0.2)]
+    name = task.target_spec.name
+    rows = [{**row, name: np.float32(row[name])} for row in data.rows]
+    cached = dataclasses.replace(data, rows=rows)
+    assert task.score(cached, outputs).metrics == task.score(data, outputs).metrics
 
 
 def test_regression(build):
