@@ -46,7 +46,7 @@ def read_sentences(
         path: the file, for errors.
         lines: its lines.
         find_columns: returns the index of the column of each role, given how many there are;
-            one of them is "words".
+            without a role "words", they are in the first column.
 
     Raises:
         UserError: lines have different numbers of columns, or words are their own numbers.
@@ -59,16 +59,16 @@ def read_sentences(
         return
     width = len(first.cells)
     columns = {role: index % width for role, index in find_columns(width).items()}
-    of_tags = columns.get("tags", width - 1)
+    of_words, of_tags = columns.get("words", 0), columns.get("tags", width - 1)
     tags = {row.cells[of_tags] for row in words if len(row.cells) == width}
-    numbered = columns["words"] != 0 and all(
+    numbered = of_words != 0 and all(
         _NUMBER.fullmatch(row.cells[0]) or _NO_WORD.fullmatch(row.cells[0]) for row in words
     )
 
     def is_comment(row: _Line) -> bool:
         if not row.text.startswith("#"):
             return False
-        if columns["words"] != 0:
+        if of_words != 0:
             return True
         if not _COMMENT.match(row.text):
             return False  # a hashtag
@@ -88,7 +88,7 @@ def read_sentences(
     for row in (*rows, _Line(0, "", [])):
         if not row.cells:
             if sentence:
-                _refuse_numbers(path, start, sentence["words"], width)
+                _refuse_numbers(path, start, sentence.get("words", ()), width)
                 yield start, sentence
             sentence = {}
         elif not sentence and is_comment(row):

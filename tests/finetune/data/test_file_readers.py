@@ -328,3 +328,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(UserError, match=f"^{path} cannot be read: Permission denied$"):
         read_text(str(path))
+
+
+def test_conll_columns_need_no_words(tmp_path):
+    path = write(tmp_path, "train.conll", "a B\n# B\n\n# comment of three\nd B\n")
+    records = read_records(path, file_format="conll", columns={"text": 0})
+    assert values(records) == [(1, {"text": ["a", "#"]}), (5, {"text": ["d"]})]
