@@ -84,6 +84,8 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
     check_choices(config, _CHOICES)
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
+    if config.triton_kernels:
+        _check_triton_kernels(config)
     if config.do_train == config.do_eval:
         hint = "--do_train=false to evaluate" if config.do_eval else "--do_eval to evaluate"
         raise UserError(
@@ -96,6 +98,16 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
             f"--max_seq_length={config.max_seq_length} exceeds the model's {longest} "
             "position embeddings: raise max_position_embeddings in "
             "--model_hparam_overrides"
+        )
+
+
+def _check_triton_kernels(config: PretrainingFields) -> None:
+    if not config.jit_compile:
+        raise UserError("--triton_kernels needs --jit_compile: XLA calls the kernels")
+    if config.precision == "float32":
+        raise UserError(
+            "--triton_kernels needs --precision=mixed_bfloat16 or mixed_float16, "
+            "not float32: the kernels compute in half precision"
         )
 
 

@@ -321,6 +321,12 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     jit_compile: bool = hyperparameter(
         False, "Compile the training step with XLA; recommended on GPUs.", influence=NOTHING
     )
+    triton_kernels: bool = hyperparameter(
+        False,
+        "Compute attention, normalizations and GELU in kernels that Triton compiles, with "
+        "--jit_compile in half precision on NVIDIA GPUs; needs the extra `gpu`.",
+        influence=NOTHING,
+    )
     rematerialize: bool = hyperparameter(
         False,
         "Gradient checkpointing: recompute encoder layers in the backward pass; slower, but "

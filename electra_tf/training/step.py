@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from electra_tf.model import metrics
 from electra_tf.model.compilation import compile_ahead, few_graph_passes
+from electra_tf.model.gpu.calls import gpu_kernels
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.training.distribution.cores import runs_on_one_cpu
@@ -47,6 +48,8 @@ class TrainingSteps:
         clip_norm: gradient clipping by global norm.
         accumulation_steps: micro-batches per update on each replica.
         jit_compile: compile the replica step with XLA.
+        kernel_capability: compute capability of GPUs that run Triton's kernels where there are
+            some, see `model.gpu.calls.gpu_kernels`; with `jit_compile`. None is without.
         skip_nonfinite: leave out updates that are not finite, and count them, until there are
             `MOST_IN_A_ROW`; otherwise the first one ends `run`.
     """
@@ -62,6 +65,7 @@ class TrainingSteps:
         clip_norm: float,
         accumulation_steps: int = 1,
         jit_compile: bool = False,
+        kernel_capability: int | None = None,
         skip_nonfinite: bool = False,
     ) -> None:
         self._model = model
@@ -81,6 +85,7 @@ class TrainingSteps:
         self._last_terms = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
         self._term_names: list[str] = []
         self._compiles_as_a_whole = jit_compile
+        self._kernel_capability = kernel_capability
         self._replica_function = self.replica_step
         if jit_compile:
             self._replica_function = tf.function(
@@ -191,7 +196,9 @@ class TrainingSteps:
         To be called in a compiled function and, with several replicas, in the replica's
         context. The caller counts the step.
         """
-        with compiled_as_a_whole() if self._compiles_as_a_whole else contextlib.nullcontext():
+        if not self._compiles_as_a_whole:
+            return self._replica_step(features)
+        with compiled_as_a_whole(), gpu_kernels(self._kernel_capability):
             return self._replica_step(features)
 
     def _replica_step(self, features: dict[str, tf.Tensor]) -> metrics.MetricSums:

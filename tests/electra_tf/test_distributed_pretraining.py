@@ -256,6 +256,15 @@ def test_xla_for_several_cpus_is_refused(tiny_data, tmp_path):
         pretraining_runs.train(PretrainingConfig.create(**compiled, **MIRRORED), quiet)
 
 
+def test_kernels_without_a_gpu_are_refused(tiny_data, tmp_path):
+    pytest.importorskip("triton")
+    options = {"jit_compile": True, "triton_kernels": True, "precision": "mixed_bfloat16"}
+    config = PretrainingConfig.create(**settings(tiny_data, tmp_path, **options))
+    with pytest.raises(UserError, match="--triton_kernels needs an NVIDIA GPU"):
+        pretraining_runs.train(config, quiet)
+    assert not (tmp_path / "model").exists()
+
+
 def test_the_step_compiles_as_a_tpu_needs_it(tiny_data, tmp_path):
     """Every operation has to be known to XLA, and every shape static, as on a TPU."""
     tpu = PretrainingConfig.create(**settings(tiny_data, tmp_path), use_tpu=True)

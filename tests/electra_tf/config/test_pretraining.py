@@ -328,6 +328,11 @@ def test_json_holds_every_hyperparameter():
         ({"temperature": float("nan")}, "--temperature must be at least"),
         ({"learning_rate": -1.0}, "--learning_rate must be at least 0, not -1"),
         ({"precision": "float16"}, "--precision must be one of"),
+        ({"triton_kernels": True}, "--triton_kernels needs --jit_compile"),
+        (
+            {"triton_kernels": True, "jit_compile": True},
+            "--triton_kernels needs --precision=mixed_bfloat16 or mixed_float16, not float32",
+        ),
         ({"strategy": "many"}, "--strategy must be one of"),
         ({"optimizer": "sgd"}, "--optimizer must be one of adam, lamb, not 'sgd'"),
         ({"gradient_accumulation_steps": 0}, "--gradient_accumulation_steps must be positive"),

@@ -1,0 +1,119 @@
+"""Attention as one kernel forward and one backward.
+
+XLA computes attention by products, with scores and probabilities of all heads in the GPU's
+memory. The kernels keep them on the chip, and read and write the layout of the products around
+them.
+"""
+
+import math
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.model.gpu.calls import Launch, call_kernel, has_kernels
+
+MODULE = "triton_attention"
+# Powers of two that tensor cores multiply, up to what fits into the registers.
+HEAD_SIZES = (16, 32, 64)
+
+
+class Tiles(NamedTuple):
+    """Rows of a block of queries and of one of keys, and how Triton compiles the kernel."""
+
+    queries: int
+    keys: int
+    num_warps: int
+    num_stages: int
+
+
+def has_attention(qkv: tf.Tensor, input_mask: tf.Tensor, num_heads: int) -> bool:
+    """Whether `attention` computes this."""
+    size = qkv.shape[-1] // (3 * num_heads)
+    return has_kernels(qkv) and input_mask.shape.rank == 2 and size in HEAD_SIZES
+
+
+def attention(
+    qkv: tf.Tensor,
+    bias: tf.Tensor,
+    input_mask: tf.Tensor,
+    dropout_key: tf.Tensor,
+    *,
+    num_heads: int,
+    rate: float,
+) -> tf.Tensor:
+    """Returns the attention's context [batch, seq, hidden].
+
+    Dropout drops the same probabilities as that of `layer_functions.attention`.
+
+    Args:
+        qkv: [batch, seq, 3 * hidden], product for queries, keys and values.
+        bias: float32 [3 * hidden], of the product.
+        input_mask: float32 [batch, seq], 0 for masked keys.
+        dropout_key: uint32 [2], of the dropout of probabilities.
+        num_heads: number of heads.
+        rate: dropout rate.
+    """
+    batch, length, width = qkv.shape
+    hidden = width // 3
+    constants = {
+        "SEQ": length,
+        "HEADS": num_heads,
+        "SIZE": hidden // num_heads,
+        "SCALE": 1 / math.sqrt(hidden // num_heads),
+        "RATE": rate,
+        "THRESHOLD": round(rate * 2**32),
+    }
+
+    def launch(tiles: Tiles, blocks: int) -> Launch:
+        return Launch((blocks, batch * num_heads, 1), tiles.num_warps, tiles.num_stages)
+
+    @tf.custom_gradient
+    def attend(qkv: tf.Tensor, bias: tf.Tensor, mask: tf.Tensor, key: tf.Tensor):
+        tiles = forward_tiles(length)
+        operands = {"qkv": qkv, "bias": bias, "mask": mask, "key": key}
+        results = {
+            "out": tf.TensorSpec([batch, length, hidden], qkv.dtype),
+            "lse": tf.TensorSpec([batch, num_heads, length], tf.float32),
+        }
+        context, lse = call_kernel(
+            MODULE,
+            "attention_forward",
+            operands,
+            results,
+            {**constants, "QUERIES": tiles.queries, "KEYS": tiles.keys},
+            launch(tiles, -(-length // tiles.queries)),
+        )
+
+        def gradient(d_context: tf.Tensor):
+            tiles = backward_tiles(length)
+            blocks = -(-length // tiles.keys)
+            d_qkv, sums = call_kernel(
+                MODULE,
+                "attention_backward",
+                {**operands, "out": context, "lse": lse, "d_out": d_context},
+                {
+                    "d_qkv": tf.TensorSpec(qkv.shape, qkv.dtype),
+                    "d_bias": tf.TensorSpec([batch * blocks, width], tf.float32),
+                },
+                {**constants, "QUERIES": tiles.queries, "KEYS": tiles.keys},
+                launch(tiles, blocks),
+            )
+            return d_qkv, tf.reduce_sum(sums, axis=0), None, None
+
+        return context, gradient
+
+    return attend(qkv, bias, input_mask, dropout_key)
+
+
+def forward_tiles(length: int) -> Tiles:
+    """Returns the tiles that were the fastest of some on an H100, for heads of size 64."""
+    return Tiles(64, 32, 4, 3) if length <= 128 else Tiles(64, 64, 4, 3)
+
+
+def backward_tiles(length: int) -> Tiles:
+    """As `forward_tiles`, of the backward kernel: one block if the sequence fits into it."""
+    if length <= 32:
+        return Tiles(32, 32, 4, 1)
+    if 64 < length <= 128:
+        return Tiles(128, 128, 8, 1)
+    return Tiles(64, 64, 4, 2)

@@ -1,0 +1,149 @@
+"""Kernels give the values and gradients of the plain operations.
+
+`test_gpu_kernels.py` runs these tests, in a process with TRITON_INTERPRET=1: then Triton
+interprets kernels, on the CPU.
+"""
+
+import importlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.model import layer_functions, randomness
+from electra_tf.model.gpu import attention, calls, rows
+from electra_tf.model.kernels import without_fusion
+
+
+class HostArray:
+    """A numpy array with what Triton's interpreter asks of PyTorch's tensors."""
+
+    def __init__(self, array: np.ndarray | None = None) -> None:
+        self.array = array
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
+    def data_ptr(self) -> int:
+        return self.array.ctypes.data
+
+    def untyped_storage(self) -> "HostArray":
+        return self
+
+    def cpu(self) -> "HostArray":
+        return self
+
+    def new_empty(self, *_, **__) -> "HostArray":
+        return HostArray()
+
+    def set_(self, storage: "HostArray", *_) -> None:
+        self.array = storage.array
+
+    def storage_offset(self) -> int:
+        return 0
+
+    def size(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    def stride(self) -> tuple[int, ...]:
+        return self.array.strides
+
+    def copy_(self, other: "HostArray") -> None:
+        del other  # the same memory
+
+
+@pytest.fixture
+def interpreted(monkeypatch):
+    """Calls of kernels run in the interpreter, with results full of NaN before."""
+
+    def call(module, name, operands, results, constants, launch):
+        inputs = {n: HostArray(np.array(x)) for n, x in operands.items()}
+        outputs = {
+            n: HostArray(np.full(spec.shape, np.nan, spec.dtype.as_numpy_dtype))
+            for n, spec in results.items()
+        }
+        kernel = getattr(importlib.import_module(f"{calls.__package__}.{module}"), name)
+        assert kernel.arg_names == [*inputs, *outputs, *constants]
+        kernel[launch.grid](**inputs, **outputs, **constants)
+        return [tf.constant(x.array) for x in outputs.values()]
+
+    monkeypatch.setattr(attention, "call_kernel", call)
+    monkeypatch.setattr(rows, "call_kernel", call)
+
+
+def normal(*shape: int) -> tf.Tensor:
+    return tf.constant(np.random.default_rng(sum(shape)).normal(size=shape), tf.float32)
+
+
+def key() -> tf.Tensor:
+    return randomness.make_key(5, 6, "dropout")
+
+
+def assert_equal(function, plain, tensors, trained):
+    """Asserts that outputs, and the gradients of the first `trained` tensors, are equal."""
+    found = []
+    for each in (function, plain):
+        with tf.GradientTape() as tape, without_fusion():
+            tape.watch(tensors[:trained])
+            y = each(*tensors)
+            total = tf.reduce_sum(y * tf.cos(y))
+        found.append([y, *tape.gradient(total, tensors[:trained])])
+    for a, b in zip(*found, strict=True):
+        atol = 2e-6 * max(1, np.max(np.abs(b)))
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=atol)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [(3, 7, 48), (70, 16), (1, 1, 20)])
+@pytest.mark.usefixtures("interpreted")
+def test_add_norm(shape, rate, monkeypatch):
+    monkeypatch.setattr(rows, "TILE_SIZE", 128)
+    monkeypatch.setattr(rows, "NORM_PROGRAMS", 3)
+    width = shape[-1]
+    tensors = [normal(*shape), 2 * normal(*shape), *(normal(width) + i for i in range(3))]
+    options = {"rate": rate, "epsilon": 1e-12}
+    assert_equal(
+        lambda *x: rows.add_norm(*x, key(), **options),
+        lambda *x: layer_functions.add_norm(*x, key(), **options),
+        tensors,
+        trained=5,
+    )
+
+
+@pytest.mark.parametrize("shape", [(3, 7, 40), (9, 16), (2, 1, 150)])
+@pytest.mark.usefixtures("interpreted")
+def test_bias_gelu(shape, monkeypatch):
+    monkeypatch.setattr(rows, "GELU_TILE_SIZE", 256)
+    monkeypatch.setattr(rows, "GELU_PROGRAMS", 4)
+    monkeypatch.setattr(rows, "barrier", lambda *x: x)  # XLA's own
+
+    def plain(x, bias):
+        return layer_functions.bias_activation(x, bias, activation="gelu")
+
+    tensors = [3 * normal(*shape), normal(shape[-1])]
+    assert_equal(lambda *x: rows.bias_gelu(*x, plain), plain, tensors, trained=2)
+
+
+# One block of each size; several, with a part of one at the end.
+@pytest.mark.parametrize("length", [20, 50, 100, 150])
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.usefixtures("interpreted")
+def test_attention(length, rate):
+    batch, heads, size = 2, 2, 16
+    width = 3 * heads * size
+    mask = np.ones([batch, length], np.float32)
+    mask[1, length // 3 :] = 0
+    more = tf.constant(mask), key()
+
+    def plain(qkv, bias):
+        query, key_, value = layer_functions.split_heads(qkv, bias, num_heads=heads)
+        context = layer_functions.attention(query, key_, value, *more, rate=rate)
+        return layer_functions.merge_heads(context)
+
+    assert_equal(
+        lambda *x: attention.attention(*x, *more, num_heads=heads, rate=rate),
+        plain,
+        [normal(batch, length, width), normal(width)],
+        trained=2,
+    )

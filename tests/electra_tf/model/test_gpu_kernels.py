@@ -1,0 +1,128 @@
+"""Triton's kernels: interpreted on the CPU, compiled for GPUs, called by XLA."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.model import layer_functions
+from electra_tf.model.gpu import calls
+from electra_tf.model.kernels import compiled_as_a_whole
+
+pytest.importorskip("triton")
+INTERPRETED = pathlib.Path(__file__).with_name("interpreted_kernels.py")
+
+
+def test_interpreted_kernels():
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", INTERPRETED]
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+    assert ran.stdout.startswith("." * 17), ran.stdout
+
+
+ENCODER = EncoderConfig(
+    vocab_size=50,
+    embedding_size=32,
+    hidden_size=32,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=64,
+)
+
+
+def create_layer(x, mask, capability, **options):
+    """Returns a function of a layer's gradients that XLA compiles as a whole."""
+    shapes = [[32, 96], [96], [32, 32], [32], [32], [32]]
+    shapes += [[32, 64], [64], [64, 32], [32], [32], [32]]
+    dtypes = [x.dtype if len(shape) > 1 else tf.float32 for shape in shapes]
+    weights = [tf.TensorSpec(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+    keys = tf.TensorSpec([3, 2], tf.uint32)
+    options = {"config": ENCODER, "bounds": None} | options
+
+    @tf.function(jit_compile=True, autograph=False, input_signature=[x, mask, keys, *weights])
+    def layer(x, mask, keys, *weights):
+        with compiled_as_a_whole(), calls.gpu_kernels(capability), tf.GradientTape() as tape:
+            tape.watch([x, *weights])
+            given = layer_functions.LayerWeights(*weights)
+            y = layer_functions.transformer_layer(x, mask, given, keys, None, **options)
+            return tape.gradient(tf.reduce_sum(tf.cast(y, tf.float32)), [x, *weights])
+
+    return layer
+
+
+def kernels_called(*arguments, **options) -> list[str]:
+    graph = create_layer(*arguments, **options).get_concrete_function().graph.as_graph_def()
+    nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
+    configs = [n.attr["backend_config"].s.decode() for n in nodes if n.op == "XlaCustomCallV2"]
+    return sorted(re.match(r'\{name = "(\w+)"', config)[1] for config in configs)
+
+
+X = tf.TensorSpec([3, 24, 32], tf.bfloat16)
+MASK = tf.TensorSpec([3, 24], tf.float32)
+OF_ROWS = ["add_norm_backward", "add_norm_forward"] * 2 + ["bias_gelu_backward"]
+OF_LAYER = sorted(["attention_backward", "attention_forward", *OF_ROWS])
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+def test_a_layer_calls_kernels(capability):
+    assert kernels_called(X, MASK, capability) == OF_LAYER
+
+
+def test_only_attention_over_all_positions_with_a_mask_of_keys_is_a_kernel():
+    by_query = tf.TensorSpec([3, 24, 24], tf.float32)
+    assert kernels_called(X, by_query, 90) == sorted(OF_ROWS)
+    assert kernels_called(X, MASK, 90, bounds=(0, 1, None)) == sorted(OF_ROWS)
+
+
+@pytest.mark.parametrize(
+    ("x", "rows", "capability"),
+    [
+        (X, 3, None),
+        (tf.TensorSpec([3, 24, 32], tf.float32), 3, 90),
+        (tf.TensorSpec([None, 24, 32], tf.bfloat16), None, 90),
+    ],
+)
+def test_without_kernels(x, rows, capability):
+    mask = tf.TensorSpec([rows, 24], tf.float32)
+    assert kernels_called(x, mask, capability) == []
+
+
+def test_the_call_of_a_kernel():
+    layer = create_layer(X, MASK, 90)
+    ir = layer.experimental_get_compiler_ir(*layer.input_signature)
+    text = ir(stage="stablehlo", platform_name="CPU")
+    (call,) = [
+        line
+        for line in text.splitlines()
+        if "@__gpu$xla.gpu.ptx" in line and r"name = \22attention_forward\22" in line
+    ]
+    # Two pointers of Triton's; row-major layouts, which a kernel takes for granted.
+    assert "tensor<3x24x96xbf16>, tensor<96xf32>, tensor<3x24xf32>, tensor<2xui32>" in call
+    assert "tensor<1xi32>, tensor<1xi32>) -> tuple<tensor<3x24x32xbf16>, tensor<3x2x24x" in call
+    assert "dense<[2, 1, 0]>" in call
+    assert "output_indices = [4 : i32, 5 : i32]" in call
+    assert "grid_x = 1 : i32, grid_y = 6 : i32, grid_z = 1 : i32, block_x = 128 : i32" in call
+
+
+def test_attributes():
+    value = {"a": 'x"\\\n', "b": [1, -2]}
+    assert calls.mlir_attribute(value) == r'{a = "x\22\5C\0A", b = [1 : i32, -2 : i32]}'
+
+
+def test_compiled_code():
+    pointers = tuple((name, "bf16") for name in ("x", "bias", "d_y", "d_x", "sums"))
+    constants = (("ROWS", 64), ("WIDTH", 64), ("STEPS", 1), ("TILE", 4), ("COLUMNS", 64))
+    arguments = "triton_rows", "bias_gelu_backward", pointers, constants, (4, 1)
+    for capability, target in ((80, "sm_80"), (90, "sm_90a"), (120, "sm_120a")):
+        kernel = calls.compile_kernel(*arguments, capability)
+        assert f".target {target}\n" in kernel.ptx
+        assert f".entry {kernel.name}(" in kernel.ptx
+        assert len(re.findall(r"^\s*\.param", kernel.ptx, re.MULTILINE)) == len(pointers) + 2
+    with pytest.raises(ValueError, match="bias_gelu_backward takes"):
+        calls.compile_kernel(*arguments[:3], constants[::-1], (4, 1), 90)

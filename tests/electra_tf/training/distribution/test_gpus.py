@@ -1,0 +1,50 @@
+"""The compute capability of the GPUs of a run."""
+
+import sys
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.training.distribution import gpus
+from electra_tf.util.errors import UserError
+
+H100, L4 = ("H100", (9, 0)), ("L4", (8, 9))
+
+
+@pytest.fixture
+def with_gpus(monkeypatch):
+    """Returns a function that makes TensorFlow find GPUs, given as names and capabilities."""
+
+    def find(*found):
+        details = [{"device_name": n, "compute_capability": c} for n, c in found]
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: details)
+        monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: gpu)
+
+    return find
+
+
+def test_capability(with_gpus):
+    with_gpus(L4)
+    assert gpus.find_kernel_capability() == 89
+    with_gpus(H100, H100)
+    assert gpus.find_kernel_capability() == 90
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([], "--triton_kernels needs an NVIDIA GPU, and TensorFlow finds none"),
+        ([("T4", (7, 5))], r"needs compute capability 8.0 or newer, not T4 \(7.5\)"),
+        ([L4, H100], r"of one compute capability, not L4 \(8.9\), H100 \(9.0\): choose some"),
+    ],
+)
+def test_other_gpus_are_refused(with_gpus, found, message):
+    with_gpus(*found)
+    with pytest.raises(UserError, match=message):
+        gpus.find_kernel_capability()
+
+
+def test_triton_must_be_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(UserError, match=r"--triton_kernels needs triton, .*electra-tf\[gpu\]"):
+        gpus.find_kernel_capability()
