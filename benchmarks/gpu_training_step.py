@@ -6,15 +6,16 @@ Needs a GPU, `pip install -e '.[gpu]'`, and with `--torch_python` a Python of an
 that has torch for CUDA and transformers; without it only ours is measured. ELECTRA-small and
 ELECTRA-base in the batches that `--cases` names.
 
-Ours is the step of `run_pretraining.py --precision=mixed_bfloat16 --jit_compile` (XLA);
-theirs is compiled by `torch.compile`, without CUDA graphs and with them (its mode
-"reduce-overhead"), and runs under bfloat16 autocast, with PyTorch's fused attention;
-`--precision=float32` is for both. See `benchmarks.training_step` for what the step does. Every
-variant is a process of its own and has the GPU to itself: it compiles and warms up, then runs
-its turns. What the table calls utilization is model FLOPs (`electra_tf/flops/counting.py`), the
-same for both, over the time and the GPU's bfloat16 peak; the peak is looked up by the GPU's
-name (`electra_tf/flops/gpu_peaks.py`) unless `--peak_tflops` gives it. Memory is the peak
-allocation on the GPU.
+Ours is the step of `run_pretraining.py --precision=mixed_bfloat16 --jit_compile
+--triton_kernels`, or that of XLA alone with `--notriton_kernels`. Theirs is compiled by
+`torch.compile`, without CUDA graphs and with them (its mode "reduce-overhead"), and runs under
+bfloat16 autocast, with PyTorch's fused attention; `--precision=float32` is for both. See
+`benchmarks.training_step` for what the step does. Every variant is a process of its own and has
+the GPU to itself: it compiles and warms up, then runs its turns. What the table calls
+utilization is model FLOPs (`electra_tf/flops/counting.py`), the same for both, over the time
+and the GPU's bfloat16 peak; the peak is looked up by the GPU's name
+(`electra_tf/flops/gpu_peaks.py`) unless `--peak_tflops` gives it. Memory is the peak allocation
+on the GPU.
 
 A GPU machine that has jax but no TensorFlow runs the very same step: `--lower DIR` writes it
 down as StableHLO, on any machine with TensorFlow, and `benchmarks.stablehlo_step` runs it.
@@ -66,6 +67,18 @@ _PRECISION = flags.DEFINE_enum(
     "mixed_bfloat16",
     ["mixed_bfloat16", "float32"],
     "Arithmetic of the matrix products, on both sides.",
+)
+_TRITON = flags.DEFINE_bool(
+    "triton_kernels",
+    True,
+    "Ours is the step of --triton_kernels; without it, XLA compiles everything. There are no "
+    "such kernels for float32 and CPUs.",
+)
+_CAPABILITY = flags.DEFINE_integer(
+    "compute_capability",
+    90,
+    "GPU that --lower is for with --triton_kernels: 10 times its compute capability.",
+    lower_bound=80,
 )
 _LOWER = flags.DEFINE_string(
     "lower",
@@ -152,7 +165,11 @@ def lower(configs: dict[str, PretrainingConfig], directory: pathlib.Path) -> Non
         folder = case_folder(directory, case)
         start = time.perf_counter()
         lowered = lower_case(
-            case, config, folder, num_checked_steps=NUM_CHECKED_STEPS * (case in checked)
+            case,
+            config,
+            folder,
+            num_checked_steps=NUM_CHECKED_STEPS * (case in checked),
+            kernel_capability=_CAPABILITY.value if config.triton_kernels else None,
         )
         size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
         losses = f", losses of {len(lowered.losses)} steps" if lowered.losses else ""
@@ -207,6 +224,9 @@ def create_config(case: str) -> PretrainingConfig:
         train_batch_size=int(batch),
         precision=_PRECISION.value,
         jit_compile=True,
+        triton_kernels=(
+            _TRITON.value and _PRECISION.value != "float32" and _DEVICE.value == "gpu"
+        ),
     )
     generator_config(config)
     return config

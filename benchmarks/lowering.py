@@ -29,17 +29,23 @@ from benchmarks.lowered_case import (
     Program,
     read_batches,
 )
-from benchmarks.random_run import RandomRun, create_run, random_batches
+from benchmarks.random_run import RandomRun, create_run, random_batches, without_kernels
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.counting import PASSES, model_flops_per_step
 from electra_tf.inference.export.stablehlo import lower_function
+from electra_tf.model.gpu.calls import gpu_kernels
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.model.randomness import Randomness
 from electra_tf.util.files import write_atomically
 
 
 def lower_case(
-    name: str, config: PretrainingConfig, folder: pathlib.Path, *, num_checked_steps: int = 0
+    name: str,
+    config: PretrainingConfig,
+    folder: pathlib.Path,
+    *,
+    num_checked_steps: int = 0,
+    kernel_capability: int | None = None,
 ) -> LoweredCase:
     """Writes the files of a case; see `benchmarks.lowered_case`.
 
@@ -48,6 +54,8 @@ def lower_case(
         config: of the model and its batches.
         folder: of this case.
         num_checked_steps: steps that TensorFlow runs here to write down their losses.
+        kernel_capability: compute capability of a GPU that the programs are for, with Triton's
+            kernels, times 10; the losses are those without kernels. None is without.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CASE_FILE).unlink(missing_ok=True)
@@ -60,13 +68,13 @@ def lower_case(
     shape = [config.train_batch_size, config.max_seq_length]
     specs = [tf.TensorSpec(shape, tf.int32) for _ in FEATURES]
 
-    run = create_run(config)
+    run = create_run(config, kernel_capability=kernel_capability)
     flops = model_flops_per_step(config)
     step = step_function(run)
     programs: dict[str, Program] = {}
     variables: list[tf.Variable] = []
     for program, function, model_flops, num_results in (
-        (FORWARD, forward_function(run), flops // PASSES, 1),
+        (FORWARD, forward_function(run, kernel_capability), flops // PASSES, 1),
         (STEP, step, flops, 2),
     ):
         lowered = lower_function(function, *specs)
@@ -84,6 +92,8 @@ def lower_case(
     if num_checked_steps:
         for variable, argument in zip(variables, programs[STEP].arguments, strict=True):
             variable.assign(argument.initial_value())
+        if kernel_capability is not None:
+            step = step_function(without_kernels(run, config))
         losses = run_steps(step, read_batches(folder), num_checked_steps)
     case = LoweredCase(
         name=name,
@@ -114,14 +124,14 @@ def step_function(run: RandomRun) -> Callable:
     return step
 
 
-def forward_function(run: RandomRun) -> Callable:
+def forward_function(run: RandomRun, kernel_capability: int | None = None) -> Callable:
     """Returns the compiled function of `FEATURES` that returns the loss, with dropout."""
 
     @tf.function(jit_compile=True, autograph=False)
     def forward(*features: tf.Tensor) -> tf.Tensor:
         batch = dict(zip(FEATURES, features, strict=True))
         randomness = Randomness(run.seed, run.step)
-        with compiled_as_a_whole():
+        with compiled_as_a_whole(), gpu_kernels(kernel_capability):
             prepared = run.model.prepare(batch, randomness=randomness)
             terms = run.model.forward(prepared, randomness=randomness).terms.values()
         return tf.add_n(

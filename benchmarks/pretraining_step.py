@@ -66,8 +66,11 @@ def serve(config_json: str) -> None:
     import tensorflow as tf
 
     from electra_tf.model import metrics
+    from electra_tf.training.distribution.gpus import find_kernel_capability
 
-    run = create_run(PretrainingConfig(**json.loads(config_json)))
+    config = PretrainingConfig(**json.loads(config_json))
+    capability = find_kernel_capability() if config.triton_kernels else None
+    run = create_run(config, kernel_capability=capability)
     gpus = tf.config.list_logical_devices("GPU")
     for line in sys.stdin:
         start, cpu_start = time.perf_counter(), time.process_time()

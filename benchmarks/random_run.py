@@ -28,8 +28,13 @@ class RandomRun:
     iterator: Any
 
 
-def create_run(config: PretrainingConfig) -> RandomRun:
-    """Returns a run from random weights; nothing is read from or written to disk."""
+def create_run(config: PretrainingConfig, *, kernel_capability: int | None = None) -> RandomRun:
+    """Returns a run from random weights; nothing is read from or written to disk.
+
+    Args:
+        config: of the model, its batches and the step.
+        kernel_capability: see `TrainingSteps`.
+    """
     import keras
     import tensorflow as tf
 
@@ -37,7 +42,6 @@ def create_run(config: PretrainingConfig) -> RandomRun:
     from electra_tf.model_builder import build_model
     from electra_tf.pretraining_optimizer import create_optimizer
     from electra_tf.training.distribution.strategies import create_strategy
-    from electra_tf.training.step import TrainingSteps
 
     keras.utils.set_random_seed(config.seed)
     strategy = create_strategy(config)
@@ -47,18 +51,39 @@ def create_run(config: PretrainingConfig) -> RandomRun:
         optimizer = create_optimizer(config, model)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        steps = TrainingSteps(
-            model,
-            optimizer,
-            strategy,
-            step,
-            seed=config.seed,
-            clip_norm=config.clip_norm,
-            accumulation_steps=config.gradient_accumulation_steps,
-            jit_compile=config.jit_compile,
-        )
+        steps = _create_steps(config, model, optimizer, strategy, step, kernel_capability)
     dataset = strategy.experimental_distribute_dataset(random_batches(config))
     return RandomRun(strategy, model, optimizer, steps, step, config.seed, iter(dataset))
+
+
+def without_kernels(run: RandomRun, config: PretrainingConfig) -> RandomRun:
+    """Returns the run, with steps that have none of Triton's kernels."""
+    parts = run.model, run.optimizer, run.strategy, run.step
+    with run.strategy.scope():
+        return dataclasses.replace(run, steps=_create_steps(config, *parts, None))
+
+
+def _create_steps(
+    config: PretrainingConfig,
+    model: Any,
+    optimizer: Any,
+    strategy: Any,
+    step: Any,
+    kernel_capability: int | None,
+) -> Any:
+    from electra_tf.training.step import TrainingSteps
+
+    return TrainingSteps(
+        model,
+        optimizer,
+        strategy,
+        step,
+        seed=config.seed,
+        clip_norm=config.clip_norm,
+        accumulation_steps=config.gradient_accumulation_steps,
+        jit_compile=config.jit_compile,
+        kernel_capability=kernel_capability,
+    )
 
 
 def random_batches(config: PretrainingConfig) -> Any:

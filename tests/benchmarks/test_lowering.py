@@ -85,6 +85,27 @@ def test_arguments_are_weights_moments_and_counters(lowered):
     assert np.mean(case.losses[:4]) > np.mean(case.losses[-4:]) > 0
 
 
+def test_kernels_of_a_gpu_are_in_the_programs(tmp_path, tiny_data):
+    pytest.importorskip("triton")
+    settings = dataclasses.asdict(create_config(tmp_path, tiny_data)) | {
+        "triton_kernels": True,
+        "precision": "mixed_bfloat16",
+        "rematerialize": True,
+        "gradient_accumulation_steps": 2,
+    }
+    settings["model_hparam_overrides"] |= {"hidden_size": 32, "num_attention_heads": 2}
+    config = PretrainingConfig.create(**settings)
+    case = lower_case(NAME, config, tmp_path, num_checked_steps=1, kernel_capability=90)
+    code = {name: read_program(tmp_path, case.programs[name]) for name in (FORWARD, STEP)}
+    for name in ("attention", "add_norm"):
+        assert f"{name}_forward".encode() in code[FORWARD]
+        assert f"{name}_backward".encode() not in code[FORWARD]
+        assert f"{name}_backward".encode() in code[STEP]
+    assert b"bias_gelu_backward" in code[STEP]
+    # Computed without the kernels, which no CPU has.
+    assert np.isfinite(case.losses[0])
+
+
 def test_initial_values_are_the_same_everywhere():
     drawn = Argument(name="w", shape=(200, 50), dtype="float32", stddev=0.02, seed=3)
     value = drawn.initial_value()
@@ -146,9 +167,10 @@ def test_jax_trains_as_tensorflow(lowered, tmp_path):
 def test_kernels_are_told_by_their_names():
     kernels = [("nvjet_sm90_tst_128x128", 5.0), ("gemm_fusion_dot_3", 2.0), ("fusion_7", 3.0)]
     kernels += [("input_reduce_fusion_2", 1.0), ("loop_add_subtract_fusion", 1.0)]
-    kernels += [("loop_multiply_fusion_1", 0.5)]
+    kernels += [("loop_multiply_fusion_1", 0.5), ("attention_backward", 4.0)]
     assert kernel_times.sum_by_kind(kernels) == {
-        "all": (12.5, 6),
+        "all": (16.5, 7),
+        "Triton's attention": (4.0, 1),
         "matrix products": (7.0, 2),
         "layer norm and softmax": (3.0, 1),
         "reductions": (1.0, 1),
