@@ -6,24 +6,15 @@ them.
 """
 
 import math
-from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.model.gpu import tiles
 from electra_tf.model.gpu.calls import Launch, call_kernel, has_kernels
 
 MODULE = "triton_attention"
 # Powers of two that tensor cores multiply, up to what fits into the registers.
 HEAD_SIZES = (16, 32, 64)
-
-
-class Tiles(NamedTuple):
-    """Rows of a block of queries and of one of keys, and how Triton compiles the kernel."""
-
-    queries: int
-    keys: int
-    num_warps: int
-    num_stages: int
 
 
 def has_attention(qkv: tf.Tensor, input_mask: tf.Tensor, num_heads: int) -> bool:
@@ -64,12 +55,14 @@ def attention(
         "THRESHOLD": round(rate * 2**32),
     }
 
-    def launch(tiles: Tiles, blocks: int) -> Launch:
-        return Launch((blocks, batch * num_heads, 1), tiles.num_warps, tiles.num_stages)
+    def launch(chosen: tiles.AttentionTiles, blocks: int) -> Launch:
+        # Along the only axis that has more than 65,535 programs.
+        programs = batch * num_heads * blocks
+        return Launch((programs, 1, 1), chosen.num_warps, chosen.num_stages)
 
     @tf.custom_gradient
     def attend(qkv: tf.Tensor, bias: tf.Tensor, mask: tf.Tensor, key: tf.Tensor):
-        tiles = forward_tiles(length)
+        forward = tiles.attention_forward(length)
         operands = {"qkv": qkv, "bias": bias, "mask": mask, "key": key}
         results = {
             "out": tf.TensorSpec([batch, length, hidden], qkv.dtype),
@@ -80,13 +73,13 @@ def attention(
             "attention_forward",
             operands,
             results,
-            {**constants, "QUERIES": tiles.queries, "KEYS": tiles.keys},
-            launch(tiles, -(-length // tiles.queries)),
+            {**constants, "QUERIES": forward.queries, "KEYS": forward.keys},
+            launch(forward, tiles.divide(length, forward.queries)),
         )
 
         def gradient(d_context: tf.Tensor):
-            tiles = backward_tiles(length)
-            blocks = -(-length // tiles.keys)
+            backward = tiles.attention_backward(length)
+            blocks = tiles.divide(length, backward.keys)
             d_qkv, sums = call_kernel(
                 MODULE,
                 "attention_backward",
@@ -95,25 +88,11 @@ def attention(
                     "d_qkv": tf.TensorSpec(qkv.shape, qkv.dtype),
                     "d_bias": tf.TensorSpec([batch * blocks, width], tf.float32),
                 },
-                {**constants, "QUERIES": tiles.queries, "KEYS": tiles.keys},
-                launch(tiles, blocks),
+                {**constants, "QUERIES": backward.queries, "KEYS": backward.keys},
+                launch(backward, blocks),
             )
             return d_qkv, tf.reduce_sum(sums, axis=0), None, None
 
         return context, gradient
 
     return attend(qkv, bias, input_mask, dropout_key)
-
-
-def forward_tiles(length: int) -> Tiles:
-    """Returns the tiles that were the fastest of some on an H100, for heads of size 64."""
-    return Tiles(64, 32, 4, 3) if length <= 128 else Tiles(64, 64, 4, 3)
-
-
-def backward_tiles(length: int) -> Tiles:
-    """As `forward_tiles`, of the backward kernel: one block if the sequence fits into it."""
-    if length <= 32:
-        return Tiles(32, 32, 4, 1)
-    if 64 < length <= 128:
-        return Tiles(128, 128, 8, 1)
-    return Tiles(64, 64, 4, 2)

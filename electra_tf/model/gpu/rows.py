@@ -9,17 +9,11 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from electra_tf.model.gpu import tiles
 from electra_tf.model.gpu.calls import Launch, call_kernel
 from electra_tf.model.kernels import barrier
 
 MODULE = "triton_rows"
-# Elements of a tile, and columns of one where a row need not be in one. All of these were the
-# fastest of some on an H100, or nearly, at widths of 256 to 3,072.
-TILE_SIZE = 2048
-GELU_COLUMNS, GELU_TILE_SIZE = 128, 1024
-# Programs that share the rows of a backward kernel: some for each of a GPU's processors.
-NORM_PROGRAMS, GELU_PROGRAMS = 528, 1056
-NORM_WARPS, NORM_BACKWARD_WARPS, GELU_WARPS = 4, 2, 8
 
 
 def add_norm(
@@ -36,8 +30,6 @@ def add_norm(
     """As `layer_functions.add_norm`, for tensors of which `has_kernels` is true."""
     spec = tf.TensorSpec(x.shape, x.dtype)
     rows, width = _rows_and_width(x)
-    columns = _next_power_of_two(width)
-    tile = max(1, TILE_SIZE // columns)
     constants = {
         "ROWS": rows,
         "WIDTH": width,
@@ -45,23 +37,22 @@ def add_norm(
         "RATE": rate,
         "THRESHOLD": round(rate * 2**32),
     }
-    tiles = {"TILE": tile, "COLUMNS": columns}
 
     @tf.custom_gradient
     def call(x, residual, bias, gamma, beta, key):
         operands = {"x": x, "residual": residual, "bias": bias, "gamma": gamma}
+        forward = tiles.norm_forward(rows, width)
         (y,) = call_kernel(
             MODULE,
             "add_norm_forward",
             {**operands, "beta": beta, "key": key},
             {"y": spec},
-            {**constants, **tiles},
-            Launch((_divide(rows, tile), 1, 1), NORM_WARPS),
+            {**constants, "TILE": forward.rows, "COLUMNS": forward.columns},
+            Launch((forward.programs, 1, 1), forward.num_warps),
         )
 
         def gradient(d_y: tf.Tensor):
-            steps = _divide(rows, tile * NORM_PROGRAMS)
-            programs = _divide(rows, tile * steps)
+            backward = tiles.norm_backward(rows, width)
             d_x, d_residual, sums = call_kernel(
                 MODULE,
                 "add_norm_backward",
@@ -69,10 +60,10 @@ def add_norm(
                 {
                     "d_x": spec,
                     "d_residual": spec,
-                    "sums": tf.TensorSpec([programs, 3, width], tf.float32),
+                    "sums": tf.TensorSpec([backward.programs, 3, width], tf.float32),
                 },
-                {**constants, "STEPS": steps, **tiles},
-                Launch((programs, 1, 1), NORM_BACKWARD_WARPS),
+                {**constants, **_steps(backward)},
+                Launch((backward.programs, 1, 1), backward.num_warps),
             )
             d_bias, d_gamma, d_beta = tf.unstack(tf.reduce_sum(sums, axis=0))
             return d_x, d_residual, d_bias, d_gamma, d_beta, None
@@ -87,31 +78,22 @@ def bias_gelu(
 ) -> tf.Tensor:
     """Returns `forward(x, bias)`, the exact GELU of `x + bias`, with its gradient as a kernel.
 
-    XLA computes the function itself as fast. `has_kernels` is true of `x`.
+    XLA computes the function itself well. `has_kernels` is true of `x`.
     """
     spec = tf.TensorSpec(x.shape, x.dtype)
     rows, width = _rows_and_width(x)
-    columns = min(GELU_COLUMNS, _next_power_of_two(width))
-    tile, blocks = GELU_TILE_SIZE // columns, _divide(width, columns)
+    backward = tiles.gelu_backward(rows, width)
 
     @tf.custom_gradient
     def call(x, bias):
         def gradient(d_y: tf.Tensor):
-            steps = _divide(rows * blocks, tile * GELU_PROGRAMS)
-            programs = _divide(rows, tile * steps)
             d_x, sums = call_kernel(
                 MODULE,
                 "bias_gelu_backward",
                 {"x": x, "bias": bias, "d_y": d_y},
-                {"d_x": spec, "sums": tf.TensorSpec([programs, width], tf.float32)},
-                {
-                    "ROWS": rows,
-                    "WIDTH": width,
-                    "STEPS": steps,
-                    "TILE": tile,
-                    "COLUMNS": columns,
-                },
-                Launch((blocks, programs, 1), GELU_WARPS),
+                {"d_x": spec, "sums": tf.TensorSpec([backward.programs, width], tf.float32)},
+                {"ROWS": rows, "WIDTH": width, **_steps(backward)},
+                Launch((backward.blocks, backward.programs, 1), backward.num_warps),
             )
             return d_x, tf.reduce_sum(sums, axis=0)
 
@@ -124,10 +106,5 @@ def _rows_and_width(x: tf.Tensor) -> tuple[int, int]:
     return math.prod(x.shape[:-1]), x.shape[-1]
 
 
-def _divide(number: int, by: int) -> int:
-    """Returns the quotient, rounded up."""
-    return -(-number // by)
-
-
-def _next_power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()
+def _steps(backward: tiles.RowTiles) -> dict[str, int]:
+    return {"STEPS": backward.steps, "TILE": backward.rows, "COLUMNS": backward.columns}

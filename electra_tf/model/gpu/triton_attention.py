@@ -61,13 +61,14 @@ def attention_forward(
     """Writes `out` and `lse`."""
     HIDDEN: tl.constexpr = HEADS * SIZE
     ROW: tl.constexpr = 3 * HIDDEN
-    pair = tl.program_id(1)
+    BLOCKS: tl.constexpr = (SEQ + QUERIES - 1) // QUERIES
+    block, pair = tl.program_id(0) % BLOCKS, tl.program_id(0) // BLOCKS
     batch, head = pair // HEADS, pair % HEADS
     qkv += batch.to(tl.int64) * SEQ * ROW + head * SIZE
     out += batch.to(tl.int64) * SEQ * HIDDEN + head * SIZE
     bias += head * SIZE
     columns = tl.arange(0, SIZE)
-    queries = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
+    queries = block * QUERIES + tl.arange(0, QUERIES)
     q = _load(qkv, queries, columns, ROW, SEQ)
     q = (q + tl.load(bias + columns)[None, :]).to(q.dtype)
     if RATE > 0:
@@ -130,13 +131,14 @@ def attention_backward(
     ROW: tl.constexpr = 3 * HIDDEN
     KEEP: tl.constexpr = 1 / (1 - RATE)
     ONE_BLOCK: tl.constexpr = SEQ <= QUERIES and SEQ <= KEYS
-    block, pair = tl.program_id(0), tl.program_id(1)
+    BLOCKS: tl.constexpr = (SEQ + KEYS - 1) // KEYS
+    block, pair = tl.program_id(0) % BLOCKS, tl.program_id(0) // BLOCKS
     batch, head = pair // HEADS, pair % HEADS
     qkv += batch.to(tl.int64) * SEQ * ROW + head * SIZE
     d_qkv += batch.to(tl.int64) * SEQ * ROW + head * SIZE
     out += batch.to(tl.int64) * SEQ * HIDDEN + head * SIZE
     d_out += batch.to(tl.int64) * SEQ * HIDDEN + head * SIZE
-    d_bias += (batch * tl.num_programs(0) + block) * ROW + head * SIZE
+    d_bias += (batch * BLOCKS + block) * ROW + head * SIZE
     bias += head * SIZE
     mask += batch * SEQ
     lse += pair * SEQ

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.model import layer_functions, randomness
-from electra_tf.model.gpu import attention, calls, rows
+from electra_tf.model.gpu import attention, calls, rows, tiles
 from electra_tf.model.kernels import without_fusion
 
 
@@ -98,8 +98,8 @@ def assert_equal(function, plain, tensors, trained):
 @pytest.mark.parametrize("shape", [(3, 7, 48), (70, 16), (1, 1, 20)])
 @pytest.mark.usefixtures("interpreted")
 def test_add_norm(shape, rate, monkeypatch):
-    monkeypatch.setattr(rows, "TILE_SIZE", 128)
-    monkeypatch.setattr(rows, "NORM_PROGRAMS", 3)
+    monkeypatch.setattr(tiles, "NORM_TILE_SIZE", 128)
+    monkeypatch.setattr(tiles, "NORM_PROGRAMS", 3)
     width = shape[-1]
     tensors = [normal(*shape), 2 * normal(*shape), *(normal(width) + i for i in range(3))]
     options = {"rate": rate, "epsilon": 1e-12}
@@ -114,8 +114,8 @@ def test_add_norm(shape, rate, monkeypatch):
 @pytest.mark.parametrize("shape", [(3, 7, 40), (9, 16), (2, 1, 150)])
 @pytest.mark.usefixtures("interpreted")
 def test_bias_gelu(shape, monkeypatch):
-    monkeypatch.setattr(rows, "GELU_TILE_SIZE", 256)
-    monkeypatch.setattr(rows, "GELU_PROGRAMS", 4)
+    monkeypatch.setattr(tiles, "GELU_TILE_SIZE", 256)
+    monkeypatch.setattr(tiles, "GELU_PROGRAMS", 4)
     monkeypatch.setattr(rows, "barrier", lambda *x: x)  # XLA's own
 
     def plain(x, bias):

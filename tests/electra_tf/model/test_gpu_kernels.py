@@ -107,7 +107,7 @@ def test_the_call_of_a_kernel():
     assert "tensor<1xi32>, tensor<1xi32>) -> tuple<tensor<3x24x32xbf16>, tensor<3x2x24x" in call
     assert "dense<[2, 1, 0]>" in call
     assert "output_indices = [4 : i32, 5 : i32]" in call
-    assert "grid_x = 1 : i32, grid_y = 6 : i32, grid_z = 1 : i32, block_x = 128 : i32" in call
+    assert "grid_x = 6 : i32, grid_y = 1 : i32, grid_z = 1 : i32, block_x = 128 : i32" in call
 
 
 def test_attributes():

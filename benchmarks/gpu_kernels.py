@@ -1,0 +1,367 @@
+r"""Checks Triton's kernels on a GPU against float64, and times their tiles.
+
+    python -m benchmarks.gpu_kernels
+
+Needs a GPU, and a Python with torch for CUDA, which has Triton; no TensorFlow. Kernels run as
+`electra_tf/model/gpu/` calls them, on random bfloat16 arrays. Results may differ from float64
+by rounding: 1 % of their norm. The tiles that are in use come first in a table, then the
+fastest of others; memory is what a kernel reads and writes, once, a second.
+
+Without a GPU, Triton's interpreter tries it out, in float32:
+
+    TRITON_INTERPRET=1 python -m benchmarks.gpu_kernels --device cpu --shapes 2:40:2 \
+        --num_tiles 0
+"""
+
+import argparse
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import triton
+
+from electra_tf.model.gpu import tiles, triton_attention, triton_rows
+from electra_tf.util.console import markdown_table
+from electra_tf.util.errors import UserError
+
+HEAD_SIZE = 64
+RATE = 0.1
+KEY = (123_456_789, 3_307_312_575)
+TOLERANCE = 0.01
+# Choices of tiles: queries and keys; rows times columns; programs; warps; stages.
+BLOCKS, TILE_SIZES, PROGRAMS = (32, 64, 128), (1024, 2048, 4096), (528, 1056, 2112)
+WARPS, STAGES = (2, 4, 8), (1, 2, 3)
+MILLISECONDS = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A kernel with its arrays.
+
+    Attributes:
+        label: kernel and shape.
+        kernel: Triton's.
+        operands: its first arguments, by name.
+        constants: its last arguments, without those of tiles.
+        results: of some tiles: names and shapes of the results; dtypes are those of
+            `operands`' first, but for `lse` and sums.
+        launch: of some tiles: grid, constants and options of the kernel.
+        expected: float64 results by name; "d_bias" and "sums" are summed over axis 0.
+        used: the tiles in use.
+        others: other tiles.
+    """
+
+    label: str
+    kernel: Any
+    operands: dict[str, torch.Tensor]
+    constants: dict[str, float]
+    results: Callable[[Any], dict[str, tuple[int, ...]]]
+    launch: Callable[[Any], tuple[tuple[int, ...], dict[str, int]]]
+    expected: Callable[[], dict[str, torch.Tensor]]
+    used: Any
+    others: Sequence[Any]
+
+    def allocate(self, chosen: Any) -> dict[str, torch.Tensor]:
+        """Returns the results, full of NaN."""
+        first = next(iter(self.operands.values()))
+        return {
+            name: torch.full(
+                shape,
+                math.nan,
+                dtype=torch.float32 if name in ("lse", "d_bias", "sums") else first.dtype,
+                device=first.device,
+            )
+            for name, shape in self.results(chosen).items()
+        }
+
+    def run(self, chosen: Any, results: dict[str, torch.Tensor]) -> None:
+        """Runs the kernel."""
+        grid, options = self.launch(chosen)
+        self.kernel[grid](**self.operands, **results, **self.constants, **options)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table.
+
+    Raises:
+        UserError: a result is wrong.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu_kernels",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--device", default="cuda", help="Of PyTorch.")
+    parser.add_argument(
+        "--shapes",
+        default="128:128:4,256:128:12,64:512:12",
+        help="Shapes as rows:length:heads; heads have 64 units.",
+    )
+    parser.add_argument(
+        "--num_tiles",
+        type=int,
+        default=24,
+        help="Tiles to time for each kernel; 0 checks only.",
+    )
+    options = parser.parse_args(arguments)
+    rows, wrong = [], []
+    for shape in options.shapes.split(","):
+        for case in cases(*map(int, shape.split(":")), options.device):
+            error = largest_error(case)
+            if not error <= TOLERANCE:
+                wrong.append(f"{case.label}: {error:.1e}")
+            print(f"{case.label}: differs from float64 by {error:.1e} of the norm", flush=True)
+            rows += timed(case, options.num_tiles) if options.num_tiles else []
+    if rows:
+        print("\n" + markdown_table(["kernel", "tiles", "ms", "GB/s"], rows, text_columns=2))
+    if wrong:
+        raise UserError("wrong results: " + "; ".join(wrong))
+
+
+def largest_error(case: Case) -> float:
+    """Returns the largest difference of a result from float64, over the norm of the latter."""
+    results = case.allocate(case.used)
+    case.run(case.used, results)
+    errors = []
+    for name, expected in case.expected().items():
+        found = results[name].double()
+        found = found.sum(0) if name in ("d_bias", "sums") else found
+        errors.append(float((found - expected).norm() / expected.norm()))
+    # Unlike max, this is NaN if one is.
+    return float(torch.tensor(errors).max())
+
+
+def timed(case: Case, num_tiles: int) -> list[list[str]]:
+    """Returns rows of the table: the tiles in use and the three fastest others."""
+    times = {}
+    step = max(1, len(case.others) // num_tiles)
+    for chosen in (case.used, *case.others[::step]):
+        results = case.allocate(chosen)
+        try:
+            times[chosen] = triton.testing.do_bench(
+                lambda chosen=chosen, results=results: case.run(chosen, results),
+                rep=MILLISECONDS,
+                return_mode="median",
+            )
+        except triton.runtime.errors.OutOfResources:
+            continue  # too large for the GPU's registers or shared memory
+    arrays = [*case.operands.values(), *case.allocate(case.used).values()]
+    size = sum(x.numel() * x.element_size() for x in arrays)
+    used = times.pop(case.used)
+    fastest = sorted(times.items(), key=lambda item: item[1])[:3]
+    rows = [("in use", used), *((tuple(each), ms) for each, ms in fastest)]
+    return [
+        [case.label, str(each), f"{ms:.4f}", f"{size / ms / 1e6:,.0f}"] for each, ms in rows
+    ]
+
+
+def cases(batch: int, length: int, heads: int, device: str) -> Iterator[Case]:
+    """Yields the kernels of a layer."""
+    hidden = heads * HEAD_SIZE
+    yield from attention_cases(batch, length, heads, device)
+    yield from norm_cases(batch * length, hidden, device)
+    yield gelu_case(batch * length, 4 * hidden, device)
+
+
+def attention_cases(batch: int, length: int, heads: int, device: str) -> Iterator[Case]:
+    """Yields the two kernels of attention; a part of the keys is masked."""
+    hidden = heads * HEAD_SIZE
+    qkv, d_out = (
+        normal(device, batch, length, 3 * hidden),
+        normal(device, batch, length, hidden),
+    )
+    bias = normal(device, 3 * hidden).float()
+    mask = torch.ones(batch, length, device=device)
+    mask[-1, length // 2 :] = 0
+    constants = {"SEQ": length, "HEADS": heads, "SIZE": HEAD_SIZE}
+    constants |= {"SCALE": 1 / math.sqrt(HEAD_SIZE)} | dropout_constants()
+
+    def compute() -> dict[str, torch.Tensor]:
+        x, b = (t.double().requires_grad_() for t in (qkv, bias))
+        heads_of = (x + b).reshape(batch, length, 3, heads, HEAD_SIZE).permute(2, 0, 3, 1, 4)
+        scores = heads_of[0] @ heads_of[1].transpose(-1, -2) / math.sqrt(HEAD_SIZE)
+        probs = (scores + ((mask.double() - 1) * 1e4)[:, None, None]).softmax(-1)
+        out = (dropped(probs) @ heads_of[2]).transpose(1, 2).reshape(d_out.shape)
+        d_qkv, d_bias = torch.autograd.grad((out * d_out.double()).sum(), (x, b))
+        # That of keys is 0.
+        d_bias[hidden : 2 * hidden] = 0
+        return {"out": out.detach(), "d_qkv": d_qkv, "d_bias": d_bias}
+
+    operands = {"qkv": qkv, "bias": bias, "mask": mask, "key": key(device)}
+
+    def launcher(blocks: Callable) -> Callable:
+        return lambda t: (
+            (blocks(t) * batch * heads, 1, 1),
+            {"QUERIES": t.queries, "KEYS": t.keys}
+            | {"num_warps": t.num_warps, "num_stages": t.num_stages},
+        )
+
+    choices = [
+        tiles.AttentionTiles(*each)
+        for each in itertools.product(BLOCKS, BLOCKS, WARPS[1:], STAGES)
+    ]
+    forward = Case(
+        f"attention_forward, {batch} x {length} x {heads}",
+        triton_attention.attention_forward,
+        operands,
+        constants,
+        lambda _: {"out": (batch, length, hidden), "lse": (batch, heads, length)},
+        launcher(lambda t: tiles.divide(length, t.queries)),
+        lambda: {"out": compute()["out"]},
+        tiles.attention_forward(length),
+        choices,
+    )
+    yield forward
+    made = forward.allocate(forward.used)
+    forward.run(forward.used, made)
+
+    def expected() -> dict[str, torch.Tensor]:
+        found = compute()
+        return {name: found[name] for name in ("d_qkv", "d_bias")}
+
+    yield Case(
+        f"attention_backward, {batch} x {length} x {heads}",
+        triton_attention.attention_backward,
+        {**operands, **made, "d_out": d_out},
+        constants,
+        lambda t: {
+            "d_qkv": tuple(qkv.shape),
+            "d_bias": (batch * tiles.divide(length, t.keys), 3 * hidden),
+        },
+        launcher(lambda t: tiles.divide(length, t.keys)),
+        expected,
+        tiles.attention_backward(length),
+        choices,
+    )
+
+
+def norm_cases(rows: int, width: int, device: str) -> Iterator[Case]:
+    """Yields the two kernels of normalization."""
+    x, residual, d_y = (normal(device, rows, width) for _ in range(3))
+    bias, gamma, beta = (normal(device, width).float() for _ in range(3))
+    constants = {"ROWS": rows, "WIDTH": width, "EPSILON": 1e-12} | dropout_constants()
+
+    def compute() -> dict[str, torch.Tensor]:
+        given = [t.double().requires_grad_() for t in (x, residual, bias, gamma, beta)]
+        summed = dropped(given[0] + given[2]) + given[1]
+        y = torch.nn.functional.layer_norm(summed, (width,), *given[3:], eps=1e-12)
+        d_x, d_residual, *sums = torch.autograd.grad((y * d_y.double()).sum(), given)
+        found = {"y": y.detach(), "d_x": d_x, "d_residual": d_residual}
+        return found | {"sums": torch.stack(sums)}
+
+    operands = {"x": x, "residual": residual, "bias": bias, "gamma": gamma}
+    yield Case(
+        f"add_norm_forward, {rows} x {width}",
+        triton_rows.add_norm_forward,
+        {**operands, "beta": beta, "key": key(device)},
+        constants,
+        lambda _: {"y": (rows, width)},
+        lambda t: (
+            (t.programs, 1, 1),
+            {"TILE": t.rows, "COLUMNS": t.columns, "num_warps": t.num_warps},
+        ),
+        lambda: {"y": compute()["y"]},
+        tiles.norm_forward(rows, width),
+        row_tiles(tiles.norm_forward(rows, width), rows, sums=False),
+    )
+
+    def expected() -> dict[str, torch.Tensor]:
+        found = compute()
+        return {name: found[name] for name in ("d_x", "d_residual", "sums")}
+
+    yield Case(
+        f"add_norm_backward, {rows} x {width}",
+        triton_rows.add_norm_backward,
+        {**operands, "key": key(device), "d_y": d_y},
+        constants,
+        lambda t: {
+            "d_x": (rows, width),
+            "d_residual": (rows, width),
+            "sums": (t.programs, 3, width),
+        },
+        lambda t: ((t.programs, 1, 1), step_options(t)),
+        expected,
+        tiles.norm_backward(rows, width),
+        row_tiles(tiles.norm_backward(rows, width), rows, sums=True),
+    )
+
+
+def gelu_case(rows: int, width: int, device: str) -> Case:
+    """Returns the kernel of the gradient of GELU."""
+    x, d_y = normal(device, rows, width), normal(device, rows, width)
+    bias = normal(device, width).float()
+
+    def expected() -> dict[str, torch.Tensor]:
+        given = [t.double().requires_grad_() for t in (x, bias)]
+        y = torch.nn.functional.gelu(given[0] + given[1])
+        d_x, d_bias = torch.autograd.grad((y * d_y.double()).sum(), given)
+        return {"d_x": d_x, "sums": d_bias}
+
+    used = tiles.gelu_backward(rows, width)
+    return Case(
+        f"bias_gelu_backward, {rows} x {width}",
+        triton_rows.bias_gelu_backward,
+        {"x": x, "bias": bias, "d_y": d_y},
+        {"ROWS": rows, "WIDTH": width},
+        lambda t: {"d_x": (rows, width), "sums": (t.programs, width)},
+        lambda t: ((t.blocks, t.programs, 1), step_options(t)),
+        expected,
+        used,
+        row_tiles(used, rows, sums=True),
+    )
+
+
+def row_tiles(used: tiles.RowTiles, rows: int, *, sums: bool) -> list[tiles.RowTiles]:
+    """Returns other tiles as wide as those in use; without sums, each program has one."""
+    found = []
+    for size, programs, warps in itertools.product(TILE_SIZES, PROGRAMS, WARPS):
+        tile_rows = max(1, size // used.columns)
+        steps = tiles.divide(rows * used.blocks, tile_rows * programs) if sums else 1
+        count = tiles.divide(rows, tile_rows * steps)
+        found.append(tiles.RowTiles(tile_rows, used.columns, steps, count, used.blocks, warps))
+    return list(dict.fromkeys(found))
+
+
+def step_options(chosen: tiles.RowTiles) -> dict[str, int]:
+    """Returns constants and options of a kernel with steps."""
+    constants = {"STEPS": chosen.steps, "TILE": chosen.rows, "COLUMNS": chosen.columns}
+    return constants | {"num_warps": chosen.num_warps}
+
+
+def dropout_constants() -> dict[str, float]:
+    """Returns the constants of dropout."""
+    return {"RATE": RATE, "THRESHOLD": round(RATE * 2**32)}
+
+
+def dropped(x: torch.Tensor) -> torch.Tensor:
+    """Returns `x` after dropout, by the bits of `electra_tf.model.randomness`."""
+    counters = torch.arange(x.numel(), device=x.device).reshape(x.shape)
+    bits = _mix((_mix(counters ^ KEY[0]) + KEY[1]) % 2**32)
+    return torch.where(bits >= round(RATE * 2**32), x / (1 - RATE), 0.0)
+
+
+def _mix(x: torch.Tensor) -> torch.Tensor:
+    x = (x ^ (x >> 16)) * 0x7FEB352D % 2**32
+    x = (x ^ (x >> 15)) * 0x846CA68B % 2**32
+    return x ^ (x >> 16)
+
+
+def key(device: str) -> torch.Tensor:
+    """Returns the key of dropout."""
+    return torch.tensor(KEY, dtype=torch.int64).to(torch.uint32).to(device)
+
+
+def normal(device: str, *shape: int) -> torch.Tensor:
+    """Returns standard normal noise: bfloat16, but float32 for the interpreter."""
+    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    return torch.randn(shape, device=device).to(dtype)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as refused:
+        raise SystemExit(f"Error: {refused}") from refused

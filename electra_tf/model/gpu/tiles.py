@@ -1,0 +1,89 @@
+"""How kernels divide their work, without TensorFlow.
+
+The tiles were the fastest of some, or nearly, on an H100 at hidden sizes of 256 and 768:
+`python -m benchmarks.gpu_kernels` times others.
+"""
+
+from typing import NamedTuple
+
+NORM_TILE_SIZE, NORM_PROGRAMS, NORM_WARPS, NORM_BACKWARD_WARPS = 2048, 528, 4, 2
+GELU_TILE_SIZE, GELU_COLUMNS, GELU_PROGRAMS, GELU_WARPS = 1024, 128, 1056, 8
+
+
+class AttentionTiles(NamedTuple):
+    """Rows of a block of queries and of one of keys, and how Triton compiles the kernel.
+
+    `num_warps` and `num_stages` are as in `calls.Launch`.
+    """
+
+    queries: int
+    keys: int
+    num_warps: int
+    num_stages: int
+
+
+class RowTiles(NamedTuple):
+    """Tiles of a matrix.
+
+    Attributes:
+        rows, columns: of a tile; columns are a power of two.
+        steps: tiles that a program handles, one below the other.
+        programs: that share the rows.
+        blocks: that share the columns.
+        num_warps: as in `calls.Launch`.
+    """
+
+    rows: int
+    columns: int
+    steps: int
+    programs: int
+    blocks: int
+    num_warps: int
+
+
+def attention_forward(length: int) -> AttentionTiles:
+    """Returns the tiles for sequences of this length and heads of size 64."""
+    return AttentionTiles(64, 32, 4, 3) if length <= 128 else AttentionTiles(64, 64, 4, 3)
+
+
+def attention_backward(length: int) -> AttentionTiles:
+    """As `attention_forward`, of the backward kernel: where a sequence fits, in one block."""
+    if length <= 32:
+        return AttentionTiles(32, 32, 4, 1)
+    if 64 < length <= 128:
+        return AttentionTiles(128, 128, 8, 1)
+    return AttentionTiles(64, 64, 4, 2)
+
+
+def norm_forward(rows: int, width: int) -> RowTiles:
+    """Returns the tiles of normalizations, whose tiles are as wide as the rows."""
+    columns = _next_power_of_two(width)
+    tile_rows = max(1, NORM_TILE_SIZE // columns)
+    return RowTiles(tile_rows, columns, 1, divide(rows, tile_rows), 1, NORM_WARPS)
+
+
+def norm_backward(rows: int, width: int) -> RowTiles:
+    """As `norm_forward`, of the backward kernel."""
+    columns = _next_power_of_two(width)
+    tile_rows = max(1, NORM_TILE_SIZE // columns)
+    steps = divide(rows, tile_rows * NORM_PROGRAMS)
+    programs = divide(rows, tile_rows * steps)
+    return RowTiles(tile_rows, columns, steps, programs, 1, NORM_BACKWARD_WARPS)
+
+
+def gelu_backward(rows: int, width: int) -> RowTiles:
+    """Returns the tiles of the gradient of GELU."""
+    columns = min(GELU_COLUMNS, _next_power_of_two(width))
+    tile_rows, blocks = GELU_TILE_SIZE // columns, divide(width, columns)
+    steps = divide(rows * blocks, tile_rows * GELU_PROGRAMS)
+    programs = divide(rows, tile_rows * steps)
+    return RowTiles(tile_rows, columns, steps, programs, blocks, GELU_WARPS)
+
+
+def divide(number: int, by: int) -> int:
+    """Returns the quotient, rounded up."""
+    return -(-number // by)
+
+
+def _next_power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()
