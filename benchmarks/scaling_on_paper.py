@@ -24,6 +24,7 @@ down the computation beside them.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 from absl import flags
 
@@ -56,9 +57,11 @@ _HOP_MICROSECONDS = flags.DEFINE_float(
     "hop_microseconds", 5.0, "Latency of one hop of a ring; an assumption.", lower_bound=0.0
 )
 
-# On one NVIDIA H200, of small 128 × 128 and base 64 × 512 ("A training step on a GPU" in
-# RESULTS.md); large was not measured.
-MEASURED_UTILIZATION = {"small": 0.095, "base": 0.248, "large": 0.248}
+# Of small 128 × 128 and base 64 × 512 ("A training step on a GPU" in RESULTS.md), with Triton's
+# kernels on one NVIDIA H100; by XLA alone on one H200, which stands in for TPUs. Large was not
+# measured.
+WITH_KERNELS = {"small": 0.116, "base": 0.297, "large": 0.297}
+XLA_ALONE = {"small": 0.095, "base": 0.248, "large": 0.248}
 GRADIENT_BYTES = 4
 # Of the compute time, the part during which gradients appear: forward once, backward twice.
 BACKWARD_SHARE = (PASSES - 1) / PASSES
@@ -74,6 +77,7 @@ class Cluster:
         peak_flops: dense bfloat16 FLOPs per second of a device.
         link_bytes: per second and direction, of a device within a host or torus.
         adapter_bytes: per second and direction, of a device's share of the network.
+        utilization: model FLOPs of a device over its peak, by model size, as measured.
     """
 
     name: str
@@ -82,6 +86,7 @@ class Cluster:
     peak_flops: float
     link_bytes: float
     adapter_bytes: float = float("inf")
+    utilization: Mapping[str, float]
 
     @property
     def devices(self) -> int:
@@ -92,7 +97,12 @@ class Cluster:
 # H100: 989.4 TFLOPS, NVLink 900 GB/s in both directions together, an adapter of 400 Gb/s a GPU
 # (NVIDIA's data sheets of H100 SXM and DGX H100). TPU v4: 275 TFLOPS, and 1.1 PB/s of
 # all-reduce bandwidth for 4,096 chips (Google Cloud's description of TPU v4).
-_H100 = {"peak_flops": 989.4e12, "link_bytes": 450e9, "adapter_bytes": 50e9}
+_H100 = {
+    "peak_flops": 989.4e12,
+    "link_bytes": 450e9,
+    "adapter_bytes": 50e9,
+    "utilization": WITH_KERNELS,
+}
 CLUSTERS = (
     Cluster(name="8 × H100", hosts=1, devices_per_host=8, **_H100),
     Cluster(name="8 hosts × 8 × H100", hosts=8, devices_per_host=8, **_H100),
@@ -102,6 +112,7 @@ CLUSTERS = (
         devices_per_host=64,
         peak_flops=275e12,
         link_bytes=1.1e15 / 4096,
+        utilization=XLA_ALONE,
     ),
 )
 # Model size, rows per device, tokens per row.
@@ -113,7 +124,7 @@ class Assumptions:
     """What is not published.
 
     Attributes:
-        utilization: model FLOPs of a device over its peak; None is `MEASURED_UTILIZATION`.
+        utilization: model FLOPs of a device over its peak; None is that of `Cluster`.
         network_efficiency: fraction of a link's bandwidth that a collective reaches.
         hop_seconds: latency of a hop.
     """
@@ -146,9 +157,9 @@ def main() -> None:
     assumptions = Assumptions(
         _UTILIZATION.value, _NETWORK_EFFICIENCY.value, _HOP_MICROSECONDS.value * 1e-6
     )
-    shares = ", ".join(
-        f"{size} {_utilization(size, assumptions):.1%}" for size, _, _ in WORKLOADS
-    )
+    shares = "as measured on one GPU"
+    if assumptions.utilization:
+        shares = f"{assumptions.utilization:.1%}"
     print(
         f"Computed, not measured: utilization {shares}, collectives at "
         f"{assumptions.network_efficiency:.0%} of the links' bandwidth, "
@@ -164,17 +175,14 @@ def format_table(assumptions: Assumptions) -> str:
         config = create_config(size, batch, length)
         flops, parameters = model_flops_per_step(config), trainable_parameters(config)
         for cluster in CLUSTERS:
-            own = dataclasses.replace(assumptions, utilization=_utilization(size, assumptions))
+            utilization = assumptions.utilization or cluster.utilization[size]
+            own = dataclasses.replace(assumptions, utilization=utilization)
             time = step_time(cluster, flops, parameters * GRADIENT_BYTES, own)
             row = [f"{size}, {batch} × {length}", cluster.name, *_cells(cluster, batch, time)]
             rows.append(row)
     header = ["rows × tokens per device", "", "compute, ms", "all-reduce, ms", "step, ms"]
     header += ["efficiency", "sequences/s"]
     return markdown_table(header, rows, text_columns=2)
-
-
-def _utilization(size: str, assumptions: Assumptions) -> float:
-    return assumptions.utilization or MEASURED_UTILIZATION[size]
 
 
 def _cells(cluster: Cluster, batch: int, time: StepTime) -> list[str]:

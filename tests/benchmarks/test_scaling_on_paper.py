@@ -19,6 +19,7 @@ def cluster(hosts: int, devices: int) -> paper.Cluster:
         peak_flops=100.0,
         link_bytes=10.0,
         adapter_bytes=1.0,
+        utilization={},
     )
 
 
