@@ -8,6 +8,7 @@ bfloat16 products.
 
 On GPUs, XLA compiles the whole step (`--jit_compile`) and forms kernels by itself. What a fused
 function then does is to keep XLA from storing intermediate values, see `compiled_as_a_whole`.
+`electra_tf.model.gpu` has kernels that such a step calls instead of some functions.
 """
 
 import contextlib
