@@ -8,6 +8,7 @@ from electra_tf.generators.base import Generator
 from electra_tf.generators.sampling import most_likely_tokens, sample_from_softmax
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import temperature_of
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 
@@ -44,7 +45,8 @@ def check_replacement(
 ) -> None:
     """Raises UserError if `--replacement=argmax` or `--temperature_end` would have no effect.
 
-    Also if the most likely tokens would make the loss wrong.
+    Also if the most likely tokens would make the loss wrong. Of other settings without effect,
+    which the authors accept, it warns.
 
     Args:
         config: configuration of the run.
@@ -62,6 +64,7 @@ def check_replacement(
             "temperature"
         )
     if config.replacement != ARGMAX:
+        _warn_of_unused_settings(config, has_generator)
         return
     reason = None
     if not has_generator:
@@ -76,3 +79,19 @@ def check_replacement(
         reason = f"--temperature={config.temperature} does not change it"
     if reason:
         raise UserError(f"--replacement=argmax takes the most likely token, but {reason}")
+
+
+def _warn_of_unused_settings(config: PretrainingConfig, has_generator: bool) -> None:
+    temperature = f"--temperature={config.temperature:g}" if config.temperature != 1 else None
+    if not has_generator:
+        disallow = "--disallow_correct" if config.disallow_correct else None
+        if unused := [setting for setting in (temperature, disallow) if setting]:
+            warn_once(
+                f"no effect of {' and '.join(unused)}: --objective={config.objective} samples "
+                "no replacements"
+            )
+    elif temperature and config.generator_type == UNIFORM:
+        warn_once(
+            f"no effect of {temperature}: tokens of --generator_type=uniform are equally "
+            "likely at every temperature"
+        )

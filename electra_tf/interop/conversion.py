@@ -1,10 +1,13 @@
 """Converts a checkpoint from one format to another."""
 
+import collections
 import dataclasses
 import json
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from electra_tf.interop.completeness import without_unknown_arrays
 from electra_tf.interop.formats import ConversionConfig, find_format, make_format, named_format
@@ -82,6 +85,7 @@ def convert(
     _check_heads(checkpoint, config)
     checkpoint, unknown = without_unknown_arrays(checkpoint, config.source)
     notes += unknown
+    _warn_of_content(checkpoint, config.source)
     weights = checkpoint.weights
     print_fn(
         f"Model:  {_describe(checkpoint)}; {len(weights)} arrays, "
@@ -145,6 +149,29 @@ def with_kinds(checkpoint: ModelCheckpoint, describe_task: DescribeTask) -> Mode
     return dataclasses.replace(
         checkpoint, description=description, notes=(*checkpoint.notes, *notes)
     )
+
+
+def _warn_of_content(checkpoint: ModelCheckpoint, source: str) -> None:
+    """Warns of what is converted as it is, but makes a model useless."""
+    broken = [name for name, value in checkpoint.arrays.items() if not _is_finite(value)]
+    if broken:
+        warn_once(
+            f"{source} has numbers that are not finite (NaN or infinity) in {len(broken)} of "
+            f"{len(checkpoint.arrays)} arrays, such as {broken[0]}: they are converted as they "
+            "are"
+        )
+    for task in checkpoint.description.tasks:
+        repeated = [label for label, n in collections.Counter(task.labels).items() if n > 1]
+        if repeated:
+            warn_once(
+                f"{source}: {TASK_SCOPE}{task.name} has several outputs of the label "
+                f"{repeated[0]!r}, which predictions cannot tell apart"
+            )
+
+
+def _is_finite(value: np.ndarray) -> bool:
+    # ml_dtypes' kinds are not numpy's.
+    return np.issubdtype(value.dtype, np.integer) or bool(np.all(np.isfinite(value)))
 
 
 def _with_heads(

@@ -6,8 +6,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.model.randomness import Randomness
-from electra_tf.model_builder import build_model
+from electra_tf.model_builder import build_model, model_class
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 
@@ -74,3 +75,28 @@ def test_a_schedule_of_the_temperature_needs_samples(make_config):
 def test_a_schedule_of_the_temperature_needs_probabilities_that_differ(make_config):
     with pytest.raises(UserError, match=r"--temperature_end: .* --generator_type=uniform"):
         build_model(make_config(generator_type="uniform", temperature_end=1.0), SPECIAL)
+
+
+@pytest.mark.parametrize(
+    ("settings", "warning"),
+    [
+        (
+            {"objective": "mlm", "temperature": 2.0, "disallow_correct": True},
+            "no effect of --temperature=2 and --disallow_correct: --objective=mlm samples no",
+        ),
+        (
+            {"generator_type": "uniform", "temperature": 0.5},
+            "no effect of --temperature=0.5: tokens of --generator_type=uniform are equally",
+        ),
+        ({"objective": "mlm"}, None),
+        ({"temperature": 2.0, "disallow_correct": True}, None),
+        ({"generator_type": "uniform", "disallow_correct": True}, None),
+    ],
+)
+def test_settings_without_effect_are_warned_of(make_config, settings, warning, capsys):
+    warn_once.cache_clear()
+    config = make_config(**settings)
+    model_class(config).check(config)
+    said = capsys.readouterr().err
+    assert ("no effect" in said) == (warning is not None)
+    assert (warning or "") in said

@@ -246,6 +246,34 @@ def test_an_encoder_that_is_not_whole_is_refused(tmp_path):
     assert not (tmp_path / "there").exists()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_numbers_that_are_not_finite_are_warned_of(tmp_path, dtype, capsys):
+    source = tmp_path / "source"
+    shutil.copytree(SMALL / "discriminator", source)
+    tensors = safetensors.numpy.load_file(source / "model.safetensors")
+    name = "electra.encoder.layer.1.output.dense.bias"
+    tensors[name] = np.array([np.nan, *tensors[name][1:]], tensors[name].dtype).astype(dtype)
+    safetensors.numpy.save_file(tensors, source / "model.safetensors")
+    run(source, "tf1", tmp_path / "there")
+    warned = capsys.readouterr().err
+    assert (
+        f"warning: {source} has numbers that are not finite (NaN or infinity) in 1 of" in warned
+    )
+    assert "such as electra/encoder/layer_1/output/dense/bias:" in warned
+    run(SMALL / "discriminator", "tf1", tmp_path / "whole")
+    assert "finite" not in capsys.readouterr().err
+
+
+def test_a_label_of_several_outputs_is_warned_of(tmp_path, capsys):
+    source = tmp_path / "source"
+    shutil.copytree(HUGGINGFACE_DATA / "token_classification", source)
+    config = read_json(source / "config.json")
+    labels = dict.fromkeys(config["id2label"], "good")
+    write_atomically(source / "config.json", to_json({**config, "id2label": labels}))
+    run(source, "electra_tf", tmp_path / "there")
+    assert "has several outputs of the label 'good'" in capsys.readouterr().err
+
+
 def test_what_is_no_checkpoint(tmp_path):
     with pytest.raises(UserError, match="contains no checkpoint"):
         find_format(str(tmp_path), "--from")
