@@ -4,9 +4,13 @@ Documents are compared as sets of shingles, which are runs of consecutive words,
 Jaccard similarity of the sets, as Lee et al. (ACL 2022) do to deduplicate training data.
 """
 
+import functools
 import hashlib
+import itertools
 import re
+import sys
 import types
+import unicodedata
 
 import numpy as np
 
@@ -19,7 +23,7 @@ PERMUTATIONS_FLAG = "--near_duplicate_permutations"
 
 # Kana and ideographs are words of their own: they are written without spaces.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-_WORD = re.compile(f"[{_UNSPACED}]|[^\\W{_UNSPACED}]+")
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)  # six times as fast as others
 _SCHEME = "affine32"
 _RECALL = 0.95
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -37,6 +41,27 @@ def check_near_duplicates(threshold: float, num_words: int, num_permutations: in
     if num_permutations < 2:
         raise UserError(f"{PERMUTATIONS_FLAG} must be at least 2, not {num_permutations}.")
     _datasketch()
+
+
+@functools.cache
+def _word_pattern() -> re.Pattern[str]:
+    """Returns the pattern of a word, of letters, digits, "_" and marks.
+
+    Vowels of Hindi, for one, are marks. One class of characters is the fastest to match.
+    """
+    unspaced, word = re.compile(f"[{_UNSPACED}]"), re.compile(r"\w")
+    characters = map(chr, range(sys.maxunicode + 1))
+    inside = [
+        (word.match(c) or unicodedata.category(c)[0] == "M") and not unspaced.match(c)
+        for c in characters
+    ]
+    ranges, start = [], 0
+    for is_inside, run in itertools.groupby(inside, bool):
+        end = start + len(list(run))
+        if is_inside:
+            ranges.append(f"{re.escape(chr(start))}-{re.escape(chr(end - 1))}")
+        start = end
+    return re.compile(f"[{_UNSPACED}]|[{''.join(ranges)}]+")
 
 
 class DocumentSigner:
@@ -62,7 +87,8 @@ class DocumentSigner:
         """Adds a line; `complete` is false if the next call continues it."""
         text = self._unfinished + line.lower()
         self._unfinished = ""
-        words = list(_WORD.finditer(text))
+        pattern = _ASCII_WORD if text.isascii() else _word_pattern()
+        words = list(pattern.finditer(text))
         if not complete and words and words[-1].end() == len(text):
             last = words[-1]
             if last.end() - last.start() < _MAX_WORD_CHARACTERS:

@@ -56,6 +56,13 @@ def test_case_punctuation_and_lines_make_no_difference():
     np.testing.assert_array_equal(signer.end_document(), plain)
 
 
+def test_vowel_signs_make_a_difference():
+    # Three words of Hindi that have the same consonants.
+    assert (signature("किताब कितबा किताबी") != signature("कतब कतब कतब")).any()
+    words = near_duplicates._word_pattern().findall("किताब में re\u0301sume\u0301 x_1, 日本かな")
+    assert words == ["किताब", "में", "re\u0301sume\u0301", "x_1", *"日本かな"]
+
+
 def test_short_documents_and_those_without_words():
     assert signature("... !", "") is None
     np.testing.assert_array_equal(signature("the sea"), signature("The sea."))
