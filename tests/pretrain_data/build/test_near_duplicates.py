@@ -58,7 +58,7 @@ def test_case_punctuation_and_lines_make_no_difference():
 
 def test_vowel_signs_make_a_difference():
     # The same consonants.
-    assert (signature("किताब कितबा किताबी") != signature("कुतेब कोतिबे केतुब")).any()
+    assert (signature("किताबी कितिबा") != signature("कुतेबु कातुबे")).any()
     words = near_duplicates._word_pattern().findall("किताब में re\u0301sume\u0301 x_1, 日本かな")
     assert words == ["किताब", "में", "re\u0301sume\u0301", "x_1", *"日本かな"]
 
