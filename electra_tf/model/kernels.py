@@ -77,7 +77,11 @@ def barrier(*tensors: tf.Tensor) -> list[tf.Tensor]:
     return list(xla.optimization_barrier(*tensors))
 
 
-def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callable]:
+def fused(
+    *static: str,
+    sum_apart: bool = False,
+    gpu_kernel: Callable[..., tf.Tensor | None] | None = None,
+) -> Callable[[Callable], Callable]:
     """Decorator that compiles `function(*tensors, **static)` and its gradient with XLA.
 
     The function takes tensors by position and returns a tensor or a tuple of tensors.
@@ -90,6 +94,9 @@ def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callabl
             the rows of the first tensor. Their gradients are sums over rows, whose terms XLA
             on CPU would recompute for every sum; this materializes the terms once and sums
             them in a separate kernel.
+        gpu_kernel: called with the function, its static values bound, and with its arguments,
+            in graphs that XLA compiles as a whole. It computes the same otherwise, or returns
+            None.
     """
 
     def decorate(function: Callable) -> Callable:
@@ -107,6 +114,10 @@ def fused(*static: str, sum_apart: bool = False) -> Callable[[Callable], Callabl
             tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
             if is_compiled_as_a_whole():
                 bound = functools.partial(function, **options)
+                if gpu_kernel is not None:
+                    result = gpu_kernel(bound, *tensors, **options)
+                    if result is not None:
+                        return result
                 if sum_apart:
                     return _of_matrices(bound, tensors)
                 return _with_recomputing_gradient(bound)(*tensors)

@@ -6,7 +6,6 @@ Normalization, softmax and GELU are always in float32.
 
 import contextlib
 import contextvars
-import functools
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,7 +16,6 @@ from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model import randomness
 from electra_tf.model.gpu import attention as gpu_attention
 from electra_tf.model.gpu import rows as gpu_rows
-from electra_tf.model.gpu.calls import has_kernels
 from electra_tf.model.kernels import (
     barrier,
     fused,
@@ -329,17 +327,9 @@ def _score_bias(input_mask: tf.Tensor) -> tf.Tensor:
     return tf.expand_dims((1.0 - by_query) * MASKED_SCORE, axis=1)
 
 
+@fused("activation", sum_apart=True, gpu_kernel=gpu_rows.bias_activation)
 def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor:
     """Returns `activation(x + bias)`; "gelu" is the exact GELU, with erf."""
-    if activation == "gelu" and has_kernels(x):
-        return gpu_rows.bias_gelu(
-            x, bias, functools.partial(_bias_activation.__wrapped__, activation=activation)
-        )
-    return _bias_activation(x, bias, activation=activation)
-
-
-@fused("activation", sum_apart=True)
-def _bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor:
     return tf.cast(_activated(_float32(x) + bias, activation), x.dtype)
 
 
@@ -383,6 +373,7 @@ def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -
     return centered * tf.math.rsqrt(variance + epsilon) * gamma + beta
 
 
+@fused("rate", "epsilon", sum_apart=True, gpu_kernel=gpu_rows.add_norm)
 def add_norm(
     x: tf.Tensor,
     residual: tf.Tensor,
@@ -395,22 +386,6 @@ def add_norm(
     epsilon: float,
 ) -> tf.Tensor:
     """Returns LayerNorm(residual + dropout(x + bias)) in the dtype of `x`."""
-    function = gpu_rows.add_norm if has_kernels(x, residual) else _add_norm
-    return function(x, residual, bias, gamma, beta, key, rate=rate, epsilon=epsilon)
-
-
-@fused("rate", "epsilon", sum_apart=True)
-def _add_norm(
-    x: tf.Tensor,
-    residual: tf.Tensor,
-    bias: tf.Tensor,
-    gamma: tf.Tensor,
-    beta: tf.Tensor,
-    key: tf.Tensor,
-    *,
-    rate: float,
-    epsilon: float,
-) -> tf.Tensor:
     x32 = randomness.dropout(_float32(x) + bias, rate, key)
     return tf.cast(normalize(_float32(residual) + x32, gamma, beta, epsilon), x.dtype)
 
@@ -442,5 +417,5 @@ def activation_norm(
     epsilon: float,
 ) -> tf.Tensor:
     """Returns LayerNorm(activation(x + bias)) in the dtype of `x`."""
-    x32 = _float32(_bias_activation.__wrapped__(_float32(x), bias, activation=activation))
+    x32 = _float32(bias_activation.__wrapped__(_float32(x), bias, activation=activation))
     return tf.cast(normalize(x32, gamma, beta, epsilon), x.dtype)

@@ -10,13 +10,17 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from electra_tf.model.gpu import tiles
-from electra_tf.model.gpu.calls import Launch, call_kernel
+from electra_tf.model.gpu.calls import Launch, call_kernel, has_kernels
 from electra_tf.model.kernels import barrier
 
 MODULE = "triton_rows"
 
 
+Plain = Callable[..., tf.Tensor]
+
+
 def add_norm(
+    plain: Plain,
     x: tf.Tensor,
     residual: tf.Tensor,
     bias: tf.Tensor,
@@ -26,8 +30,11 @@ def add_norm(
     *,
     rate: float,
     epsilon: float,
-) -> tf.Tensor:
-    """As `layer_functions.add_norm`, for tensors of which `has_kernels` is true."""
+) -> tf.Tensor | None:
+    """As `layer_functions.add_norm`, by kernels; see `gpu_kernel` of `kernels.fused`."""
+    del plain
+    if not has_kernels(x, residual):
+        return None
     spec = tf.TensorSpec(x.shape, x.dtype)
     rows, width = _rows_and_width(x)
     constants = {
@@ -73,13 +80,15 @@ def add_norm(
     return call(x, residual, bias, gamma, beta, key)
 
 
-def bias_gelu(
-    x: tf.Tensor, bias: tf.Tensor, forward: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-) -> tf.Tensor:
-    """Returns `forward(x, bias)`, the exact GELU of `x + bias`, with its gradient as a kernel.
+def bias_activation(
+    plain: Plain, x: tf.Tensor, bias: tf.Tensor, *, activation: str
+) -> tf.Tensor | None:
+    """As `layer_functions.bias_activation`, with a kernel for the gradient of the exact GELU.
 
-    XLA computes the function itself well. `has_kernels` is true of `x`.
+    XLA computes the function itself well. See `gpu_kernel` of `kernels.fused`.
     """
+    if activation != "gelu" or not has_kernels(x):
+        return None
     spec = tf.TensorSpec(x.shape, x.dtype)
     rows, width = _rows_and_width(x)
     backward = tiles.gelu_backward(rows, width)
@@ -97,7 +106,7 @@ def bias_gelu(
             )
             return d_x, tf.reduce_sum(sums, axis=0)
 
-        return forward(*barrier(x, bias)), gradient
+        return plain(*barrier(x, bias)), gradient
 
     return call(x, bias)
 
