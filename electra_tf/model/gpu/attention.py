@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from electra_tf.model.gpu import tiles
 from electra_tf.model.gpu.calls import Launch, call_kernel, has_kernels
+from electra_tf.util.console import warn_once
 
 MODULE = "triton_attention"
 # Powers of two that tensor cores multiply, up to what fits into the registers.
@@ -19,8 +20,15 @@ HEAD_SIZES = (16, 32, 64)
 
 def has_attention(qkv: tf.Tensor, input_mask: tf.Tensor, num_heads: int) -> bool:
     """Whether `attention` computes this."""
+    if not has_kernels(qkv) or input_mask.shape.rank != 2:
+        return False
     size = qkv.shape[-1] // (3 * num_heads)
-    return has_kernels(qkv) and input_mask.shape.rank == 2 and size in HEAD_SIZES
+    if size not in HEAD_SIZES:
+        warn_once(
+            f"--triton_kernels: attention heads of size {size} have no kernel, only those of "
+            f"{', '.join(map(str, HEAD_SIZES))}: XLA computes their attention"
+        )
+    return size in HEAD_SIZES
 
 
 def attention(

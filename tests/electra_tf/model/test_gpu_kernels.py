@@ -1,5 +1,6 @@
 """Triton's kernels: interpreted on the CPU, compiled for GPUs, called by XLA."""
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -13,6 +14,7 @@ from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model import layer_functions
 from electra_tf.model.gpu import calls
 from electra_tf.model.kernels import compiled_as_a_whole
+from electra_tf.util.console import warn_once
 
 pytest.importorskip("triton")
 INTERPRETED = pathlib.Path(__file__).with_name("interpreted_kernels.py")
@@ -78,6 +80,15 @@ def test_only_attention_over_all_positions_with_a_mask_of_keys_is_a_kernel():
     by_query = tf.TensorSpec([3, 24, 24], tf.float32)
     assert kernels_called(X, by_query, 90) == sorted(OF_ROWS)
     assert kernels_called(X, MASK, 90, bounds=(0, 1, None)) == sorted(OF_ROWS)
+
+
+def test_heads_of_other_sizes_are_warned_of(capsys):
+    warn_once.cache_clear()
+    four_heads = dataclasses.replace(ENCODER, num_attention_heads=4)
+    assert kernels_called(X, MASK, 90, config=four_heads) == sorted(OF_ROWS)
+    assert "attention heads of size 8 have no kernel" in capsys.readouterr().err
+    kernels_called(X, MASK, 90)
+    assert "no kernel" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
