@@ -2,18 +2,27 @@
 
 TensorFlow takes the tensors of a step from malloc, and frees them at its end. By default, glibc
 returns most of that memory to the system, which has to clear every page of it for the next
-step: more than a third of the processor's time of a small model (benchmarks/RESULTS.md).
+step: more than a third of the processor's time of a small model. Memory that is kept belongs to
+the arena that it came from, and threads have arenas of their own by default: what one of them
+freed is of no use to the others, which is a sixth of the peak of ELECTRA-base. For both, see
+benchmarks/RESULTS.md.
 """
 
 import ctypes
 import os
 
 # mallopt(3): parameters, and values in bytes. Larger allocations have pages of their own; of
-# others, this much stays with each arena. An arena's heaps have 64 MiB.
+# others, this much stays with the arena, of which all threads share one.
 _MMAP_THRESHOLD, _LARGEST = -3, 32 << 20
 _TOP_PAD, _KEPT = -2, 64 << 20
+_ARENA_MAX, _ARENAS = -8, 1
 # Whoever sets one of these has chosen.
-_SETTINGS = ("GLIBC_TUNABLES", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_")
+SETTINGS = (
+    "GLIBC_TUNABLES",
+    "MALLOC_ARENA_MAX",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TOP_PAD_",
+)
 
 
 def keep_freed_memory() -> bool:
@@ -22,10 +31,11 @@ def keep_freed_memory() -> bool:
     Returns:
         Whether it is done: not where the environment has settings of malloc, nor without glibc.
     """
-    if any(name in os.environ for name in _SETTINGS):
+    if any(name in os.environ for name in SETTINGS):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    done = [mallopt(_MMAP_THRESHOLD, _LARGEST), mallopt(_TOP_PAD, _KEPT)]
+    settings = ((_MMAP_THRESHOLD, _LARGEST), (_TOP_PAD, _KEPT), (_ARENA_MAX, _ARENAS))
+    done = [mallopt(parameter, value) for parameter, value in settings]
     return all(done)

@@ -1,9 +1,12 @@
 """Settings of the memory allocator."""
 
 import ctypes
+import subprocess
+import sys
 
 import pytest
 
+from electra_tf.util import allocator
 from electra_tf.util.allocator import keep_freed_memory
 
 HAS_GLIBC = hasattr(ctypes.CDLL(None), "mallopt")
@@ -11,7 +14,7 @@ HAS_GLIBC = hasattr(ctypes.CDLL(None), "mallopt")
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch):
-    for name in ("GLIBC_TUNABLES", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_"):
+    for name in allocator.SETTINGS:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -19,7 +22,7 @@ def test_glibc_takes_the_settings():
     assert keep_freed_memory() == HAS_GLIBC
 
 
-@pytest.mark.parametrize("name", ["GLIBC_TUNABLES", "MALLOC_TOP_PAD_"])
+@pytest.mark.parametrize("name", allocator.SETTINGS)
 def test_the_users_settings_win(name, monkeypatch):
     monkeypatch.setenv(name, "")
     assert not keep_freed_memory()
@@ -28,3 +31,37 @@ def test_the_users_settings_win(name, monkeypatch):
 def test_other_allocators_are_left_alone(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert not keep_freed_memory()
+
+
+# Prints glibc's description of its arenas after several threads have allocated at once.
+_THREADS = """
+import ctypes, sys, threading
+from electra_tf.util.allocator import keep_freed_memory
+
+keep_freed_memory()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = libc.fopen.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+started = threading.Barrier(4)
+
+
+def allocate():
+    started.wait()
+    libc.malloc(100_000)
+
+
+threads = [threading.Thread(target=allocate) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+stream = ctypes.c_void_p(libc.fopen(b"/dev/stdout", b"w"))
+libc.malloc_info(0, stream)
+libc.fclose(stream)
+"""
+
+
+@pytest.mark.skipif(not HAS_GLIBC, reason="needs glibc")
+def test_threads_share_what_is_freed():
+    run = subprocess.run([sys.executable, "-c", _THREADS], capture_output=True, check=True)
+    assert run.stdout.count(b"<heap nr=") == 1
