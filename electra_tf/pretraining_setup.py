@@ -40,9 +40,9 @@ from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
-# A sample for frequencies of the most frequent tokens.
+# Number of examples from which the frequencies of frequent tokens are estimated.
 _SAMPLED_EXAMPLES = 1000
-# Of a record, by its segment_ids.
+# Segments of a record, which its segment_ids number.
 _NUM_SEGMENTS = 2
 # Settings that the stages of an objective depend on.
 _STAGE_SETTINGS = ("num_train_steps", "objective_hparams")

@@ -15,7 +15,7 @@ from finetune.task_data import TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task, json_lines
 from finetune.trainer import Trainer
 
-# Of cells and rows of a tsv file.
+# Separators of the cells and rows of a tsv file.
 _SEPARATOR = re.compile(r"\r\n|[\t\r\n]")
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-# Of TensorFlow, where it makes a tensor of a path.
+# TensorFlow's message if it cannot convert a path to a tensor.
 _OF_TENSORS = "Error converting unicode string"
 
 

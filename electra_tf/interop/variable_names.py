@@ -19,7 +19,7 @@ from electra_tf.util.errors import UserError
 
 ENCODER_SCOPE = "electra"
 GENERATOR_SCOPE = "generator"
-# Of the generator's encoders: one, or two towers.
+# Scopes of the generator's encoders: one, or two towers.
 GENERATOR_SCOPES = (GENERATOR_SCOPE, f"{GENERATOR_SCOPE}_ltr", f"{GENERATOR_SCOPE}_rtl")
 # Order of the parts along the last axis of our fused kernel.
 QKV = ("query", "key", "value")

@@ -267,7 +267,7 @@ def _stackable(tensors: Sequence[tf.Tensor]) -> list[list[int]]:
     """
     groups: dict[int, list[int]] = {}
     for index, tensor in enumerate(tensors):
-        # -1 - index is the key of a tensor that is no vector.
+        # A tensor that is not a vector gets a key of its own.
         key = tensor.shape[0] if tensor.shape.rank == 1 else -1 - index
         groups.setdefault(key, []).append(index)
     return list(groups.values())

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 _TENSORFLOW_ERROR, _EXHAUSTED = "OpError", "ResourceExhaustedError"
 _OF_DISKS = ("No space left", "quota")
-# Of errors of other kinds, by which TensorFlow, XLA and CUDA say that memory is short.
+# Parts of messages by which TensorFlow, XLA and CUDA say that memory is short, in errors of
+# any type.
 _OF_MEMORY = (
     "Dst tensor is not initialized",
     "OOM when allocating",
@@ -37,7 +38,7 @@ def nearest_name_hint(name: str, known: Iterable[str]) -> str:
 def reason_of(error: Exception) -> str:
     """Returns why a file operation of Python or TensorFlow failed, in one line."""
     if isinstance(error, OSError):
-        # Of a renamed file, the name that the user knows is the new one.
+        # If renaming a file fails, the user knows its new name.
         name = error.filename2 or error.filename
         named = f"{name}: " if name else ""
         return f"{named}{error.strerror or error}"

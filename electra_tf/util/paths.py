@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 _MARK = "://"
-# Of a path, alone or after a comma.
+# `~/` at the start of a path, which may follow a comma.
 _HOME = re.compile(r"(?:^|(?<=,))~/")
 # A read of a remote file is a request over the network.
 _READ_BYTES = 1 << 20

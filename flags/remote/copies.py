@@ -12,7 +12,7 @@ from electra_tf.util.paths import RemotePath, is_remote
 
 _UNUSED_NAMES = ("events.out.", ".")
 _UNUSED_ENDINGS = (".tmp", ".lock")
-# Of Hugging Face's pairs of generator and discriminator, and of KerasHub presets.
+# Folders of Hugging Face's generator and discriminator, and of a KerasHub preset.
 _MODEL_FOLDERS = ("discriminator", "generator", "assets")
 _OF_REPORTS = (".json", ".jsonl", ".tsv", ".txt", ".csv")
 # Model servers take a folder for a model once it is there.

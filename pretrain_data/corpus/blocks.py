@@ -8,7 +8,7 @@ from typing import BinaryIO
 BLOCK_BYTES = 1 << 20
 # Longer lines are read in pieces.
 MAX_LINE_BYTES = 1 << 20
-# Of files and of decompression.
+# Errors of reading and of decompression.
 _READ_ERRORS = (OSError, EOFError, zlib.error)
 # Lines that are too long are cut behind one of these, if any.
 _SEPARATORS = tuple(

@@ -24,7 +24,7 @@ from electra_tf.training.monitoring.diagnoses import (
     unknown_tokens,
 )
 
-# Of each kind that a watch keeps.
+# Number of records of each kind that a watch keeps.
 _MOST_RECORDS = 1000
 
 
@@ -122,7 +122,7 @@ class HealthWatch:
         self._by_kind: dict[str, list[dict[str, Any]]] = {}
         for record in records:
             self._keep(record)
-        # The steps since when, of what the last record was diagnosed with.
+        # First steps of the current diagnoses, by name.
         self._since: dict[str, int] = {}
 
     def add(self, record: Mapping[str, Any]) -> list[str]:
@@ -145,7 +145,7 @@ class HealthWatch:
 
     def _diagnose(self) -> list[Diagnosis]:
         found = diagnose([*itertools.chain(*self._by_kind.values())], self._facts)
-        # The record of that step may not be kept any more.
+        # The record of the first step may have been dropped.
         first = {each.name: self._since.get(each.name, each.since) for each in found}
         return [
             dataclasses.replace(each, since=min(each.since, first[each.name])) for each in found

@@ -232,7 +232,7 @@ class TrainLog:
         self._write({"step": step, "kind": kind, **record})
         finite = {f"{kind}/{name}": v for name, v in values.items() if math.isfinite(v)}
         log_to(self._trackers, step, finite)
-        # As arrays: TensorFlow keeps every Python number that it is given, for good.
+        # NumPy arrays, because TensorFlow never frees the Python numbers that it is given.
         with self._naming_errors(), self._writer.as_default(step=np.array(step)):
             for name, value in values.items():
                 tf.summary.scalar(f"{kind}/{name}", np.array(value))

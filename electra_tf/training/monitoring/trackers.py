@@ -165,7 +165,7 @@ class MlflowTracker:
             )
             run = self._client.create_run(experiment_id, run_name=_run_name(model_dir))
             run_id = run.info.run_id
-            # Of a resumed run, MLflow refuses parameters that have changed.
+            # Only in a new run: MLflow refuses to change parameters.
             for name, value in plain_settings(settings).items():
                 self._client.log_param(run_id, name, value)
         else:

@@ -13,7 +13,7 @@ from finetune.tasks.servable import TaskServable
 from finetune.tasks.tagging.spans import BIO, OUTSIDE, span_tags, tag_spans
 from finetune.tasks.tagging.task import TaggingTask
 
-# Of all tokens, also of [CLS] and [SEP], as in training.
+# Segment of all tokens, including [CLS] and [SEP], as in training.
 _SEGMENT = 1
 # Whitespace in Python: besides Unicode's separators, these control characters.
 _WHITESPACE = r"[\pZ\x09-\x0d\x1c-\x1f\x{85}]"

@@ -69,7 +69,7 @@ class TextPart(ByteRange):
             self._end_line(f)
             starts_line = True
             while f.tell() < last:
-                # Of a long line, the rest may be blank.
+                # The last piece of a long line may be blank.
                 piece = f.readline(MAX_LINE_BYTES)
                 ends_line = piece.endswith(b"\n")
                 if starts_line and ends_line and not piece.strip():
