@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable
 
 _TENSORFLOW_ERROR, _EXHAUSTED = "OpError", "ResourceExhaustedError"
-_OF_DISKS = ("No space left", "quota")
+_DISK_MESSAGES = ("No space left", "quota")
 # Parts of messages by which TensorFlow, XLA and CUDA say that memory is short, in errors of
 # any type.
-_OF_MEMORY = (
+_MEMORY_MESSAGES = (
     "Dst tensor is not initialized",
     "OOM when allocating",
     "Out of memory",
@@ -57,9 +57,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     if _TENSORFLOW_ERROR not in kinds:
         return False
     message = getattr(error, "message", None) or str(error)
-    if any(words in message for words in _OF_DISKS):
+    if any(words in message for words in _DISK_MESSAGES):
         return False
-    return _EXHAUSTED in kinds or any(words in message for words in _OF_MEMORY)
+    return _EXHAUSTED in kinds or any(words in message for words in _MEMORY_MESSAGES)
 
 
 class PreemptedError(Exception):
