@@ -96,7 +96,7 @@ def restore(
     checkpoints: CheckpointDirectory,
     print_fn: Callable[[str], None],
 ) -> bool:
-    """Loads what a run goes on from; returns whether that is a checkpoint of its own.
+    """Loads the weights that a run starts from; returns whether it resumes its own checkpoint.
 
     In order of precedence: the run's own checkpoint; one of the authors' code in its folder,
     with the optimizer; `--init_checkpoint`, without it; the random weights of the model.
@@ -128,7 +128,7 @@ def require_same_stage(
 ) -> None:
     """Raises UserError if changed settings put a resumed run into another stage.
 
-    It would go on without the weights that the stage starts from, or start it again.
+    It would continue without the weights that the stage starts from, or start it again.
 
     Args:
         model_class: class of the objective.

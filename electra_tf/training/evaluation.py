@@ -90,7 +90,7 @@ class HeldOutEvaluator:
                 sentences = tf.nest.map_structure(
                     lambda rows: rows.numpy()[:NUM_SHOWN_SENTENCES], result.sentences
                 )
-            # One batch behind: a GPU goes on while the host copies.
+            # One batch behind, so that a GPU computes while the host copies.
             if keys is not None:
                 within_token.add(keys.numpy())
             keys = result.keys

@@ -322,7 +322,7 @@ def make_optimizer(
 def start_stage(optimizer: keras.optimizers.Optimizer, first_step: int) -> None:
     """Sets the moments of all variables to zero; keeps the loss scale.
 
-    The learning rate goes on from `first_step`, whatever number of updates was left out before.
+    The learning-rate schedule continues from `first_step`, even if updates were skipped before.
     """
     for variable in optimizer.variables:
         if len(variable.shape):

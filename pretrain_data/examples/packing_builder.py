@@ -12,12 +12,12 @@ _MIN_TOKENS = 4
 
 
 class PackingExampleBuilder(ExampleBuilder):
-    """Goes on with the next document where one ends: FULL-SENTENCES of RoBERTa, section 4.2.
+    """Fills a row with further documents: FULL-SENTENCES of RoBERTa, section 4.2.
 
     A row of several documents is `[CLS] a [SEP] b [SEP] c [SEP]`: segment 0 is the first
     document, segment 1 the others. A row of one is divided as by `ExampleBuilder`. Rows end at
-    ends of lines or sentences, as there; no row is meant to be short. A document goes on in
-    the next row, so every token is in the examples once and in its order.
+    ends of lines or sentences, as there; no row is meant to be short. A document continues
+    in the next row, so every token is in the examples once and in its order.
 
     Attributes:
         num_documents, dropped_tokens: see `Builder`; nothing is dropped.

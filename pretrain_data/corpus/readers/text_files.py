@@ -45,7 +45,7 @@ class TextPart(ByteRange):
 
         Args:
             offset: position relative to the start of the part; the split is at the first end
-                of a document after it, or of a line if the document goes on for
+                of a document after it, or of a line if the document continues for
                 `_MAX_DOCUMENT_BYTES`.
             at_documents: blank lines end documents; otherwise the file is one.
             whole_documents: split no document, however long.
