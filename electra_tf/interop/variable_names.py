@@ -162,9 +162,7 @@ def _embeddings(
 def _transformer_layer(layer: TransformerLayer, scope: str) -> list[NamedVariable]:
     attention = f"{scope}/attention"
     return [
-        *_linear(
-            layer.qkv, *(f"{attention}/self/{part}" for part in ("query", "key", "value"))
-        ),
+        *_linear(layer.qkv, *(f"{attention}/self/{part}" for part in QKV)),
         *_linear(layer.attention_output, f"{attention}/output/dense"),
         *_layer_norm(layer.attention_norm, f"{attention}/output/LayerNorm"),
         *_linear(layer.intermediate, f"{scope}/intermediate/dense"),

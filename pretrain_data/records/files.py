@@ -98,11 +98,6 @@ def file_sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def count_records(files: Sequence[str]) -> int:
-    """Counts the records of all files; see `count_records_by_file`."""
-    return sum(count_records_by_file(files))
-
-
 def count_records_by_file(files: Sequence[str]) -> list[int]:
     """Counts the records of each file, from the manifest beside it or by reading the file.
 
