@@ -18,6 +18,7 @@ from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.near_duplicates import DocumentSigner, find_near_duplicates
 from pretrain_data.build.units import Unit
+from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.documents import document_spans, is_blank
 from pretrain_data.corpus.unreadable import UnreadableError
 from pretrain_data.examples.example_builder import Builder
@@ -97,13 +98,7 @@ def _scan_unit(unit: Unit, config: CorpusBuildConfig, scan: "_Scan") -> Iterator
     for part in unit.parts:
         try:
             for block in part.read():
-                incomplete = len(block.lines) - 1 if not block.ends_line else None
-                for start, stop, ends in document_spans(block, config.blanks_separate_docs):
-                    for i in range(start, stop):
-                        if not is_blank(block, i):
-                            scan.add_line(block.lines[i], i != incomplete)
-                    if ends:
-                        scan.end_document()
+                scan.add_block(block, config.blanks_separate_docs)
                 read = BuildCounts(block.num_disk_bytes, block.num_text_bytes)
                 totals = totals.plus(read)._replace(examples=len(scan.text_bytes))
                 yield totals
@@ -130,6 +125,15 @@ class _Scan:
         self._signatures = bytearray()
         self._is_signed = bytearray()
         self._start_document()
+
+    def add_block(self, block: Block, blanks_separate_docs: bool) -> None:
+        incomplete = len(block.lines) - 1 if not block.ends_line else None
+        for start, stop, ends in document_spans(block, blanks_separate_docs):
+            for i in range(start, stop):
+                if not is_blank(block, i):
+                    self.add_line(block.lines[i], i != incomplete)
+            if ends:
+                self.end_document()
 
     def add_line(self, line: str, complete: bool) -> None:
         content = line.encode() + b"\n" * complete
