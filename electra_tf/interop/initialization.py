@@ -25,6 +25,7 @@ from electra_tf.interop.variable_names import (
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.optimizer import inner_optimizer
 from electra_tf.util.errors import UserError
 
 # A run needs the encoder; pre-training also uses the rest of the model.
@@ -145,7 +146,7 @@ def resume_authors_run(
     names = [name for entry in mapping for name in entry.names]
     report = assign_arrays(checkpoint.weights, mapping, source, names)
     step.assign(checkpoint.step or 0)
-    for each in (optimizer, getattr(optimizer, "inner_optimizer", optimizer)):
+    for each in (optimizer, inner_optimizer(optimizer)):
         each.iterations.assign(checkpoint.step or 0)
     slots = slot_variables(mapping, optimizer)
     loaded = len(assign_arrays(checkpoint.slots, slots, source, ()).matched)
