@@ -203,6 +203,12 @@ def run(
     `main` imports TensorFlow itself, so `--help` and flag errors do not wait for it. A
     `UserError` is printed without a traceback; so are preemption and the loss of a worker,
     each with its own exit status.
+
+    Args:
+        main: body of the program; it returns the exit status, or None for 0.
+        aliases: spellings of flags that absl does not know, and absl's.
+        remote: what the program does with remote paths, by flag.
+        takes_arguments: whether there may be arguments that are not flags.
     """
     prepare_standard_streams()
     silence_tensorflow()

@@ -124,7 +124,7 @@ def encoder_config(
     from an overridden one, unless they are overridden themselves.
 
     Raises:
-        UserError: an override is not a field of the encoder.
+        UserError: an override is not a field of the encoder, or its value is invalid.
     """
     overrides = dict(model_hparam_overrides)
     for name in overrides:

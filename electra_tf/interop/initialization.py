@@ -104,7 +104,10 @@ def load_variables(
 ) -> LoadReport:
     """Loads the variables of a checkpoint that has been read from `path`.
 
-    The other arguments, and the errors, are those of `initialize_from_checkpoint`.
+    The other arguments are those of `initialize_from_checkpoint`.
+
+    Raises:
+        UserError: as `initialize_from_checkpoint`.
     """
     mapping = list(mapping)
     names = {name for entry in mapping for name in entry.names}
@@ -134,8 +137,8 @@ def resume_authors_run(
 ) -> None:
     """Loads weights, moments and step of the authors' checkpoint in a model folder.
 
-    As with the authors, all variables of the model must be in the checkpoint, and training goes
-    on at its step. Only their own optimizer has their moments; others start with zeros.
+    As with the authors, all variables of the model must be in the checkpoint, and training
+    continues from its step. Only Adam takes their moments; other optimizers start with zeros.
 
     Raises:
         UserError: a variable is missing, or a shape differs; nothing has been loaded.

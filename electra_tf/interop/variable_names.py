@@ -235,7 +235,11 @@ def check_arrays(
     source: str,
     required: Collection[str] | None = None,
 ) -> None:
-    """Raises like `assign_arrays`; all arrays are required by default."""
+    """Checks arrays as `assign_arrays` does, whose arguments it has.
+
+    Raises:
+        UserError: a required array (by default, any) is missing, or a shape differs.
+    """
     shapes = {name: entry.part_shape for entry in mapping for name in entry.names}
     wrong = [
         f"{name} is {arrays[name].shape} in the checkpoint and {shape} in the model"

@@ -146,7 +146,10 @@ def write_results(
     results_json: str,
     results_pkl: str | None = None,
 ) -> list[str]:
-    """Writes metrics as text, JSON and optionally a pickle; returns the paths."""
+    """Writes metrics as text, JSON and optionally a pickle; returns the paths.
+
+    Each file is written atomically. Values that are not finite are null in JSON.
+    """
     lines = "".join(f"{name} = {value}\n" for name, value in values.items())
     write_atomically(results_txt, lines)
     finite = {k: v if np.isfinite(v) else None for k, v in values.items()}

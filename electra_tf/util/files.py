@@ -308,7 +308,11 @@ def read_given_text(path: str, source: str) -> str:
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """Returns the object in a JSON file; empty if there is no file."""
+    """Returns the object in a JSON file; empty if there is no file.
+
+    Raises:
+        UserError: the file is not valid JSON, or not an object.
+    """
     try:
         content = loads_json(pathlib.Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

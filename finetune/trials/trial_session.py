@@ -42,7 +42,17 @@ PrintFn = Callable[[str], None]
 
 
 class TrialSession:
-    """One trial, from initialization to its scores."""
+    """One trial, from initialization to its scores.
+
+    Args:
+        config: hyperparameters.
+        trainer: model and compiled steps, which the trials share.
+        tasks: tasks of the run.
+        data: their data.
+        trial: the trial, or a fold of one.
+        task_files: SHA-256 of the files that train and score the run, for the provenance.
+        print_fn: prints a message.
+    """
 
     def __init__(
         self,
