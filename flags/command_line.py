@@ -84,7 +84,7 @@ OF_THE_SYSTEM = frozenset(
         errno.ETIMEDOUT,
     )
 )
-# What people write behind a value in a flag file; shells leave it out.
+# Comments after a value in a flag file, which shells would remove.
 _COMMENT = re.compile(r"\S\s+#")
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 
@@ -358,7 +358,7 @@ def _unknown_flag_message(
 
 
 def unexpected_argument_message(argument: str) -> str:
-    """Returns the message for an argument that is no flag."""
+    """Returns the message for an argument that is not a flag."""
     hint = "options are flags that start with --"
     if os.path.exists(argument):  # of a pattern that matches several files
         hint = "quote patterns, such as 'data/*.txt', so that the shell does not expand them"

@@ -121,7 +121,7 @@ def check_not_negative(config: Any, names: Sequence[str]) -> None:
 
 
 def check_choices(config: Any, choices: Mapping[str, Collection[str]]) -> None:
-    """Raises UserError if a hyperparameter is none of its choices.
+    """Raises UserError if the value of a hyperparameter is not one of its choices.
 
     Args:
         config: the hyperparameters.

@@ -35,7 +35,7 @@ FLAG = "--allow_changed_settings"
 
 
 def check_allowed_names(config: PretrainingConfig) -> None:
-    """Raises UserError if `allow_changed_settings` names something that is no setting."""
+    """Raises UserError if `allow_changed_settings` names something that is not a setting."""
     known = (*influences(PretrainingConfig), DATA, VOCABULARY, WORDS)
     for name in config.allow_changed_settings:
         if name not in known:

@@ -225,7 +225,7 @@ class TrainingSteps:
         finite = None
         if self._skips:
             finite = all_finite([*whole.losses.values(), norm])
-            # A scaled loss whose gradients overflow is its optimizer's matter.
+            # With loss scaling, the optimizer handles gradients that overflow.
             applied = finite | ~tf.math.is_finite(norm) if self._scales_loss else finite
             apply_if(applied, self._optimizer, gradients, variables)
         else:

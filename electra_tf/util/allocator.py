@@ -12,7 +12,7 @@ import os
 # others, this much stays with each arena. An arena's heaps have 64 MiB.
 _MMAP_THRESHOLD, _LARGEST = -3, 32 << 20
 _TOP_PAD, _KEPT = -2, 64 << 20
-# Whoever sets one of these has chosen.
+# Settings in the environment take precedence.
 _SETTINGS = ("GLIBC_TUNABLES", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_")
 
 

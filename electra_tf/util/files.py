@@ -358,7 +358,7 @@ def to_json(content: Mapping[str, Any]) -> bytes:
 
 
 def check_model_name(name: str) -> None:
-    """Raises UserError unless --model_name stays in DATA_DIR/models, at whatever depth."""
+    """Raises UserError unless --model_name stays in DATA_DIR/models, at any depth."""
     if os.path.isabs(name) or os.pardir in pathlib.PurePath(name).parts:
         raise UserError(
             f"--model_name={name} points outside DATA_DIR/models: pass a name, or another "

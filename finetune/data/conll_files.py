@@ -39,7 +39,7 @@ def read_sentences(
       file and a tag that other words have: "# # B-NP" is a word.
 
     Where the first column numbers the words, as in CoNLL-U, lines numbered "3-4" or "8.1"
-    are left out. Tabs behind the last column of every line, which the authors' code strips,
+    are left out. Tabs after the last column of every line, which the authors' code strips,
     are no columns.
 
     Args:

@@ -187,7 +187,7 @@ def select_documents(
     fates = np.full(len(digests), TRAINED_ON, np.uint8)
     fates[digests[:, 0] < np.float64(eval_fraction) * 2.0**64] = HELD_OUT
     if deduplicate != "none":
-        # Stable, so that the first of equal ones comes first.
+        # The sort is stable, so the first of equal documents comes first.
         order = np.lexsort((digests[:, 1], digests[:, 0]))
         ordered = digests[order]
         fates[order[1:][(ordered[1:] == ordered[:-1]).all(axis=1)]] = DUPLICATE

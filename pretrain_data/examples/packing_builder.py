@@ -38,7 +38,7 @@ class PackingExampleBuilder(ExampleBuilder):
         start = 0
         while start < len(self._tokens):
             room = self._room()
-            # The token behind the room tells whether a word or sentence ends there.
+            # The token after the room tells whether a word or sentence ends there.
             window, line_ends = self._window(start, room + 1)
             if len(window) <= room:
                 if not ends_document:

@@ -39,7 +39,7 @@ def whole_checkpoint(prefix: str) -> Iterator[str]:
     _remove_unfinished(folder)
     temporary = prefix + UNFINISHED
     os.mkdir(temporary)
-    # Else a file could survive a power cut that the folder does not, and count as damaged.
+    # Otherwise a power cut could keep a file but not its folder, which would count as damage.
     flush_folder(folder)
     try:
         yield os.path.join(temporary, name)

@@ -185,7 +185,7 @@ def auc_at_chance(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
 def detection_by_frequency(
     evaluations: Sequence[Mapping[str, Any]], facts: RunFacts
 ) -> Diagnosis | None:
-    """The discriminator goes by token frequencies; `evaluations` are those of held-out text."""
+    """The discriminator relies on token frequencies; `evaluations` are of held-out text."""
 
     def by_frequency(record: Mapping[str, Any]) -> bool:
         within = record["disc_auc_within_token"]

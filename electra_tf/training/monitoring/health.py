@@ -1,4 +1,4 @@
-"""Watches a run for what makes it worthless although it converges, from its logged metrics.
+"""Watches the logged metrics of a run for failures that do not stop it.
 
 No TensorFlow is imported here.
 """

@@ -83,7 +83,7 @@ def read_log(path: str | os.PathLike) -> list[dict[str, Any]]:
     A truncated last line is left out, with a warning: the run was killed, or is writing it.
 
     Raises:
-        UserError: the file cannot be read, or a line is no record.
+        UserError: the file cannot be read, or a line is not a record.
     """
     return list(_read_json_lines(path, _check_record))
 

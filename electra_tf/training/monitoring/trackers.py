@@ -16,7 +16,7 @@ from electra_tf.util.files import read_json, read_object, to_json, write_atomica
 # Ids of the runs by tracker, with which a resumed run goes on, and the projects they are in.
 IDS_FILE = "trackers.json"
 PROJECTS = "projects"
-# Values that a tracker is asked about at the end, whether they have been logged.
+# Number of values whose logging a tracker confirms at the end.
 _MOST_PENDING = 1000
 # In names of MLflow, which allows few others.
 _NOT_IN_MLFLOW = re.compile(r"[^\w.:\- ]")

@@ -94,7 +94,7 @@ class TaggingServable(TaskServable[TaggingTask]):
         pieces = words.with_values(tf.concat([pieces, unknown], axis=1))
         lengths = words.with_values(tf.cast(pieces.values.row_lengths(), tf.int32))
         ends = _running_sums(lengths)
-        # [CLS] before, [SEP] behind; words end at the first one that does not fit.
+        # Between [CLS] and [SEP]; the words end before the first one that does not fit.
         fits = ends.with_values(ends.values + NUM_SPECIAL[1] <= self.max_seq_length)
         kept = tf.ragged.boolean_mask(pieces, fits)
         starts = tf.ragged.boolean_mask(ends - lengths + 1, fits)
