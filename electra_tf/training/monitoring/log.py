@@ -330,7 +330,7 @@ def _drop_records_after(file: str, step: int) -> None:
     # The last one was truncated when the run was killed, or is empty.
     if damaged := [i for i, of_line in enumerate(steps[:-1], 1) if of_line == math.inf]:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
-        warn_once(f"{path}, line {damaged[0]}{more}: removed, since it is no record of a log")
+        warn_once(f"{path}, line {damaged[0]}{more}: removed, because it is not a log record")
     if b"".join(kept) != content:
         write_atomically(path, b"".join(kept))
 

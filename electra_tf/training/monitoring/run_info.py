@@ -67,7 +67,7 @@ def read_run_info(model_dir: str | os.PathLike) -> dict[str, Any]:
             if not is_number(value):
                 raise UserError(f"{path}: {name} must be a number, not {value!r:.80}")
     except UserError as error:
-        raise UserError(f"{error}. Remove the file: a resumed run writes it anew") from error
+        raise UserError(f"{error}. Remove the file: a resumed run recreates it") from error
     return {**content, DATA: data}
 
 
