@@ -62,6 +62,9 @@ def load_model(
 
     The model is in the stage that its last step belongs to. For `token_counts` see
     `create_model`.
+
+    Raises:
+        UserError: there is no checkpoint, or it is of another model or of the authors' code.
     """
     refuse_authors_checkpoint(config.model_dir, config.vocab_file)
     check_recorded_model(config)
@@ -149,7 +152,14 @@ def create_training_state(
     strategy: tf.distribute.Strategy,
     token_counts: TokenCounter,
 ) -> tuple[PretrainingModel, keras.optimizers.Optimizer, tf.Variable]:
-    """Returns a model, its optimizer and the step, created inside the strategy's scope."""
+    """Returns a model, its optimizer and the step, created inside the strategy's scope.
+
+    The weights are random, from the seed of the configuration, and the step is an int64
+    variable at 0. For `token_counts` see `create_model`.
+
+    Raises:
+        UserError: the configuration is invalid for the objective.
+    """
     keras.utils.set_random_seed(config.seed)
     with strategy.scope():
         model = create_model(config, vocabulary, token_counts)

@@ -64,7 +64,7 @@ def generator_paths(model: PretrainingModel) -> set[str]:
     layers = [
         model.generator,
         *model.token_generator.layers.values(),
-        # Those of the objective.
+        # Layers of the objective.
         *(layer for name, layer in vars(model).items() if name.startswith("generator_")),
     ]
     own = {

@@ -140,8 +140,8 @@ def describe_moved_position(
         examples += f" ({abs(moved) / total:.2g} epochs of {total:,})"
     effect = "are skipped" if moved > 0 else "are trained on again"
     return [
-        f"Data:    goes on after example {position:,} of {phase.seq_length} tokens ({steps:,} "
-        f"steps of {config.train_batch_size}); {steps:,} steps of {before} have read "
+        f"Data:    continues after example {position:,} of {phase.seq_length} tokens ({steps:,}"
+        f" steps of {config.train_batch_size}); {steps:,} steps of {before} have read "
         f"{steps * before:,}, so {examples} {effect}"
     ]
 

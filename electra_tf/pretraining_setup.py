@@ -40,9 +40,9 @@ from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
-# A sample for frequencies of the most frequent tokens.
+# Number of examples from which the frequencies of frequent tokens are estimated.
 _SAMPLED_EXAMPLES = 1000
-# Of a record, by its segment_ids.
+# Segments of a record, which its segment_ids number.
 _NUM_SEGMENTS = 2
 # Settings that the stages of an objective depend on.
 _STAGE_SETTINGS = ("num_train_steps", "objective_hparams")
@@ -96,7 +96,7 @@ def restore(
     checkpoints: CheckpointDirectory,
     print_fn: Callable[[str], None],
 ) -> bool:
-    """Loads what a run goes on from; returns whether that is a checkpoint of its own.
+    """Loads the weights that a run starts from; returns whether it resumes its own checkpoint.
 
     In order of precedence: the run's own checkpoint; one of the authors' code in its folder,
     with the optimizer; `--init_checkpoint`, without it; the random weights of the model.
@@ -128,7 +128,7 @@ def require_same_stage(
 ) -> None:
     """Raises UserError if changed settings put a resumed run into another stage.
 
-    It would go on without the weights that the stage starts from, or start it again.
+    It would continue without the weights that the stage starts from, or start it again.
 
     Args:
         model_class: class of the objective.

@@ -15,7 +15,7 @@ from finetune.task_data import TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task, json_lines
 from finetune.trainer import Trainer
 
-# Of cells and rows of a tsv file.
+# Separators of the cells and rows of a tsv file.
 _SEPARATOR = re.compile(r"\r\n|[\t\r\n]")
 
 
@@ -39,6 +39,13 @@ def write_test_outputs(
 ) -> list[str]:
     """Predicts the test splits of all tasks; returns the paths written by the chief.
 
+    Args:
+        config: hyperparameters.
+        trainer: trainer with the weights of the trial.
+        tasks: tasks of the run.
+        data: their data.
+        trial: index of the trial, from 1, for the names of the files.
+
     Raises:
         UserError: a test file is missing or malformed.
     """
@@ -58,7 +65,13 @@ def _test_outputs_dir(config: FinetuningConfig) -> str:
 
 
 def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: TaskData) -> str:
-    """Predicts `config.predict_file` and returns the path of the predictions."""
+    """Predicts `config.predict_file` and returns the path of the predictions.
+
+    All workers predict; the chief writes.
+
+    Raises:
+        UserError: the file is missing or malformed.
+    """
     path = predictions_path(config, task)
     part = _unlabeled(task, PREDICT, data)
     outputs = trainer.predict(task, part, config.predict_batch_size)

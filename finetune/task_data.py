@@ -18,7 +18,8 @@ TRAIN = "train"
 _EXAMPLES_LOGGED = 2
 # Increment it when the features of the same input change.
 FEATURES_VERSION = 2
-_CONLL_VERSION = 2  # of tagging alone
+# The same, for tagging only.
+_CONLL_VERSION = 2
 # Hyperparameters that features depend on.
 _SETTINGS = (
     "max_seq_length",
@@ -30,9 +31,8 @@ _SETTINGS = (
     "task_spec",
     "num_folds",
 )
-
-
-# Newer ones, which count unless they have their defaults: features of before stay valid.
+# Hyperparameters that were added later. They are left out of the digest where they have their
+# defaults, so that older cached features remain valid.
 _NEWER_SETTINGS = ("class_weights", "long_text", "window_stride")
 
 
@@ -92,7 +92,7 @@ class TaskData:
             )
         if self._config.debug:
             examples = examples[: self._config.train_batch_size]
-        # Features are of the content that the fingerprint, and so the cache, names.
+        # The cache entry is named by the content of the files, which must be what was read.
         if fingerprint(task, split, is_training=is_training) != wanted:
             raise UserError(
                 f"{task.name}: the files of the split {split!r} changed while they were read "

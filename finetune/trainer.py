@@ -160,7 +160,7 @@ class Trainer:
             PreemptedError: the run was preempted, after saving its last step.
         """
         config = self._config
-        steps, optimizer = self._compiled(num_train_steps)
+        training_steps, optimizer = self._compiled(num_train_steps)
         checkpoints = self._resume(model_dir, optimizer, hyperparameters)
         best = BestCheckpoint(
             os.path.join(model_dir, "best"),
@@ -175,7 +175,8 @@ class Trainer:
 
         def segments() -> Iterator[Segment]:
             batches = iterate_batches(self._strategy, table, plan, first_step)
-            yield Segment(num_train_steps, steps, batches, lengths=plan.distinct_lengths)
+            lengths = plan.distinct_lengths
+            yield Segment(num_train_steps, training_steps, batches, lengths=lengths)
 
         def stops() -> bool:
             patience = config.early_stopping_patience or np.inf
@@ -213,9 +214,7 @@ class Trainer:
         if result.stopped_early or had_stopped:
             since = "finite" if best.step is None else f"better since step {best.step}"
             self._print_fn(f"Stopped early: no dev score was {since}.")
-        best_step = None
-        if config.keep_best and best.step is not None:
-            best_step = best.step
+        best_step = best.step if config.keep_best else None
         if first_step < num_train_steps:
             if best_step is not None:
                 best.restore()
@@ -224,7 +223,7 @@ class Trainer:
             checkpoints.save()
         steps = result.step
         if first_step == num_train_steps and config.early_stopping_patience is not None:
-            # Of a finished run that stopped early, the checkpoint has the step of the end.
+            # The run had finished and may have stopped early; its checkpoint has the last step.
             steps = best.last_evaluated or steps
         return TrainedTrial(steps, best_step, seconds)
 

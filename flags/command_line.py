@@ -84,7 +84,7 @@ OF_THE_SYSTEM = frozenset(
         errno.ETIMEDOUT,
     )
 )
-# What people write behind a value in a flag file; shells leave it out.
+# Comments after a value in a flag file, which shells would remove.
 _COMMENT = re.compile(r"\S\s+#")
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 
@@ -203,6 +203,12 @@ def run(
     `main` imports TensorFlow itself, so `--help` and flag errors do not wait for it. A
     `UserError` is printed without a traceback; so are preemption and the loss of a worker,
     each with its own exit status.
+
+    Args:
+        main: body of the program; it returns the exit status, or None for 0.
+        aliases: spellings of flags that absl does not know, and absl's.
+        remote: what the program does with remote paths, by flag.
+        takes_arguments: whether there may be arguments that are not flags.
     """
     prepare_standard_streams()
     silence_tensorflow()
@@ -352,7 +358,7 @@ def _unknown_flag_message(
 
 
 def unexpected_argument_message(argument: str) -> str:
-    """Returns the message for an argument that is no flag."""
+    """Returns the message for an argument that is not a flag."""
     hint = "options are flags that start with --"
     if os.path.exists(argument):  # of a pattern that matches several files
         hint = "quote patterns, such as 'data/*.txt', so that the shell does not expand them"

@@ -252,8 +252,8 @@ def _define_common_flags(define: "_Definer") -> None:
     define.string(
         "sentence_language",
         "en",
-        "Language whose rules split sentences (ISO 639, such as en, ko, de); languages "
-        "without their own rules use those of English.",
+        "Language whose rules split sentences with --sentences=split (ISO 639, such as en, ko, "
+        "de); languages without their own rules use those of English.",
     )
     define.boolean("overwrite", False, "Replace the data in the output directory.")
 

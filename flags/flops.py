@@ -80,7 +80,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
         if set(given) - set(_PLACE):
             name = place["model_name"] or _UNNAMED
             given = {**given, **place, "model_name": name}
-            # A run that goes on from a checkpoint has its size.
+            # A run that starts from a checkpoint has its size.
             create = (
                 pretraining_config if "init_checkpoint" in given else PretrainingConfig.create
             )

@@ -18,7 +18,7 @@ from flags.recipe_files import find_recipe
 
 # Hyperparameters that may be a file of `recipes/`.
 _RECIPE_FILES = ("task_spec", "vocab_file")
-# Of float32 and int64.
+# Largest numbers of float32 and int64.
 _LARGEST_FLOAT, _LARGEST_INT = 3.4e38, 2**63 - 1
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 

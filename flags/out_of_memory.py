@@ -15,7 +15,7 @@ _SMALLER = (
 )
 _ACCUMULATION = "gradient_accumulation_steps"
 _REMATERIALIZE, _PRECISION = "rematerialize", "precision"
-# Of TensorFlow, if it could not copy to a GPU.
+# TensorFlow's message if it could not copy to a GPU.
 _COPY_FAILED = "Dst tensor is not initialized"
 
 

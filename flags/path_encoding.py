@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-# Of TensorFlow, where it makes a tensor of a path.
-_OF_TENSORS = "Error converting unicode string"
+# TensorFlow's message if it cannot convert a path to a tensor.
+_CONVERSION_FAILED = "Error converting unicode string"
 
 
 def describe_path_encoding(error: Exception, given: Mapping[str, Any]) -> str | None:
@@ -15,7 +15,7 @@ def describe_path_encoding(error: Exception, given: Mapping[str, Any]) -> str | 
         error: an error of Python or TensorFlow.
         given: values of flags by name.
     """
-    if not isinstance(error, UnicodeEncodeError) and _OF_TENSORS not in str(error):
+    if not isinstance(error, UnicodeEncodeError) and _CONVERSION_FAILED not in str(error):
         return None
     for name, value in given.items():
         for each in value if isinstance(value, list | tuple) else (value,):

@@ -43,14 +43,14 @@ def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarr
     """Returns the token counts of the training records, int64 [vocab_size].
 
     Raises:
-        UserError: they cannot be read, so that a model which goes by them cannot be evaluated.
+        UserError: they cannot be read, so a model that uses their counts cannot be evaluated.
     """
     try:
         return training_records(config, discard).token_counts(vocab_size)
     except UserError as error:
         raise UserError(
-            "--masking=strategic and --generator_type=unigram go by the token frequencies of "
-            f"the training records, in an evaluation too. {error}"
+            "--masking=strategic and --generator_type=unigram use the token frequencies of the "
+            f"training records, also in evaluations. {error}"
         ) from error
 
 

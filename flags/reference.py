@@ -74,7 +74,8 @@ def reference() -> str:
         "Keys of `--masking_hparams`, by `--masking`. Those not listed have none.",
         _choice_table(MASKING),
         "## Fine-tuning",
-        "Of `run_finetuning.py`.",
+        "Flags of `run_finetuning.py`. Where the meaning begins with a kind of task, a flag "
+        "affects only tasks of that kind.",
         _table(_fields(FinetuningFields, excluded=distribution | custom | classification)),
         "## Classification",
         "Flags of `run_finetuning.py` for `classification` tasks and, where stated, "

@@ -28,9 +28,9 @@ WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
 UNRECORDED_HEADS = "unrecorded_heads"
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "tanh", "linear")
 _DROPOUT_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-# Of the axes of a tensor.
+# Limit of the sizes of an encoder.
 _LARGEST = 2**31
-# Values of the fields in descriptions, by type.
+# Accepted types of values, by the type of the field.
 _NUMBERS = {int: numbers.Integral, float: numbers.Real, str: str}
 
 
@@ -124,7 +124,7 @@ def encoder_config(
     from an overridden one, unless they are overridden themselves.
 
     Raises:
-        UserError: an override is not a field of the encoder.
+        UserError: an override is not a field of the encoder, or its value is invalid.
     """
     overrides = dict(model_hparam_overrides)
     for name in overrides:

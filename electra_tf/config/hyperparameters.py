@@ -9,7 +9,7 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 OPTIMIZERS = ("adam", "lamb")
 RANGE = "range"
-# Of the numbers that models compute with, in float32.
+# Limit of hyperparameters that models use as float32 numbers.
 _LARGEST = 1e30
 # What a hyperparameter influences: the trained weights; the reported values, but not the
 # weights; neither. Synonyms of others are not compared.
@@ -121,7 +121,7 @@ def check_not_negative(config: Any, names: Sequence[str]) -> None:
 
 
 def check_choices(config: Any, choices: Mapping[str, Collection[str]]) -> None:
-    """Raises UserError if a hyperparameter is none of its choices.
+    """Raises UserError if the value of a hyperparameter is not one of its choices.
 
     Args:
         config: the hyperparameters.

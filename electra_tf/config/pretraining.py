@@ -145,6 +145,9 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
     As in the authors' code, its attention heads and intermediate size depend on its own
     width, regardless of overrides. Unshared embeddings are as wide as its hidden layers.
     Without an encoder of its own, it is the full-size one, whatever the fractions are.
+
+    Raises:
+        UserError: the fractions give no layers or units, or the width does not fit its heads.
     """
     discriminator = discriminator_config(config)
     has_encoder = config.objective != MLM and config.generator_type in (MASKED_LM, TWO_TOWER)

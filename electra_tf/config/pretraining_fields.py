@@ -72,8 +72,15 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     electric_objective: bool = hyperparameter(
         False, "The same as --objective=electric.", influence=SYNONYM
     )
-    gen_weight: float = hyperparameter(1.0, "Weight of the generator loss.")
-    disc_weight: float = hyperparameter(50.0, "Weight of the discriminator loss.")
+    gen_weight: float = hyperparameter(
+        1.0,
+        "Weight of the loss of the generator, or of the masked language model of "
+        "--objective=mlm.",
+    )
+    disc_weight: float = hyperparameter(
+        50.0,
+        "Weight of the discriminator loss; unused by objectives without a discriminator.",
+    )
     mask_prob: float = hyperparameter(
         0.15, "Masking rate. The paper's large models use 0.25; see their recipe."
     )
@@ -202,10 +209,14 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         influence=SYNONYM,
     )
     generator_layers: float = hyperparameter(
-        1.0, "Generator depth, as a fraction of the discriminator's."
+        1.0,
+        "Generator depth, as a fraction of the discriminator's. Unused if the generator has no "
+        "encoder of its own: uniform, unigram, --embedding_sharing=all, --objective=mlm.",
     )
     generator_hidden_size: float = hyperparameter(
-        0.25, "Generator width, as a fraction of the discriminator's."
+        0.25,
+        "Generator width, as a fraction of the discriminator's; unused where "
+        "--generator_layers is.",
     )
     replacement: str = hyperparameter(
         "sample",
@@ -233,7 +244,9 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         "--pretrain_tfrecords with {length} in the path.",
     )
     length_curriculum_share: float = hyperparameter(
-        0.9, "Fraction of the steps spent at the shorter lengths, divided equally among them."
+        0.9,
+        "Fraction of the steps spent at the shorter lengths of --length_curriculum, divided "
+        "equally among them.",
     )
     train_batch_size: int = hyperparameter(
         128, "Global batch size: sequences per update, over all replicas."

@@ -1,4 +1,4 @@
-"""Compares the settings that a run was started with to those that it goes on with.
+"""Compares the settings that a run was started with to those that it resumes with.
 
 Every hyperparameter declares what it influences (`hyperparameter(..., influence=...)`). The
 encoder is compared by its shape, however it was described. No TensorFlow is imported here.

@@ -16,7 +16,7 @@ DATA, VOCABULARY, WORDS = "data", "vocabulary", "words"
 # Settings of the encoder that the shapes of its variables do not tell.
 _NOT_IN_SHAPES = ("hidden_act", "layer_norm_epsilon", "num_attention_heads")
 # Settings of training that change what an evaluation measures, but not the model.
-_OF_METRICS = (
+_METRIC_SETTINGS = (
     "disallow_correct",
     "disc_weight",
     "gen_weight",
@@ -35,7 +35,7 @@ FLAG = "--allow_changed_settings"
 
 
 def check_allowed_names(config: PretrainingConfig) -> None:
-    """Raises UserError if `allow_changed_settings` names something that is no setting."""
+    """Raises UserError if `allow_changed_settings` names something that is not a setting."""
     known = (*influences(PretrainingConfig), DATA, VOCABULARY, WORDS)
     for name in config.allow_changed_settings:
         if name not in known:
@@ -113,7 +113,7 @@ def changed_metrics(config: PretrainingConfig) -> list[str]:
         return []
     given = dataclasses.asdict(config)
     changes = changed_settings(PretrainingConfig, saved.hyperparameters, given)
-    return [change.describe() for change in changes if change.name in _OF_METRICS]
+    return [change.describe() for change in changes if change.name in _METRIC_SETTINGS]
 
 
 def unrecorded_settings(config: PretrainingConfig) -> list[str]:

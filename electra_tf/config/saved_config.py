@@ -21,7 +21,7 @@ CONFIG_FILE = "config.json"
 # overrode it. 2: they follow from the width.
 CONFIG_VERSION = 2
 VERSION = "version"
-# Of fine-tuning, and of what is recorded beside hyperparameters.
+# Types of fine-tuning hyperparameters, and of entries that are not hyperparameters.
 _OTHER_TYPES: Mapping[str, type] = {
     "data": dict,
     "labels": dict,

@@ -87,6 +87,12 @@ def inspect_sentences(
 
     Sentences are truncated at the model's `max_seq_length`; [CLS] and [SEP] are omitted.
 
+    Args:
+        model: model with a trained discriminator.
+        vocabulary, tokenizer: those of the model.
+        sentences: the texts.
+        seed: random seed of masking and sampling.
+
     Raises:
         UserError: the run is in a stage without a discriminator.
     """
@@ -110,7 +116,11 @@ def inspect_sentences(
 def encode(
     vocabulary: Vocabulary, tokenizer: Tokenizer, texts: Sequence[str], max_seq_length: int
 ) -> dict[str, tf.Tensor]:
-    """Returns the features of single texts, each int32 [n, max_seq_length]."""
+    """Returns the features of single texts, truncated and padded to `max_seq_length`.
+
+    Returns:
+        `input_ids`, `input_mask` and `segment_ids`, int32 [n, max_seq_length].
+    """
     tokens = tokenizer.tokenize(tf.constant(list(texts)))
     inputs = single_text_inputs(vocabulary, tokens, max_seq_length)
     missing = [[0, 0], [0, max_seq_length - tf.shape(inputs.input_ids)[1]]]

@@ -83,6 +83,12 @@ def named_format(
 ) -> CheckpointFormat:
     """Returns the format that a user names for a file or folder.
 
+    Args:
+        name: name of the format.
+        path: a folder, or the prefix of a checkpoint's files.
+        flag: flag that names the format, for errors.
+        families: families of models; see `CheckpointFormat`.
+
     Raises:
         UserError: another format recognizes the path, and this one does not.
     """

@@ -25,6 +25,7 @@ from electra_tf.interop.variable_names import (
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.optimizer import inner_optimizer
 from electra_tf.util.errors import UserError
 
 # A run needs the encoder; pre-training also uses the rest of the model.
@@ -103,7 +104,10 @@ def load_variables(
 ) -> LoadReport:
     """Loads the variables of a checkpoint that has been read from `path`.
 
-    The other arguments, and the errors, are those of `initialize_from_checkpoint`.
+    The other arguments are those of `initialize_from_checkpoint`.
+
+    Raises:
+        UserError: as `initialize_from_checkpoint`.
     """
     mapping = list(mapping)
     names = {name for entry in mapping for name in entry.names}
@@ -133,8 +137,8 @@ def resume_authors_run(
 ) -> None:
     """Loads weights, moments and step of the authors' checkpoint in a model folder.
 
-    As with the authors, all variables of the model must be in the checkpoint, and training goes
-    on at its step. Only their own optimizer has their moments; others start with zeros.
+    As with the authors, all variables of the model must be in the checkpoint, and training
+    continues from its step. Only Adam takes their moments; other optimizers start with zeros.
 
     Raises:
         UserError: a variable is missing, or a shape differs; nothing has been loaded.
@@ -145,7 +149,7 @@ def resume_authors_run(
     names = [name for entry in mapping for name in entry.names]
     report = assign_arrays(checkpoint.weights, mapping, source, names)
     step.assign(checkpoint.step or 0)
-    for each in (optimizer, getattr(optimizer, "inner_optimizer", optimizer)):
+    for each in (optimizer, inner_optimizer(optimizer)):
         each.iterations.assign(checkpoint.step or 0)
     slots = slot_variables(mapping, optimizer)
     loaded = len(assign_arrays(checkpoint.slots, slots, source, ()).matched)

@@ -29,6 +29,7 @@ from electra_tf.interop.variable_names import (
 )
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.checkpoint_files import newest_whole, require_whole
+from electra_tf.training.optimizer import inner_optimizer
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 
@@ -127,7 +128,7 @@ class NativeFamily(ModelFamily):
             slots = slot_variables(rebuilt.mapping, optimizer)
             taken = assign_arrays(checkpoint.slots, slots, "to convert", ())
             left -= set(taken.matched)
-            for each in (optimizer, getattr(optimizer, "inner_optimizer", optimizer)):
+            for each in (optimizer, inner_optimizer(optimizer)):
                 each.iterations.assign(checkpoint.step or 0)
             if taken.missing:
                 notes.append(f"{len(taken.missing)} optimizer moments are missing")

@@ -19,7 +19,7 @@ from electra_tf.util.errors import UserError
 
 ENCODER_SCOPE = "electra"
 GENERATOR_SCOPE = "generator"
-# Of the generator's encoders: one, or two towers.
+# Scopes of the generator's encoders: one, or two towers.
 GENERATOR_SCOPES = (GENERATOR_SCOPE, f"{GENERATOR_SCOPE}_ltr", f"{GENERATOR_SCOPE}_rtl")
 # Order of the parts along the last axis of our fused kernel.
 QKV = ("query", "key", "value")
@@ -162,9 +162,7 @@ def _embeddings(
 def _transformer_layer(layer: TransformerLayer, scope: str) -> list[NamedVariable]:
     attention = f"{scope}/attention"
     return [
-        *_linear(
-            layer.qkv, *(f"{attention}/self/{part}" for part in ("query", "key", "value"))
-        ),
+        *_linear(layer.qkv, *(f"{attention}/self/{part}" for part in QKV)),
         *_linear(layer.attention_output, f"{attention}/output/dense"),
         *_layer_norm(layer.attention_norm, f"{attention}/output/LayerNorm"),
         *_linear(layer.intermediate, f"{scope}/intermediate/dense"),
@@ -237,7 +235,11 @@ def check_arrays(
     source: str,
     required: Collection[str] | None = None,
 ) -> None:
-    """Raises like `assign_arrays`; all arrays are required by default."""
+    """Checks arrays as `assign_arrays` does, whose arguments it has.
+
+    Raises:
+        UserError: a required array (by default, any) is missing, or a shape differs.
+    """
     shapes = {name: entry.part_shape for entry in mapping for name in entry.names}
     wrong = [
         f"{name} is {arrays[name].shape} in the checkpoint and {shape} in the model"

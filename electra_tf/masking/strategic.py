@@ -8,8 +8,8 @@ import tensorflow as tf
 from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.model import randomness
 
-# Of the largest; with smaller ones, priorities would not be finite in float32, and lower than
-# those of tokens that are never masked.
+# Relative to the largest weight. Smaller ones would give priorities that are not finite in
+# float32, and lower than those of tokens that are never masked.
 _SMALLEST_WEIGHT = np.float32(1e-30)
 
 

@@ -23,7 +23,7 @@ JIEBA = "jieba"
 _FLAG = "--word_list"
 # Longer entries are phrases, which would leave a row with few units to choose from.
 MAX_WORD_TOKENS = 8
-# Of jieba's dictionaries: frequency and part of speech.
+# Frequency and part of speech in jieba's dictionaries.
 _FREQUENCY = re.compile(r"\s+\d+(?:\s+\w+)?$")
 
 

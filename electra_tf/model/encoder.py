@@ -72,8 +72,8 @@ class Encoder(keras.layers.Layer):
     def freeze(self, num_layers: int) -> None:
         """Excludes the embeddings, their projection and the lowest layers from training.
 
-        They are no trainable variables any more, and gradients stop above them. Their names,
-        and so checkpoints, stay as they are; dropout is applied as before.
+        They are no longer trainable variables, and gradients stop above them. Their names, and
+        therefore checkpoints, do not change; dropout is applied as before.
 
         Args:
             num_layers: number of Transformer layers, from 0 for the embeddings alone.

@@ -65,7 +65,7 @@ def is_fusing() -> bool:
 
 
 def is_compiled() -> bool:
-    """Whether XLA compiles fused functions, be it with the whole graph."""
+    """Whether XLA compiles fused functions, on their own or with the whole graph."""
     return _enabled.get() or _whole.get()
 
 

@@ -81,11 +81,6 @@ def _histograms(
     )
 
 
-def add_sums(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> dict:
-    """Adds the sums of two sequences of steps."""
-    return {name: first[name] + second[name] for name in first}
-
-
 def finalize(sums: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Turns sums into values; an empty mean is NaN."""
     values = {}

@@ -23,7 +23,7 @@ def find_references(folder: pathlib.Path, settings: Mapping[str, Any]) -> list[R
         settings: hyperparameters of the run.
 
     Raises:
-        UserError: a file is no reference.
+        UserError: a file is not a reference curve.
     """
     found = []
     for path in sorted(folder.glob("*.json")):

@@ -67,6 +67,10 @@ class CorpusTokenizer:
 class CachedTokenizer:
     """Tokenizes the texts of tasks, each distinct word only once.
 
+    Args:
+        vocabulary: vocabulary of the pre-trained model.
+        do_lower_case, strip_accents: settings of its tokenizer.
+
     Attributes:
         vocabulary: vocabulary of the pre-trained model.
         tokenizer: the in-graph tokenizer, which exported models embed.

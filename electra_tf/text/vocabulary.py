@@ -12,7 +12,7 @@ from electra_tf.util.paths import as_path
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEFAULT_FLAG = "--vocab-file"
-# Of embeddings without a token, by their row.
+# Stands in for the token of an embedding row that has none.
 UNUSED_TOKEN = "[unused_row_{}]"
 MIN_VOCAB_SIZE = 32
 # Tokens that a model has not learned; users replace them by words of their own.

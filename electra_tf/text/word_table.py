@@ -73,7 +73,7 @@ class WordTable:
         self._numbers: dict[bytes, int] = {}
         self._bits = _FIRST_BITS
         self._slots = np.full(1 << _FIRST_BITS, -1, np.int32)
-        # Of each word: its key, and where its ids are.
+        # For each word, its key and the location of its ids.
         self._key_columns = _Column(np.uint64), _Column(np.uint64), _Column(np.int64)
         self._starts, self._counts = _Column(np.int64), _Column(np.int64)
         self._ids = _Column(np.int32)
@@ -146,7 +146,7 @@ class WordTable:
             first_new, keys = 0, self._keys
         slots = self._slot_of(keys)
         numbers = np.arange(first_new, len(self._numbers), dtype=np.int32)
-        # Of words with the same slot, the first has it: it is likely to be more frequent.
+        # Among words with the same slot, the first gets it: it is likely to be more frequent.
         is_free = (self._slots[slots] < 0) & (keys.lengths <= _KEY_BYTES)
         self._slots[slots[is_free][::-1]] = numbers[is_free][::-1]
 

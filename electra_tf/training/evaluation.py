@@ -90,7 +90,7 @@ class HeldOutEvaluator:
                 sentences = tf.nest.map_structure(
                     lambda rows: rows.numpy()[:NUM_SHOWN_SENTENCES], result.sentences
                 )
-            # One batch behind: a GPU goes on while the host copies.
+            # One batch behind, so that a GPU computes while the host copies.
             if keys is not None:
                 within_token.add(keys.numpy())
             keys = result.keys
@@ -146,7 +146,10 @@ def write_results(
     results_json: str,
     results_pkl: str | None = None,
 ) -> list[str]:
-    """Writes metrics as text, JSON and optionally a pickle; returns the paths."""
+    """Writes metrics as text, JSON and optionally a pickle; returns the paths.
+
+    Each file is written atomically. Values that are not finite are null in JSON.
+    """
     lines = "".join(f"{name} = {value}\n" for name, value in values.items())
     write_atomically(results_txt, lines)
     finite = {k: v if np.isfinite(v) else None for k, v in values.items()}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from electra_tf.training.optimizer import inner_optimizer
+
 # The number of a Transformer layer in the path of a variable, from 0 at the bottom.
 LAYER_PATTERN = re.compile(r"(?:^|/)layer_(\d+)(?:/|$)")
 
@@ -132,5 +134,5 @@ def layer_factors(
 
 def last_learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
     """Returns the learning rate of the last update, for an optimizer with a schedule."""
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    inner = inner_optimizer(optimizer)
     return float(inner._learning_rate(max(0, int(tf.convert_to_tensor(inner.iterations)) - 1)))

@@ -188,7 +188,7 @@ def training_values(
 
 @contextlib.contextmanager
 def _closing(log: TrainLog | SilentLog) -> Iterator[None]:
-    """Closes the log, which is told what ended the training early."""
+    """Closes the log, with the error that ended the training early, if any."""
     try:
         yield
     except BaseException as error:

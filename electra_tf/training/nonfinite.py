@@ -33,6 +33,12 @@ def apply_if(
 
     Otherwise weights, moments and the step of the learning rate remain as they are. Call it in
     the replicas' context.
+
+    Args:
+        condition: bool scalar.
+        optimizer: optimizer built for the variables.
+        gradients: a dense gradient for each of `variables`.
+        variables: trainable variables.
     """
 
     def apply(of_replica: Sequence[tf.Tensor]) -> None:

@@ -267,7 +267,7 @@ def _stackable(tensors: Sequence[tf.Tensor]) -> list[list[int]]:
     """
     groups: dict[int, list[int]] = {}
     for index, tensor in enumerate(tensors):
-        # -1 - index is the key of a tensor that is no vector.
+        # A tensor that is not a vector gets a key of its own.
         key = tensor.shape[0] if tensor.shape.rank == 1 else -1 - index
         groups.setdefault(key, []).append(index)
     return list(groups.values())
@@ -322,7 +322,7 @@ def make_optimizer(
 def start_stage(optimizer: keras.optimizers.Optimizer, first_step: int) -> None:
     """Sets the moments of all variables to zero; keeps the loss scale.
 
-    The learning rate goes on from `first_step`, whatever number of updates was left out before.
+    The learning-rate schedule continues from `first_step`, even if updates were skipped before.
     """
     for variable in optimizer.variables:
         if len(variable.shape):

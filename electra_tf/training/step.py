@@ -81,7 +81,7 @@ class TrainingSteps:
         self._weights_check = WeightsCheck(model.trainable_variables, optimizer)
         self._groups: list[str] = []
         self._update_ratios = UpdateRatios(optimizer)
-        # Of the last update; a vector once there was one.
+        # Losses and norms of the last update; a vector after the first update.
         self._last_terms = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
         self._term_names: list[str] = []
         self._compiles_as_a_whole = jit_compile
@@ -225,7 +225,7 @@ class TrainingSteps:
         finite = None
         if self._skips:
             finite = all_finite([*whole.losses.values(), norm])
-            # A scaled loss whose gradients overflow is its optimizer's matter.
+            # With loss scaling, the optimizer handles gradients that overflow.
             applied = finite | ~tf.math.is_finite(norm) if self._scales_loss else finite
             apply_if(applied, self._optimizer, gradients, variables)
         else:

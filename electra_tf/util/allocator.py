@@ -16,7 +16,7 @@ import os
 _MMAP_THRESHOLD, _LARGEST = -3, 32 << 20
 _TOP_PAD, _KEPT = -2, 64 << 20
 _ARENA_MAX, _ARENAS = -8, 1
-# Whoever sets one of these has chosen.
+# Settings in the environment take precedence.
 SETTINGS = (
     "GLIBC_TUNABLES",
     "MALLOC_ARENA_MAX",

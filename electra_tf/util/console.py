@@ -126,7 +126,7 @@ def signals_to_handle(signals: Sequence[signal.Signals]) -> list[signal.Signals]
 
 
 def _is_terminal(number: int) -> bool:
-    """Whether a stream is a terminal, open or closed; for `os.isatty`, a closed one is none."""
+    """Whether a stream is a terminal, even a closed one, for which `os.isatty` is false."""
     try:
         termios.tcgetattr(number)
     except termios.error as error:

@@ -2,7 +2,7 @@
 
 import codecs
 
-# Of the start of a file, to recognize it.
+# Bytes at the start of a file that are enough to recognize it.
 HEAD_BYTES = 4096
 # The byte order mark of UTF-32 begins with that of UTF-16.
 _ENCODINGS = {
@@ -21,11 +21,11 @@ _OTHER_FORMATS = {
     b"%PDF-": "is a PDF (pdftotext converts it)",
     b"PAR1": "is a Parquet file (.parquet belongs at the end of its name)",
 }
-# Of files of old Macs, and of some spreadsheets.
+# Old Macs and some spreadsheets write such files.
 ONLY_CARRIAGE_RETURNS = (
     "its lines end in carriage returns (CR): save it with line feeds (LF, or CR LF)"
 )
-# Text has none, and UTF-16 of an alphabet one in every second byte.
+# UTF-8 text has no NUL bytes; in UTF-16, every second byte of alphabetic text is NUL.
 _MAX_NUL_SHARE = 0.25
 
 

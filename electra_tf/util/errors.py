@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterable
 
 _TENSORFLOW_ERROR, _EXHAUSTED = "OpError", "ResourceExhaustedError"
-_OF_DISKS = ("No space left", "quota")
-# Of errors of other kinds, by which TensorFlow, XLA and CUDA say that memory is short.
-_OF_MEMORY = (
+_DISK_MESSAGES = ("No space left", "quota")
+# Parts of messages by which TensorFlow, XLA and CUDA say that memory is short, in errors of
+# any type.
+_MEMORY_MESSAGES = (
     "Dst tensor is not initialized",
     "OOM when allocating",
     "Out of memory",
@@ -37,7 +38,7 @@ def nearest_name_hint(name: str, known: Iterable[str]) -> str:
 def reason_of(error: Exception) -> str:
     """Returns why a file operation of Python or TensorFlow failed, in one line."""
     if isinstance(error, OSError):
-        # Of a renamed file, the name that the user knows is the new one.
+        # If renaming a file fails, the user knows its new name.
         name = error.filename2 or error.filename
         named = f"{name}: " if name else ""
         return f"{named}{error.strerror or error}"
@@ -56,9 +57,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     if _TENSORFLOW_ERROR not in kinds:
         return False
     message = getattr(error, "message", None) or str(error)
-    if any(words in message for words in _OF_DISKS):
+    if any(words in message for words in _DISK_MESSAGES):
         return False
-    return _EXHAUSTED in kinds or any(words in message for words in _OF_MEMORY)
+    return _EXHAUSTED in kinds or any(words in message for words in _MEMORY_MESSAGES)
 
 
 class PreemptedError(Exception):

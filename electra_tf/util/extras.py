@@ -7,7 +7,7 @@ from electra_tf.util.errors import UserError
 
 
 def import_extra(module: str, extra: str, purpose: str) -> types.ModuleType:
-    """Returns a module of a package that is no dependency of every program.
+    """Returns a module of an optional dependency.
 
     Args:
         module: dotted name.

@@ -308,7 +308,11 @@ def read_given_text(path: str, source: str) -> str:
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """Returns the object in a JSON file; empty if there is no file."""
+    """Returns the object in a JSON file; empty if there is no file.
+
+    Raises:
+        UserError: the file is not valid JSON, or not an object.
+    """
     try:
         content = loads_json(pathlib.Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -354,7 +358,7 @@ def to_json(content: Mapping[str, Any]) -> bytes:
 
 
 def check_model_name(name: str) -> None:
-    """Raises UserError unless --model_name stays in DATA_DIR/models, at whatever depth."""
+    """Raises UserError unless --model_name stays in DATA_DIR/models, at any depth."""
     if os.path.isabs(name) or os.pardir in pathlib.PurePath(name).parts:
         raise UserError(
             f"--model_name={name} points outside DATA_DIR/models: pass a name, or another "

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 _MARK = "://"
-# Of a path, alone or after a comma.
+# `~/` at the start of a path, which may follow a comma.
 _HOME = re.compile(r"(?:^|(?<=,))~/")
 # A read of a remote file is a request over the network.
 _READ_BYTES = 1 << 20
@@ -24,7 +24,7 @@ def is_remote(path: object) -> bool:
 
 
 def as_path(path: object) -> "AnyPath":
-    """Returns a path of whatever file system; `~` is not expanded."""
+    """Returns a path on any file system; `~` is not expanded."""
     if isinstance(path, RemotePath):
         return path
     return RemotePath(str(path)) if is_remote(path) else pathlib.Path(path)
@@ -53,7 +53,7 @@ def with_home(value: Any) -> Any:
 
 
 def open_binary(path: object) -> BinaryIO:
-    """Opens a file of whatever file system for reading; raises OSError."""
+    """Opens a file on any file system for reading; raises OSError."""
     path = as_path(path)
     if isinstance(path, RemotePath):
         return io.BufferedReader(_RemoteFile(path), _READ_BYTES)

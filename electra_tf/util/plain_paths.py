@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from electra_tf.util.paths import is_remote
 
-_OF_PATTERNS = re.compile(r"[*?\[\\]")
+_WILDCARDS = re.compile(r"[*?\[\\]")
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def plain_path(path: str | os.PathLike) -> Iterator[str]:
         path: a folder, or the prefix of a checkpoint.
     """
     path = os.fspath(path)
-    if is_remote(path) or not _OF_PATTERNS.search(path):
+    if is_remote(path) or not _WILDCARDS.search(path):
         yield path
         return
     with tempfile.TemporaryDirectory() as links:

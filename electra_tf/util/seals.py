@@ -39,6 +39,6 @@ def without_seal(content: Mapping[str, Any], path: str | os.PathLike) -> dict[st
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    # As it is read again: names of numbers become text, and tuples lists.
+    # JSON turns keys that are numbers into strings, and tuples into lists.
     read_again = json.loads(json.dumps(content))
     return hashlib.sha256(json.dumps(read_again, sort_keys=True).encode()).hexdigest()

@@ -30,7 +30,7 @@ _LOCAL_PATHS = (
     "vocab_file",
 )
 # Hyperparameters of a part of the QA head, and what turns it off.
-_OF_SWITCHES = {
+_SWITCHES = {
     "answerable_uses_start_logits": "answerable_classifier",
     "answerable_weight": "answerable_classifier",
     "beam_size": "joint_prediction",
@@ -109,7 +109,7 @@ class FinetuningConfig(FinetuningFields):
             warn_once(
                 f"--predict_output={self.predict_output} has no effect without --do_predict"
             )
-        for name, switch in _OF_SWITCHES.items():
+        for name, switch in _SWITCHES.items():
             value, default = getattr(self, name), getattr(FinetuningFields, name)
             if not getattr(self, switch) and value != default:
                 warn_once(f"--{name}={value} has no effect with --{switch}=false")

@@ -168,7 +168,9 @@ class FinetuningFields(
         False, "Predict the test splits and write submission files.", influence=NOTHING
     )
     n_writes_test: int = hyperparameter(
-        5, "Number of trials whose test predictions are written.", influence=NOTHING
+        5,
+        "Number of trials whose predictions --write_test_outputs writes.",
+        influence=NOTHING,
     )
     predict_file: str | None = hyperparameter(
         None, "File to predict, in the format of the task's files.", influence=NOTHING
@@ -188,7 +190,9 @@ class FinetuningFields(
     )
     bucket_by_length: bool = hyperparameter(True, "Dynamic padding to length buckets.")
     length_buckets: Sequence[int] = hyperparameter(
-        None, "Lengths of the buckets, in tokens; up to --max_seq_length."
+        None,
+        "Lengths of the buckets of --bucket_by_length, in tokens; those above --max_seq_length "
+        "are ignored.",
     )
     train_batch_size: int = hyperparameter(
         32, "Global batch size: sequences per update, over all replicas."
@@ -203,44 +207,44 @@ class FinetuningFields(
         True, "Train on both orders of each pair, for mrpc and sts.", null=False
     )
 
-    max_query_length: int = hyperparameter(64, "Maximum question length, in tokens.")
-    doc_stride: int = hyperparameter(128, "Sliding-window stride, in tokens.")
+    max_query_length: int = hyperparameter(64, "QA: maximum question length, in tokens.")
+    doc_stride: int = hyperparameter(128, "QA: sliding-window stride, in tokens.")
     n_best_size: int = hyperparameter(
-        20, "Size of the n-best list of answers per question.", influence=EVALUATION
+        20, "QA: size of the n-best list of answers per question.", influence=EVALUATION
     )
     max_answer_length: int = hyperparameter(
-        30, "Maximum answer length, in tokens.", influence=EVALUATION
+        30, "QA: maximum answer length, in tokens.", influence=EVALUATION
     )
     answerable_classifier: bool = hyperparameter(
-        True, "Predict whether a question has an answer.", null=False
+        True, "QA: predict whether a question has an answer.", null=False
     )
     answerable_uses_start_logits: bool = hyperparameter(
-        True, "Feed the predicted answer start to the answerability classifier.", null=False
+        True, "QA: feed the predicted answer start to the answerability classifier.", null=False
     )
     answerable_weight: float = hyperparameter(
-        0.5, "Loss weight of the answerability classifier."
+        0.5, "QA: loss weight of the answerability classifier."
     )
     joint_prediction: bool = hyperparameter(
-        True, "Predict the end of an answer given its start.", null=False
+        True, "QA: predict the end of an answer given its start.", null=False
     )
     beam_size: int = hyperparameter(
         20,
-        "Beam size of joint prediction: number of starts, and of ends for each start.",
+        "QA: beam size of joint prediction: number of starts, and of ends for each start.",
         influence=EVALUATION,
     )
     qa_na_threshold: float = hyperparameter(
         -2.75,
-        "Null-odds threshold above which a question is predicted to have no answer.",
+        "QA: null-odds threshold above which a question is predicted to have no answer.",
         influence=EVALUATION,
     )
 
     authors_tagging_truncation: bool = hyperparameter(
-        False, "Truncate sentences as the authors' tagging code does (far too early)."
+        False, "Tagging: truncate sentences as the authors' code does (far too early)."
     )
 
     authors_qa_answer_check: bool = hyperparameter(
         False,
-        "Drop answers that differ from the context only in the kind of whitespace, as the "
+        "QA: drop answers that differ from the context only in the kind of whitespace, as the "
         "authors' code does.",
     )
 

@@ -191,7 +191,8 @@ def iterate_batches(
 ) -> Iterator:
     """Returns a distributed iterator over the batches of a plan, starting at `start_step`.
 
-    It repeats the plan forever; the caller reads as many batches as the plan has.
+    It repeats the plan forever; the caller reads as many batches as the plan has. The batches
+    are those of `make_dataset`, one for each replica.
     """
 
     def make(shard: DataShard) -> tf.data.Dataset:

@@ -12,7 +12,7 @@ DOCUMENT_START = "-DOCSTART-"
 _KEY_VALUE = re.compile(r"#\s*[\w.:-]+(\s+[\w.:-]+)?\s+=(\s|$)")
 _COMMENT = re.compile(r"#\s")
 _NUMBER = re.compile(r"[0-9]+")
-# Of CoNLL-U: a token of several words ("3-4"), and a word that is not in the text ("8.1").
+# Numbers of CoNLL-U's multiword tokens ("3-4") and of its empty nodes ("8.1").
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 # A sentence of fewer words may consist of numbers.
 _NUMBERED_WORDS = 3
@@ -39,7 +39,7 @@ def read_sentences(
       file and a tag that other words have: "# # B-NP" is a word.
 
     Where the first column numbers the words, as in CoNLL-U, lines numbered "3-4" or "8.1"
-    are left out. Tabs behind the last column of every line, which the authors' code strips,
+    are left out. Tabs after the last column of every line, which the authors' code strips,
     are no columns.
 
     Args:

@@ -98,7 +98,7 @@ class FeatureCache:
     ) -> None:
         """Writes an entry, its manifest last, and removes the oldest ones.
 
-        A full or read-only disk is reported; the run goes on without the cache.
+        A full or read-only disk is reported; the run continues without the cache.
         """
         records, manifest = self._paths(name, fingerprint)
         temporary = temporary_path(records)

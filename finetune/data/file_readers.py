@@ -23,7 +23,7 @@ from finetune.data.raw_examples import RawExample, brief, valid_text
 
 _MAX_CELL_CHARACTERS = 10_000_000
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
-# Of tables that are named for another one.
+# Separators of tables, for a hint if the suffix promises another one.
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 

@@ -166,7 +166,7 @@ def hold_out(
     total = min(max(1, round(fraction * len(labels))), spare)
     shares = {label: fraction * len(indices) for label, indices in members.items()}
     taken = {label: min(int(share), len(members[label]) - 1) for label, share in shares.items()}
-    # The rest is assigned to the labels furthest below their quota.
+    # The remaining examples go to the labels furthest below their quota.
     while sum(taken.values()) < total:
         open_labels = [label for label in taken if taken[label] < len(members[label]) - 1]
         taken[max(open_labels, key=lambda label: shares[label] - taken[label])] += 1

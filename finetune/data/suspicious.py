@@ -1,4 +1,4 @@
-"""Warnings of suspicious rows and labels of a task: no errors, but scores that mislead."""
+"""Warnings of suspicious rows and labels of a task, which make scores misleading."""
 
 import collections
 import hashlib
@@ -154,7 +154,7 @@ def _simplified(name: str) -> str | float:
 def warn_of_unseparated_labels(
     labels: Sequence[Sequence[str]], separator: str, train_path: str
 ) -> None:
-    """Warns of lists of labels that look like one label, for want of their separator.
+    """Warns of lists of labels that look like one label because the separator is wrong.
 
     Args:
         labels: the labels of each example of a train file.

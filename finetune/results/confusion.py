@@ -47,7 +47,7 @@ def plot_confusion(
 
         figure = Figure(figsize=(side + 2.6, side + 2.0), layout="constrained")
         axes = figure.add_subplot()
-        # ConfusionMatrixDisplay has one text a cell, which is the value that colours it.
+        # ConfusionMatrixDisplay can show only the value that colors a cell.
         image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
         bar = figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, aspect=30)
         bar.set_label("fraction of the gold label")

@@ -29,7 +29,7 @@ from finetune.results.summary import SplitSummary, TrialResult, summarize
 JSON_SUFFIX = "_results.json"
 # Where the models of the trials are, from the folder of the results; in the JSON.
 MODEL_DIR = "model_dir"
-# Of a trial in the JSON, which may be edited by hand.
+# Types of a trial's entries in the JSON, which may be edited by hand.
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "trial": int,
     "seed": int,

@@ -40,7 +40,7 @@ def read_errors(path: str | os.PathLike) -> tuple[int, list[PredictionError]]:
     """Returns the number of all errors, and the worst ones.
 
     Raises:
-        UserError: the file is no such file.
+        UserError: the file is not one that `write_errors` wrote.
     """
     content = read_json(os.fspath(path))
     try:

@@ -42,7 +42,17 @@ PrintFn = Callable[[str], None]
 
 
 class TrialSession:
-    """One trial, from initialization to its scores."""
+    """One trial, from initialization to its scores.
+
+    Args:
+        config: hyperparameters.
+        trainer: model and compiled steps, which the trials share.
+        tasks: tasks of the run.
+        data: their data.
+        trial: the trial, or a fold of one.
+        task_files: SHA-256 of the files that train and score the run, for the provenance.
+        print_fn: prints a message.
+    """
 
     def __init__(
         self,
@@ -201,29 +211,21 @@ class TrialSession:
     def _evaluate(self, result: TrialResult) -> TrialResult:
         metrics, main, problems = {}, {}, []
         for task in self._tasks:
+            temperature = math.nan
             for i, split in enumerate(self._splits(task)):
                 outputs = self._trainer.predict(task, split)
                 scores = task.score(split, outputs)
                 key = f"{task.name}/{split.split}"
                 if i == 0:
                     temperature = self._temperature(task, split, outputs)
+                    if problem := task.degenerate(split, outputs):
+                        problems.append(f"{task.name}: {problem}")
                 calibration = self._calibrate(task, split, outputs, temperature)
                 scores.metrics.update(calibration.metrics if calibration else {})
                 metrics[key], main[key] = dict(scores.metrics), scores.main
                 self._print(f"{key}: {_format_scores(scores)}")
-                problem = task.degenerate(split, outputs) if i == 0 else None
-                if problem:
-                    problems.append(f"{task.name}: {problem}")
-                if not self._trainer.is_chief:
-                    continue
-                self._plot_confusion(task, split, scores)
-                write_errors(
-                    f"{self._stem(task, split)}{ERRORS_SUFFIX}", task.errors(split, outputs)
-                )
-                self._plot_reliability(task, split, calibration)
-                task.write_dev_answers(
-                    self._config.results_dir, split, outputs, self._trial.file_label
-                )
+                if self._trainer.is_chief:
+                    self._write_split(task, split, outputs, scores, calibration)
         return dataclasses.replace(
             result,
             status=DEGENERATE if problems else OK,
@@ -231,6 +233,20 @@ class TrialSession:
             metrics=metrics,
             main=main,
         )
+
+    def _write_split(
+        self,
+        task: Task,
+        split: SplitData,
+        outputs: Sequence[Outputs],
+        scores: Scores,
+        calibration: Calibration | None,
+    ) -> None:
+        """Writes plots, worst errors and answers of an evaluated split."""
+        self._plot_confusion(task, split, scores)
+        write_errors(f"{self._stem(task, split)}{ERRORS_SUFFIX}", task.errors(split, outputs))
+        self._plot_reliability(task, split, calibration)
+        task.write_dev_answers(self._config.results_dir, split, outputs, self._trial.file_label)
 
     def _temperature(self, task: Task, split: SplitData, outputs: Sequence[Outputs]) -> float:
         """Returns the temperature fitted on dev, or on the part of a fold that chooses weights.

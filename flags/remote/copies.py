@@ -12,9 +12,9 @@ from electra_tf.util.paths import RemotePath, is_remote
 
 _UNUSED_NAMES = ("events.out.", ".")
 _UNUSED_ENDINGS = (".tmp", ".lock")
-# Of Hugging Face's pairs of generator and discriminator, and of KerasHub presets.
+# Folders of Hugging Face's generator and discriminator, and of a KerasHub preset.
 _MODEL_FOLDERS = ("discriminator", "generator", "assets")
-_OF_REPORTS = (".json", ".jsonl", ".tsv", ".txt", ".csv")
+_REPORT_SUFFIXES = (".json", ".jsonl", ".tsv", ".txt", ".csv")
 # Model servers take a folder for a model once it is there.
 _COPIED_LAST = "saved_model.pb"
 
@@ -170,7 +170,7 @@ def copy_run(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
 
 def _is_of_report(name: str) -> bool:
     file = os.path.basename(name)
-    return file.endswith(_OF_REPORTS) and checkpoint_of(file) is None
+    return file.endswith(_REPORT_SUFFIXES) and checkpoint_of(file) is None
 
 
 def _is_unused(name: str) -> bool:

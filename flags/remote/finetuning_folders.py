@@ -94,7 +94,7 @@ class _Folders:
             part=self._label,
             is_used=is_used,
         ) as model:
-            # Of a run that is resumed the same: models record the paths of their data.
+            # The same path when a run resumes, because models record the paths of their data.
             data = pathlib.Path(f"{model}.data")
             shutil.rmtree(data, ignore_errors=True)
             try:
@@ -204,7 +204,7 @@ def _is_remote(value: str | None) -> bool:
 
 def _common_folder(first: str, second: str) -> str | None:
     """Returns the deepest folder that both remote folders are in; None in two buckets."""
-    # Of `gs://bucket/folder`, the first two parts are `gs:` and an empty one.
+    # `gs://bucket/folder` begins with two parts that are no folders: `gs:` and an empty one.
     pairs = zip(first.split("/"), second.split("/"), strict=False)
     common = [name for name, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)]
     return "/".join(common) if len(common) > 2 else None

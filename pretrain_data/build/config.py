@@ -25,7 +25,7 @@ class CorpusBuildConfig:
         seed: random seed.
         overwrite: replace data in the output directory.
         authors_trimming: drop what does not fit into a segment, as the authors do, instead of
-            going on in the next segment or example.
+            continuing in the next segment or example.
         skip_unreadable: skip files and folders that cannot be read, and list them.
         is_openwebtext: read archives.
         inputs: files, globs and folders of the formats in `pretrain_data.corpus.formats`,
@@ -38,7 +38,7 @@ class CorpusBuildConfig:
             first of equal documents, "near" all but the first of similar ones, too.
         near_duplicate_threshold, near_duplicate_words, near_duplicate_permutations: settings
             of `near_duplicates`.
-        pack: go on with the next document in a row where one ends.
+        pack: continue a row with the next document.
         sentences: one of `sentences.SENTENCES_CHOICES`; "split" makes a line of every sentence.
         sentence_language: code of the language whose rules split them.
         runner: one of `cluster_run.RUNNERS`, with which Apache Beam builds; None builds in

@@ -24,7 +24,16 @@ def manifest_of_results(
     unreadable: Mapping[str, str],
     temporary_dir: pathlib.Path,
 ) -> records_manifest.Manifest:
-    """Returns the manifest of the records of all processes."""
+    """Returns the manifest of the records of all processes.
+
+    Args:
+        config: settings of the build.
+        vocabulary: vocabulary of the records.
+        results: outcomes of the processes.
+        num_units: number of units that the corpus was divided into.
+        unreadable: files that were found to be unreadable before the build, with the reason.
+        temporary_dir: folder of the shards.
+    """
     shards = {name: n for result in results for name, n in result.shards.items()}
     shards = {name: shards[name] for name in sorted(shards, key=lambda n: (len(n), n))}
     hashes = {name: h for result in results for name, h in result.shard_sha256.items()}
@@ -90,7 +99,11 @@ def held_out_manifest(
     num_units: int,
     temporary_dir: pathlib.Path,
 ) -> records_manifest.Manifest | None:
-    """Returns the manifest of what was held out, if --eval_fraction is given."""
+    """Returns the manifest of what was held out, if --eval_fraction is given.
+
+    Raises:
+        UserError: no document was held out.
+    """
     if not config.eval_fraction:
         return None
     held_out = [result.held_out for result in results if result.held_out]

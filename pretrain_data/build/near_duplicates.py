@@ -47,7 +47,7 @@ def check_near_duplicates(threshold: float, num_words: int, num_permutations: in
 def _word_pattern() -> re.Pattern[str]:
     """Returns the pattern of a word, of letters, digits, "_" and marks.
 
-    Vowels of Hindi, for one, are marks. One class of characters is the fastest to match.
+    The vowel signs of Hindi, for example, are marks. One character class is fastest to match.
     """
     unspaced, word = re.compile(f"[{_UNSPACED}]"), re.compile(r"\w")
     characters = map(chr, range(sys.maxunicode + 1))

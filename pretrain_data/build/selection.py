@@ -18,6 +18,7 @@ from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.near_duplicates import DocumentSigner, find_near_duplicates
 from pretrain_data.build.units import Unit
+from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.documents import document_spans, is_blank
 from pretrain_data.corpus.unreadable import UnreadableError
 from pretrain_data.examples.example_builder import Builder
@@ -97,13 +98,7 @@ def _scan_unit(unit: Unit, config: CorpusBuildConfig, scan: "_Scan") -> Iterator
     for part in unit.parts:
         try:
             for block in part.read():
-                incomplete = len(block.lines) - 1 if not block.ends_line else None
-                for start, stop, ends in document_spans(block, config.blanks_separate_docs):
-                    for i in range(start, stop):
-                        if not is_blank(block, i):
-                            scan.add_line(block.lines[i], i != incomplete)
-                    if ends:
-                        scan.end_document()
+                scan.add_block(block, config.blanks_separate_docs)
                 read = BuildCounts(block.num_disk_bytes, block.num_text_bytes)
                 totals = totals.plus(read)._replace(examples=len(scan.text_bytes))
                 yield totals
@@ -130,6 +125,15 @@ class _Scan:
         self._signatures = bytearray()
         self._is_signed = bytearray()
         self._start_document()
+
+    def add_block(self, block: Block, blanks_separate_docs: bool) -> None:
+        incomplete = len(block.lines) - 1 if not block.ends_line else None
+        for start, stop, ends in document_spans(block, blanks_separate_docs):
+            for i in range(start, stop):
+                if not is_blank(block, i):
+                    self.add_line(block.lines[i], i != incomplete)
+            if ends:
+                self.end_document()
 
     def add_line(self, line: str, complete: bool) -> None:
         content = line.encode() + b"\n" * complete
@@ -183,7 +187,7 @@ def select_documents(
     fates = np.full(len(digests), TRAINED_ON, np.uint8)
     fates[digests[:, 0] < np.float64(eval_fraction) * 2.0**64] = HELD_OUT
     if deduplicate != "none":
-        # Stable, so that the first of equal ones comes first.
+        # The sort is stable, so the first of equal documents comes first.
         order = np.lexsort((digests[:, 1], digests[:, 0]))
         ordered = digests[order]
         fates[order[1:][(ordered[1:] == ordered[:-1]).all(axis=1)]] = DUPLICATE

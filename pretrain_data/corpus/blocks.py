@@ -8,9 +8,9 @@ from typing import BinaryIO
 BLOCK_BYTES = 1 << 20
 # Longer lines are read in pieces.
 MAX_LINE_BYTES = 1 << 20
-# Of files and of decompression.
+# Errors of reading and of decompression.
 _READ_ERRORS = (OSError, EOFError, zlib.error)
-# Lines that are too long are cut behind one of these, if any.
+# Lines that are too long are cut after one of these, if any.
 _SEPARATORS = tuple(
     text.encode() for text in (" ", "\t", "\u3000", "\u3001", "\u3002", "\uff0c")
 )
@@ -31,7 +31,7 @@ class Block:
         path: name of the file, for messages.
         continues_line: whether the first line continues the last one of the previous block.
         ends_line: whether the last line ends here, and not in the next block.
-        document_ends: numbers of lines behind which a document ends, where records are
+        document_ends: numbers of lines after which a document ends, where records are
             documents; None where blank lines and ends of files end them.
         num_nulls: number of records that have null instead of a text.
     """
@@ -141,7 +141,7 @@ def _read(text: BinaryIO, size: int) -> tuple[bytes, Exception | None]:
 
 
 def _end_of_piece(content: bytes) -> int:
-    """Returns where to cut a long line: behind a separator, else between two characters."""
+    """Returns where to cut a long line: after a separator, else between two characters."""
     end = max(content.rfind(separator) + len(separator) for separator in _SEPARATORS)
     if end > 3:
         return end

@@ -17,7 +17,7 @@ class Span(NamedTuple):
 
     Attributes:
         start, stop: positions in the block.
-        ends_document: whether the document ends behind them, and not in the next block.
+        ends_document: whether the document ends after them, and not in the next block.
     """
 
     start: int

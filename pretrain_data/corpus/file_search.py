@@ -1,4 +1,4 @@
-"""Files that an entry of `--input` names, on whatever file system."""
+"""Files that an entry of `--input` names, on any file system."""
 
 import errno
 import filecmp

@@ -183,6 +183,13 @@ def find_text(
 ) -> Corpus:
     """Finds the files of either `--corpus-dir` or `--input`.
 
+    Args:
+        corpus_dir: value of `--corpus-dir`, or None.
+        inputs: entries of `--input`; empty if it is not given.
+        text_field: key of the text in JSONL.
+        text_column: column of the text in Parquet and Arrow.
+        skip_unreadable, vocabularies: see `find_corpus`.
+
     Raises:
         UserError: both or none are given; or as `find_corpus` and `find_inputs`.
     """

@@ -15,7 +15,7 @@ class CorpusPart(Protocol):
         path: the file.
         is_divisible: whether the part can be split between processes by
             `split(offset, at_documents, whole_documents)`, which returns two parts; the second
-            one is of weight 0 if there is no boundary behind the offset, which counts in units
+            one is of weight 0 if there is no boundary after the offset, which counts in units
             of `weight`.
         num_disk_bytes: size on disk.
         weight: expected bytes of text.
@@ -50,7 +50,7 @@ def divide(
 ) -> list[list[CorpusPart]]:
     """Divides the text about evenly among processes, in the order of `parts`.
 
-    A divisible file that crosses the end of a share is split there, behind a document. Others,
+    A divisible file that crosses the end of a share is split there, after a document. Others,
     such as compressed files, are not split; each goes to the share that contains its middle.
 
     Args:

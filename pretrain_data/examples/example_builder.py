@@ -55,7 +55,7 @@ class Builder(Protocol):
 
 
 class ExampleBuilder:
-    """Fills examples with lines, and goes on in the next example where one is full.
+    """Fills examples with lines; when one is full, the text continues in the next.
 
     The tokens of a document are in its examples, each once and in their order. Probabilities
     and target lengths are those of the authors' builder. An example ends at the last end of a
@@ -211,8 +211,8 @@ class ExampleBuilder:
     ) -> int:
         """Returns where to divide the text of one line from `start` to `end`.
 
-        That is the end of a sentence near `middle`, else of a word if the line goes on in the
-        next example, else `end`.
+        That is the end of a sentence near `middle`, else of a word if the line continues in
+        the next example, else `end`.
         """
         boundaries = self._boundaries
         before = boundaries.last_sentence_boundary(tokens, start + 1, middle)

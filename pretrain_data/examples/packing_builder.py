@@ -12,12 +12,12 @@ _MIN_TOKENS = 4
 
 
 class PackingExampleBuilder(ExampleBuilder):
-    """Goes on with the next document where one ends: FULL-SENTENCES of RoBERTa, section 4.2.
+    """Fills a row with further documents: FULL-SENTENCES of RoBERTa, section 4.2.
 
     A row of several documents is `[CLS] a [SEP] b [SEP] c [SEP]`: segment 0 is the first
     document, segment 1 the others. A row of one is divided as by `ExampleBuilder`. Rows end at
-    ends of lines or sentences, as there; no row is meant to be short. A document goes on in
-    the next row, so every token is in the examples once and in its order.
+    ends of lines or sentences, as there; no row is meant to be short. A document continues
+    in the next row, so every token is in the examples once and in its order.
 
     Attributes:
         num_documents, dropped_tokens: see `Builder`; nothing is dropped.
@@ -38,7 +38,7 @@ class PackingExampleBuilder(ExampleBuilder):
         start = 0
         while start < len(self._tokens):
             room = self._room()
-            # The token behind the room tells whether a word or sentence ends there.
+            # The token after the room tells whether a word or sentence ends there.
             window, line_ends = self._window(start, room + 1)
             if len(window) <= room:
                 if not ends_document:

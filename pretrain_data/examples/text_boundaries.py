@@ -16,7 +16,7 @@ class TextBoundaries:
     """Finds where a sequence of token ids can be cut.
 
     A sentence ends after a terminator such as "." and the quotation marks and brackets that
-    close behind it; a period does not end one before a digit ("3.14") or after a single letter
+    close after it; a period does not end one before a digit ("3.14") or after a single letter
     ("J. Smith"). Words are never inside of a `##` continuation.
     """
 

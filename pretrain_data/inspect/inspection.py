@@ -112,7 +112,7 @@ def _locating(path: str, flag: str, length: int, vocabulary: Vocabulary) -> Iter
         with locate_bad_records(path, flag, length, vocabulary.size):
             yield
     except ValueError as error:
-        # Of a record that is longer than the rest of the file.
+        # A record is longer than the rest of the file.
         if isinstance(error, UserError):
             raise
         bad = scan_file(path, length, vocabulary.size).bad_records

@@ -27,6 +27,12 @@ def find_checked_record_files(
 ) -> list[str]:
     """Returns the matching files after checking their sizes and sequence length.
 
+    Args:
+        patterns: files or glob patterns, also comma-separated.
+        max_seq_length: sequence length of the run, in tokens.
+        flag: flag to name in errors.
+        skip_bad_records: accept files whose records are damaged.
+
     Raises:
         UserError: no file matches, the manifest has another length or no records of the files,
             or (unless bad records are skipped) a file size differs from the manifest or the

@@ -98,11 +98,6 @@ def file_sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def count_records(files: Sequence[str]) -> int:
-    """Counts the records of all files; see `count_records_by_file`."""
-    return sum(count_records_by_file(files))
-
-
 def count_records_by_file(files: Sequence[str]) -> list[int]:
     """Counts the records of each file, from the manifest beside it or by reading the file.
 
@@ -143,7 +138,17 @@ def _count_by_reading(path: str) -> int:
 def locate_bad_records(
     patterns: str, flag: str, seq_length: int, vocab_size: int | None = None
 ) -> Iterator[None]:
-    """Turns a read error into a UserError that locates the bad record."""
+    """Turns a read error into a UserError that locates the bad record.
+
+    Args:
+        patterns: files or glob patterns that are being read.
+        flag: flag to name in the error.
+        seq_length: sequence length of the records, in tokens.
+        vocab_size: upper bound of the ids; None checks no ids.
+
+    Raises:
+        UserError: a record is damaged.
+    """
     try:
         yield
     except BAD_RECORD_ERRORS as error:

@@ -20,7 +20,7 @@ from pretrain_data.parallel.processes import exiting_on_signals, run_jobs
 # many distinct ones, or when this much text may be in them.
 _MAX_PARTS = 1_000_000
 _MAX_TEXT_BYTES = 256 << 20
-# Of one call of the tokenizer, which takes some hundred times the bytes of its text.
+# Limits of one call of the tokenizer, which takes hundreds of times the bytes of its text.
 _PARTS_AT_ONCE, _BYTES_AT_ONCE = 1 << 16, 2 << 20
 
 

@@ -104,7 +104,7 @@ def test_examples_that_another_batch_size_skips_or_repeats_are_counted(make_conf
         return describe_moved_position(config, stages, changed, step, records)
 
     assert describe(4, 10) == [
-        "Data:    goes on after example 80 of 16 tokens (10 steps of 8); 10 steps of 4 have "
+        "Data:    continues after example 80 of 16 tokens (10 steps of 8); 10 steps of 4 have "
         "read 40, so 40 examples are skipped"
     ]
     short = {"length_curriculum": (8,), "length_curriculum_share": 0.5}
@@ -112,5 +112,5 @@ def test_examples_that_another_batch_size_skips_or_repeats_are_counted(make_conf
     assert line.endswith("so 40 examples (0.1 epochs of 400) are trained on again")
     # Records of a length are read from the first one.
     assert describe(4, 50, **short) == []
-    assert describe(4, 51, **short)[0].startswith("Data:    goes on after example 8 of 16")
+    assert describe(4, 51, **short)[0].startswith("Data:    continues after example 8 of 16")
     assert describe(4, 0) == describe(4, 100) == describe(4, 10, "seed") == []

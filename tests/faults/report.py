@@ -31,7 +31,7 @@ _INTRODUCTION = """\
 
 This page lists what the programs promise when something goes wrong, how that is tested, and
 what was measured. `make test` tests a small part of it with a fixed seed.
-`make soak SOAK_MINUTES=20` tests a larger part, then everything, and then other random faults
+`make soak SOAK_MINUTES=20` tests a larger part, then everything, and then more random faults
 for the remaining time; the tables show what was tested. This page is written by
 `python -m tests.faults.report tests/faults/figures.json RELIABILITY.md`
 from the figures of the last soak: {rounds} rounds in {minutes} minutes from seed {first_seed},
@@ -39,31 +39,31 @@ and {kill_minutes} minutes of kills; Python {python}, TensorFlow {tensorflow}, {
 
 **{summary}**
 """
-_NOT_REACHED = "The time was over before or during some parts: {}."
+_NOT_REACHED = "Time ran out before or during these parts: {}."
 _PROMISES = """\
 ## Promises
 
 | promise | how it is tested | figures |
 | --- | --- | --- |
-| After an error of the disk or a power cut, there is what was before or what is new, whole: \
-the newest whole checkpoint is found, never a damaged one, and never none if there was one. \
+| After a disk error or a power cut, either the old or the new content is there, complete: the \
+newest complete checkpoint is found, never a damaged one, and always one if there was one. \
 | `tests/faults/storage.py` | {images_read:,} states of a disk after a power cut at \
 {crash_points:,} points, {errors_tried:,} failed calls |
 | What was reported as written is still there after a power cut. | the same, after the last \
 change | among these |
-| An error of the disk is one message, without a traceback, and writing again succeeds. | the \
-same | among these |
+| A disk error is one message, without a traceback, and writing again succeeds. | the same | \
+among these |
 | A damaged file is named in one message, or changes nothing. | `tests/faults/corruption.py` | \
 {damages:,} damages, {detected:,} named in an error, {passed:,} in a warning, {harmless:,} \
 harmless |
 {kills}
 """
 _STORAGE = """\
-## Full disks, errors of the disk and power cuts
+## Full disks, disk errors and power cuts
 
 A library loaded into the process (`tests/faults/shim.c`) records every change of a file or a
 name, including those of TensorFlow's C++ writers. Each call is then made to fail in turn:
-ENOSPC once, ENOSPC from then on, EIO once, EIO from then on, and a write of half of the bytes.
+ENOSPC once, ENOSPC from then on, EIO once, EIO from then on, and a write of half the bytes.
 After each change, the power is cut in a model of the disk (`tests/faults/disk.py`), in which
 only flushed data and names in flushed folders are safe. The states after the cut have
 everything written, only what was flushed, names without their data, zeros as data, a random

@@ -21,7 +21,7 @@ def promise(fuzzing: Mapping[str, Any]) -> str:
     inputs = sum(each["inputs"] for each in fuzzing["targets"].values())
     figures = f"{inputs:,} inputs" if inputs else "not tried"
     return (
-        "| Files of strangers are read or refused, in bounded time and memory; none runs "
+        "| Files from strangers are read or refused, in bounded time and memory; none runs "
         f"code. | `tests/faults/fuzzing.py`, `tests/fuzz` | {figures} |"
     )
 

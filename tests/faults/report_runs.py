@@ -46,13 +46,13 @@ def promises(figures: Mapping[str, Any]) -> list[str]:
     if "workers" in figures:
         trials = figures["workers"]["trials"]
         rows.append(
-            "| When a worker is lost, the others end with status 43, and a restart goes on "
+            "| When a worker is lost, the others end with status 43, and a restart resumes "
             "exactly; other settings are refused before the first step. | "
             f"`tests/faults/workers.py` | {len(trials)} faults |"
         )
     if figures.get("partition", {}).get("trials"):
         rows.append(
-            "| When the network breaks, all workers end with status 43, and a restart goes on "
+            "| When the network breaks, all workers end with status 43, and a restart resumes "
             "exactly. | `tests/faults/partition.py` | "
             f"{len(figures['partition']['trials'])} cuts |"
         )

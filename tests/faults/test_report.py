@@ -80,7 +80,5 @@ def test_fuzzed_inputs_are_shown_or_why_not():
 def test_parts_that_the_time_did_not_reach_are_named():
     figures = {k: v for k, v in FIGURES.items() if k not in ("kills", "long_run")}
     page = report({**figures, "not_reached": ["storage of records", "long_run"]})
-    assert (
-        "- The time was over before or during some parts: storage of records, long_run." in page
-    )
+    assert "- Time ran out before or during these parts: storage of records, long_run." in page
     assert "## Long runs" not in page

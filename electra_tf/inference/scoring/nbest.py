@@ -138,6 +138,12 @@ def error_rates(
 ) -> dict[str, float]:
     """Returns the error rates over the lists with a reference.
 
+    Args:
+        lists: n-best lists.
+        scores: pseudo-log-likelihood of each hypothesis of each list, in nats.
+        weight: factor of these scores.
+        metric: "wer" or "cer".
+
     Returns:
         `first`: of the hypotheses with the best own score; `reranked`; `oracle`: of the
         hypotheses with the fewest errors.
@@ -159,7 +165,10 @@ def error_rates(
 def reranked_error_rate(
     lists: Sequence[NBestList], scores: Sequence[Sequence[float]], weight: float, metric: str
 ) -> float:
-    """Returns the error rate of the best hypothesis of each list with a reference."""
+    """Returns the error rate of the best hypothesis of each list with a reference.
+
+    The arguments are those of `error_rates`.
+    """
     known = [(n, s) for n, s in zip(lists, scores, strict=True) if n.reference is not None]
     texts = [n.hypotheses[rank(n, s, weight)[0]].text for n, s in known]
     return error_rate([nbest.reference for nbest, _ in known], texts, metric)

@@ -52,7 +52,7 @@ class Scorer(abc.ABC):
     """Scores sequences of ids with one model.
 
     Args:
-        model: pre-trained model, which is not trained any more.
+        model: pre-trained model, which must no longer be trained.
         batch_size: rows per pass.
         num_cores: of the CPU, which compute parts of the rows.
     """

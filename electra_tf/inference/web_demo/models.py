@@ -29,9 +29,9 @@ _KINDS = {
     "choice": "multiple_choice",
 }
 _MIN_CHOICES = 2
-# [CLS] and [SEP].
+# Special tokens of a single text, [CLS] and [SEP].
 _NUM_SPECIAL = 2
-# Of a pair.
+# Special tokens of a pair.
 _MOST_SPECIAL = 3
 # Syllables, which become up to three letters where accents are stripped.
 _HANGUL = re.compile("[\uac00-\ud7a3]")
@@ -213,7 +213,7 @@ class TaskModel:
             for name in self.input_names
             if name not in self.list_names and name in _TRUNCATED.get(self.kind, (name,))
         ]
-        # Of what it divides into windows, it reads all.
+        # Texts that are divided into windows are read as a whole.
         if description.get("long_text") == "windows":
             self._truncated = []
         limits = [description[name] for name in _LENGTHS if name in description]

@@ -95,7 +95,7 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Input(io.RawIOBase):
-    """What a client sends; there is no more behind a timeout, or when it has closed.
+    """What a client sends; it ends at a timeout, or when the client closes the connection.
 
     Werkzeug reads on after its answer. Errors of a socket's own file leave an open file then,
     until the garbage is collected, and some a traceback in the log.

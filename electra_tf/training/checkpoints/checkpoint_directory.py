@@ -45,9 +45,16 @@ class CheckpointDirectory:
     all random streams are functions of the step (see `pretrain_data.records.reader` and
     `electra_tf.model.randomness`).
 
-    With `partial`, the model may be a part of the saved one; the rest is ignored.
-
     All workers call the same methods, but only the chief writes; they must share the folder.
+
+    Args:
+        directory: folder of the checkpoints and their description.
+        model: model to save and restore.
+        step: int64 variable, the global step.
+        optimizer: built optimizer of the model; None ignores that of a checkpoint.
+        keep_checkpoint_max: number of newest checkpoints to keep; 0 keeps all.
+        workers: processes of the run; None for one process.
+        partial: whether the model may be a part of the saved one; the rest is ignored.
 
     Raises:
         UserError: `directory` is a URL.
@@ -107,6 +114,9 @@ class CheckpointDirectory:
 
         Then the checkpoint has its name, but older ones may be left, and TensorFlow's
         `checkpoint` file may name one of them.
+
+        Raises:
+            UserError: as `restore_latest`, or the folder cannot be written.
         """
         if not self.restore_latest():
             return False

@@ -284,12 +284,12 @@ def _warn_of_passed(problems: Sequence[str], used: str) -> None:
 def _warn_of_state(
     folder: str, named: str | None, problem: str | None, every: Sequence[str], used: str
 ) -> None:
-    # Of the authors' files there may be one without a state; a passed one has been named.
+    # The authors' checkpoints may come without a state file; skipped ones have been reported.
     if problem is not None and used.startswith(f"{CHECKPOINT_NAME}-"):
-        warn_once(f"{problem}: using {used}, the newest whole checkpoint beside it")
+        warn_once(f"{problem}: using {used}, the newest complete checkpoint beside it")
     elif named is not None and named != used and named not in every[: every.index(used)]:
         there = "" if named in every else ", which does not exist"
         warn_once(
             f"{os.path.join(folder, STATE_FILE)} names {named}{there}: using {used}, the "
-            "newest whole checkpoint"
+            "newest complete checkpoint"
         )

@@ -39,7 +39,7 @@ def whole_checkpoint(prefix: str) -> Iterator[str]:
     _remove_unfinished(folder)
     temporary = prefix + UNFINISHED
     os.mkdir(temporary)
-    # Else a file could survive a power cut that the folder does not, and count as damaged.
+    # Otherwise a power cut could keep a file but not its folder, which would count as damage.
     flush_folder(folder)
     try:
         yield os.path.join(temporary, name)
@@ -82,7 +82,7 @@ def record_newest(folder: str, name: str, others: tuple[str, ...] = ()) -> None:
 def keep_newest(folder: str, step: int, count: int, stem: str = CHECKPOINT_NAME) -> None:
     """Removes all but the newest `count` checkpoints up to a step, and records the rest.
 
-    Those of later steps stay: they were not whole when training went on from an earlier one.
+    Those of later steps stay: they were incomplete when training resumed from an earlier one.
 
     Args:
         folder: folder of the checkpoints.

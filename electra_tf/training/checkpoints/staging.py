@@ -52,7 +52,7 @@ def staged_folder(
         folder: the folder.
         flag: flag to name in errors.
         print_fn: prints a message.
-        trains: whether no other program on this machine may write to the folder meanwhile.
+        trains: whether to lock the folder against other programs on this machine.
         part: name of the part of the folder that is used, if others may train into the rest.
         written: remote path that no two programs may write to, whatever folder they give;
             none if empty.
@@ -234,7 +234,7 @@ def _is_of_checkpoint(name: str) -> bool:
 
 
 def _order(name: str) -> tuple[int, str]:
-    """Sorts files by when they are copied: those that name others come behind them."""
+    """Sort key of the order of copying: files that name others come after them."""
     rank = 0
     if _is_of_checkpoint(name):
         rank = 2 if name.endswith(INDEX) else 1

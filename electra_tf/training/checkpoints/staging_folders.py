@@ -18,7 +18,7 @@ from electra_tf.util.errors import UserError, reason_of
 
 @contextlib.contextmanager
 def own_folder(folder: str, flag: str, part: str = "") -> Iterator[pathlib.Path]:
-    """Yields the local path for a remote folder, the same each time, locked meanwhile.
+    """Yields the local path for a remote folder, locked; it is the same each time.
 
     Args:
         folder: the remote folder.
@@ -47,7 +47,7 @@ def new_folder(folder: str) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def lock_remote_folder(folder: str, flag: str) -> Iterator[None]:
-    """Keeps other programs of this machine from locking the same remote folder meanwhile.
+    """Locks a remote folder against other programs on this machine.
 
     Unlike `own_folder`, it does not keep them from that folder's local path.
 

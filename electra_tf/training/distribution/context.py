@@ -27,7 +27,12 @@ class DistributionContext(NamedTuple):
 def create_context(
     config: DistributionConfig, batch_sizes: Sequence[str] = ()
 ) -> DistributionContext:
-    """Sets up devices and workers; see `open_context`."""
+    """Sets up devices and workers; see `open_context`.
+
+    Raises:
+        UserError: a device is missing, a batch size is not divisible, or XLA cannot compile
+            the steps of the replicas.
+    """
     strategy = create_strategy(config)
     check_batch_sizes(config, strategy, batch_sizes)
     if config.jit_compile and strategy.num_replicas_in_sync > 1 and _on_cpu(strategy):

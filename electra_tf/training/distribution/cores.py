@@ -26,7 +26,7 @@ def cores_of(strategy: tf.distribute.Strategy) -> int:
 
 
 def limit_operation_threads() -> bool:
-    """Lets an operation use a quarter of the cores, one at least, so that others run meanwhile.
+    """Limits operations to a quarter of the cores, at least one, so that several run at once.
 
     For processes that compute parts of rows, or answer requests, side by side. Call it before
     TensorFlow is initialized.

@@ -5,7 +5,7 @@ import tensorflow as tf
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 
-# Of the first with bfloat16.
+# Ampere, the first architecture with bfloat16.
 _OLDEST_CAPABILITY = 80
 
 

@@ -1,4 +1,4 @@
-"""Ends a run that is started again and again without progress.
+"""Ends a run that is restarted repeatedly without progress.
 
 A cluster manager restarts a run whose workers were preempted or lost. If the same error stops
 it each time before its next checkpoint, it would do so forever.
@@ -22,7 +22,7 @@ _FLAG = "--max_starts_without_progress"
 def counted_start(model_dir: str, limit: int) -> Iterator[None]:
     """Counts the starts of a run since its newest checkpoint, in a file beside its folder.
 
-    A run that ends without an error is not counted any more.
+    The count is reset when the run ends without an error.
 
     Args:
         model_dir: folder of the run; fine-tuning appends the numbers of trials to it.

@@ -26,7 +26,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
 # Settings that need not be the same for all workers; addresses are compared by themselves.
-_OF_ONE_WORKER = ("task_index", "workers", "worker_timeout", "device", "num_gpus")
+_SETTINGS_OF_ONE_WORKER = ("task_index", "workers", "worker_timeout", "device", "num_gpus")
 # Timeout for a worker that hangs: longer than any compilation or evaluation.
 _COLLECTIVE_TIMEOUT_SECONDS = 3600
 # There if the driver of an NVIDIA GPU is loaded.
@@ -195,7 +195,7 @@ def _multi_worker(
 def _settings_in_common(config: DistributionConfig, gpus: int) -> dict[str, Any]:
     """Returns what must be the same for all workers before TensorFlow connects them."""
     settings = dataclasses.asdict(config)
-    for name in _OF_ONE_WORKER:
+    for name in _SETTINGS_OF_ONE_WORKER:
         del settings[name]
     versions = {
         "electra_tf": __version__,

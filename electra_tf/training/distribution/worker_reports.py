@@ -58,7 +58,7 @@ def check_report(theirs: Report, ours: Report, taken: Collection[int]) -> None:
 
 
 def read_report(connection: socket.socket, seconds: float) -> Report | None:
-    """Returns the report of a worker; None if it is none, or does not arrive in time.
+    """Returns the report of a worker; None if it is malformed, or does not arrive in time.
 
     Raises:
         UserError: it is of another version of this program.

@@ -1,4 +1,4 @@
-"""What a run tells of itself: its log, trackers of experiments, and diagnoses of its health.
+"""What a run reports: its log, trackers of experiments, and diagnoses of its health.
 
 Imports `electra_tf.config`, `electra_tf.text` and `electra_tf.util`.
 """

@@ -11,7 +11,7 @@ from typing import Any
 
 from electra_tf.text.tokenizer_description import MOST_UNKNOWN
 
-# A diagnosis is what this many records of training in a row say.
+# Number of consecutive training records that must agree on a diagnosis.
 RECORDS = 3
 # Shares of the run before which the generator, the discriminator's recall and its AUC are
 # not judged: in the first steps of a healthy run, all of them look like this.
@@ -19,16 +19,19 @@ _GENERATOR_FROM, _RECALL_FROM, _AUC_FROM = 0.25, 0.25, 0.5
 # The generator is at the most frequent token below this multiple of that token's share.
 _UNIGRAM_FACTOR = 1.15
 _LOWEST_RECALL = 0.01
-# Of the entropy of the replaced share: a loss above it has learned nothing but this share.
+# Fraction of the entropy of the replaced share. A discriminator with a loss above it has
+# learned nothing but this share.
 _ENTROPY_FACTOR = 0.97
 _LOWEST_AUC = 0.55
-# By token frequencies alone, the AUC within a token is 0.5. Judged from a high AUC on.
+# A discriminator that uses token frequencies only has an AUC within a token of 0.5. It is
+# judged only if its AUC is high.
 _HIGH_AUC, _LOWEST_WITHIN_TOKEN, _EVALUATIONS = 0.65, 0.52, 2
-# Of the masking rate.
+# Fraction of the masking rate below which hardly any token is replaced.
 _LOWEST_REPLACED = 0.1
-# Gradient norm over the median of the earlier records, of which there must be some.
+# Ratio of the gradient norm to the median of the earlier records, and how many of these are
+# needed.
 _EXPLOSION, _EARLIER_RECORDS = 10.0, 5
-# Norms of updates over those of weights; about 0.001 is usual.
+# Update-to-weight ratios; about 0.001 is typical.
 _LARGEST_UPDATE, _SMALLEST_UPDATE = 0.1, 1e-5
 # Prefixes of metrics by group of layers.
 GRADIENT_NORM, UPDATE_RATIO = "gradient_norm/", "update_ratio/"
@@ -182,7 +185,7 @@ def auc_at_chance(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
 def detection_by_frequency(
     evaluations: Sequence[Mapping[str, Any]], facts: RunFacts
 ) -> Diagnosis | None:
-    """The discriminator goes by token frequencies; `evaluations` are those of held-out text."""
+    """The discriminator relies on token frequencies; `evaluations` are of held-out text."""
 
     def by_frequency(record: Mapping[str, Any]) -> bool:
         within = record["disc_auc_within_token"]

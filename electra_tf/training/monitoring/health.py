@@ -1,4 +1,4 @@
-"""Watches a run for what makes it worthless although it converges, from its logged metrics.
+"""Watches the logged metrics of a run for failures that do not stop it.
 
 No TensorFlow is imported here.
 """
@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from electra_tf.config.choices import UNIFORM, UNIGRAM
 from electra_tf.config.pretraining import default_max_predictions
 from electra_tf.training.monitoring.diagnoses import (
     RECORDS,
@@ -24,7 +25,7 @@ from electra_tf.training.monitoring.diagnoses import (
     unknown_tokens,
 )
 
-# Of each kind that a watch keeps.
+# Number of records of each kind that a watch keeps.
 _MOST_RECORDS = 1000
 
 
@@ -54,7 +55,7 @@ def facts_of(
         num_train_steps=steps,
         num_warmup_steps=int(hyperparameters.get("num_warmup_steps") or 0),
         mask_prob=_lowest_masking_rate(hyperparameters),
-        generator_learns=hyperparameters.get("generator_type") not in ("uniform", "unigram"),
+        generator_learns=hyperparameters.get("generator_type") not in (UNIFORM, UNIGRAM),
         gen_weight=hyperparameters.get("gen_weight", RunFacts.gen_weight),
         disc_weight=hyperparameters.get("disc_weight", RunFacts.disc_weight),
         unigram_accuracy=unigram_accuracy,
@@ -122,7 +123,7 @@ class HealthWatch:
         self._by_kind: dict[str, list[dict[str, Any]]] = {}
         for record in records:
             self._keep(record)
-        # The steps since when, of what the last record was diagnosed with.
+        # First steps of the current diagnoses, by name.
         self._since: dict[str, int] = {}
 
     def add(self, record: Mapping[str, Any]) -> list[str]:
@@ -145,7 +146,7 @@ class HealthWatch:
 
     def _diagnose(self) -> list[Diagnosis]:
         found = diagnose([*itertools.chain(*self._by_kind.values())], self._facts)
-        # The record of that step may not be kept any more.
+        # The record of the first step may have been dropped.
         first = {each.name: self._since.get(each.name, each.since) for each in found}
         return [
             dataclasses.replace(each, since=min(each.since, first[each.name])) for each in found

@@ -232,7 +232,7 @@ class TrainLog:
         self._write({"step": step, "kind": kind, **record})
         finite = {f"{kind}/{name}": v for name, v in values.items() if math.isfinite(v)}
         log_to(self._trackers, step, finite)
-        # As arrays: TensorFlow keeps every Python number that it is given, for good.
+        # NumPy arrays, because TensorFlow never frees the Python numbers that it is given.
         with self._naming_errors(), self._writer.as_default(step=np.array(step)):
             for name, value in values.items():
                 tf.summary.scalar(f"{kind}/{name}", np.array(value))
@@ -330,7 +330,7 @@ def _drop_records_after(file: str, step: int) -> None:
     # The last one was truncated when the run was killed, or is empty.
     if damaged := [i for i, of_line in enumerate(steps[:-1], 1) if of_line == math.inf]:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
-        warn_once(f"{path}, line {damaged[0]}{more}: removed, since it is no record of a log")
+        warn_once(f"{path}, line {damaged[0]}{more}: removed, because it is not a log record")
     if b"".join(kept) != content:
         write_atomically(path, b"".join(kept))
 

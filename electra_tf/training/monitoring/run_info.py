@@ -67,7 +67,7 @@ def read_run_info(model_dir: str | os.PathLike) -> dict[str, Any]:
             if not is_number(value):
                 raise UserError(f"{path}: {name} must be a number, not {value!r:.80}")
     except UserError as error:
-        raise UserError(f"{error}. Remove the file: a resumed run writes it anew") from error
+        raise UserError(f"{error}. Remove the file: a resumed run recreates it") from error
     return {**content, DATA: data}
 
 
@@ -83,7 +83,7 @@ def read_log(path: str | os.PathLike) -> list[dict[str, Any]]:
     A truncated last line is left out, with a warning: the run was killed, or is writing it.
 
     Raises:
-        UserError: the file cannot be read, or a line is no record.
+        UserError: the file cannot be read, or a line is not a record.
     """
     return list(_read_json_lines(path, _check_record))
 

@@ -16,7 +16,7 @@ from electra_tf.util.files import read_json, read_object, to_json, write_atomica
 # Ids of the runs by tracker, with which a resumed run goes on, and the projects they are in.
 IDS_FILE = "trackers.json"
 PROJECTS = "projects"
-# Values that a tracker is asked about at the end, whether they have been logged.
+# Number of values whose logging a tracker confirms at the end.
 _MOST_PENDING = 1000
 # In names of MLflow, which allows few others.
 _NOT_IN_MLFLOW = re.compile(r"[^\w.:\- ]")
@@ -57,7 +57,7 @@ def open_trackers(
     model_dir: str,
     settings: Mapping[str, Any],
 ) -> list[Tracker]:
-    """Starts runs, or goes on with those of a resumed run; without trackers it does nothing.
+    """Starts runs, or continues those of a resumed run; without trackers it does nothing.
 
     Args:
         wandb: project of Weights & Biases.
@@ -89,12 +89,12 @@ def open_trackers(
 
 
 def _check_project(path: str, name: str, recorded: str | None, given: str) -> None:
-    """Raises UserError if a resumed run would go on in another project than is given."""
+    """Raises UserError if the run to continue is in another project than the given one."""
     if recorded not in (None, given):
         raise UserError(
             f"--{name}={given}: this run logs to {recorded!r}, as {path} records. Pass "
-            f"--{name}={recorded} to go on there; to log its remaining steps to a new run in "
-            f"{given!r}, remove that file"
+            f"--{name}={recorded} to continue there; to log its remaining steps to a new run "
+            f"in {given!r}, remove that file"
         )
 
 
@@ -165,7 +165,7 @@ class MlflowTracker:
             )
             run = self._client.create_run(experiment_id, run_name=_run_name(model_dir))
             run_id = run.info.run_id
-            # Of a resumed run, MLflow refuses parameters that have changed.
+            # Only in a new run: MLflow refuses to change parameters.
             for name, value in plain_settings(settings).items():
                 self._client.log_param(run_id, name, value)
         else:
@@ -224,7 +224,7 @@ def _naming_flag(name: str, resumed_by: str | None) -> Iterator[None]:
 
     Args:
         name: of the package and its flag.
-        resumed_by: file that has the id of the run to go on with; None for a new run.
+        resumed_by: file that has the id of the run to continue; None for a new run.
     """
     try:
         yield
@@ -234,7 +234,7 @@ def _naming_flag(name: str, resumed_by: str | None) -> Iterator[None]:
         if resumed_by is None:
             raise UserError(f"--{name} cannot start a run: {error}") from error
         raise UserError(
-            f"--{name} cannot go on with the run that {resumed_by} names: {error}. To start a "
+            f"--{name} cannot continue the run that {resumed_by} names: {error}. To start a "
             f"new one, remove {name!r} from that file"
         ) from error
 

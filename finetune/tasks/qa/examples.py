@@ -167,7 +167,7 @@ class ExampleBuilder:
             found = self._words_of(context, text, start, end)
             if found is not None:
                 return found
-            # Some files give the end of a span as the character behind it.
+            # Some files give the end of a span as the character after it.
         return self._words_of(context, text, start, end_of_text)
 
     def _words_of(

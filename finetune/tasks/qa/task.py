@@ -153,7 +153,11 @@ class QATask(Task):
         )
 
     def decode(self, data: SplitData, outputs: Sequence[Outputs]) -> list[DecodedAnswer]:
-        """Returns the n-best answers to each question; the last result is cached."""
+        """Returns the n-best answers to each question; the last result is cached.
+
+        Raises:
+            ValueError: the rows are not those of the examples, in their order.
+        """
         if self._decoded is not None:
             last_data, last_outputs, decoded = self._decoded
             if last_data is data and last_outputs is outputs:

@@ -18,6 +18,9 @@ def span_metrics(
     Args:
         gold, predicted: tags of each word of each sentence, of the same lengths.
         authors_rule: see `tag_spans`.
+
+    Raises:
+        ValueError: a sentence has another number of predicted tags than words.
     """
     # seqeval agrees with this, but lacks the authors' rule.
     right = num_gold = num_predicted = 0

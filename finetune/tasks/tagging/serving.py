@@ -13,7 +13,7 @@ from finetune.tasks.servable import TaskServable
 from finetune.tasks.tagging.spans import BIO, OUTSIDE, span_tags, tag_spans
 from finetune.tasks.tagging.task import TaggingTask
 
-# Of all tokens, also of [CLS] and [SEP], as in training.
+# Segment of all tokens, including [CLS] and [SEP], as in training.
 _SEGMENT = 1
 # Whitespace in Python: besides Unicode's separators, these control characters.
 _WHITESPACE = r"[\pZ\x09-\x0d\x1c-\x1f\x{85}]"
@@ -94,7 +94,7 @@ class TaggingServable(TaskServable[TaggingTask]):
         pieces = words.with_values(tf.concat([pieces, unknown], axis=1))
         lengths = words.with_values(tf.cast(pieces.values.row_lengths(), tf.int32))
         ends = _running_sums(lengths)
-        # [CLS] before, [SEP] behind; words end at the first one that does not fit.
+        # Between [CLS] and [SEP]; the words end before the first one that does not fit.
         fits = ends.with_values(ends.values + NUM_SPECIAL[1] <= self.max_seq_length)
         kept = tf.ragged.boolean_mask(pieces, fits)
         starts = tf.ragged.boolean_mask(ends - lengths + 1, fits)

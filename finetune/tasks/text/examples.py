@@ -41,7 +41,7 @@ class InputExample:
 
 
 def class_label(labels: Sequence[str]) -> LabelParser:
-    """Returns a parser that accepts one of `labels`."""
+    """Returns a parser that accepts one of `labels`, and raises ValueError otherwise."""
 
     def parse(text: str) -> str:
         if text not in labels:
@@ -55,7 +55,10 @@ def class_label(labels: Sequence[str]) -> LabelParser:
 
 
 def number_label(min_label: float, max_label: float) -> LabelParser:
-    """Returns a parser that accepts a number from `min_label` to `max_label`."""
+    """Returns a parser that accepts a number from `min_label` to `max_label`.
+
+    It raises ValueError otherwise.
+    """
 
     def parse(text: str) -> float:
         try:
@@ -81,7 +84,7 @@ def text_rows(
     """Returns `input_ids`, `segment_ids` and `<task>_eid` of each example.
 
     Long texts are truncated at the end, the longer one of a pair first; `report` counts
-    them.
+    them. Both vectors are int32 [tokens], without padding.
     """
     ids_a = tokenizer.tokenize([example.text_a for example in examples])
     ids_b = tokenizer.tokenize([example.text_b or "" for example in examples])

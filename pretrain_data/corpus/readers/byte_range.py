@@ -36,7 +36,7 @@ class ByteRange:
         return self.num_disk_bytes * (1 if self.is_divisible else COMPRESSION_RATIO)
 
     def cut_at(self, boundary: int) -> tuple[Self, Self]:
-        """Returns the bytes before and behind a position in the file."""
+        """Returns the bytes before and after a position in the file."""
         boundary = min(boundary, self.end)
         return (
             dataclasses.replace(self, end=boundary),

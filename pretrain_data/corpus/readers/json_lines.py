@@ -44,7 +44,7 @@ class JsonLinesPart(ByteRange):
 
         Raises:
             UnreadableError: the file cannot be read, or a line is not a JSON object.
-            UserError: an object lacks the field, or its value is no text.
+            UserError: an object lacks the field, or its value is not a string.
         """
         with (
             naming_file(self.path, self.flag, compression_of(self.path)),
@@ -58,7 +58,7 @@ class JsonLinesPart(ByteRange):
     def split(
         self, offset: int, at_documents: bool, whole_documents: bool = False
     ) -> tuple[Self, Self]:
-        """Splits the part behind the line that contains `offset`; see `TextPart.split`."""
+        """Splits the part after the line that contains `offset`; see `TextPart.split`."""
         del at_documents, whole_documents  # every line is a document
         with naming_file(self.path, self.flag, None), open_binary(self.path) as f:
             f.seek(self.start + offset)

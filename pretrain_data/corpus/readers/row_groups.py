@@ -74,7 +74,7 @@ class RowGroups:
     def split(
         self, offset: int, at_documents: bool, whole_documents: bool = False
     ) -> tuple[Self, Self]:
-        """Splits the part behind the group at `offset`, which counts uncompressed bytes."""
+        """Splits the part after the group at `offset`, which counts uncompressed bytes."""
         del at_documents, whole_documents  # every row is a document
         count = position = 0
         while count < len(self.group_bytes) and position <= offset:

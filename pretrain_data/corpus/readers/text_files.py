@@ -45,7 +45,7 @@ class TextPart(ByteRange):
 
         Args:
             offset: position relative to the start of the part; the split is at the first end
-                of a document after it, or of a line if the document goes on for
+                of a document after it, or of a line if the document continues for
                 `_MAX_DOCUMENT_BYTES`.
             at_documents: blank lines end documents; otherwise the file is one.
             whole_documents: split no document, however long.
@@ -69,7 +69,7 @@ class TextPart(ByteRange):
             self._end_line(f)
             starts_line = True
             while f.tell() < last:
-                # Of a long line, the rest may be blank.
+                # The last piece of a long line may be blank.
                 piece = f.readline(MAX_LINE_BYTES)
                 ends_line = piece.endswith(b"\n")
                 if starts_line and ends_line and not piece.strip():

@@ -22,7 +22,11 @@ from pretrain_data.records.bad_records import (
     diagnose_bad_record,
 )
 from pretrain_data.records.checks import check_vocabulary
-from pretrain_data.records.files import count_records, find_record_files, locate_bad_records
+from pretrain_data.records.files import (
+    count_records_by_file,
+    find_record_files,
+    locate_bad_records,
+)
 from pretrain_data.records.manifest import load_manifest, mark_unfinished
 from pretrain_data.records.reader import read_pretraining_records
 from pretrain_data.records.source import RecordFiles
@@ -118,14 +122,14 @@ def test_taking_up_uses_the_manifest(records, tmp_path, build):
     manifest = build()
     pattern = f"{tmp_path}/records/pretrain_data.tfrecord*"
     files = find_record_files(pattern)
-    assert count_records(files) == manifest.num_examples
-    assert count_records(files[:2]) == sum(list(manifest.shards.values())[:2])
+    assert sum(count_records_by_file(files)) == manifest.num_examples
+    assert count_records_by_file(files[:2]) == list(manifest.shards.values())[:2]
     path = tmp_path / "records/pretrain_data.json"
     content = without_seal(json.loads(path.read_text()), path)
     content["shards"] = dict.fromkeys(content["shards"], 1000)
     content["num_examples"] = 4000
     path.write_text(json.dumps(content))
-    assert count_records([*files, *find_record_files(records)]) == 4000 + TOTAL
+    assert sum(count_records_by_file([*files, *find_record_files(records)])) == 4000 + TOTAL
 
 
 def test_evaluation_reads_everything_once(records):
@@ -371,7 +375,7 @@ def test_lengths_beyond_the_file_are_refused_before_tensorflow_allocates_them(
     assert "but the file at byte" in bad_record.reason
     settings = {"repeat": False, "skip_bad_records": skip, "print_fn": lambda message: None}
     with pytest.raises(UserError, match="data-0: bad record at byte"):
-        count_records(find_record_files(records))
+        count_records_by_file(find_record_files(records))
     if skip:
         good = set(range(10, 10 + TOTAL)) - set(range(14, 21))
         assert {i for batch in read(records, **settings) for i in batch if i} == good

@@ -225,7 +225,7 @@ def test_a_resumed_run_says_what_it_removes_of_a_damaged_log(tmp_path, capsys):
     path.write_text(f"{good}\0\0\n{good}" + '{"step": 3, "kind": "tr')
     start(tmp_path, 2).close()
     assert path.read_text() == good + good
-    expected = f"{path}, line 2: removed, since it is no record of a log"
+    expected = f"{path}, line 2: removed, because it is not a log record"
     assert expected in capsys.readouterr().err
 
 

@@ -71,7 +71,7 @@ def test_a_tracker_that_cannot_start_is_one_line(name, tmp_path, monkeypatch):
         open_trackers(**projects, model_dir=str(tmp_path), settings=SETTINGS)
     ids = tmp_path / IDS_FILE
     ids.write_text(json.dumps({name: "deleted"}))
-    message = f"^--{name} cannot go on with the run that {ids} names: no server. To start a new"
+    message = f"^--{name} cannot continue the run that {ids} names: no server. To start a new"
     with pytest.raises(UserError, match=message):
         open_trackers(**projects, model_dir=str(tmp_path), settings=SETTINGS)
 
