@@ -56,7 +56,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_integer(
         "score_batch_size",
         64,
-        "Sequences per batch; --method=mlm needs one sequence per token of a text.",
+        "Rows per batch; a row holds texts side by side, for --method=mlm one per token.",
         lower_bound=1,
         **options,
     )

@@ -83,6 +83,7 @@ class TwoTowers(keras.layers.Layer):
         segment_ids: tf.Tensor,
         *,
         randomness: Randomness,
+        position_ids: tf.Tensor | None = None,
         float32: bool = False,
     ) -> TwoTowerOutput:
         """Predicts every token.
@@ -94,12 +95,19 @@ class TwoTowers(keras.layers.Layer):
         Args:
             input_ids, input_mask, segment_ids: int32 [batch, seq], unmasked.
             randomness: random stream of dropout.
+            position_ids: see `Encoder.call`.
             float32: compute the logits in float32; see `MaskedLMHead`.
         """
         features = (input_ids, input_mask, segment_ids)
-        ltr = self.ltr(*features, randomness.dropout_key("generator_dropout")).sequence_output
+        ltr = self.ltr(
+            *features,
+            randomness.dropout_key("generator_dropout"),
+            position_ids=position_ids,
+        ).sequence_output
         rtl = self.rtl(
-            *features, randomness.dropout_key("generator_rtl_dropout")
+            *features,
+            randomness.dropout_key("generator_rtl_dropout"),
+            position_ids=position_ids,
         ).sequence_output
         # LiteRT has no operation that rolls.
         ltr_before = tf.concat([ltr[:, -1:], ltr[:, :-1]], axis=1)

@@ -50,7 +50,11 @@ class Embeddings(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, input_ids: tf.Tensor, segment_ids: tf.Tensor, dropout_key: tf.Tensor | None = None
+        self,
+        input_ids: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_key: tf.Tensor | None = None,
+        position_ids: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Returns [batch, seq, embedding] in the compute dtype.
 
@@ -58,8 +62,9 @@ class Embeddings(keras.layers.Layer):
             input_ids: int32 [batch, seq].
             segment_ids: int32 [batch, seq], 0 or 1.
             dropout_key: uint32 [2]; None for inference.
+            position_ids: int32 [batch, seq]; None counts from 0.
         """
-        return _embed(self, input_ids, segment_ids, dropout_key)
+        return _embed(self, input_ids, segment_ids, dropout_key, position_ids)
 
 
 class DisentangledEmbeddings(keras.layers.Layer):
@@ -113,10 +118,14 @@ class DisentangledEmbeddings(keras.layers.Layer):
         return self._table(self.base.token_type_embeddings, self.token_type_difference)
 
     def call(
-        self, input_ids: tf.Tensor, segment_ids: tf.Tensor, dropout_key: tf.Tensor | None = None
+        self,
+        input_ids: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_key: tf.Tensor | None = None,
+        position_ids: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """See `Embeddings.call`."""
-        return _embed(self, input_ids, segment_ids, dropout_key)
+        return _embed(self, input_ids, segment_ids, dropout_key, position_ids)
 
     @staticmethod
     def _table(base: keras.Variable, difference: keras.Variable) -> tf.Tensor:
@@ -128,10 +137,15 @@ def _embed(
     input_ids: tf.Tensor,
     segment_ids: tf.Tensor,
     dropout_key: tf.Tensor | None,
+    position_ids: tf.Tensor | None,
 ) -> tf.Tensor:
     config, norm = embeddings.config, embeddings.norm
     words = tf.gather(tf.convert_to_tensor(embeddings.word_embeddings), input_ids)
-    positions = embeddings.position_embeddings[: tf.shape(input_ids)[1]]
+    if position_ids is None:
+        positions = embeddings.position_embeddings[: tf.shape(input_ids)[1]]
+    else:
+        table = tf.convert_to_tensor(embeddings.position_embeddings)
+        positions = tf.gather(table, position_ids)
     # A one-hot product, because the gradient of a gather from two rows is slow.
     segments = tf.one_hot(segment_ids, config.type_vocab_size)
     segments = tf.einsum("bls,se->ble", segments, embeddings.token_type_embeddings)

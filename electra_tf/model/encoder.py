@@ -108,14 +108,17 @@ class Encoder(keras.layers.Layer):
         segment_ids: tf.Tensor,
         dropout_key: tf.Tensor | None = None,
         positions: tf.Tensor | slice | None = None,
+        position_ids: tf.Tensor | None = None,
     ) -> EncoderOutput:
         """Encodes a batch.
 
         Args:
-            input_ids, input_mask, segment_ids: int32 [batch, seq].
+            input_ids, segment_ids: int32 [batch, seq].
+            input_mask: int32 [batch, seq], or [batch, query, key] if it depends on the query.
             dropout_key: uint32 [2] from `randomness.make_key`; None for inference.
             positions: positions to compute `sequence_output` at, int32 [batch, n] or a slice;
                 None is all of them. The last layer skips the others.
+            position_ids: int32 [batch, seq], for the position embeddings; None counts from 0.
 
         Returns:
             `EncoderOutput` in the compute dtype.
@@ -126,7 +129,7 @@ class Encoder(keras.layers.Layer):
             keys = randomness.split(dropout_key, count + 1)
             embedding_key = keys[count]
             layer_keys = tf.split(keys[:count], len(self.encoder_layers))
-        x = self.embeddings(input_ids, segment_ids, embedding_key)
+        x = self.embeddings(input_ids, segment_ids, embedding_key, position_ids)
         if self.embeddings_project is not None:
             x = self.embeddings_project(x)
         embedding_output = x
@@ -154,4 +157,5 @@ def _attention_mask(input_mask: tf.Tensor, direction: str) -> tf.Tensor:
     # LiteRT has no new axis in a slice.
     query, key = tf.expand_dims(positions, 1), tf.expand_dims(positions, 0)
     visible = key <= query if direction == LEFT_TO_RIGHT else key >= query
-    return tf.expand_dims(mask, 1) * tf.cast(visible, tf.float32)
+    by_query = mask if mask.shape.rank == 3 else tf.expand_dims(mask, 1)
+    return by_query * tf.cast(visible, tf.float32)

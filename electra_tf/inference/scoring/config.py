@@ -18,7 +18,7 @@ class ScoringConfig:
     Attributes:
         model: the run whose latest checkpoint is used.
         method: scoring method; `AUTO` selects the one that the objective trains.
-        batch_size: sequences per batch; the masked method has one sequence per token.
+        batch_size: rows per batch, of one or several texts each.
         output_file: output, with one line per text or n-best list.
         text_file: one text per line; or None.
         nbest_file: JSON lines, one list of hypotheses per line; or None.

@@ -16,25 +16,25 @@ compared with each other, and bfloat16 has three digits.
 import abc
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.choices import ELECTRIC as ELECTRIC_OBJECTIVE
 from electra_tf.inference.scoring.config import AUTO, ELECTRIC, MASKED, TWO_TOWER
-from electra_tf.inference.scoring.padding import compilation_cost, padded_lengths
+from electra_tf.inference.scoring.filling import fill_rows, lay_out, row_lengths
 from electra_tf.model.compilation import side_by_side
 from electra_tf.model.kernels import CastKernels, without_fusion
 from electra_tf.model.layers import Linear
-from electra_tf.model.positions import gather_positions
 from electra_tf.model.randomness import Randomness
 from electra_tf.objectives.electric import token_log_probs
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
 _NO_RANDOMNESS = Randomness(0, 0, dropout=False)
-Item = TypeVar("Item")
+# The last layer of a masked language model computes one state for so many tokens of a row.
+_TEXT_TOKENS = 8
 
 
 class TextScore(NamedTuple):
@@ -52,7 +52,7 @@ class Scorer(abc.ABC):
     """Scores sequences of ids with one model.
 
     Args:
-        model: pre-trained model, which must no longer be trained.
+        model: pre-trained model, which is not trained any more.
         batch_size: rows per pass.
         num_cores: of the CPU, which compute parts of the rows.
     """
@@ -70,8 +70,8 @@ class Scorer(abc.ABC):
     def _linears(self) -> list[Linear]:
         """Returns the layers whose kernels are cast to the compute dtype once."""
 
-    def _compile(self, function: Callable, num_inputs: int) -> Callable:
-        """Compiles a function of int32 inputs [batch, n], once per length.
+    def _compile(self, function: Callable, *inputs: tf.TensorSpec) -> Callable:
+        """Compiles a function of tensors [batch, ...], once per length of rows.
 
         In float32, XLA compiles the whole function, and divides it between the cores. In
         narrower types, its products are slower than TensorFlow's, so only what is between them
@@ -79,33 +79,47 @@ class Scorer(abc.ABC):
         """
         whole = compiles_all(self._model.compute_dtype)
 
-        def compute(inputs: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        def compute(values: tuple[tf.Tensor, ...]) -> tf.Tensor:
             with self._cast_kernels, without_fusion() if whole else contextlib.nullcontext():
-                return function(*inputs)
+                return function(*values)
 
         divided = compute if whole else side_by_side(compute, self._num_cores)
         return tf.function(
-            lambda *inputs: divided(inputs),
-            input_signature=[tf.TensorSpec([self._batch_size, None], tf.int32)] * num_inputs,
+            lambda *values: divided(values),
+            input_signature=inputs,
             autograph=False,
             jit_compile=whole,
         )
 
+    def _ints(self, *sizes: int | None) -> tf.TensorSpec:
+        return tf.TensorSpec([self._batch_size, *sizes], tf.int32)
+
     def _batches(
-        self, items: Sequence[Item], lengths: Sequence[int]
-    ) -> Iterator[tuple[Sequence[Item], int]]:
-        """Yields batches of items, sorted by length, and the length to pad them to."""
-        starts = range(0, len(items), self._batch_size)
-        batches = [items[start : start + self._batch_size] for start in starts]
-        longest = [lengths[min(start + self._batch_size, len(items)) - 1] for start in starts]
-        padded = padded_lengths(
-            longest,
+        self, lengths: Sequence[int], text_tokens: int = 1
+    ) -> Iterator[tuple[list[list[int]], int]]:
+        """Yields batches of rows, and the length of these.
+
+        Args:
+            lengths: of the texts.
+            text_tokens: a row has at most one text for so many of its tokens.
+
+        Yields:
+            The indices of the texts of each row, and the number of tokens of a row.
+        """
+        chosen = row_lengths(
+            lengths,
             self._batch_size,
-            cost=compilation_cost(self._width),
+            self._width,
+            text_tokens=text_tokens,
             compiled=self._compiled_lengths,
         )
-        self._compiled_lengths.update(padded)
-        yield from zip(batches, padded, strict=True)
+        self._compiled_lengths.update(chosen)
+        for row_length in sorted(set(chosen)):
+            texts = [i for i, length in enumerate(chosen) if length == row_length]
+            rows = fill_rows([lengths[i] for i in texts], row_length, row_length // text_tokens)
+            for start in range(0, len(rows), self._batch_size):
+                batch = rows[start : start + self._batch_size]
+                yield [[texts[i] for i in row] for row in batch], row_length
 
     @abc.abstractmethod
     def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
@@ -121,21 +135,26 @@ class _OnePassScorer(Scorer):
 
     def __init__(self, model: PretrainingModel, batch_size: int, num_cores: int = 1) -> None:
         super().__init__(model, batch_size, num_cores)
-        self._log_probs = self._compile(self._score_batch, 2)
+        self._log_probs = self._compile(self._score_batch, *[self._ints(None)] * 3)
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text."""
         scores: list[TextScore | None] = [None] * len(texts)
-        by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for chosen, length in self._batches(by_length, [len(texts[i]) for i in by_length]):
-            rows = [texts[i] for i in chosen]
-            log_probs = self._log_probs(*_padded(rows, self._batch_size, length)).numpy()
-            for i, row, values in zip(chosen, rows, log_probs, strict=False):
-                scores[i] = TextScore(values[1 : len(row) - 1].astype(np.float64))
+        for rows, length in self._batches([len(ids) for ids in texts]):
+            batch = lay_out([[texts[i] for i in row] for row in rows], self._batch_size, length)
+            log_probs = self._log_probs(*batch).numpy().astype(np.float64)
+            for row, values in zip(rows, log_probs, strict=False):
+                start = 0
+                for i in row:
+                    end = start + len(texts[i])
+                    scores[i] = TextScore(values[start + 1 : end - 1])
+                    start = end
         return scores
 
     @abc.abstractmethod
-    def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
+    def _score_batch(
+        self, input_ids: tf.Tensor, text_numbers: tf.Tensor, position_ids: tf.Tensor
+    ) -> tf.Tensor:
         """Returns float32 [batch, seq], the log-probability of every token."""
 
 
@@ -145,9 +164,14 @@ class ElectricScorer(_OnePassScorer):
     def _linears(self) -> list[Linear]:
         return [*self._model.electra.linears, self._model.discriminator_predictions.dense]
 
-    def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
+    def _score_batch(
+        self, input_ids: tf.Tensor, text_numbers: tf.Tensor, position_ids: tf.Tensor
+    ) -> tf.Tensor:
         sequence = self._model.electra(
-            input_ids, input_mask, tf.zeros_like(input_ids)
+            input_ids,
+            _mask(text_numbers),
+            tf.zeros_like(input_ids),
+            position_ids=position_ids,
         ).sequence_output
         return -self._model.discriminator_predictions(sequence, float32=True)
 
@@ -159,11 +183,14 @@ class TwoTowerScorer(_OnePassScorer):
         towers = self._model.two_tower
         return [*towers.ltr.linears, *towers.rtl.linears, towers.head.dense]
 
-    def _score_batch(self, input_ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
+    def _score_batch(
+        self, input_ids: tf.Tensor, text_numbers: tf.Tensor, position_ids: tf.Tensor
+    ) -> tf.Tensor:
         logits = self._model.two_tower(
             input_ids,
-            input_mask,
+            _mask(text_numbers),
             tf.zeros_like(input_ids),
+            position_ids=position_ids,
             randomness=_NO_RANDOMNESS,
             float32=True,
         ).logits
@@ -175,38 +202,84 @@ class MaskedScorer(Scorer):
 
     def __init__(self, model: PretrainingModel, batch_size: int, num_cores: int = 1) -> None:
         super().__init__(model, batch_size, num_cores)
-        self._at_mask = self._compile(self._score_masked, 3)
+        self._states = self._compile(self._encode, *[self._ints(None)] * 4)
+        state = tf.TensorSpec([batch_size, self._width], tf.float32)
+        self._log_probs = self._compile(self._predict, state, self._ints())
 
     def _linears(self) -> list[Linear]:
         return [*self._model.generator.linears, self._model.generator_predictions.dense]
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
-        """Returns the score of each text, from one row per masked token."""
+        """Returns the score of each text, from a copy of it per masked token."""
         places = [(i, t) for i, ids in enumerate(texts) for t in range(1, len(ids) - 1)]
-        places.sort(key=lambda place: len(texts[place[0]]))
-        log_probs = [np.zeros(max(0, len(ids) - 2)) for ids in texts]
-        for chosen, length in self._batches(places, [len(texts[i]) for i, _ in places]):
-            ids, mask = _padded([texts[i] for i, _ in chosen], self._batch_size, length)
-            positions = np.ones([self._batch_size, 1], np.int32)
-            positions[: len(chosen), 0] = [t for _, t in chosen]
-            values = self._at_mask(ids, mask, positions).numpy()
-            for (i, t), value in zip(chosen, values, strict=False):
-                log_probs[i][t - 1] = value
-        return [TextScore(values) for values in log_probs]
+        targets = np.array([texts[i][t] for i, t in places], np.int32)
+        values = np.zeros(len(places))
+        waiting: list[tuple[int, np.ndarray]] = []  # masked copies, and their states
+        for rows, length in self._batches([len(texts[i]) for i, _ in places], _TEXT_TOKENS):
+            waiting += self._encode_rows(texts, places, rows, length)
+            while len(waiting) >= self._batch_size:
+                self._predict_copies(waiting[: self._batch_size], targets, values)
+                waiting = waiting[self._batch_size :]
+        if waiting:
+            self._predict_copies(waiting, targets, values)
+        ends = np.cumsum([max(0, len(ids) - 2) for ids in texts])
+        return [TextScore(each) for each in np.split(values, ends)[:-1]]
 
-    def _score_masked(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, positions: tf.Tensor
+    def _encode_rows(
+        self,
+        texts: Sequence[Sequence[int]],
+        places: Sequence[tuple[int, int]],
+        rows: Sequence[Sequence[int]],
+        length: int,
+    ) -> list[tuple[int, np.ndarray]]:
+        """Returns the copies in rows, and the states float32 [width] at their [MASK]."""
+        originals = [[texts[places[copy][0]] for copy in row] for row in rows]
+        batch = lay_out(originals, self._batch_size, length)
+        positions = np.zeros([self._batch_size, length // _TEXT_TOKENS], np.int32)
+        for i, (row, originals_in_row) in enumerate(zip(rows, originals, strict=True)):
+            starts = np.cumsum([0, *(len(ids) for ids in originals_in_row[:-1])])
+            positions[i, : len(row)] = starts + [places[copy][1] for copy in row]
+            batch.input_ids[i, positions[i, : len(row)]] = self._model.special.mask
+        states = self._states(*batch, positions).numpy()
+        return [
+            (copy, states[i, j]) for i, row in enumerate(rows) for j, copy in enumerate(row)
+        ]
+
+    def _encode(
+        self,
+        input_ids: tf.Tensor,
+        text_numbers: tf.Tensor,
+        position_ids: tf.Tensor,
+        positions: tf.Tensor,
     ) -> tf.Tensor:
-        """Returns float32 [batch], the log-probability of the token at each position."""
-        model, length = self._model, tf.shape(input_ids)[1]
-        masked = tf.where(tf.range(length) == positions, model.special.mask, input_ids)
-        encoded = model.generator(
-            masked, input_mask, tf.zeros_like(masked), positions=positions
+        """Returns float32 [batch, n, width], the states at `positions` [batch, n]."""
+        encoded = self._model.generator(
+            input_ids,
+            _mask(text_numbers),
+            tf.zeros_like(input_ids),
+            positions=positions,
+            position_ids=position_ids,
         )
-        logits = model.generator_predictions(
-            encoded.sequence_output, model.generator.embeddings.word_embeddings, float32=True
+        return tf.cast(encoded.sequence_output, tf.float32)
+
+    def _predict_copies(
+        self, copies: Sequence[tuple[int, np.ndarray]], targets: np.ndarray, values: np.ndarray
+    ) -> None:
+        """Writes the log-probabilities of the targets of up to `batch_size` copies."""
+        chosen = [copy for copy, _ in copies]
+        states = np.zeros([self._batch_size, self._width], np.float32)
+        states[: len(chosen)] = [state for _, state in copies]
+        wanted = np.zeros([self._batch_size], np.int32)
+        wanted[: len(chosen)] = targets[chosen]
+        values[chosen] = self._log_probs(states, wanted).numpy()[: len(chosen)]
+
+    def _predict(self, states: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+        """Returns float32 [batch], the log-probability of a token for each state."""
+        states = tf.cast(states, self._model.generator.compute_dtype)
+        logits = self._model.generator_predictions(
+            states[:, None], self._model.generator.embeddings.word_embeddings, float32=True
         )
-        return token_log_probs(logits, gather_positions(input_ids, positions))[:, 0]
+        return token_log_probs(logits, targets[:, None])[:, 0]
 
 
 def compiles_all(compute_dtype: str) -> bool:
@@ -246,12 +319,7 @@ def _method_of(model: PretrainingModel) -> str:
     return TWO_TOWER if model.two_tower is not None else MASKED
 
 
-def _padded(
-    rows: Sequence[Sequence[int]], batch_size: int, length: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns `input_ids` and `input_mask`, int32 [batch_size, length]."""
-    shape = (batch_size, length)
-    ids, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    for i, row in enumerate(rows):
-        ids[i, : len(row)], mask[i, : len(row)] = row, 1
-    return ids, mask
+def _mask(text_numbers: tf.Tensor) -> tf.Tensor:
+    """Returns int32 [batch, seq, seq], 1 where both positions are of the same text."""
+    same = tf.equal(text_numbers[:, :, None], text_numbers[:, None, :])
+    return tf.cast(same, tf.int32)
