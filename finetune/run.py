@@ -32,7 +32,7 @@ from finetune.data.suspicious import (
     warn_of_unknown_rows,
 )
 from finetune.initialization import find_checkpoint, pretrained_positions
-from finetune.prediction_files import check_outputs, predict_file
+from finetune.prediction_files import check_not_task_files, check_outputs, predict_file
 from finetune.results.provenance import (
     Provenance,
     common_provenance,
@@ -80,6 +80,8 @@ def _run(
     if context.workers.is_chief:
         check_outputs(config)
     tasks = find_tasks(config)
+    if context.workers.is_chief:
+        check_not_task_files(config, tasks)
     data = TaskData(config, print_fn, writes=context.workers.is_chief)
     runs, train_data = load_data(config, tasks, data)
     _check_predictable(config, tasks, data)
