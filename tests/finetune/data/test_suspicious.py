@@ -124,6 +124,7 @@ def test_lists_that_a_program_wrote_as_text(lists, example, capsys):
         (("1", "1.0", "2"), "'1', '1.0'"),
         (("a", "b ", "B"), "'b ', 'B'"),
         (("v1", "v1.0", "1/2", "-1", "1"), None),
+        (("a", "a\u200b", "b"), r"'a', 'a\u200b'"),
     ],
 )
 def test_labels_that_are_meant_alike(labels, warned, capsys):
