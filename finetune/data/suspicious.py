@@ -26,6 +26,22 @@ _FORMAT = "Cf"
 _SEPARATORS = ",;|"
 
 
+def join_windows(rows: Sequence[Row], index: str) -> list[Row]:
+    """Returns a row for each example, with the tokens of all its rows (--long_text=windows).
+
+    Args:
+        rows: rows of a split.
+        index: feature of the index of the example.
+    """
+    joined: dict[int, Row] = {}
+    for row in rows:
+        first = joined.setdefault(int(row[index]), row)
+        if first is not row:
+            ids = {x: np.concatenate([first[x], row[x]]) for x in filter(is_input_ids, row)}
+            joined[int(row[index])] = {**first, **ids}
+    return list(joined.values())
+
+
 def count_repeated(rows: Sequence[Row], train_rows: Sequence[Row]) -> int:
     """Returns how many rows have the tokens of a training row, whatever their labels."""
     seen = {_digest(row) for row in train_rows}
