@@ -21,13 +21,13 @@ _SEPARATOR = re.compile(r"\r\n|[\t\r\n]")
 
 def check_outputs(config: FinetuningConfig) -> None:
     """Raises UserError if what a run ends with cannot be written: results and predictions."""
-    for flag, path in _output_files(config).items():
-        check_output_file(path, flag)
     if config.do_eval or (config.do_predict and not config.predict_output):
         check_output_folder(config.results_dir, f"--results_dir={config.results_dir}")
     if config.write_test_outputs:
         folder = _test_outputs_dir(config)
         check_output_folder(folder, f"--write_test_outputs: {folder}")
+    for flag, path in _output_files(config).items():
+        check_output_file(path, flag)
 
 
 def check_not_task_files(config: FinetuningConfig, tasks: Sequence[Task]) -> None:

@@ -64,6 +64,8 @@ def test_outputs_that_cannot_be_written_are_refused_before_training(
         config = dataclasses.replace(make_finetuning_config(), **settings)
         with pytest.raises(UserError, match=f"^{message}.*Not a directory"):
             run(config, discard)
+    with pytest.raises(UserError, match=f"^--results_dir={file}/r cannot be written"):
+        run(make_finetuning_config(results_dir=f"{file}/r"), discard)
     assert not (tmp_path / "model_1").exists()
 
 
