@@ -61,6 +61,8 @@ from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_not_input
+from electra_tf.util.output_checks import check_output_file
 
 PrintFn = Callable[[str], None]
 
@@ -217,6 +219,10 @@ def evaluate(
         UserError: the input is invalid, or there is no checkpoint.
     """
     vocabulary = load_checked_vocabulary(config)
+    for name in ("results_txt", "results_json", "results_pkl"):
+        if path := getattr(config, name):
+            check_output_file(path, f"--{name}")
+            check_not_input(path, f"--{name}", {"--vocab_file": vocabulary.path})
     with context.open_context(config, ["eval_batch_size"]) as run:
         records.check(vocabulary, tokenizer_of(config, vocabulary), [config.max_seq_length])
         print_fn = print_fn if run.workers.is_chief else discard

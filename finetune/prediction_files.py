@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import check_not_input, write_atomically
 from electra_tf.util.output_checks import check_output_file, check_output_folder
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import warn_of_unknown_rows
-from finetune.task_data import TaskData
+from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task, json_lines
 from finetune.trainer import Trainer
 
@@ -21,13 +21,29 @@ _SEPARATOR = re.compile(r"\r\n|[\t\r\n]")
 
 def check_outputs(config: FinetuningConfig) -> None:
     """Raises UserError if what a run ends with cannot be written: results and predictions."""
-    if config.do_predict and config.predict_output:
-        check_output_file(config.predict_output, "--predict_output")
     if config.do_eval or (config.do_predict and not config.predict_output):
         check_output_folder(config.results_dir, f"--results_dir={config.results_dir}")
     if config.write_test_outputs:
         folder = _test_outputs_dir(config)
         check_output_folder(folder, f"--write_test_outputs: {folder}")
+    for flag, path in _output_files(config).items():
+        check_output_file(path, flag)
+
+
+def check_not_task_files(config: FinetuningConfig, tasks: Sequence[Task]) -> None:
+    """Raises UserError if results or predictions would overwrite a file of the tasks."""
+    for flag, output in _output_files(config).items():
+        for task in tasks:
+            for split in (TRAIN, *task.dev_splits, *task.test_splits):
+                for path in task.split_files(split):
+                    check_not_input(output, flag, {f"task {task.name}": path})
+
+
+def _output_files(config: FinetuningConfig) -> dict[str, str]:
+    """Returns the files that flags name and the run writes, by flag."""
+    names = ["predict_output"] if config.do_predict else []
+    names += ["results_txt", "results_pkl"] if config.do_eval else []
+    return {f"--{name}": getattr(config, name) for name in names if getattr(config, name)}
 
 
 def write_test_outputs(

@@ -26,13 +26,14 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import (
     describe_contradictions,
     describe_repeated,
+    join_windows,
     warn_of_long_rows,
     warn_of_lost_segments,
     warn_of_single_label,
     warn_of_unknown_rows,
 )
 from finetune.initialization import find_checkpoint, pretrained_positions
-from finetune.prediction_files import check_outputs, predict_file
+from finetune.prediction_files import check_not_task_files, check_outputs, predict_file
 from finetune.results.provenance import (
     Provenance,
     common_provenance,
@@ -80,6 +81,8 @@ def _run(
     if context.workers.is_chief:
         check_outputs(config)
     tasks = find_tasks(config)
+    if context.workers.is_chief:
+        check_not_task_files(config, tasks)
     data = TaskData(config, print_fn, writes=context.workers.is_chief)
     runs, train_data = load_data(config, tasks, data)
     _check_predictable(config, tasks, data)
@@ -209,17 +212,21 @@ def _warn_of_suspicious_data(
             if pretrained is not None and split == TRAIN:
                 checkpoint = config.init_checkpoint
                 warn_of_long_rows(name, part.rows, pretrained, checkpoint)
-            describe_contradictions(name, part.rows, f"{task.name}_label_ids", print_fn)
+            texts = join_windows(part.rows, f"{task.name}_eid")
+            describe_contradictions(name, texts, f"{task.name}_label_ids", print_fn)
             if split != TRAIN:
                 warn_of_single_label(name, task.single_label(part), len(part.examples))
             if trained and split != TRAIN:
-                describe_repeated(name, part.rows, trained.rows, print_fn)
+                seen = join_windows(trained.rows, f"{task.name}_eid")
+                describe_repeated(name, texts, seen, print_fn)
     if config.num_folds:
         for run in runs:
             if run.number == 1:
                 (train,) = run.train_data.values()
                 name = f"{tasks[0].name} fold {run.fold}"
-                describe_repeated(name, run.held_out.rows, train.rows, print_fn)
+                index = f"{tasks[0].name}_eid"
+                held_out, seen = (join_windows(x.rows, index) for x in (run.held_out, train))
+                describe_repeated(name, held_out, seen, print_fn)
 
 
 def _with_labels(task: Task) -> str:

@@ -16,6 +16,7 @@ from electra_tf.text.vocabulary import load_model_vocabulary, load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
+from electra_tf.util.files import check_not_input
 from electra_tf.util.output_checks import check_output_file
 from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
@@ -144,6 +145,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
         if folder and not os.path.isdir(folder):
             raise UserError(f"--{name}={path}: no such folder: {folder}")
         check_output_file(path, f"--{name}")
+        check_not_input(path, f"--{name}", {"--vocab_file": settings["vocab_file"]})
     config = InspectionConfig(
         settings=settings,
         examples=flag_values.examples,

@@ -206,6 +206,11 @@ def parse_vocabulary(content: bytes, where: str, path: pathlib.Path) -> Vocabula
             )
         ids[token] = index
     missing = [token for token in SPECIAL_TOKENS if token not in ids]
+    if missing and tokens[0].startswith("\ufeff"):
+        raise UserError(
+            f"{where} starts with a byte order mark (U+FEFF), which becomes part of its first "
+            "token: save it as UTF-8 without one."
+        )
     if missing:
         raise UserError(
             f"{where} lacks the special token{'s'[: len(missing) > 1]} {', '.join(missing)}; "

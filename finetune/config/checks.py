@@ -129,9 +129,10 @@ def _check_predictions(config: FinetuningFields) -> None:
         raise UserError(
             f"--predict_output must end in .jsonl or .tsv, not {config.predict_output}"
         )
-    if config.predict_output:
-        inputs = {"--predict_file": config.predict_file}
-        check_not_input(config.predict_output, "--predict_output", inputs)
+    inputs = {f"--{x}": getattr(config, x) for x in ("predict_file", "vocab_file", "task_spec")}
+    for name in ("predict_output", "results_txt", "results_pkl"):
+        if output := getattr(config, name):
+            check_not_input(output, f"--{name}", inputs)
     if config.do_predict and len(config.task_names) > 1:
         raise UserError("--do_predict needs a single task in --task_names")
     if config.num_folds is not None and (config.do_predict or config.write_test_outputs):

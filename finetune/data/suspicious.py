@@ -20,8 +20,26 @@ _FEW_LABELS = 20
 # So many examples without the first choice are not chance.
 _MANY_EXAMPLES = 20
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
+# Category of characters without a glyph, such as U+200B.
+_FORMAT = "Cf"
 # Separators of lists in a cell that labels themselves seldom contain.
 _SEPARATORS = ",;|"
+
+
+def join_windows(rows: Sequence[Row], index: str) -> list[Row]:
+    """Returns a row for each example, with the tokens of all its rows (--long_text=windows).
+
+    Args:
+        rows: rows of a split.
+        index: feature of the index of the example.
+    """
+    joined: dict[int, Row] = {}
+    for row in rows:
+        first = joined.setdefault(int(row[index]), row)
+        if first is not row:
+            ids = {x: np.concatenate([first[x], row[x]]) for x in filter(is_input_ids, row)}
+            joined[int(row[index])] = {**first, **ids}
+    return list(joined.values())
 
 
 def count_repeated(rows: Sequence[Row], train_rows: Sequence[Row]) -> int:
@@ -135,8 +153,9 @@ def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: s
     if pairs:
         more = f", and {len(pairs) - 3} more" if len(pairs) > 3 else ""
         warn_once(
-            f"{train_path}: these labels differ only in case, spacing, Unicode form or how a "
-            f"number is written, but count as different labels: {'; '.join(pairs[:3])}{more}"
+            f"{train_path}: these labels differ only in case, spacing, invisible characters, "
+            "Unicode form or how a number is written, but count as different labels: "
+            f"{'; '.join(pairs[:3])}{more}"
         )
     if len(names) > _FEW_LABELS and len(names) > num_occurrences / 2:
         warn_once(
@@ -147,7 +166,8 @@ def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: s
 
 def _simplified(name: str) -> str | float:
     """Returns what labels that are meant alike have in common."""
-    plain = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    seen = "".join(c for c in name if unicodedata.category(c) != _FORMAT)
+    plain = " ".join(unicodedata.normalize("NFKC", seen).casefold().split())
     return float(plain) if _NUMBER.fullmatch(plain) else plain
 
 

@@ -28,6 +28,20 @@ from finetune.results.worst_errors import ERRORS_SUFFIX, MAX_ERRORS, read_errors
 CONFUSION_SUFFIX = "_confusion.json"
 
 
+def file_stem(tasks: str, key: str, label: str) -> str:
+    """Returns how the names of the files of a task, a split and a trial begin.
+
+    Those of joint training have all tasks, as the results of a task alone may be in the folder.
+
+    Args:
+        tasks: comma-separated names of the tasks that were trained.
+        key: the task and the split, such as "cola/dev".
+        label: the trial, as of `file_label`.
+    """
+    task, split = key.split("/", 1)
+    return "_".join([*([tasks] if tasks != task else []), task, split, label])
+
+
 def write_confusion(
     path: str | os.PathLike, labels: Sequence[str], counts: Sequence[Sequence[int]]
 ) -> None:
@@ -82,8 +96,8 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
         health=health,
         unjudged=unjudged,
         tables=[_scores(key, results.trials) for key in _splits(results.trials)],
-        errors=_errors(folder, results.trials),
-        confusions=_confusions(folder, results.trials),
+        errors=_errors(folder, results.tasks, results.trials),
+        confusions=_confusions(folder, results.tasks, results.trials),
         notes=notes,
     )
 
@@ -152,14 +166,16 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _confusions(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Confusion]:
+def _confusions(
+    folder: pathlib.Path, tasks: str, trials: Sequence[TrialResult]
+) -> list[Confusion]:
     """Returns the matrix of each task and split, added up over the trials."""
     found = []
     for key in _splits(trials):
-        stem = key.replace("/", "_")
         # A trial without scores may have files of an earlier run.
         scored = [trial for trial in trials if key in trial.metrics]
-        paths = [folder / f"{stem}_{file_label(t)}{CONFUSION_SUFFIX}" for t in scored]
+        stems = [file_stem(tasks, key, file_label(trial)) for trial in scored]
+        paths = [folder / f"{stem}{CONFUSION_SUFFIX}" for stem in stems]
         matrices = [_read_confusion(each) for each in paths if each.exists()]
         if not matrices or any(m["labels"] != matrices[0]["labels"] for m in matrices):
             continue
@@ -173,13 +189,13 @@ def _confusions(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Con
     return found
 
 
-def _errors(folder: pathlib.Path, trials: Sequence[TrialResult]) -> list[Table]:
+def _errors(folder: pathlib.Path, tasks: str, trials: Sequence[TrialResult]) -> list[Table]:
     """Returns the worst errors of each task and split among all trials."""
     tables = []
     for key in _splits(trials):
         total, rows = 0, []
         for trial in (each for each in trials if key in each.metrics):
-            path = folder / f"{key.replace('/', '_')}_{file_label(trial)}{ERRORS_SUFFIX}"
+            path = folder / f"{file_stem(tasks, key, file_label(trial))}{ERRORS_SUFFIX}"
             if path.exists():
                 count, errors = read_errors(path)
                 total += count

@@ -21,7 +21,7 @@ from finetune.results.calibration import Calibration, calibrate, fit_temperature
 from finetune.results.confusion import plot_confusion
 from finetune.results.provenance import PRETRAINED, Provenance, scored_settings_digest
 from finetune.results.reliability_diagram import plot_reliability
-from finetune.results.report_runs import CONFUSION_SUFFIX, write_confusion
+from finetune.results.report_runs import CONFUSION_SUFFIX, file_stem, write_confusion
 from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, write_errors
 from finetune.task_data import TaskData
@@ -291,7 +291,8 @@ class TrialSession:
         )
 
     def _stem(self, task: Task, split: SplitData) -> str:
-        name = f"{task.name}_{split.split}_{self._trial.file_label}"
+        key = f"{task.name}/{split.split}"
+        name = file_stem(self._config.tasks_label, key, self._trial.file_label)
         return os.path.join(self._config.results_dir, name)
 
 

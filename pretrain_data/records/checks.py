@@ -46,7 +46,7 @@ def find_checked_record_files(
             f"No record in {flag} ({len(files)} files, first: {files[0]}): they were built "
             "empty, as there were fewer examples than files. Pass the others, too."
         )
-    if not skip_bad_records or _length_of_manifest(files):
+    if not skip_bad_records or _lengths_of_manifests(files):
         check_sequence_length(files, max_seq_length, flag)
     return files
 
@@ -138,18 +138,27 @@ def check_vocabulary(
 def check_sequence_length(
     files: Sequence[str], max_seq_length: int, flag: str = DEFAULT_FLAG
 ) -> None:
-    """Compares `max_seq_length` with the manifests, or with the first record.
+    """Compares `max_seq_length` with all manifests, or with the first record.
 
     Raises:
-        UserError: the records have another length, or none is readable.
+        UserError: records have another length, or none is readable.
     """
-    actual, source = recorded_length(files, flag)
-    if actual != max_seq_length:
+    lengths = _lengths_of_manifests(files) or [recorded_length(files, flag)]
+    other = [(actual, source) for actual, source in lengths if actual != max_seq_length]
+    if not other:
+        return
+    actual, source = other[0]
+    if len(other) < len(lengths):
         raise UserError(
-            f"--max_seq_length is {max_seq_length}, but the records have {actual} tokens "
-            f"({source}, {flag}). Set --max_seq_length={actual}, or build records of "
+            f"{flag} has records of different lengths: those of {source} have {actual} tokens, "
+            f"others {max_seq_length} (--max_seq_length). Leave them out, or build records of "
             f"{max_seq_length} tokens."
         )
+    raise UserError(
+        f"--max_seq_length is {max_seq_length}, but the records have {actual} tokens "
+        f"({source}, {flag}). Set --max_seq_length={actual}, or build records of "
+        f"{max_seq_length} tokens."
+    )
 
 
 def recorded_length(files: Sequence[str], flag: str = DEFAULT_FLAG) -> tuple[int, str]:
@@ -158,8 +167,8 @@ def recorded_length(files: Sequence[str], flag: str = DEFAULT_FLAG) -> tuple[int
     Raises:
         UserError: there is neither a manifest nor a readable record.
     """
-    if found := _length_of_manifest(files):
-        return found
+    if found := _lengths_of_manifests(files):
+        return found[0]
     for path in files:
         for record, _, problem in iterate_records(path):
             problem = problem or content_problem(record, None)
@@ -170,8 +179,11 @@ def recorded_length(files: Sequence[str], flag: str = DEFAULT_FLAG) -> tuple[int
     raise UserError(f"No readable record in {flag} ({len(files)} files, first: {files[0]}).")
 
 
-def _length_of_manifest(files: Sequence[str]) -> tuple[int, str] | None:
-    for directory, manifest in load_manifests(files).items():
-        if manifest and any(os.path.basename(path) in manifest.shards for path in files):
-            return manifest.max_seq_length, os.path.join(directory, FILE_NAME)
-    return None
+def _lengths_of_manifests(files: Sequence[str]) -> list[tuple[int, str]]:
+    """Returns the sequence length in the manifest of each folder that has one, and its path."""
+    listed = {os.path.dirname(path) for path in built_counts(files)}
+    return [
+        (manifest.max_seq_length, os.path.join(folder, FILE_NAME))
+        for folder, manifest in load_manifests(files).items()
+        if folder in listed
+    ]

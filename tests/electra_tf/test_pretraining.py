@@ -273,6 +273,11 @@ def test_evaluation_writes_text_json_and_pickle(
     assert saved["disc_auc"] == values["disc_auc"]
     assert "masked_lm_accuracy = " in pathlib.Path(evaluation.results_txt).read_text()
     assert pickled.exists()
+    overwriting = dataclasses.replace(evaluation, results_pkl=evaluation.vocab_file)
+    with pytest.raises(
+        UserError, match=r"--results_pkl=.* is the file that --vocab_file reads"
+    ):
+        pretraining_runs.evaluate(overwriting, quiet)
     # The same masks and samples every time.
     assert pretraining_runs.evaluate(evaluation, quiet) == pytest.approx(values, nan_ok=True)
 

@@ -55,6 +55,7 @@ def test_outputs_that_cannot_be_written_are_refused_before_training(
             {**predicts, "predict_output": f"{file}/o.tsv"},
             f"--predict_output={file}/o.tsv cann",
         ),
+        ({"results_txt": f"{file}/o.txt"}, f"--results_txt={file}/o.txt cannot be written"),
         (
             {"write_test_outputs": True, "data_dir": str(file)},
             f"--write_test_outputs: {file}/models/.*/test_predictions cannot be written",
@@ -63,7 +64,28 @@ def test_outputs_that_cannot_be_written_are_refused_before_training(
         config = dataclasses.replace(make_finetuning_config(), **settings)
         with pytest.raises(UserError, match=f"^{message}.*Not a directory"):
             run(config, discard)
+    with pytest.raises(UserError, match=f"^--results_dir={file}/r cannot be written"):
+        run(make_finetuning_config(results_dir=f"{file}/r"), discard)
     assert not (tmp_path / "model_1").exists()
+
+
+def test_files_of_a_task_are_never_overwritten(make_finetuning_config, tmp_path):
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    for path in (train, dev):
+        path.write_text("text\tlabel\n" + "".join(f"w{i}\t{i % 2}\n" for i in range(9)))
+    before = train.read_text()
+    config = make_finetuning_config(
+        task_names=("mine",),
+        own_task_kind="classification",
+        own_task_files=f"train={train},dev={dev}",
+        do_predict=True,
+        predict_file=str(dev),
+    )
+    for name, path in (("predict_output", train), ("results_txt", dev), ("results_pkl", train)):
+        message = f"--{name}={path} is the file that task mine reads"
+        with pytest.raises(UserError, match=message):
+            run(dataclasses.replace(config, **{name: str(path)}), discard)
+    assert train.read_text() == dev.read_text() == before
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])

@@ -495,6 +495,10 @@ def test_tasks_train_together(make_finetuning_config):
     (result,) = finetune_run.run(config, quiet)
     assert set(result.metrics) == {"cola/dev", "chunk/dev"}
     assert result.steps == 32
+    # The files of a run on one of the tasks may be in the folder, too.
+    run = read_finetuning_run(os.path.join(config.results_dir, "cola,chunk_results.json"))
+    assert [confusion.title for confusion in run.confusions] == ["cola/dev"]
+    assert not list(pathlib.Path(config.results_dir).glob("cola_dev_1_*"))
 
 
 def test_a_model_with_more_embeddings_than_tokens_is_finetuned(

@@ -93,6 +93,9 @@ def test_bad_input_is_refused(tiny_data, files, tmp_path):
         parse(files, f"--json={tmp_path}")
     with pytest.raises(UserError, match=r"--html=.*: no such folder"):
         parse(files, f"--html={tmp_path}/none/page.html")
+    vocab_file = parse(files).settings["vocab_file"]
+    with pytest.raises(UserError, match=r"--json=.* is the file that --vocab_file reads"):
+        parse(files, f"--json={vocab_file}")
     with pytest.raises(UserError, match=r"none.txt \(--vocab_file\) does not exist"):
         parse(files, f"--vocab_file={tmp_path}/none.txt")
     with pytest.raises(UserError, match="--max_seq_length is 32, but the records have 16"):

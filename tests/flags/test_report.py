@@ -12,7 +12,12 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.report.page import report_page, write_report
 from electra_tf.report.runs import read_training_run
 from electra_tf.util.errors import UserError
-from finetune.results.report_runs import CONFUSION_SUFFIX, read_finetuning_run, write_confusion
+from finetune.results.report_runs import (
+    CONFUSION_SUFFIX,
+    file_stem,
+    read_finetuning_run,
+    write_confusion,
+)
 from finetune.results.result_files import read_results, write_results
 from finetune.results.summary import TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, PredictionError, write_errors
@@ -70,6 +75,23 @@ def write_finetuning(folder: pathlib.Path) -> str:
         results_dir=str(results),
         model_dir=str(folder / "own"),
     ).json
+
+
+def test_joint_training_has_files_of_its_own(tmp_path):
+    """They lie beside those of training on one of the tasks."""
+    metrics = {"t/dev": {"accuracy": 50.0}}
+    trial = TrialResult(trial=1, seed=42, steps=9, metrics=metrics, main={"t/dev": "accuracy"})
+    paths = {}
+    for tasks, count in (("t", 1), ("t,u", 2)):
+        stem = tmp_path / file_stem(tasks, "t/dev", "1")
+        write_confusion(f"{stem}{CONFUSION_SUFFIX}", ["a", "b"], [[count, 0], [0, 0]])
+        write_errors(f"{stem}{ERRORS_SUFFIX}", [PredictionError("x", "a", "b", count)])
+        settings = {"model_name": "m", "tasks_label": tasks, "results_dir": str(tmp_path)}
+        paths[count] = write_results([trial], **settings, model_dir=str(tmp_path / "own")).json
+    for count, path in paths.items():
+        found = read_finetuning_run(path)
+        assert found.confusions[0].counts[0][0] == count
+        assert found.errors[0].rows[0][3] == f"{count}.000"
 
 
 def test_runs_are_arguments_and_the_report_lies_beside_them(tmp_path):

@@ -49,6 +49,7 @@ def test_bert_vocabulary_is_the_published_one(bert_vocabulary):
         (SPECIAL + "a\nb\na\n", "token 'a' is on line 6 and again on line 8"),
         (SPECIAL + "a\n\nb\n", "line 7 is empty"),
         (SPECIAL + "a\n\n", "line 7 is empty"),
+        ("\ufeff" + SPECIAL + "a\n", r"starts with a byte order mark \(U\+FEFF\)"),
         (SPECIAL.replace("[MASK]", "x"), r"lacks the special token \[MASK\];"),
         ("a\n", r"lacks the special tokens \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\];"),
         ("", "line 1 is empty"),

@@ -194,6 +194,10 @@ def test_debug_keeps_away_from_real_models(tmp_path):
             {"predict_file": "a/../new.jsonl", "predict_output": "new.jsonl"},
             "--predict_output=new.jsonl is the file that --predict_file reads",
         ),
+        (
+            {"vocab_file": "vocab.txt", "results_txt": "./vocab.txt"},
+            "--results_txt=./vocab.txt is the file that --vocab_file reads",
+        ),
         ({"do_train": False, "do_eval": False}, "Nothing to do"),
         ({"model_size": "tiny"}, "--model_size must be one of"),
         ({"early_stopping_patience": 0}, "--early_stopping_patience must be positive"),

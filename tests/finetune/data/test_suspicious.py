@@ -7,6 +7,7 @@ from finetune.data.suspicious import (
     count_repeated,
     describe_contradictions,
     describe_repeated,
+    join_windows,
     warn_of_lost_segments,
     warn_of_odd_labels,
     warn_of_unknown_rows,
@@ -57,6 +58,17 @@ def test_texts_with_different_labels_are_told(labels, printed, warned, capsys):
     assert (len(lines), error.count("warning: t train")) == (printed, warned)
     for text in [*lines, *([error] if warned else [])]:
         assert f"t train: {len(labels)} of 100 rows have the same text as another row" in text
+
+
+def test_windows_are_compared_as_one_text():
+    """Windows of different texts may be alike, such as those of a common beginning."""
+    ids = [(0, 1, 2), (0, 3, 4), (1, 1, 2), (1, 3, 5)]
+    rows = [row(*tokens, t_eid=np.int32(eid), t_label_ids=eid) for eid, *tokens in ids]
+    texts = join_windows(rows, "t_eid")
+    assert [text["input_ids"].tolist() for text in texts] == [[1, 2, 3, 4], [1, 2, 3, 5]]
+    describe_contradictions("t train", texts, "t_label_ids", pytest.fail)
+    assert count_repeated(texts, texts[:1]) == 1
+    assert rows[0]["input_ids"].tolist() == [1, 2]
 
 
 def test_labels_that_are_no_number_are_not_compared(capsys):
@@ -124,6 +136,7 @@ def test_lists_that_a_program_wrote_as_text(lists, example, capsys):
         (("1", "1.0", "2"), "'1', '1.0'"),
         (("a", "b ", "B"), "'b ', 'B'"),
         (("v1", "v1.0", "1/2", "-1", "1"), None),
+        (("a", "a\u200b", "b"), r"'a', 'a\u200b'"),
     ],
 )
 def test_labels_that_are_meant_alike(labels, warned, capsys):

@@ -188,6 +188,20 @@ def test_another_length_is_refused(records, tmp_path, build):
         read(f"{tmp_path}/records/pretrain_data.tfrecord*")
 
 
+def test_a_folder_of_another_length_among_several_is_refused(tmp_path, build):
+    build()
+    build(output_dir=tmp_path / "short", max_seq_length=16)
+    patterns = [
+        f"{tmp_path}/{folder}/pretrain_data.tfrecord*" for folder in ("records", "short")
+    ]
+    message = (
+        r"different lengths: those of .*/short/pretrain_data\.json have 16 tokens, others 32"
+    )
+    for given in (patterns, patterns[::-1]):
+        with pytest.raises(UserError, match=message):
+            read(given, max_seq_length=32)
+
+
 def test_no_record_at_all_is_refused(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     for skip_bad_records in (False, True):
