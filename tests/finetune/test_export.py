@@ -296,6 +296,7 @@ def test_ids_get_the_answers_of_their_texts(model_dir):
             "unsure",
             {
                 "v2": True,
+                "answerable_classifier": True,
                 "max_query_length": 6,
                 "doc_stride": 6,
                 "beam_size": 6,
