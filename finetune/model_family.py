@@ -147,10 +147,7 @@ class FinetuningFamily(NativeFamily):
 
 def _serving_length(checkpoint: ModelCheckpoint) -> dict[str, int]:
     """Returns the sequence length of such a run by default, as far as positions go."""
-    tasks = checkpoint.description.tasks
-    if not tasks:
-        return {}
-    kinds = {task.name: task.kind for task in tasks}
+    kinds = {task.name: task.kind for task in checkpoint.description.tasks}
     defaults = task_defaults(tuple(kinds), kinds)
     length = defaults.get("max_seq_length", FinetuningConfig.max_seq_length)
     positions = checkpoint.description.encoder.max_position_embeddings

@@ -7,6 +7,7 @@ from absl import flags
 
 from electra_tf.config.hyperparameters import PRECISIONS
 from electra_tf.inference.export.config import FORMATS, SAVED_MODEL, ExportConfig
+from electra_tf.util.errors import UserError
 from flags.remote.paths import Role
 
 # What may be remote.
@@ -72,6 +73,9 @@ def export_config(flag_values: flags.FlagValues = flags.FLAGS) -> ExportConfig:
     Raises:
         UserError: a value is invalid.
     """
+    for name in ("model_dir", "export_dir"):
+        if not getattr(flag_values, name):  # such as that of a shell variable that is not set
+            raise UserError(f"--{name} is empty: pass a folder (. is the current one)")
     given = {
         name: getattr(flag_values, name)
         for name in (

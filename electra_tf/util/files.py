@@ -112,6 +112,8 @@ def make_folders(path: str | os.PathLike) -> None:
         if os.path.islink(path) and not os.path.exists(path):
             target = f"a link to {os.readlink(path)}, which does not exist"
             raise FileNotFoundError(errno.ENOENT, target, path)
+        if os.path.exists(path):
+            raise NotADirectoryError(errno.ENOTDIR, "a file, not a folder", path)
         missing.append(path)
         path = os.path.dirname(path)
     for each in reversed(missing):

@@ -1,5 +1,6 @@
 """Exported tasks answer raw text in a process of their own as the project does in this one."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -23,6 +24,7 @@ from finetune.tasks.tagging.examples import TaggingExample
 from finetune.tasks.tagging.spans import bioes_labels
 from finetune.tasks.text.examples import InputExample
 from tests.electra_tf.inference.export.requests import Server, arrays, predict
+from tests.electra_tf.interop.models import HUGGINGFACE_DATA, format_of, read
 from tests.finetune.exported_models import InProcess, write_finetuned
 
 LOADERS = (PRETRAINED, FINETUNED)
@@ -294,6 +296,7 @@ def test_ids_get_the_answers_of_their_texts(model_dir):
             "unsure",
             {
                 "v2": True,
+                "answerable_classifier": True,
                 "max_query_length": 6,
                 "doc_stride": 6,
                 "beam_size": 6,
@@ -347,6 +350,15 @@ def test_a_folder_without_its_checkpoint_is_refused(model_dir, tmp_path):
     config = ExportConfig(model_dir=str(tmp_path), export_dir=tmp_path / "x", component="topic")
     with pytest.raises(UserError, match="contains no checkpoint of a fine-tuned model"):
         load_servable(config, LOADERS, discard)
+
+
+def test_a_converted_encoder_is_served_as_far_as_its_positions_go(tmp_path):
+    whole = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    encoder = dataclasses.replace(whole, arrays=whole.part("electra/"))
+    format_of("electra_tf").write(encoder, str(tmp_path))
+    config = ExportConfig(model_dir=str(tmp_path), export_dir=tmp_path / "x")
+    servable = load_servable(config, LOADERS, discard)
+    assert servable.max_seq_length == whole.description.encoder.max_position_embeddings == 16
 
 
 def test_the_embeddings_of_a_finetuned_model_are_those_of_its_encoder(model_dir, tmp_path):

@@ -35,6 +35,13 @@ def test_wrong_flags():
         parse("--model_dir=m", "--export_dir=x", "--format=pickle")
 
 
+@pytest.mark.parametrize("name", ["model_dir", "export_dir"])
+def test_an_empty_folder_is_not_the_current_one(name):
+    given = {"model_dir": "m", "export_dir": "x", name: ""}
+    with pytest.raises(UserError, match=f"^--{name} is empty: pass a folder"):
+        parse(*(f"--{flag}={value}" for flag, value in given.items()))
+
+
 def test_help_does_not_wait_for_tensorflow():
     helped = subprocess.run(
         [sys.executable, "-X", "importtime", "export_saved_model.py", "--help"],

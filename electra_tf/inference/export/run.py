@@ -76,10 +76,11 @@ def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:
         version: requested version; None is the one after the highest.
 
     Raises:
-        UserError: the version exists, or `export_dir` is a file.
+        UserError: the version exists, or `export_dir` is a file or below one.
     """
-    if export_dir.exists() and not export_dir.is_dir():
-        raise UserError(f"--export_dir={export_dir} is a file, not a folder")
+    existing = next(each for each in (export_dir, *export_dir.parents) if each.exists())
+    if not existing.is_dir():
+        raise UserError(f"--export_dir={export_dir}: {existing} is a file, not a folder")
     taken = _versions(export_dir)
     if version is None:
         return max(taken, default=0) + 1

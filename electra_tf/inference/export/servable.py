@@ -2,6 +2,8 @@
 
 import abc
 import contextlib
+import dataclasses
+import hashlib
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -147,8 +149,12 @@ def write_description(
         }
         for kind, specs in tensors.items()
     }
-    content = {**servable.metadata, **described, **(more or {})}
+    vocabulary = "".join(f"{token}\n" for token in servable.vocabulary.tokens).encode()
+    (directory / VOCAB_FILE).write_bytes(vocabulary)
+    # That of the model may have fewer tokens than embeddings, or other line ends.
+    digest = hashlib.sha256(vocabulary).hexdigest()
+    tokenizer = dataclasses.replace(servable.tokenizer_description, vocab_sha256=digest)
+    tokenizer = {"tokenizer": tokenizer.to_dict()}
+    content = {**servable.metadata, **tokenizer, **described, **(more or {})}
     content = json.dumps(content, indent=2, ensure_ascii=False)
     (directory / DESCRIPTION_FILE).write_text(content + "\n", encoding="utf-8")
-    vocabulary = "".join(f"{token}\n" for token in servable.vocabulary.tokens)
-    (directory / VOCAB_FILE).write_text(vocabulary, encoding="utf-8")

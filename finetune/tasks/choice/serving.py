@@ -15,7 +15,8 @@ class ChoiceServable(TaskServable[ChoiceTask]):
 
     There may be any number of choices; "" stands for those that a row lacks. Outputs: `choice`
     string [batch], the best one; `index` int32 [batch], its index from 0; and `scores` float32
-    [batch, choices], the probabilities, which are 0 at "".
+    [batch, choices], the probabilities, which are 0 at "". Without choices, a row has the
+    choice "" and the index -1.
 
     The signature "tokens" takes a row for each choice, `[CLS] text [SEP] question choice
     [SEP]`, and returns its `logits` float32 [rows]: probabilities are their softmax over the
@@ -38,8 +39,11 @@ class ChoiceServable(TaskServable[ChoiceTask]):
 
     def answer_texts(self, texts: Mapping[str, tf.Tensor]) -> ServedOutputs:
         choices = texts["choices"]
+        # The first column is encoded even if it is empty: the batch may have no other choice.
+        choices = tf.pad(choices, [[0, 0], [0, tf.maximum(1 - tf.shape(choices)[1], 0)]])
         is_choice = tf.strings.length(tf.strings.strip(choices)) > 0
-        places = tf.where(is_choice)  # (given, 2)
+        is_first = tf.range(tf.shape(choices)[1]) == 0
+        places = tf.where(is_choice | is_first)  # (encoded, 2)
         rows, given = places[:, 0], tf.gather_nd(choices, places)
         if self.task.has_question:
             given = tf.strings.join([tf.gather(texts["question"], rows), given], " ")
@@ -51,10 +55,11 @@ class ChoiceServable(TaskServable[ChoiceTask]):
         )
         logits = self.predict(inputs)["logits"]
         none = tf.fill(tf.shape(choices), logits.dtype.min)
-        logits = tf.tensor_scatter_nd_update(none, places, logits)
+        logits = tf.where(is_choice, tf.tensor_scatter_nd_update(none, places, logits), none)
         best = tf.argmax(logits, axis=1, output_type=tf.int32)
+        has_choice = tf.reduce_any(is_choice, axis=1)
         return {
-            "choice": tf.gather(choices, best, batch_dims=1),
-            "index": best,
+            "choice": tf.where(has_choice, tf.gather(choices, best, batch_dims=1), ""),
+            "index": tf.where(has_choice, best, -1),
             "scores": tf.where(is_choice, tf.nn.softmax(logits), 0.0),
         }

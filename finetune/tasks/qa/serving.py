@@ -73,6 +73,8 @@ class QAServable(TaskServable[QATask]):
         names = set(self.task.kind.serving) - {"max_seq_length", "max_query_length"}
         settings = {name: getattr(self._config, name) for name in sorted(names)}
         settings["max_query_length"] = self._longest_question
+        # Without it, `answerable_logit` is 0, and null odds follow from the other scores.
+        settings["answerable_classifier"] = self._config.answerable_classifier
         return {**super().metadata, **settings}
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:

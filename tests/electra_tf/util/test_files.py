@@ -124,6 +124,13 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path):
     assert reason_of(raised.value) == expected
 
 
+def test_a_file_above_a_folder_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError) as raised:
+        write_two(tmp_path / "file/deep/folder")
+    assert reason_of(raised.value) == f"{tmp_path}/file: a file, not a folder"
+
+
 def test_a_folder_with_files_keeps_them(tmp_path):
     folder = tmp_path / "folder"
     write_atomically(folder / "deep/three", "3")

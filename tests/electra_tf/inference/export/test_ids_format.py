@@ -1,6 +1,7 @@
 """LiteRT and ONNX files answer ids as the model does, at any batch size and length."""
 
 import dataclasses
+import hashlib
 import json
 
 import numpy as np
@@ -11,7 +12,9 @@ from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.litert import FLOAT32_FILE, INT8_FILE
 from electra_tf.inference.export.pretrained import PRETRAINED
 from electra_tf.inference.export.run import export, load_servable
+from electra_tf.inference.export.servable import trace_predict, write_description
 from electra_tf.text.text_inputs import EncoderInputs
+from tests.conftest import VOCAB_SIZE
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +106,20 @@ def test_the_description_says_what_a_client_needs(exported_litert):
     assert list(described["outputs"]) == ["replaced_probability"]
     tokens = (directory / "vocab.txt").read_text().splitlines()
     assert tokens == list(servable.vocabulary.tokens)
+
+
+def test_the_described_vocabulary_is_the_one_beside_it(tiny_data, tmp_path):
+    """Not that of training, which may have no token for the last embeddings."""
+    from tests.finetune.conftest import write_model
+
+    write_model(tmp_path / "m", tiny_data, vocab_size=VOCAB_SIZE + 3)
+    config = ExportConfig(model_dir=str(tmp_path / "m"), export_dir=tmp_path, format="litert")
+    servable = load_servable(config, [PRETRAINED], quiet)
+    write_description(servable, trace_predict(servable), tmp_path)
+    content = (tmp_path / "vocab.txt").read_bytes()
+    assert content.count(b"\n") == VOCAB_SIZE + 3
+    described = json.loads((tmp_path / "description.json").read_text())
+    assert described["tokenizer"]["vocab_sha256"] == hashlib.sha256(content).hexdigest()
 
 
 def test_onnx(exported_litert):

@@ -40,8 +40,10 @@ def test_no_version_is_overwritten(tmp_path):
     with pytest.raises(UserError, match=r"--version=1.*the next free one, 2"):
         version_to_write(tmp_path, 1)
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="is a file"):
-        version_to_write(tmp_path / "file", None)
+    for export_dir in (tmp_path / "file", tmp_path / "file" / "x" / "y"):
+        expected = f"^--export_dir={export_dir}: {tmp_path / 'file'} is a file, not a folder"
+        with pytest.raises(UserError, match=expected):
+            version_to_write(export_dir, None)
 
 
 def write_file(export_dir, during: Callable[[], None]) -> None:

@@ -338,6 +338,19 @@ def test_an_export_answers_as_the_project(model_dir, served):
     np.testing.assert_allclose([row["scores"] for row in rest], answer["scores"], atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "choices", [[[], []], [["", " "], ["", ""]], [["", " "], ["", "anna"]]]
+)
+def test_a_row_without_choices_is_answered_alike_in_every_batch(served, choices):
+    inputs = {"text": TEXTS[:2], "question": QUESTIONS[:2]}
+    given = np.array(choices, object).reshape(2, -1)
+    answer = arrays(predict(Server(served), "asked", **inputs, choices=given))
+    best = [row.index("anna") if "anna" in row else -1 for row in choices]
+    assert answer["index"].tolist() == best
+    assert answer["choice"].tolist() == [b"" if index < 0 else b"anna" for index in best]
+    assert answer["scores"].sum(axis=1).tolist() == [float(index >= 0) for index in best]
+
+
 def test_ids_of_a_choice_get_its_score(model_dir, served):
     """The signature "tokens", and the formats that take ids, score row by row."""
     config = ExportConfig(model_dir=model_dir, export_dir=served, component="asked")
