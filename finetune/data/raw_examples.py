@@ -47,7 +47,7 @@ class RawExample(NamedTuple):
         """Returns a list of words or tags; a string is split at whitespace.
 
         Raises:
-            UserError: it is empty, or has anything but words without whitespace.
+            UserError: it is empty, or has anything but strings that are not blank.
         """
         value = self.values[role]
         words = value.split() if isinstance(value, str) else value

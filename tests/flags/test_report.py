@@ -103,6 +103,8 @@ def test_runs_are_arguments_and_the_report_lies_beside_them(tmp_path):
     log = first / "train_log.jsonl"
     with pytest.raises(UserError, match=f"--output={log} exists and is not a report"):
         parse(str(second), "--output", str(log))
+    with pytest.raises(UserError, match=f"--output={first} is a folder"):
+        parse(str(second), "--output", str(first))
     page = tmp_path / "page.html"
     write_report(page, report.read_runs([str(first)]))
     assert parse(str(second), "--output", str(page)).output == str(page)
