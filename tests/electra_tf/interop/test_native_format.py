@@ -45,6 +45,11 @@ def test_training_goes_on_from_what_is_written(make_config, tmp_path):
     np.testing.assert_array_equal(value, checkpoint.arrays[name])
 
 
+def test_an_unknown_format_is_named():
+    with pytest.raises(UserError, match=r"'hugingface' is no.*Did you mean 'huggingface'"):
+        format_of("hugingface")
+
+
 def test_a_loaded_model_masks_by_the_tokens_of_its_vocabulary(make_config):
     checkpoint = tiny_pretraining_checkpoint(make_config)
     tokens = checkpoint.description.vocabulary.decode().split()
