@@ -126,7 +126,7 @@ class FinetuningFamily(NativeFamily):
             **settings,
         }
 
-    def build(self, saved: SavedConfig) -> RebuiltModel:
+    def build(self, saved: SavedConfig, vocabulary: bytes | None = None) -> RebuiltModel:
         """Returns the encoder and the heads, built from the shapes of their variables."""
         values = saved.hyperparameters
         encoder = saved_encoder(values)

@@ -211,7 +211,7 @@ def run(
         takes_arguments: whether there may be arguments that are not flags.
     """
     prepare_standard_streams()
-    silence_tensorflow()
+    prepare_tensorflow()
     report_crashes()
     # absl.app.run would parse sys.argv before the spellings are normalized.
     app.define_help_flags()
@@ -288,10 +288,14 @@ def print_line(line: str) -> None:
     print(spell_programs(line))
 
 
-def silence_tensorflow() -> None:
-    """Turns off TensorFlow's start-up messages, unless the user has set a log level."""
+def prepare_tensorflow() -> None:
+    """Turns off TensorFlow's start-up messages, unless the user has set a log level.
+
+    What the environment says of Keras is for other programs: these need Keras 3 on TensorFlow.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.pop("TF_USE_LEGACY_KERAS", None)
 
 
 def report_crashes() -> None:

@@ -1,6 +1,8 @@
 """Hyperparameter fields, which `flags/` turns into command-line flags."""
 
 import dataclasses
+import numbers
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -60,6 +62,46 @@ def value_type(field: dataclasses.Field) -> type:
         if field.type in (kind, kind | None):
             return kind
     return list if field.type in (Sequence[str], Sequence[int]) else dict
+
+
+def checked_values(config_class: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns hyperparameters without those that are None, and as plain Python values.
+
+    NumPy's numbers and paths become what JSON can have, too.
+
+    Args:
+        config_class: dataclass of the hyperparameters.
+        given: values by name; those of other names are returned as they are.
+
+    Raises:
+        UserError: a value is of another type than its hyperparameter.
+    """
+    fields = {field.name: field for field in dataclasses.fields(config_class)}
+    return {
+        name: _plain_value(fields[name], value) if name in fields else value
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _plain_value(field: dataclasses.Field, value: Any) -> Any:
+    kind = value_type(field)
+    if kind is str and isinstance(value, os.PathLike):
+        return os.fspath(value)
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    fits = {
+        bool: isinstance(value, bool),
+        int: is_number and value % 1 == 0,
+        float: is_number,
+        str: isinstance(value, str),
+        dict: isinstance(value, Mapping),
+        list: isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)),
+    }
+    if not fits[kind]:
+        raise UserError(f"--{field.name} must be {VALUE_KINDS[kind]}, not {value!r:.80}")
+    if kind is int or (kind is float and not isinstance(value, int)):
+        return kind(value)
+    return value
 
 
 def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> Any:

@@ -29,6 +29,7 @@ from electra_tf.config.encoder import (
     encoder_shape,
     given_embedding_size,
 )
+from electra_tf.config.hyperparameters import checked_values
 from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_model_name
@@ -55,7 +56,7 @@ class PretrainingConfig(PretrainingFields):
         Raises:
             UserError: a value is invalid; the message names the flag.
         """
-        given = {name: value for name, value in given.items() if value is not None}
+        given = checked_values(cls, given)
         given = without_unused_tpu(given)
         for name in ("data_dir", "model_name"):
             if not given.get(name):

@@ -25,7 +25,7 @@ from electra_tf.interop.tf1_format import Tf1Format
 from electra_tf.text.tokenizer_description import tokenizer_settings
 from electra_tf.training.checkpoints.authors_files import authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, nearest_name_hint
 
 # In the order in which they are tried; the authors' files are the least specific, so they are
 # last. A new format is a class and an entry here.
@@ -73,9 +73,18 @@ def format_names() -> tuple[str, ...]:
 
 
 def make_format(name: str, families: Sequence[ModelFamily] = ()) -> CheckpointFormat:
-    """Returns the format with the given name; see `CheckpointFormat` for `families`."""
-    (format_class,) = [each for each in FORMATS if each.name == name]
-    return format_class(families)
+    """Returns the format with the given name; see `CheckpointFormat` for `families`.
+
+    Raises:
+        UserError: there is no such format.
+    """
+    for format_class in FORMATS:
+        if format_class.name == name:
+            return format_class(families)
+    raise UserError(
+        f"{name!r} is no checkpoint format: choose {', '.join(format_names())}."
+        f"{nearest_name_hint(name, format_names())}"
+    )
 
 
 def named_format(

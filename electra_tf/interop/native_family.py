@@ -53,10 +53,17 @@ class NativeFamily(ModelFamily):
     is_partial = False
 
     @abc.abstractmethod
-    def build(self, saved: SavedConfig) -> RebuiltModel:
+    def build(self, saved: SavedConfig, vocabulary: bytes | None = None) -> RebuiltModel:
         """Builds the model described by `config.json`, with random weights.
 
         Reads no data. Of `saved.variables`, only those of fine-tuned heads are used.
+
+        Args:
+            saved: the description.
+            vocabulary: bytes of the model's `vocab.txt`; None if only its weights are used.
+
+        Raises:
+            UserError: the vocabulary of a model that masks cannot be used.
         """
 
     def warn_of_untrained(self, model: keras.Model, step: int, prefix: str) -> None:
@@ -72,12 +79,14 @@ class NativeFamily(ModelFamily):
         """Builds the model described by `description.hyperparameters`, with its weights.
 
         Raises:
-            UserError: a weight is missing, or its shape differs from the description.
+            UserError: a weight is missing, its shape differs from the description, or the
+                vocabulary cannot be used.
         """
         # The variables of heads have the authors' names.
         heads = {k: list(v.shape) for k, v in checkpoint.part(TASK_SCOPE).items()}
         hyperparameters = dict(checkpoint.description.hyperparameters)
-        rebuilt = self.build(SavedConfig(hyperparameters, heads))
+        vocabulary = checkpoint.description.vocabulary
+        rebuilt = self.build(SavedConfig(hyperparameters, heads), vocabulary)
         names = [name for entry in rebuilt.mapping for name in entry.names]
         assign_arrays(checkpoint.arrays, rebuilt.mapping, "to convert", names)
         return rebuilt

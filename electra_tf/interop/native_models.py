@@ -4,6 +4,7 @@ Fine-tuned models are `finetune.model_family.FINETUNING`.
 """
 
 import dataclasses
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from electra_tf.config.trained_positions import CONVERTED
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_EMBEDDINGS,
     TOWER_EMBEDDINGS,
+    VOCAB_FILE,
     ModelCheckpoint,
     ModelDescription,
 )
@@ -28,8 +30,9 @@ from electra_tf.interop.native_family import NativeFamily, RebuiltModel
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
-from electra_tf.model_builder import build_model, set_stage
+from electra_tf.model_builder import build_model, create_model, set_stage
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.text.vocabulary import parse_vocabulary
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
@@ -79,7 +82,7 @@ class PretrainingFamily(NativeFamily):
             _check_generator(generator_config(config), description.generator)
         return dataclasses.asdict(config)
 
-    def build(self, saved: SavedConfig) -> RebuiltModel:
+    def build(self, saved: SavedConfig, vocabulary: bytes | None = None) -> RebuiltModel:
         """Builds the models of the objective."""
         values = saved.hyperparameters
         known = {field.name for field in dataclasses.fields(PretrainingConfig)}
@@ -92,8 +95,12 @@ class PretrainingFamily(NativeFamily):
                 "do_eval": False,
             }
         )
-        # Special tokens affect masking only, not the weights.
-        model = build_model(config, SpecialTokenIds(cls=0, sep=0, mask=0))
+        if vocabulary is None:  # special tokens affect masking only, not the weights
+            model = build_model(config, SpecialTokenIds(cls=0, sep=0, mask=0))
+        else:
+            path = pathlib.Path(VOCAB_FILE)
+            where = f"The model's {VOCAB_FILE}"
+            model = create_model(config, parse_vocabulary(vocabulary, where, path))
         has_generator = model.two_tower is not None or (
             model.generator is not None and model.generator is not model.electra
         )
@@ -192,7 +199,7 @@ class EncoderFamily(NativeFamily):
         """Returns None: it writes no models of other formats."""
         return None
 
-    def build(self, saved: SavedConfig) -> RebuiltModel:
+    def build(self, saved: SavedConfig, vocabulary: bytes | None = None) -> RebuiltModel:
         """Builds the encoder."""
         values = saved.hyperparameters
         encoder = saved_encoder(values)

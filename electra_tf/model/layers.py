@@ -76,7 +76,7 @@ class LayerNorm(keras.layers.Layer):
     """Float32 scale `gamma` and offset `beta` [width] of a layer normalization."""
 
     def __init__(self, width: int, config: EncoderConfig, **kwargs) -> None:
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(autocast=False, dtype="float32", **kwargs)
         self.epsilon = config.layer_norm_epsilon
         self.gamma = self.add_weight(
             shape=(width,), initializer="ones", autocast=False, name="gamma"

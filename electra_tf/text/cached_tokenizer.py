@@ -8,6 +8,7 @@ import numpy as np
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.text.word_table import WordTable
+from electra_tf.util.errors import UserError
 
 # Type code of id arrays: C int.
 ID_TYPE = "i"
@@ -84,7 +85,13 @@ class CachedTokenizer:
         self._cached = CorpusTokenizer(self.tokenizer)
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Returns the int32 ids of each text, without [CLS] and [SEP]."""
+        """Returns the int32 ids of each text, without [CLS] and [SEP].
+
+        Raises:
+            UserError: `texts` is a single string, whose characters would be the texts.
+        """
+        if isinstance(texts, str):
+            raise UserError(f"texts must be a list of strings, not {texts!r:.80}")
         return [
             np.frombuffer(ids, np.int32).copy() if len(ids) else np.zeros(0, np.int32)
             for ids in self._cached.tokenize(list(texts))

@@ -62,7 +62,8 @@ def import_tensorflow() -> None:
     """Imports TensorFlow and TensorFlow Text; a log level set by the user is kept.
 
     With level 0 the messages of the start are printed as well: which libraries of a GPU are
-    missing, for one. The process keeps freed memory; see `electra_tf.util.allocator`.
+    missing, for one. The process keeps freed memory; see `electra_tf.util.allocator`. Keras's
+    default type is float32, whatever the user's `~/.keras/keras.json` has for other programs.
     """
     keep_freed_memory()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -74,5 +75,8 @@ def import_tensorflow() -> None:
 
         # The first device query prints messages, too.
         tensorflow.config.list_physical_devices()
+    import keras
+
+    keras.config.set_floatx("float32")
     if not prints_all:
         tensorflow.get_logger().setLevel("ERROR")

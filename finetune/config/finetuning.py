@@ -11,6 +11,7 @@ from electra_tf.config.distribution import (
     distribution_defaults,
     without_unused_tpu,
 )
+from electra_tf.config.hyperparameters import checked_values
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_model_name
@@ -52,7 +53,7 @@ class FinetuningConfig(FinetuningFields):
         Raises:
             UserError: a value is invalid; the message names the flag.
         """
-        given = {name: value for name, value in given.items() if value is not None}
+        given = checked_values(cls, given)
         given = without_unused_tpu(given)
         for name in ("data_dir", "model_name"):
             if not given.get(name):

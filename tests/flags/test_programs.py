@@ -227,6 +227,15 @@ def test_a_working_directory_that_is_gone_is_named(tmp_path, monkeypatch, capfd)
     assert "The working directory has been removed" in errors
 
 
+def test_settings_of_keras_for_other_programs_are_not_those_of_this_one(monkeypatch, capfd):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
+    found = {}
+    assert run_main(lambda: found.update(os.environ), monkeypatch, capfd) == (0, "")
+    assert found["KERAS_BACKEND"] == "tensorflow"
+    assert "TF_USE_LEGACY_KERAS" not in found
+
+
 def test_a_crash_of_native_code_names_the_line():
     crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
     main = f"from flags import command_line; command_line.run(lambda: exec({crash!r}))"

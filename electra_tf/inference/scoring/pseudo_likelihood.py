@@ -121,13 +121,42 @@ class Scorer(abc.ABC):
                 batch = rows[start : start + self._batch_size]
                 yield [[texts[i] for i in row] for row in batch], row_length
 
-    @abc.abstractmethod
     def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text.
 
         Args:
             texts: ids with [CLS] and [SEP], which are not scored.
+
+        Raises:
+            UserError: a text lacks one of these, is longer than the model's position
+                embeddings, or has ids outside of its vocabulary.
         """
+        for number, ids in enumerate(texts):
+            self._check(number, ids)
+        return self._score(texts)
+
+    def _check(self, number: int, ids: Sequence[int]) -> None:
+        """Refuses ids and positions without embeddings; compiled graphs take the nearest."""
+        special, shape = self._model.special, self._model.encoder_config
+        if len(ids) < 2 or ids[0] != special.cls or ids[-1] != special.sep:
+            raise UserError(
+                f"Text {number} does not start with [CLS] and end with [SEP]: see "
+                "electra_tf.text.framing.frame"
+            )
+        if len(ids) > shape.max_position_embeddings:
+            raise UserError(
+                f"Text {number} has {len(ids)} tokens, but the model takes at most "
+                f"{shape.max_position_embeddings}, with [CLS] and [SEP]: split it"
+            )
+        if not 0 <= min(ids) <= max(ids) < shape.vocab_size:
+            raise UserError(
+                f"Text {number} has ids from {min(ids)} to {max(ids)}, but the model's "
+                f"vocabulary has {shape.vocab_size} tokens"
+            )
+
+    @abc.abstractmethod
+    def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
+        """Returns the score of each text, which the model can read."""
 
 
 class _OnePassScorer(Scorer):
@@ -137,7 +166,7 @@ class _OnePassScorer(Scorer):
         super().__init__(model, batch_size, num_cores)
         self._log_probs = self._compile(self._score_batch, *[self._ints(None)] * 3)
 
-    def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
+    def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text."""
         scores: list[TextScore | None] = [None] * len(texts)
         for rows, length in self._batches([len(ids) for ids in texts]):
@@ -209,7 +238,7 @@ class MaskedScorer(Scorer):
     def _linears(self) -> list[Linear]:
         return [*self._model.generator.linears, self._model.generator_predictions.dense]
 
-    def score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
+    def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text, from a copy of it per masked token."""
         places = [(i, t) for i, ids in enumerate(texts) for t in range(1, len(ids) - 1)]
         targets = np.array([texts[i][t] for i, t in places], np.int32)

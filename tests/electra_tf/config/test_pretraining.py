@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import pathlib
 
+import numpy as np
 import pytest
 
 from electra_tf.config.choices import (
@@ -23,6 +25,36 @@ from electra_tf.util.errors import UserError
 
 def create(**given) -> PretrainingConfig:
     return PretrainingConfig.create(**{"data_dir": "data", "model_name": "m", **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"learning_rate": "1e-3"}, "--learning_rate must be a number, not '1e-3'"),
+        ({"num_train_steps": 2.5}, "--num_train_steps must be a whole number, not 2.5"),
+        ({"num_train_steps": float("nan")}, "--num_train_steps must be a whole number"),
+        ({"max_seq_length": True}, "--max_seq_length must be a whole number, not True"),
+        ({"do_lower_case": "false"}, "--do_lower_case must be true or false, not 'false'"),
+        ({"model_name": 3}, "--model_name must be a string, not 3"),
+        ({"model_hparam_overrides": "{}"}, "--model_hparam_overrides must be a JSON object"),
+        ({"length_curriculum": "8,16"}, "--length_curriculum must be a list, not '8,16'"),
+    ],
+)
+def test_values_of_another_type_are_refused(given, message):
+    with pytest.raises(UserError, match=message):
+        create(**given)
+
+
+def test_paths_and_numbers_of_numpy_become_plain_values():
+    config = create(
+        data_dir=pathlib.Path("data"),
+        train_batch_size=np.int64(8),
+        mask_prob=np.float32(0.25),
+        num_train_steps=10.0,
+        gen_weight=2,
+    )
+    plain = create(train_batch_size=8, mask_prob=0.25, num_train_steps=10, gen_weight=2)
+    assert config.to_json() == plain.to_json()
 
 
 def test_small_has_the_authors_values():

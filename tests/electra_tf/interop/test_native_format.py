@@ -45,6 +45,24 @@ def test_training_goes_on_from_what_is_written(make_config, tmp_path):
     np.testing.assert_array_equal(value, checkpoint.arrays[name])
 
 
+def test_an_unknown_format_is_named():
+    with pytest.raises(UserError, match=r"'hugingface' is no.*Did you mean 'huggingface'"):
+        format_of("hugingface")
+
+
+def test_a_loaded_model_masks_by_the_tokens_of_its_vocabulary(make_config):
+    checkpoint = tiny_pretraining_checkpoint(make_config)
+    tokens = checkpoint.description.vocabulary.decode().split()
+    model = load_model(checkpoint).model
+    assert model.special == SpecialTokenIds(
+        *(tokens.index(token) for token in ("[CLS]", "[SEP]", "[MASK]"))
+    )
+    assert len(set(model.special)) == 3
+    description = dataclasses.replace(checkpoint.description, vocabulary=b"a\nb\n")
+    with pytest.raises(UserError, match="lacks the special tokens"):
+        load_model(dataclasses.replace(checkpoint, description=description))
+
+
 @pytest.mark.parametrize(
     ("kind", "units"), [("classification", 3), ("tagging", 4), ("regression", 1)]
 )

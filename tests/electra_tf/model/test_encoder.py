@@ -25,6 +25,20 @@ CONFIG = EncoderConfig(
 )
 
 
+@pytest.mark.parametrize("policy", ["float64", "bfloat16", "mixed_float16"])
+def test_an_encoder_has_the_types_of_its_own_policy(policy):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        encoder = Encoder(CONFIG, dtype="float32")
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert {variable.dtype for variable in encoder.variables} == {"float32"}
+    ids = tf.constant([[2, 7, 3]])
+    output = encoder(ids, tf.ones_like(ids), tf.zeros_like(ids)).sequence_output
+    assert output.dtype == tf.float32
+
+
 def output_and_gradients(
     monkeypatch, *, rematerialize: bool, dropout: bool, frozen: int | None = None
 ) -> tuple:

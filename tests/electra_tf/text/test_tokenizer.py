@@ -9,9 +9,10 @@ import unicodedata
 import pytest
 import tensorflow as tf
 
-from electra_tf.text.cached_tokenizer import CorpusTokenizer
+from electra_tf.text.cached_tokenizer import CachedTokenizer, CorpusTokenizer
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from electra_tf.util.errors import UserError
 from tests.electra_tf.text.plain_tokenizer import plain_tokenize
 
 MODES = [(True, True), (False, False), (True, False)]
@@ -142,6 +143,11 @@ def test_invalid_utf8_is_dropped_like_the_replacement_character(vocabulary):
         [b"sh\xffip of st\xe2\x82ate", b"ship of state"]
     ).to_list()
     assert broken == clean
+
+
+def test_a_single_string_is_not_taken_for_texts_of_one_character(vocabulary):
+    with pytest.raises(UserError, match="must be a list of strings, not 'the people'"):
+        CachedTokenizer(vocabulary).tokenize("the people")
 
 
 def test_cache_is_emptied_and_filled_again(vocabulary):

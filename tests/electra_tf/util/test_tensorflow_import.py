@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 
@@ -16,14 +17,21 @@ from electra_tf.util.tensorflow_import import import_tensorflow
 import_tensorflow()
 loaded = [name for name in ("tensorflow_text", "sklearn", "matplotlib") if name in sys.modules]
 import sklearn.metrics, matplotlib
-print(json.dumps(loaded))
+import keras
+print(json.dumps([loaded, keras.config.floatx()]))
 """
 
 
-def test_what_nothing_uses_is_not_loaded_and_can_be_later():
-    result = subprocess.run([sys.executable, "-c", REPORT], capture_output=True, text=True)
+def test_only_what_is_used_is_loaded_and_keras_json_does_not_set_the_type(tmp_path):
+    (tmp_path / "keras.json").write_text('{"floatx": "float64"}')
+    result = subprocess.run(
+        [sys.executable, "-c", REPORT],
+        env={**os.environ, "KERAS_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout) == ["tensorflow_text"]
+    assert json.loads(result.stdout) == [["tensorflow_text"], "float32"]
 
 
 def test_hidden_modules_look_missing_until_the_end():

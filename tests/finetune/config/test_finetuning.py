@@ -19,6 +19,15 @@ def describe_model(tmp_path, **hyperparameters) -> None:
     (folder / "config.json").write_text(json.dumps(content))
 
 
+def test_values_of_another_type_are_refused(tmp_path):
+    for given, message in (
+        ({"task_names": "cola"}, "--task_names must be a list, not 'cola'"),
+        ({"do_train": "false"}, "--do_train must be true or false, not 'false'"),
+    ):
+        with pytest.raises(UserError, match=message):
+            create(tmp_path, **given)
+
+
 @pytest.mark.parametrize(
     ("task", "epochs", "length"),
     [

@@ -164,6 +164,22 @@ def test_electrics_energies_learn_what_the_towers_do_not_know(make_config):
         assert score.log_probs[position] < others.min() - 2
 
 
+@pytest.mark.parametrize("objective", ["electra", "electric"])
+def test_texts_that_the_model_cannot_read_are_refused(make_model, objective):
+    model = make_model(objective=objective)
+    longest = model.encoder_config.max_position_embeddings
+    scorer = create_scorer(model, "auto", 2)
+    for ids, message in (
+        ([2, *[7] * (longest - 1), 3], f"has {longest + 1} tokens.* at most {longest}"),
+        ([2, 40, 3], "ids from 2 to 40, .* 40 tokens"),
+        ([2, -1, 3], "ids from -1 to 3"),
+        ([], "Text 1 does not start with .CLS."),
+        ([7, 8, 9], "Text 1 does not start with .CLS."),
+    ):
+        with pytest.raises(UserError, match=message):
+            scorer.score([TEXTS[0], ids])
+
+
 def test_a_method_that_the_model_has_not_is_refused(make_model):
     with pytest.raises(UserError, match=r"--method=electric.*choose mlm"):
         create_scorer(make_model(), "electric", 8)
