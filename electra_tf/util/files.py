@@ -247,7 +247,8 @@ def check_not_input(
         inputs: files that are read, by their flags; None where there is none.
     """
     for name, path in inputs.items():
-        if path is not None and os.path.realpath(path) == os.path.realpath(output):
+        # Remote paths are no PathLike.
+        if path is not None and os.path.realpath(str(path)) == os.path.realpath(str(output)):
             raise UserError(
                 f"{flag}={output} is the file that {name} reads, and would be overwritten: "
                 "pass another path"
