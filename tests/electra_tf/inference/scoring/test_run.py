@@ -7,20 +7,28 @@ import sys
 import numpy as np
 import pytest
 
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.inference.scoring import run as scoring_run
 from electra_tf.inference.scoring.config import ScoringConfig
 from electra_tf.inference.scoring.pseudo_likelihood import MaskedScorer, TextScore
 from electra_tf.inference.scoring.run import _print_perplexity, _read_texts, run
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
+from tests.conftest import tiny_settings
 from tests.electra_tf.test_pretraining import quiet
 
 
-@pytest.fixture
-def make_scoring(make_config, tmp_path):
-    model = make_config(num_train_steps=2)
-    pretraining_runs.train(model, quiet)
+@pytest.fixture(scope="module")
+def model(tiny_data, tmp_path_factory) -> PretrainingConfig:
+    """A model that was trained a few steps."""
+    settings = tiny_settings(tiny_data, tmp_path_factory.mktemp("scored"))
+    config = PretrainingConfig.create(**settings | {"num_train_steps": 2})
+    pretraining_runs.train(config, quiet)
+    return config
 
+
+@pytest.fixture
+def make_scoring(model, tmp_path):
     def make(**given) -> ScoringConfig:
         for name in ("text_file", "nbest_file", "tune_nbest_file"):
             if name in given:
