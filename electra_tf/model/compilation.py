@@ -1,7 +1,9 @@
 """Functions that graphs call: kernels compiled by XLA, subgraphs traced once, parts of rows."""
 
+import collections
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +50,12 @@ def few_graph_passes() -> Iterator[None]:
 
 
 def compiled_by_xla(function: Callable) -> Callable:
-    """Decorator of a pure function of tensors: one kernel, which `compile_ahead` knows of."""
+    """Decorator of a function of tensors: one kernel, which `compile_ahead` knows of.
+
+    It has no other effect than to update variables that are among its arguments. XLA writes
+    the new values over the old ones, instead of into memory of their own. Calls that differ
+    only in their variables share a kernel.
+    """
     kernel = tf.function(function, jit_compile=True, autograph=False)
 
     @functools.wraps(function)
@@ -127,10 +134,12 @@ def compile_ahead(
 
     The first call of a traced function compiles them as its operations become ready, several
     at once, and on CPU about one process in 200 does not survive that. Here each kernel runs
-    on zeros, alone; the first call then finds the compiled kernels in TensorFlow's cache.
+    on zeros, in place of variables, too, and alone; the first call then finds the compiled
+    kernels in TensorFlow's cache.
 
     Args:
-        function: a `tf.function`; it is traced as its first call would, but not run.
+        function: a `tf.function`; it is traced as its first call would, but not run. Each of
+            its kernels has an output.
         *inputs: inputs of the first call.
         lengths: sequence lengths of the batches, if their shapes leave them open. Kernels
             whose shapes are not fully known are compiled for each.
@@ -148,16 +157,13 @@ def compile_ahead(
     ]
     if not jobs:
         return 0
-    inputs_of = [
-        tf.nest.map_structure(functools.partial(_kind, length), _input_specs(kernel))
-        for kernel, length in jobs
-    ]
+    inputs_of = [_kinds(kernel, length) for kernel, length in jobs]
     kinds = list(dict.fromkeys(tf.nest.flatten(inputs_of)))
 
     # Grappler must not compute it: inputs are no constants, and the output needs each kernel.
     # Called on their own, kernels would have another entry in TensorFlow's cache.
     @functools.partial(tf.function, autograph=False)
-    def run_in_order(zeros: list[tf.Tensor]) -> list[tf.Tensor]:
+    def run_in_order(zeros: list[tf.Tensor | tf.Variable]) -> list[tf.Tensor]:
         zeros_of = dict(zip(kinds, zeros, strict=True))
         elements = []
         for (kernel, _), inputs in zip(jobs, inputs_of, strict=True):
@@ -168,7 +174,7 @@ def compile_ahead(
                 elements.append(tf.slice(output, [0] * len(sizes), sizes))
         return elements
 
-    zeros = [tf.zeros(kind.shape, kind.dtype) for kind in kinds]
+    zeros = [kind.zeros() for kind in kinds]
     if meanwhile is None:
         run_in_order(zeros)
     else:
@@ -176,6 +182,9 @@ def compile_ahead(
             compiling = thread.submit(run_in_order, zeros)
             meanwhile()
             compiling.result()
+    for variable in zeros:
+        if isinstance(variable, tf.Variable):
+            _free(variable)
     for kernel, length in jobs:
         _compiled.setdefault(kernel, set()).add(length)
     return len(jobs)
@@ -194,14 +203,47 @@ def _name(function: tf.types.experimental.ConcreteFunction) -> str:
     return tf.compat.as_str(function.name)
 
 
-def _kind(length: int | None, spec: tf.TensorSpec) -> tf.TensorSpec:
-    """Returns the spec of an input with all sizes known."""
-    shape = [length if size is None else size for size in spec.shape]
-    return tf.TensorSpec(shape, spec.dtype)
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """Inputs that the same zeros take the place of.
+
+    Attributes:
+        spec: their shape and dtype.
+        variable: number of a variable among those of a kernel; None for tensors. The variables
+            of a kernel must differ.
+    """
+
+    spec: tf.TensorSpec
+    variable: int | None = None
+
+    def zeros(self) -> tf.Tensor | tf.Variable:
+        """Returns a tensor, or a new variable, of the spec."""
+        value = tf.zeros(self.spec.shape, self.spec.dtype)
+        return value if self.variable is None else tf.Variable(value, trainable=False)
+
+
+def _kinds(kernel: tf.types.experimental.ConcreteFunction, length: int | None) -> tuple:
+    """Returns the kinds of the inputs of a kernel, in their structure, with all sizes known."""
+    num_variables = collections.Counter()
+
+    def kind(given: tf.TypeSpec) -> _Kind:
+        shape = [length if size is None else size for size in given.shape]
+        spec = tf.TensorSpec(shape, given.dtype)
+        if isinstance(given, tf.TensorSpec):
+            return _Kind(spec)
+        num_variables[spec] += 1
+        return _Kind(spec, num_variables[spec])
+
+    return tf.nest.map_structure(kind, _input_specs(kernel))
 
 
 def _input_specs(kernel: tf.types.experimental.ConcreteFunction) -> tuple:
     return kernel.structured_input_signature[0]
+
+
+def _free(variable: tf.Variable) -> None:
+    """Frees a variable's memory, which a traced function keeps until it is collected itself."""
+    tf.raw_ops.AssignVariableOp(resource=variable.handle, value=tf.zeros([0], variable.dtype))
 
 
 def _has_known_shapes(kernel: tf.types.experimental.ConcreteFunction) -> bool:

@@ -65,7 +65,16 @@ class ElectraAdam(keras.optimizers.Optimizer):
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
         """Updates one variable and its moments."""
-        self._update([gradient], [variable], learning_rate)
+        index = self._get_variable_index(variable)
+        path = self._trainable_variables[index].path
+        old = [variable, self.adam_m[index].value, self.adam_v[index].value]
+        new = _adam_kernel(
+            *map(tf.convert_to_tensor, old),
+            _cast(gradient, variable),
+            _rate_of(path, tf.cast(learning_rate, tf.float32), self.layer_factors),
+            tf.constant(_decay_of(path, self.weight_decay_rate)),
+        )
+        _assign(old, new)
 
     def _backend_update_step(
         self,
@@ -75,7 +84,8 @@ class ElectraAdam(keras.optimizers.Optimizer):
     ) -> None:
         """On one device, updates the variables of a layer at once; Keras updates each.
 
-        Layers of the same shape then share one compiled kernel, and graphs are smaller.
+        Layers of the same shape then share one compiled kernel, and graphs are smaller. New
+        values take the place of the old ones in memory.
         """
         if not isinstance(self._distribution_strategy, tf.distribute.OneDeviceStrategy):
             super()._backend_update_step(grads, trainable_variables, learning_rate)
@@ -85,32 +95,18 @@ class ElectraAdam(keras.optimizers.Optimizer):
             groups.setdefault(group_of(variable.path), []).append((gradient, variable))
         for group in groups.values():
             gradients, variables = zip(*group, strict=True)
-            self._update(gradients, [each.value for each in variables], learning_rate)
-
-    def _update(
-        self,
-        gradients: Sequence[tf.Tensor],
-        variables: Sequence[tf.Variable],
-        learning_rate: tf.Tensor,
-    ) -> None:
-        indices = [self._get_variable_index(variable) for variable in variables]
-        moments = [[of_all[i] for i in indices] for of_all in (self.adam_m, self.adam_v)]
-        paths = [self._trainable_variables[i].path for i in indices]
-        factors = self.layer_factors
-        updated = _update_group(
-            *([tf.convert_to_tensor(x) for x in each] for each in (variables, *moments)),
-            [
-                tf.cast(tf.convert_to_tensor(gradient), variable.dtype)
-                for gradient, variable in zip(gradients, variables, strict=True)
-            ],
-            tf.cast(learning_rate, tf.float32)
-            * tf.constant([1.0 if factors is None else factors[path] for path in paths]),
-            tf.constant([_decay_of(path, self.weight_decay_rate) for path in paths]),
-        )
-        targets = variables, *([x.value for x in each] for each in moments)
-        for new_values, old in zip(updated, targets, strict=True):
-            for value, variable in zip(new_values, old, strict=True):
-                variable.assign(value, read_value=False)  # without reading it again
+            indices = [self._get_variable_index(variable) for variable in variables]
+            paths = [self._trainable_variables[i].path for i in indices]
+            factors = self.layer_factors
+            _update_in_place(
+                [variable.value for variable in variables],
+                [self.adam_m[i].value for i in indices],
+                [self.adam_v[i].value for i in indices],
+                [_cast(*each) for each in zip(gradients, variables, strict=True)],
+                tf.cast(learning_rate, tf.float32)
+                * tf.constant([1.0 if factors is None else factors[path] for path in paths]),
+                tf.constant([_decay_of(path, self.weight_decay_rate) for path in paths]),
+            )
 
     def last_update(self, index: int, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns squared norms of a variable's last update, without decay, and of its weights.
@@ -193,6 +189,10 @@ def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.O
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
+def _cast(gradient: tf.Tensor, variable: keras.Variable | tf.Variable) -> tf.Tensor:
+    return tf.cast(tf.convert_to_tensor(gradient), variable.dtype)
+
+
 def _squared_norm(values: tf.Tensor | keras.Variable) -> tf.Tensor:
     return 2.0 * tf.nn.l2_loss(tf.cast(tf.convert_to_tensor(values), tf.float32))
 
@@ -205,23 +205,6 @@ def _rate_of(
     path: str, learning_rate: tf.Tensor, layer_factors: dict[str, float] | None
 ) -> tf.Tensor:
     return learning_rate if layer_factors is None else learning_rate * layer_factors[path]
-
-
-@compiled_by_xla
-def _update_group(
-    variables: list[tf.Tensor],
-    m: list[tf.Tensor],
-    v: list[tf.Tensor],
-    gradients: list[tf.Tensor],
-    learning_rates: tf.Tensor,
-    decays: tf.Tensor,
-) -> tuple[list[tf.Tensor], list[tf.Tensor], list[tf.Tensor]]:
-    """Returns several variables and their moments after one update."""
-    each = zip(
-        variables, m, v, gradients, tf.unstack(learning_rates), tf.unstack(decays), strict=True
-    )
-    updated = [adam_update(*one) for one in each]
-    return tuple(list(values) for values in zip(*updated, strict=True))
 
 
 def adam_update(
@@ -237,6 +220,33 @@ def adam_update(
     v = BETA_2 * v + (1 - BETA_2) * tf.square(gradient)
     update = m / (tf.sqrt(v) + EPSILON) + decay * variable
     return variable - learning_rate * update, m, v
+
+
+_adam_kernel = compiled_by_xla(adam_update)
+
+
+@compiled_by_xla
+def _update_in_place(
+    variables: Sequence[tf.Variable],
+    m: Sequence[tf.Variable],
+    v: Sequence[tf.Variable],
+    gradients: Sequence[tf.Tensor],
+    learning_rates: tf.Tensor,
+    decays: tf.Tensor,
+) -> tf.Tensor:
+    """Updates several variables and their moments, and returns the learning rates."""
+    rates, decays = tf.unstack(learning_rates), tf.unstack(decays)
+    for *old, gradient, rate, decay in zip(
+        variables, m, v, gradients, rates, decays, strict=True
+    ):
+        new = adam_update(*map(tf.convert_to_tensor, old), gradient, rate, decay)
+        _assign(old, new)
+    return learning_rates
+
+
+def _assign(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value, read_value=False)  # without reading it again
 
 
 def squared_norms(gradients: Sequence[tf.Tensor]) -> tf.Tensor:

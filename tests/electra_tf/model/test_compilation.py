@@ -1,10 +1,42 @@
-"""Parts of rows that are computed side by side make what the whole makes."""
+"""Functions that graphs call: kernels that update variables, parts of rows, graph passes."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.model.compilation import few_graph_passes, side_by_side
+from electra_tf.model.compilation import (
+    compile_ahead,
+    compiled_by_xla,
+    few_graph_passes,
+    side_by_side,
+)
+
+
+@compiled_by_xla
+def _add(variables, values):
+    """Adds values to variables, and returns the first."""
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(variable + value, read_value=False)
+    return values[0]
+
+
+def test_a_kernel_updates_the_variables_that_it_is_given():
+    # All of one shape, so that one might be taken for another.
+    variables = [tf.Variable([float(i)] * 3) for i in range(4)]
+    one, ten = tf.ones(3), tf.fill([3], 10.0)
+
+    @tf.function(autograph=False)
+    def function(values):
+        _add(variables[:2], values)
+        _add(variables[2:], values)
+
+    assert compile_ahead(function, [one, ten]) == 1
+    assert [float(variable[0]) for variable in variables] == [0, 1, 2, 3]
+    function([one, ten])
+    assert [float(variable[2]) for variable in variables] == [1, 11, 3, 13]
+    assert compile_ahead(function, [one, ten]) == 0
+    _add(variables[:2], [one, ten])
+    assert [float(variable[2]) for variable in variables] == [2, 21, 3, 13]
 
 
 @pytest.mark.parametrize(("num_rows", "parts"), [(6, 3), (4, 2), (5, 1), (1, 1)])

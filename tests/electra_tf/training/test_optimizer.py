@@ -62,6 +62,31 @@ def test_three_updates_equal_numpy():
         np.testing.assert_allclose(variable, expected[variable.name], rtol=1e-5)
 
 
+def test_on_one_device_weights_and_moments_stay_where_they_are_in_memory():
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    with strategy.scope():
+        variables = [keras.Variable(np.ones([64, 8], np.float32), name=n) for n in "ab"]
+        optimizer = ElectraAdam(0.1)
+        optimizer.build(variables)
+    updated = [*variables, *optimizer.adam_m, *optimizer.adam_v]
+
+    @tf.function(autograph=False)
+    def step(gradients):
+        optimizer.apply(gradients, variables)
+
+    def addresses() -> list[int]:
+        buffers = [memoryview(each.value.read_value()) for each in updated]
+        return [np.asarray(buffer).__array_interface__["data"][0] for buffer in buffers]
+
+    gradients = [tf.ones([64, 8])] * 2
+    strategy.run(step, args=(gradients,))  # initial values may be in use elsewhere
+    before = addresses()
+    strategy.run(step, args=(gradients,))
+    assert addresses() == before
+    assert np.all(variables[1] < 1)
+    assert np.all(optimizer.adam_v[1] > 0)
+
+
 def test_clipping_scales_all_gradients_by_one_factor():
     gradients = [tf.constant([3.0, 0.0]), tf.constant([[4.0]])]
     clipped, norm = clip_by_global_norm(gradients, 1.0)
