@@ -205,9 +205,14 @@ class TrainLog:
         """Removes what `progress` shows, so that others can print."""
         self._bar.clear()
 
-    def restart_clock(self) -> None:
-        """Excludes the time since the last record (saving, evaluating) from the rates."""
-        self._last_time = time.monotonic()
+    @contextlib.contextmanager
+    def clock_stopped(self) -> Iterator[None]:
+        """Excludes the time of the block (saving, evaluating) from the rates."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._last_time += time.monotonic() - start
 
     def close(self, error: BaseException | None = None) -> None:
         """Flushes and closes the files, and ends the runs of trackers.
@@ -301,8 +306,9 @@ class SilentLog:
     def clear_progress(self) -> None:
         """Does nothing."""
 
-    def restart_clock(self) -> None:
+    def clock_stopped(self) -> contextlib.AbstractContextManager[None]:
         """Does nothing."""
+        return contextlib.nullcontext()
 
     def close(self, error: BaseException | None = None) -> None:
         """Does nothing."""

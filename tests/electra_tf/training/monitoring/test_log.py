@@ -3,6 +3,7 @@
 import io
 import json
 import pathlib
+import time
 
 import pytest
 import tensorflow as tf
@@ -47,6 +48,26 @@ def test_the_mfu_follows_the_sequence_length(tmp_path):
     assert second["mfu"] == pytest.approx(second["steps_per_second"] * 2.5e6 / 1e9)
     assert "mfu" not in third
     assert console.getvalue().count("MFU") == 2
+
+
+def test_rates_exclude_the_clock_stopped_between_two_records(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    log = start(tmp_path)
+    now[0] += 3.0  # of the steps up to 30, a second each 10
+    with log.clock_stopped():
+        now[0] += 1000.0
+    now[0] += 2.0
+    log.training(50, {"loss": 1.0})
+    with log.clock_stopped():
+        now[0] += 1000.0
+    now[0] += 4.0
+    log.training(90, {"loss": 1.0})
+    log.close()
+    for record, left in zip(read(log), (5.0, 1.0), strict=True):
+        assert record["steps_per_second"] == pytest.approx(10)
+        assert record["sequences_per_second"] == pytest.approx(80)
+        assert record["seconds_left"] == pytest.approx(left)
 
 
 SENTENCES = [[InspectedToken("the", "the", 0.1), InspectedToken("dog", "cat", 0.87654)]]
