@@ -91,3 +91,11 @@ def test_a_small_range_has_a_correlation():
 
 def test_f1_without_the_second_class_is_0():
     assert classification_metrics([0, 0], [0, 0], 2, ["f1"]) == {"f1": 0.0}
+
+
+def test_multilabel_with_one_label_is_the_f1_of_that_label():
+    targets, predictions = np.array([[1], [0], [0], [1]]), np.array([[1], [1], [0], [0]])
+    metrics = multilabel_metrics(targets, predictions)
+    assert metrics == pytest.approx({"micro_f1": 50, "macro_f1": 50, "subset_accuracy": 50})
+    absent = multilabel_metrics(np.zeros([3, 1]), np.zeros([3, 1]))
+    assert absent == {"micro_f1": 0, "macro_f1": 0, "subset_accuracy": 100}
