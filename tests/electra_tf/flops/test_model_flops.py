@@ -46,6 +46,8 @@ def kernels(layers) -> int:
         {"untied_generator_embeddings": True},
         {"uniform_generator": True},
         {"electra_objective": False},
+        {"masking": "span", "span_boundary_weight": 0.5},
+        {"objective": "mlm", "masking": "span", "span_boundary_weight": 0.5},
     ],
     ids=str,
 )
@@ -63,6 +65,9 @@ def test_every_kernel_of_the_model_is_multiplied_once_forward_and_twice_backward
         head = model.generator_predictions
         words = math.prod(model.generator.embeddings.word_embeddings.shape)
         products += positions * (kernels([head.dense]) + words)
+        if config.span_boundary_weight:
+            head = model.generator_span_boundary
+            products += positions * (kernels([head.dense, head.dense_1]) + words)
         encoders.append(model.generator)
     for encoder in encoders:
         products += length * kernels(encoder.linears)
