@@ -111,7 +111,7 @@ def test_text_has_the_authors_lines():
         "mnli: accuracy: 81.26 - loss: 0.5000",
         "mnli_dev_mismatched: accuracy: 79.00",
         "rte: accuracy: -",
-        # Of labels from 0 to 1, which few errors show in two decimals.
+        # Labels are scaled to 0 to 1, so two decimals would show little.
         "sts: spearman: 88.13 - mse: 0.0234",
     ]
 
