@@ -248,10 +248,12 @@ def model_flops_per_step(config: PretrainingConfig) -> int:
     )
 
 
-def model_flops_by_length(config: PretrainingConfig) -> dict[int, int]:
-    """Returns `model_flops_per_step` of the steps at each sequence length of a run."""
+def model_flops_by_phase(config: PretrainingConfig) -> dict[tuple[int, int], int]:
+    """Returns the model FLOPs of a step by stage of a run and sequence length."""
+    stages = choices.load(choices.OBJECTIVES, config.objective).stages_of(config)
     return {
-        at_length.max_seq_length: round(_at_one_length(at_length))
+        (stage, at_length.max_seq_length): round(_at_one_length(at_length, stage))
+        for stage in range(len(stages))
         for _, at_length in configs_by_length(config)
     }
 
@@ -263,7 +265,8 @@ def finetuning_model_flops_per_step(
     return PASSES * batch_size * encoder_model_flops(encoder, seq_length)
 
 
-def _at_one_length(config: PretrainingConfig) -> float:
+def _at_one_length(config: PretrainingConfig, stage: int | None = None) -> float:
+    """Returns the model FLOPs of a step of a stage; of the mean step for None."""
     total = 0.0
     for part in model_parts(config):
         forward = encoder_model_flops(part.encoder, config.max_seq_length)
@@ -275,7 +278,10 @@ def _at_one_length(config: PretrainingConfig) -> float:
             per_word += part.encoder.embedding_size * (hidden + part.encoder.vocab_size)
         forward += 2 * part.vocabulary_positions * per_word
         forward += 2 * part.binary_positions * (hidden * hidden + hidden)
-        total += (PASSES if part.is_trained else 1) * part.share_of_steps * forward
+        share = part.share_of_steps
+        if stage is not None:
+            share = 1.0 if part.stage in (None, stage) else 0.0
+        total += (PASSES if part.is_trained else 1) * share * forward
     return config.train_batch_size * total
 
 

@@ -75,11 +75,12 @@ class Utilization(NamedTuple):
 
     Attributes:
         peak_flops: peak FLOPs a second of all devices together.
-        flops_per_step: model FLOPs of a step over the global batch, by sequence length.
+        flops_per_step: model FLOPs of a step over the global batch, by stage of training and
+            sequence length.
     """
 
     peak_flops: float
-    flops_per_step: Mapping[int, float]
+    flops_per_step: Mapping[tuple[int, int], float]
 
 
 class TrainLog:
@@ -117,7 +118,7 @@ class TrainLog:
         make_folders(model_dir)
         self._num_train_steps = num_train_steps
         self._batch_size = batch_size
-        self._seq_length = seq_length
+        self._seq_length, self._stage = seq_length, 0
         self._utilization = utilization
         self._bar = StepBar(num_train_steps, first_step, stream or sys.stdout)
         self._sentences_path = os.path.join(model_dir, SENTENCES_FILE)
@@ -139,9 +140,9 @@ class TrainLog:
                     )
         self._last_step, self._last_time = first_step, time.monotonic()
 
-    def set_length(self, seq_length: int) -> None:
-        """Sets the sequence length of the following steps."""
-        self._seq_length = seq_length
+    def set_phase(self, seq_length: int, stage: int = 0) -> None:
+        """Sets the sequence length of the following steps, and their stage."""
+        self._seq_length, self._stage = seq_length, stage
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
         """Logs the metrics of the steps since the last record."""
@@ -155,7 +156,8 @@ class TrainLog:
         }
         if self._seq_length is not None:
             rates["tokens_per_second"] = rates["sequences_per_second"] * self._seq_length
-        flops = self._utilization and self._utilization.flops_per_step.get(self._seq_length)
+        phase = self._stage, self._seq_length
+        flops = self._utilization and self._utilization.flops_per_step.get(phase)
         if flops:
             rates["mfu"] = rate * flops / self._utilization.peak_flops
         self._record(step, "train", {**values, **rates})
@@ -278,7 +280,7 @@ class TrainLog:
 class SilentLog:
     """A `TrainLog` for workers other than the chief, which logs nothing."""
 
-    def set_length(self, seq_length: int) -> None:
+    def set_phase(self, seq_length: int, stage: int = 0) -> None:
         """Does nothing."""
 
     def training(self, step: int, values: Mapping[str, float]) -> None:

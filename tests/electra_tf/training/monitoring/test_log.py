@@ -26,7 +26,7 @@ def read(log: TrainLog) -> list[dict]:
     return [json.loads(line) for line in pathlib.Path(log.path).read_text().splitlines()]
 
 
-def test_the_mfu_follows_the_sequence_length(tmp_path):
+def test_the_mfu_follows_the_stage_and_the_sequence_length(tmp_path):
     console = io.StringIO()
     log = TrainLog(
         str(tmp_path),
@@ -34,13 +34,13 @@ def test_the_mfu_follows_the_sequence_length(tmp_path):
         num_train_steps=100,
         batch_size=8,
         seq_length=16,
-        utilization=Utilization(1e9, {16: 1e6, 32: 2.5e6}),
+        utilization=Utilization(1e9, {(0, 16): 1e6, (1, 16): 3e6, (1, 32): 2.5e6}),
         stream=console,
     )
     log.training(10, {"loss": 1.0})
-    log.set_length(32)
+    log.set_phase(32, 1)
     log.training(20, {"loss": 1.0})
-    log.set_length(64)  # unknown
+    log.set_phase(64, 1)  # unknown
     log.training(30, {"loss": 1.0})
     log.close()
     first, second, third = read(log)
