@@ -22,6 +22,8 @@ def classification_metrics(
 ) -> dict[str, float]:
     """Returns metrics of classification.
 
+    The F1 of a class that neither occurs nor is predicted is 0, also in `macro_f1`.
+
     Args:
         label_ids, predictions: int [n], n > 0, below `num_labels`.
         num_labels: number of classes.

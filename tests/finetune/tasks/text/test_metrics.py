@@ -49,6 +49,11 @@ def test_f1_of_three_classes_is_the_mean():
     assert confusion([0, 0, 1, 1], [0, 1, 1, 1], 3).shape == (3, 3)
 
 
+def test_a_class_that_does_not_occur_counts_in_macro_f1():
+    metrics = classification_metrics([0, 1], [0, 1], 3, ["macro_f1", "accuracy"])
+    assert metrics == pytest.approx({"macro_f1": 200 / 3, "accuracy": 100})
+
+
 @pytest.mark.parametrize(
     ("gold", "predicted"), [([1, 1], [1, 1]), ([0, 1], [1, 1]), ([0, 0], [1, 0])]
 )
