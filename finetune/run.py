@@ -326,7 +326,6 @@ def describe_run(
     """Prints the model, the devices, the tasks and the lengths of batches of a run."""
     encoder = trainer.model.encoder_config
     trained = sum(math.prod(v.shape) for v in trainer.model.trainable_variables)
-    sequences = max(trainer.model.head(task.name).num_sequences for task in tasks)
     print_fn(
         f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
         f"{trainer.model.electra.count_params():,} parameters in the encoder, "
@@ -340,7 +339,7 @@ def describe_run(
         config.precision,
         finetuning_flops_per_step(
             config.encoder,
-            batch_size=sequences * config.train_batch_size,
+            batch_size=config.train_batch_size * trainer.model.num_sequences,
             seq_length=trainer.buckets[-1],
         ),
     ):

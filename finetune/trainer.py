@@ -358,7 +358,7 @@ class Trainer:
             model_dir,
             first_step=first_step,
             num_train_steps=num_train_steps,
-            batch_size=config.train_batch_size,
+            batch_size=config.train_batch_size * self.model.num_sequences,
             facts=facts_of(hyperparameters, num_train_steps=num_train_steps),
             settings=hyperparameters,
             trackers=open_trackers(

@@ -90,7 +90,8 @@ class TrainLog:
         model_dir: folder of the run.
         first_step: global step at the start. Later records of an interrupted run are dropped
             from the file, because these steps are repeated.
-        num_train_steps, batch_size: used for rates and remaining time.
+        num_train_steps, batch_size: steps of the run and sequences of a step, used for rates
+            and remaining time.
         seq_length: sequence length, in tokens; None if it varies.
         utilization: of devices whose peak is known; None logs no MFU.
         facts: what the diagnoses of the run need to know; None makes no diagnoses.

@@ -14,6 +14,7 @@ from electra_tf.inference.export.run import export, load_servable
 from electra_tf.inference.web_demo.models import ExportedModel, TaskModel
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.text_inputs import pair_inputs
+from electra_tf.training.monitoring.run_info import read_log
 from electra_tf.util.errors import UserError
 from finetune import run as finetune_run
 from finetune.data.batches import FeatureTable
@@ -143,6 +144,9 @@ def test_a_task_is_learned_and_served(make_finetuning_config, spec, tmp_path, mo
             seq_length=config.max_seq_length,
         )
     ]
+    record = read_log(f"{config.model_dir}_1/train_log.jsonl")[0]
+    rate = record["steps_per_second"]
+    assert record["sequences_per_second"] == pytest.approx(3 * config.train_batch_size * rate)
     metrics = result.metrics["pick/dev"]
     # Chance is 42 %.
     assert metrics["accuracy"] == pytest.approx(100 * 5 / 6)
