@@ -63,7 +63,7 @@ class PretrainingPhases:
                 steps = self._compile()
                 self.print_fn("Compiling the training step …")
             batches = iter(self._batches(phase, current))
-            self.log.set_length(phase.seq_length)
+            self.log.set_phase(phase.seq_length, phase.stage)
             guard = partial(self.records.locating_damage, phase.seq_length)
             yield Segment(phase.end_step, steps, batches, guard)
 

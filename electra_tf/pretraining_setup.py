@@ -15,7 +15,7 @@ from electra_tf.config.pretraining import PretrainingConfig, default_max_predict
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import DATA, VOCABULARY, WORDS
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.flops.counting import model_flops_by_length, train_flops_per_step
+from electra_tf.flops.counting import model_flops_by_phase, train_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint, resume_authors_run
 from electra_tf.interop.variable_names import encoder_variables, named_variables
@@ -280,7 +280,7 @@ def utilization_of(
     peak = peak_bfloat16_flops(names.pop()) if len(names) == 1 else None
     if peak is None:
         return None
-    return Utilization(peak * strategy.num_replicas_in_sync, model_flops_by_length(config))
+    return Utilization(peak * strategy.num_replicas_in_sync, model_flops_by_phase(config))
 
 
 def data_statistics(

@@ -167,6 +167,11 @@ class FinetuningModel(keras.Model):
         """Returns the head of a task."""
         return getattr(self, _attribute(task_name))
 
+    @property
+    def num_sequences(self) -> int:
+        """Sequences that a row of a training batch has encoded, such as one for each choice."""
+        return max(self.head(name).num_sequences for name in self.head_names)
+
     def prepare(
         self, features: Mapping[str, tf.Tensor], *, randomness: Randomness
     ) -> Mapping[str, tf.Tensor]:

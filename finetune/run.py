@@ -338,7 +338,9 @@ def describe_run(
         config.train_batch_size,
         config.precision,
         finetuning_flops_per_step(
-            config.encoder, batch_size=config.train_batch_size, seq_length=trainer.buckets[-1]
+            config.encoder,
+            batch_size=config.train_batch_size * trainer.model.num_sequences,
+            seq_length=trainer.buckets[-1],
         ),
     ):
         print_fn(line)

@@ -24,7 +24,7 @@ from electra_tf.training.loop import (
 )
 from electra_tf.training.monitoring.health import facts_of
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
-from electra_tf.training.monitoring.run_info import write_run_info
+from electra_tf.training.monitoring.run_info import read_log, training_seconds, write_run_info
 from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.optimizer import reset_optimizer
@@ -60,7 +60,10 @@ class DivergedError(Exception):
 
 
 class TrainedTrial(NamedTuple):
-    """Result of a training run: number of steps, the step that was kept, and its seconds."""
+    """Result of a training run: number of steps, the step that was kept, and its seconds.
+
+    The seconds are the wall time, and the training steps of earlier starts of the run.
+    """
 
     steps: int
     best_step: int | None
@@ -172,6 +175,8 @@ class Trainer:
         first_step = int(self._step.numpy())
         table, plan = self._plan(data, num_train_steps, seed)
         log = self._open_log(model_dir, first_step, num_train_steps, hyperparameters)
+        # Without the records of steps that are repeated.
+        earlier = read_log(log.path) if isinstance(log, TrainLog) else []
 
         def segments() -> Iterator[Segment]:
             batches = iterate_batches(self._strategy, table, plan, first_step)
@@ -208,7 +213,7 @@ class Trainer:
             evaluate=evaluation if evaluate else None,
             save_last=False,
         )
-        seconds = time.monotonic() - start
+        seconds = training_seconds(earlier) + time.monotonic() - start
         for line in log.health():
             self._print_fn(line)
         if result.stopped_early or had_stopped:
@@ -353,7 +358,7 @@ class Trainer:
             model_dir,
             first_step=first_step,
             num_train_steps=num_train_steps,
-            batch_size=config.train_batch_size,
+            batch_size=config.train_batch_size * self.model.num_sequences,
             facts=facts_of(hyperparameters, num_train_steps=num_train_steps),
             settings=hyperparameters,
             trackers=open_trackers(

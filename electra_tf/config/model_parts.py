@@ -15,9 +15,12 @@ class ModelPart:
         encoder: shape of the encoder.
         vocabulary_positions: positions per sequence with a softmax over the vocabulary.
         vocabulary_inputs: input width of the softmax; None is the hidden size.
+        boundary_inputs: input width of a span-boundary head, which has a softmax at the same
+            positions; 0 is without.
         binary_positions: positions per sequence with a binary prediction.
         is_trained: whether it has a backward pass.
         share_of_steps: fraction of the training steps that run it.
+        stage: index of the stage of training whose steps run it; None is every stage.
         samples: tokens sampled per sequence to build its input.
     """
 
@@ -25,9 +28,11 @@ class ModelPart:
     encoder: EncoderConfig
     vocabulary_positions: int = 0
     vocabulary_inputs: int | None = None
+    boundary_inputs: int = 0
     binary_positions: int = 0
     is_trained: bool = True
     share_of_steps: float = 1.0
+    stage: int | None = None
     samples: int = 0
 
 

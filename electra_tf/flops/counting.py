@@ -130,6 +130,23 @@ class Transformer:
         )
         return self.output_share * self.seq_length * per_token
 
+    def boundary_head(self, input_size: int) -> float:
+        """Head of the span-boundary objective, at `output_share` of the tokens.
+
+        Args:
+            input_size: input width of the head.
+        """
+        hidden, size = self.hidden_size, self.embedding_size
+        per_token = (
+            2 * input_size * hidden
+            + (1 + ACTIVATION + LAYER_NORM) * hidden
+            + 2 * hidden * size
+            + (1 + ACTIVATION + LAYER_NORM) * size
+            + 2 * size * self.vocab_size
+            + (SOFTMAX + 2) * self.vocab_size
+        )
+        return self.output_share * self.seq_length * per_token
+
     def binary_head(self) -> int:
         """Binary classification of every token."""
         hidden = self.hidden_size
@@ -187,6 +204,8 @@ def _flops_at_one_length(config: PretrainingConfig) -> dict[str, float]:
         head = 0.0
         if part.vocabulary_positions:
             head += passes * model.vocabulary_head(part.vocabulary_inputs)
+        if part.boundary_inputs:
+            head += passes * model.boundary_head(part.boundary_inputs)
         if part.binary_positions:
             head += passes * model.binary_head() * part.binary_positions / length
         if part.samples:
@@ -229,10 +248,12 @@ def model_flops_per_step(config: PretrainingConfig) -> int:
     )
 
 
-def model_flops_by_length(config: PretrainingConfig) -> dict[int, int]:
-    """Returns `model_flops_per_step` of the steps at each sequence length of a run."""
+def model_flops_by_phase(config: PretrainingConfig) -> dict[tuple[int, int], int]:
+    """Returns the model FLOPs of a step by stage of a run and sequence length."""
+    stages = choices.load(choices.OBJECTIVES, config.objective).stages_of(config)
     return {
-        at_length.max_seq_length: round(_at_one_length(at_length))
+        (stage, at_length.max_seq_length): round(_at_one_length(at_length, stage))
+        for stage in range(len(stages))
         for _, at_length in configs_by_length(config)
     }
 
@@ -244,16 +265,23 @@ def finetuning_model_flops_per_step(
     return PASSES * batch_size * encoder_model_flops(encoder, seq_length)
 
 
-def _at_one_length(config: PretrainingConfig) -> float:
+def _at_one_length(config: PretrainingConfig, stage: int | None = None) -> float:
+    """Returns the model FLOPs of a step of a stage; of the mean step for None."""
     total = 0.0
     for part in model_parts(config):
         forward = encoder_model_flops(part.encoder, config.max_seq_length)
         hidden = part.encoder.hidden_size
         inputs = part.vocabulary_inputs or hidden
         per_word = part.encoder.embedding_size * (inputs + part.encoder.vocab_size)
+        if part.boundary_inputs:
+            per_word += part.boundary_inputs * hidden
+            per_word += part.encoder.embedding_size * (hidden + part.encoder.vocab_size)
         forward += 2 * part.vocabulary_positions * per_word
         forward += 2 * part.binary_positions * (hidden * hidden + hidden)
-        total += (PASSES if part.is_trained else 1) * part.share_of_steps * forward
+        share = part.share_of_steps
+        if stage is not None:
+            share = 1.0 if part.stage in (None, stage) else 0.0
+        total += (PASSES if part.is_trained else 1) * share * forward
     return config.train_batch_size * total
 
 

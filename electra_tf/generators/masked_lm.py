@@ -6,7 +6,7 @@ import tensorflow as tf
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.generators.base import Generator
-from electra_tf.generators.span_boundary import SpanBoundaryHead
+from electra_tf.generators.span_boundary import SpanBoundaryHead, boundary_inputs
 from electra_tf.masking.masked_batch import num_masked_tokens
 from electra_tf.model.batch_types import LossTerm, MaskedLMOutput, PretrainInputs
 from electra_tf.model.heads import MaskedLMHead, get_softmax_output
@@ -86,11 +86,13 @@ class MaskedLMGenerator(Generator):
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns the encoder with its vocabulary head."""
+        """Returns the encoder with its vocabulary head, and that of the span boundaries."""
+        shape = generator_config(config)
         return [
             ModelPart(
                 "generator",
-                generator_config(config),
+                shape,
                 vocabulary_positions=config.max_predictions_per_seq,
+                boundary_inputs=boundary_inputs(config, shape),
             )
         ]

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.masked_batch import masked_positions
 from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.model.layer_functions import activation_norm, add_bias
@@ -81,6 +82,11 @@ class SpanBoundaryHead(keras.layers.Layer):
         table = tf.cast(embedding_table, self.compute_dtype)
         logits = add_bias(tf.matmul(flat, table, transpose_b=True), self.output_bias)
         return tf.reshape(logits, [shape[0], shape[1], self.config.vocab_size])
+
+
+def boundary_inputs(config: PretrainingConfig, encoder: EncoderConfig) -> int:
+    """Returns the input width of the head of a run, for counting FLOPs; 0 without one."""
+    return 2 * encoder.hidden_size + PLACE_SIZE if config.span_boundary_weight else 0
 
 
 def run_boundaries(inputs: PretrainInputs) -> tuple[tf.Tensor, tf.Tensor]:

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.generators.span_boundary import boundary_inputs
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import PretrainingOutput, PretrainInputs
 from electra_tf.model.metrics import masked_lm_sums
@@ -38,11 +39,13 @@ class MaskedLanguageModel(PretrainingModel):
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns the full-size encoder with the vocabulary head."""
+        """Returns the full-size encoder with the heads of its masked language model."""
+        shape = discriminator_config(config)
         return [
             ModelPart(
                 "masked LM",
-                discriminator_config(config),
+                shape,
                 vocabulary_positions=config.max_predictions_per_seq,
+                boundary_inputs=boundary_inputs(config, shape),
             )
         ]

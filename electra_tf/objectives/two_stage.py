@@ -147,8 +147,9 @@ class TwoStage(PretrainingModel):
         share = cls.parse_hparams(config).generator_share
         (generator,) = cls.generator_class(config).parts(config)
         frozen = dataclasses.replace(generator, name="frozen generator", is_trained=False)
+        second = {"share_of_steps": 1 - share, "stage": DISCRIMINATOR_STAGE}
         return [
-            dataclasses.replace(generator, share_of_steps=share),
-            dataclasses.replace(frozen, share_of_steps=1 - share),
-            dataclasses.replace(discriminator_part(config), share_of_steps=1 - share),
+            dataclasses.replace(generator, share_of_steps=share, stage=GENERATOR_STAGE),
+            dataclasses.replace(frozen, **second),
+            dataclasses.replace(discriminator_part(config), **second),
         ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from electra_tf.report.figures import label_of
 from electra_tf.report.runs import Confusion, ReportRun, Table
+from electra_tf.training.monitoring.run_info import training_seconds
 from electra_tf.util.console import format_seconds
 
 _MISSING = "–"
@@ -103,12 +104,7 @@ def confusion_tables(confusion: Confusion) -> Table:
 
 
 def _training_time(training: Sequence[Mapping[str, Any]]) -> str:
-    seconds, before = 0.0, 0
-    for record in training:
-        rate = record.get("steps_per_second")
-        if rate:
-            seconds += (record["step"] - before) / rate
-        before = record["step"]
+    seconds = training_seconds(training)
     return format_seconds(seconds) if seconds else _MISSING
 
 

@@ -146,14 +146,17 @@ def run_loop(
                 is_last or _is_due(intervals.evaluate, current)
             )
             saves = save_last if is_last else _is_due(intervals.save, current)
-            if is_last or saves or evaluates:
-                _refuse_weights(segment, current, checkpoints, diverged)
-            # Before saving: a killed run that resumes from a step has evaluated it.
-            if evaluates:
-                evaluation = _evaluate(evaluate, current, log)
-            if saves:
-                checkpoints.save()
-                log.restart_clock()
+            with log.clock_stopped():
+                if is_last or saves or evaluates:
+                    _refuse_weights(segment, current, checkpoints, diverged)
+                # Before saving: a killed run that resumes from a step has evaluated it.
+                if evaluates:
+                    evaluation = evaluate()
+                    log.evaluation(
+                        current, evaluation.values, evaluation.shown, evaluation.sentences
+                    )
+                if saves:
+                    checkpoints.save()
 
             if evaluation is not None:
                 values = dict(evaluation.values)
@@ -229,12 +232,3 @@ def _refuse_weights(
 
 def _is_due(interval: int | None, step: int) -> bool:
     return interval is not None and step % interval == 0
-
-
-def _evaluate(
-    evaluate: Callable[[], Evaluation], step: int, log: TrainLog | SilentLog
-) -> Evaluation:
-    evaluation = evaluate()
-    log.evaluation(step, evaluation.values, evaluation.shown, evaluation.sentences)
-    log.restart_clock()
-    return evaluation

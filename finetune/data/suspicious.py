@@ -116,7 +116,9 @@ def warn_of_unknown_rows(name: str, rows: Sequence[Row], vocabulary: Vocabulary)
     ids = [row[each] for row in rows for each in filter(is_input_ids, row)]
     ids = np.concatenate([np.zeros(0, np.int32), *ids])
     num_unknown = int(np.count_nonzero(ids == vocabulary.unk_id))
-    warn_of_unknown_tokens(name, num_unknown, len(ids), vocabulary.path)
+    # [CLS] and [SEP] are not of the texts.
+    is_text = (ids != vocabulary.cls_id) & (ids != vocabulary.sep_id)
+    warn_of_unknown_tokens(name, num_unknown, int(is_text.sum()), vocabulary.path)
 
 
 def warn_of_long_rows(name: str, rows: Sequence[Row], pretrained: int, checkpoint: str) -> None:

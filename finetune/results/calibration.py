@@ -131,13 +131,16 @@ def reliability(
 def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float:
     """Returns the temperature of the lowest cross-entropy, by SciPy; NaN if there is none.
 
-    There is none if every prediction is right, or if none is better than chance.
+    There is none if every prediction is right, if none is better than chance, or if all classes
+    of every row are equally likely.
 
     Args:
         logits: float [n, classes], n > 0.
         label_ids: int [n].
     """
     logits = np.asarray(logits, np.float64)
+    if not np.ptp(logits, axis=1).any():
+        return math.nan
     rows = np.arange(len(logits))
 
     def cross_entropy(log_temperature: float) -> float:

@@ -92,10 +92,10 @@ def main_metric_text(split: SplitSummary, *, by_fold: bool) -> str:
 
 
 def format_metric(name: str, value: float | None) -> str:
-    """Returns a loss with four decimals, other metrics with two; "-" if undefined."""
+    """Returns a loss or error with four decimals, others with two; "-" if undefined."""
     if value is None or not math.isfinite(value):
         return UNDEFINED
-    return f"{value:.4f}" if name.endswith("loss") else f"{value:.2f}"
+    return f"{value:.4f}" if name.endswith(("loss", "mse")) else f"{value:.2f}"
 
 
 def authors_names(trials: Sequence[TrialResult]) -> dict[str, str]:

@@ -51,7 +51,7 @@ def print_result(
     duration = f"{seconds:.1f} s" if seconds < 10 else format_seconds(seconds)
     print_fn(
         f"{manifest.num_examples:,} examples of {manifest.max_seq_length} tokens from "
-        f"{manifest.num_documents:,} documents ({manifest.num_lines:,} lines, "
+        f"{_count_documents(manifest)} documents ({manifest.num_lines:,} lines, "
         f"{text_megabytes:,.1f} MB) in {duration}: "
         f"{text_megabytes / seconds:.1f} MB/s.\n"
         f"{_describe_tokens(manifest)}\n"
@@ -75,6 +75,16 @@ def _print_duplicates(
     for fate, number in numbers.items():
         num_tokens = manifest.dropped_tokens.get(CAUSES[fate], 0)
         print_fn(f"Left out {number:,} {CAUSES[fate]} ({num_tokens:,} tokens).")
+
+
+def _count_documents(manifest: records_manifest.Manifest) -> str:
+    """Returns how many documents are in the records and, with duplicates, of how many read.
+
+    The duplicates are in the numbers of lines and bytes.
+    """
+    kept = manifest.num_documents
+    read = kept + manifest.num_duplicates + manifest.num_near_duplicates
+    return f"{kept:,}" if read == kept else f"{kept:,} of {read:,}"
 
 
 def _records_flag(output_dir: pathlib.Path) -> str:

@@ -30,8 +30,9 @@ class Manifest:
         shards: number of records of each shard, by file name.
         shard_bytes: size of each shard, by file name.
         shard_sha256: hexadecimal digest of each shard, by file name; older manifests have none.
-        num_documents, num_lines, num_text_bytes: size of the corpus; with sentences="split",
-            a line is a sentence.
+        num_documents: number of documents in the records.
+        num_lines, num_text_bytes: size of the corpus, with duplicates that were left out; with
+            sentences="split", a line is a sentence.
         invalid_utf8: number of sequences replaced with U+FFFD, by corpus file.
         null_texts: number of records that have null instead of a text, by corpus file.
         vocab_size, vocab_sha256: size and digest of the vocabulary file.

@@ -73,7 +73,7 @@ def test_the_learning_rate_restarts_in_a_stage_if_updates_were_left_out(
     monkeypatch.setattr(PretrainingPhases, "_compile", lambda self: None)
     monkeypatch.setattr(PretrainingPhases, "_batches", lambda *_: [])
     records = types.SimpleNamespace(locating_damage=contextlib.nullcontext)
-    log = types.SimpleNamespace(set_length=lambda length: None)
+    log = types.SimpleNamespace(set_phase=lambda length, stage: None)
     segments = PretrainingPhases(
         make_config(num_train_steps=6),
         None,

@@ -45,7 +45,7 @@ def test_the_utilization_is_of_gpus_whose_peak_is_known(make_config, monkeypatch
     gpus = strategy("/device:GPU:0", "/device:GPU:1")
     found = utilization_of(config, gpus)
     assert found.peak_flops == pytest.approx(2 * 165e12)
-    assert found.flops_per_step == {16: model_flops_per_step(config)}
+    assert found.flops_per_step == {(0, 16): model_flops_per_step(config)}
     for unknown in ("NVIDIA A10", "No such GPU"):  # two kinds; one without a known peak
         names[:] = [unknown, "NVIDIA A30" if unknown == "NVIDIA A10" else unknown]
         assert utilization_of(config, gpus) is None

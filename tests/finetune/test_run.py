@@ -25,6 +25,7 @@ from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
+from electra_tf.training.monitoring.run_info import read_log, training_seconds
 from electra_tf.training.nonfinite import MOST_IN_A_ROW
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import warn_once
@@ -407,6 +408,8 @@ def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_co
     assert best["step"] == result.best_step
     (again,) = finetune_run.run(config, quiet)
     assert (again.steps, again.best_step) == (result.steps, result.best_step)
+    # Of the training, not of the second start.
+    assert again.seconds > training_seconds(read_log(f"{config.model_dir}_1/train_log.jsonl"))
 
 
 def test_a_run_that_is_killed_after_its_early_stop_does_not_go_on(

@@ -75,11 +75,12 @@ class Utilization(NamedTuple):
 
     Attributes:
         peak_flops: peak FLOPs a second of all devices together.
-        flops_per_step: model FLOPs of a step over the global batch, by sequence length.
+        flops_per_step: model FLOPs of a step over the global batch, by stage of training and
+            sequence length.
     """
 
     peak_flops: float
-    flops_per_step: Mapping[int, float]
+    flops_per_step: Mapping[tuple[int, int], float]
 
 
 class TrainLog:
@@ -89,7 +90,8 @@ class TrainLog:
         model_dir: folder of the run.
         first_step: global step at the start. Later records of an interrupted run are dropped
             from the file, because these steps are repeated.
-        num_train_steps, batch_size: used for rates and remaining time.
+        num_train_steps, batch_size: steps of the run and sequences of a step, used for rates
+            and remaining time.
         seq_length: sequence length, in tokens; None if it varies.
         utilization: of devices whose peak is known; None logs no MFU.
         facts: what the diagnoses of the run need to know; None makes no diagnoses.
@@ -117,7 +119,7 @@ class TrainLog:
         make_folders(model_dir)
         self._num_train_steps = num_train_steps
         self._batch_size = batch_size
-        self._seq_length = seq_length
+        self._seq_length, self._stage = seq_length, 0
         self._utilization = utilization
         self._bar = StepBar(num_train_steps, first_step, stream or sys.stdout)
         self._sentences_path = os.path.join(model_dir, SENTENCES_FILE)
@@ -139,9 +141,9 @@ class TrainLog:
                     )
         self._last_step, self._last_time = first_step, time.monotonic()
 
-    def set_length(self, seq_length: int) -> None:
-        """Sets the sequence length of the following steps."""
-        self._seq_length = seq_length
+    def set_phase(self, seq_length: int, stage: int = 0) -> None:
+        """Sets the sequence length of the following steps, and their stage."""
+        self._seq_length, self._stage = seq_length, stage
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
         """Logs the metrics of the steps since the last record."""
@@ -155,7 +157,8 @@ class TrainLog:
         }
         if self._seq_length is not None:
             rates["tokens_per_second"] = rates["sequences_per_second"] * self._seq_length
-        flops = self._utilization and self._utilization.flops_per_step.get(self._seq_length)
+        phase = self._stage, self._seq_length
+        flops = self._utilization and self._utilization.flops_per_step.get(phase)
         if flops:
             rates["mfu"] = rate * flops / self._utilization.peak_flops
         self._record(step, "train", {**values, **rates})
@@ -205,9 +208,14 @@ class TrainLog:
         """Removes what `progress` shows, so that others can print."""
         self._bar.clear()
 
-    def restart_clock(self) -> None:
-        """Excludes the time since the last record (saving, evaluating) from the rates."""
-        self._last_time = time.monotonic()
+    @contextlib.contextmanager
+    def clock_stopped(self) -> Iterator[None]:
+        """Excludes the time of the block (saving, evaluating) from the rates."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._last_time += time.monotonic() - start
 
     def close(self, error: BaseException | None = None) -> None:
         """Flushes and closes the files, and ends the runs of trackers.
@@ -273,7 +281,7 @@ class TrainLog:
 class SilentLog:
     """A `TrainLog` for workers other than the chief, which logs nothing."""
 
-    def set_length(self, seq_length: int) -> None:
+    def set_phase(self, seq_length: int, stage: int = 0) -> None:
         """Does nothing."""
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
@@ -301,8 +309,9 @@ class SilentLog:
     def clear_progress(self) -> None:
         """Does nothing."""
 
-    def restart_clock(self) -> None:
+    def clock_stopped(self) -> contextlib.AbstractContextManager[None]:
         """Does nothing."""
+        return contextlib.nullcontext()
 
     def close(self, error: BaseException | None = None) -> None:
         """Does nothing."""

@@ -88,6 +88,22 @@ def read_log(path: str | os.PathLike) -> list[dict[str, Any]]:
     return list(_read_json_lines(path, _check_record))
 
 
+def training_seconds(records: Sequence[Mapping[str, Any]]) -> float:
+    """Returns how long the training steps of a log took, over all starts of the run.
+
+    Evaluations and checkpoints are left out, as in the rates of the records.
+    """
+    seconds, before = 0.0, 0
+    for record in records:
+        if record["kind"] != "train":
+            continue
+        rate = record.get("steps_per_second")
+        if rate:
+            seconds += (record["step"] - before) / rate
+        before = record["step"]
+    return seconds
+
+
 def read_sentences(model_dir: str | os.PathLike) -> list[dict[str, Any]]:
     """Returns `step` and `sentences` of each evaluation; empty if there are none.
 

@@ -101,6 +101,21 @@ def test_only_masked_positions_are_predicted():
     assert many["generator"] == few["generator"]
 
 
+def test_span_boundaries_are_predicted_by_a_head_of_their_own():
+    given = {"train_batch_size": 3, "max_predictions_per_seq": 7, "vocab_size": 1000}
+    plain, with_spans = (
+        train_flops_by_part(create(**given, masking="span", span_boundary_weight=weight))
+        for weight in (0.0, 0.5)
+    )
+    # The outputs before and after the span and an embedding of the place, of 64, 64 and 200
+    # units, are read by layers of 64 and 128. Of each unit there are a bias, GELU (8) and
+    # LayerNorm (5), of each word the sums of the softmax (7).
+    head = 2 * (328 * 64 + 64 * 128 + 128 * 1000) + 14 * (64 + 128) + 7 * 1000
+    differing = {name: with_spans[name] - plain[name] for name in plain}
+    assert {name for name, more in differing.items() if more} == {"generator head"}
+    assert differing["generator head"] == pytest.approx(2 * 3 * 7 * head, rel=1e-9)
+
+
 def test_finetuning_is_the_encoder_there_and_back():
     encoder = discriminator_config(create(model_size="base"))
     model = Transformer(hidden_size=768, num_hidden_layers=12, seq_length=64)

@@ -8,6 +8,7 @@ from electra_tf.config.pretraining import PretrainingConfig, discriminator_confi
 from electra_tf.flops.counting import (
     encoder_model_flops,
     finetuning_model_flops_per_step,
+    model_flops_by_phase,
     model_flops_per_step,
 )
 from electra_tf.model.batch_types import SpecialTokenIds
@@ -46,6 +47,8 @@ def kernels(layers) -> int:
         {"untied_generator_embeddings": True},
         {"uniform_generator": True},
         {"electra_objective": False},
+        {"masking": "span", "span_boundary_weight": 0.5},
+        {"objective": "mlm", "masking": "span", "span_boundary_weight": 0.5},
     ],
     ids=str,
 )
@@ -63,6 +66,9 @@ def test_every_kernel_of_the_model_is_multiplied_once_forward_and_twice_backward
         head = model.generator_predictions
         words = math.prod(model.generator.embeddings.word_embeddings.shape)
         products += positions * (kernels([head.dense]) + words)
+        if config.span_boundary_weight:
+            head = model.generator_span_boundary
+            products += positions * (kernels([head.dense, head.dense_1]) + words)
         encoders.append(model.generator)
     for encoder in encoders:
         products += length * kernels(encoder.linears)
@@ -80,6 +86,25 @@ def test_electra_small_is_nine_gigaflops_a_sequence():
     generator = 128 * (12 * (49_152 + 16_384) + 8_192) + 19 * 128 * 30_586
     assert model_flops_per_step(config) == 128 * 6 * (discriminator + generator)
     assert model_flops_per_step(config) / 128 == pytest.approx(9.0e9, rel=0.01)
+
+
+def test_each_of_two_stages_has_the_flops_of_what_it_runs():
+    shape = {"embedding_size": 0, "embedding_sharing": "none", "generator_hidden_size": 1.0}
+    encoder = {"num_attention_heads": 1, "intermediate_size": 48}
+    settings = {
+        **shape,
+        "model_hparam_overrides": {**TINY["model_hparam_overrides"], **encoder},
+        "objective_hparams": {"generator_share": 0.25},
+        "num_train_steps": 8,
+    }
+    config = create(objective="two_stage", **settings)
+    of_mlm = model_flops_per_step(create(**shape | settings, objective="mlm"))
+    encoder_flops = encoder_model_flops(discriminator_config(config), 10)
+    head = 2 * 10 * (12 * 12 + 12)
+    # The frozen generator runs forward alone.
+    second = of_mlm // 3 + 3 * 5 * (encoder_flops + head)
+    assert model_flops_by_phase(config) == {(0, 10): of_mlm, (1, 10): second}
+    assert model_flops_per_step(config) == 0.25 * of_mlm + 0.75 * second
 
 
 def test_finetuning_is_three_times_the_encoder():

@@ -83,8 +83,11 @@ class FakeRun:
         assert (values, shown, sentences) == ({"accuracy": step / 10}, "shown", ())
         self.events.append("evaluation")
 
-    def restart_clock(self) -> None:
-        """Has no clock."""
+    @contextlib.contextmanager
+    def clock_stopped(self) -> Iterator[None]:
+        self.is_clock_stopped = True
+        yield
+        self.is_clock_stopped = False
 
     def progress(self, step: int) -> None:
         """Shows no bar."""
@@ -108,6 +111,7 @@ class FakeRun:
         return self.preempted_from is not None and self.step.numpy() >= self.preempted_from
 
     def evaluate(self) -> Evaluation:
+        assert self.is_clock_stopped
         step = int(self.step.numpy())
         return Evaluation({"accuracy": step / 10}, "shown", stop=step == self.stops_at)
 

@@ -86,10 +86,12 @@ def test_segments_that_the_encoder_does_not_know(size, warned, capsys):
 
 
 def test_unknown_tokens_of_all_sequences_are_counted(vocabulary, capsys):
-    unknown, known = vocabulary.unk_id, vocabulary.cls_id
+    unknown, known = vocabulary.unk_id, vocabulary.ids["the"]
     warn_of_unknown_rows("task train", [row(*[known] * 20), row()], vocabulary)
     assert capsys.readouterr().err == ""
-    choices = row(*[known] * 8, **{"input_ids/1": np.array([unknown, unknown])})
+    first, last = vocabulary.cls_id, vocabulary.sep_id
+    second = {"input_ids/1": np.array([first, unknown, unknown, last])}
+    choices = row(first, *[known] * 8, last, **second)
     warn_of_unknown_rows("task dev", [choices], vocabulary)
     assert "20.0% of the tokens of task dev are unknown" in capsys.readouterr().err
 

@@ -58,6 +58,10 @@ def test_there_is_no_temperature_of_predictions_all_right_or_all_wrong(p, tmp_pa
     plot_reliability(tmp_path / "a.png", found, "cola dev, trial 1")
 
 
+def test_there_is_no_temperature_of_classes_that_are_all_alike():
+    assert math.isnan(fit_temperature(np.full([4, 3], 2.5), np.array([0, 1, 2, 0])))
+
+
 def test_files(tmp_path):
     found = calibrate(logits_of(0.9, 0.9, 0.1, 0.9), LABELS, 2.0, "dev")
     found.write(tmp_path / "a.json")

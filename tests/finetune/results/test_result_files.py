@@ -98,15 +98,21 @@ def test_text_has_the_authors_lines():
                 "mnli/dev": {"accuracy": 81.256, "loss": 0.5},
                 "mnli/dev_mismatched": {"accuracy": 79.0},
                 "rte/dev": {"accuracy": math.nan},
+                "sts/dev": {"spearman": 88.126, "mse": 0.02345},
             },
-            main=dict.fromkeys(("mnli/dev", "mnli/dev_mismatched", "rte/dev"), "accuracy"),
+            main={
+                **dict.fromkeys(("mnli/dev", "mnli/dev_mismatched", "rte/dev"), "accuracy"),
+                "sts/dev": "spearman",
+            },
         )
     ]
-    assert format_text(trials).splitlines()[:4] == [
+    assert format_text(trials).splitlines()[:5] == [
         "trial 1, seed 42: ok, 100 steps, best at step 60, 0 s",
         "mnli: accuracy: 81.26 - loss: 0.5000",
         "mnli_dev_mismatched: accuracy: 79.00",
         "rte: accuracy: -",
+        # Labels are scaled to 0 to 1, so two decimals would show little.
+        "sts: spearman: 88.13 - mse: 0.0234",
     ]
 
 

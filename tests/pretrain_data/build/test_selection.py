@@ -147,6 +147,7 @@ def test_a_build_without_near_duplicates_counts_them(build, corpus_dir):
         manifest.dropped_tokens.values()
     )
     assert any(line.startswith("Left out 4 near-duplicate documents (") for line in printed)
+    assert any(f"from 13 of 21 documents ({manifest.num_lines} lines," in p for p in printed)
     with pytest.raises(UserError, match="--near_duplicate_threshold must be above 0"):
         build(deduplicate="near", near_duplicate_threshold=0.0, overwrite=True)
 

@@ -3,6 +3,7 @@
 import io
 import json
 import pathlib
+import time
 
 import pytest
 import tensorflow as tf
@@ -25,7 +26,7 @@ def read(log: TrainLog) -> list[dict]:
     return [json.loads(line) for line in pathlib.Path(log.path).read_text().splitlines()]
 
 
-def test_the_mfu_follows_the_sequence_length(tmp_path):
+def test_the_mfu_follows_the_stage_and_the_sequence_length(tmp_path):
     console = io.StringIO()
     log = TrainLog(
         str(tmp_path),
@@ -33,13 +34,13 @@ def test_the_mfu_follows_the_sequence_length(tmp_path):
         num_train_steps=100,
         batch_size=8,
         seq_length=16,
-        utilization=Utilization(1e9, {16: 1e6, 32: 2.5e6}),
+        utilization=Utilization(1e9, {(0, 16): 1e6, (1, 16): 3e6, (1, 32): 2.5e6}),
         stream=console,
     )
     log.training(10, {"loss": 1.0})
-    log.set_length(32)
+    log.set_phase(32, 1)
     log.training(20, {"loss": 1.0})
-    log.set_length(64)  # unknown
+    log.set_phase(64, 1)  # unknown
     log.training(30, {"loss": 1.0})
     log.close()
     first, second, third = read(log)
@@ -47,6 +48,26 @@ def test_the_mfu_follows_the_sequence_length(tmp_path):
     assert second["mfu"] == pytest.approx(second["steps_per_second"] * 2.5e6 / 1e9)
     assert "mfu" not in third
     assert console.getvalue().count("MFU") == 2
+
+
+def test_rates_exclude_the_clock_stopped_between_two_records(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    log = start(tmp_path)
+    now[0] += 3.0  # of the steps up to 30, a second each 10
+    with log.clock_stopped():
+        now[0] += 1000.0
+    now[0] += 2.0
+    log.training(50, {"loss": 1.0})
+    with log.clock_stopped():
+        now[0] += 1000.0
+    now[0] += 4.0
+    log.training(90, {"loss": 1.0})
+    log.close()
+    for record, left in zip(read(log), (5.0, 1.0), strict=True):
+        assert record["steps_per_second"] == pytest.approx(10)
+        assert record["sequences_per_second"] == pytest.approx(80)
+        assert record["seconds_left"] == pytest.approx(left)
 
 
 SENTENCES = [[InspectedToken("the", "the", 0.1), InspectedToken("dog", "cat", 0.87654)]]

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.run import export, load_servable
 from electra_tf.inference.web_demo.models import ExportedModel, TaskModel
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.text_inputs import pair_inputs
+from electra_tf.training.monitoring.run_info import read_log
 from electra_tf.util.errors import UserError
+from finetune import run as finetune_run
 from finetune.data.batches import FeatureTable
 from finetune.data.features import DataReport
 from finetune.export import FINETUNED
@@ -117,7 +120,7 @@ def spec(tmp_path) -> dict:
     }
 
 
-def test_a_task_is_learned_and_served(make_finetuning_config, spec, tmp_path):
+def test_a_task_is_learned_and_served(make_finetuning_config, spec, tmp_path, monkeypatch):
     config = make_finetuning_config(
         task_names=("pick",),
         task_spec=json.dumps(spec),
@@ -128,7 +131,22 @@ def test_a_task_is_learned_and_served(make_finetuning_config, spec, tmp_path):
         predict_file=spec["files"]["test"],
     )
     printed: list[str] = []
+    told: list[float] = []
+    monkeypatch.setattr(
+        finetune_run, "describe_devices", lambda *args: told.append(args[-1]) or []
+    )
     (result,) = run(config, printed.append)
+    # Of each example, there is a sequence for each of three choices.
+    assert told == [
+        finetuning_flops_per_step(
+            config.encoder,
+            batch_size=3 * config.train_batch_size,
+            seq_length=config.max_seq_length,
+        )
+    ]
+    record = read_log(f"{config.model_dir}_1/train_log.jsonl")[0]
+    rate = record["steps_per_second"]
+    assert record["sequences_per_second"] == pytest.approx(3 * config.train_batch_size * rate)
     metrics = result.metrics["pick/dev"]
     # Chance is 42 %.
     assert metrics["accuracy"] == pytest.approx(100 * 5 / 6)

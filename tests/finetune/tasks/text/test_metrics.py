@@ -49,6 +49,11 @@ def test_f1_of_three_classes_is_the_mean():
     assert confusion([0, 0, 1, 1], [0, 1, 1, 1], 3).shape == (3, 3)
 
 
+def test_a_class_that_does_not_occur_counts_in_macro_f1():
+    metrics = classification_metrics([0, 1], [0, 1], 3, ["macro_f1", "accuracy"])
+    assert metrics == pytest.approx({"macro_f1": 200 / 3, "accuracy": 100})
+
+
 @pytest.mark.parametrize(
     ("gold", "predicted"), [([1, 1], [1, 1]), ([0, 1], [1, 1]), ([0, 0], [1, 0])]
 )
@@ -91,3 +96,11 @@ def test_a_small_range_has_a_correlation():
 
 def test_f1_without_the_second_class_is_0():
     assert classification_metrics([0, 0], [0, 0], 2, ["f1"]) == {"f1": 0.0}
+
+
+def test_multilabel_with_one_label_is_the_f1_of_that_label():
+    targets, predictions = np.array([[1], [0], [0], [1]]), np.array([[1], [1], [0], [0]])
+    metrics = multilabel_metrics(targets, predictions)
+    assert metrics == pytest.approx({"micro_f1": 50, "macro_f1": 50, "subset_accuracy": 50})
+    absent = multilabel_metrics(np.zeros([3, 1]), np.zeros([3, 1]))
+    assert absent == {"micro_f1": 0, "macro_f1": 0, "subset_accuracy": 100}
