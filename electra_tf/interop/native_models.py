@@ -91,6 +91,7 @@ class PretrainingFamily(NativeFamily):
                 **{name: value for name, value in values.items() if name in known},
                 "init_checkpoint": None,
                 "precision": "float32",
+                "triton_kernels": False,  # they need half precision
                 "do_train": True,
                 "do_eval": False,
             }
