@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from electra_tf.config.choices import SHARE_TOKEN
+from electra_tf.config.choices import SHARE_ES, SHARE_TOKEN
 from electra_tf.config.encoder import EncoderConfig, encoder_config
 from electra_tf.config.pretraining import (
     PretrainingConfig,
@@ -91,6 +91,7 @@ class PretrainingFamily(NativeFamily):
                 **{name: value for name, value in values.items() if name in known},
                 "init_checkpoint": None,
                 "precision": "float32",
+                "triton_kernels": False,  # they need half precision
                 "do_train": True,
                 "do_eval": False,
             }
@@ -139,7 +140,8 @@ def _generator_settings(checkpoint: ModelCheckpoint) -> dict[str, Any]:
     own = checkpoint.part(embeddings)
     sharing = {"untied_generator_embeddings": bool(own)}
     if own and f"{embeddings}word_embeddings" not in own:
-        sharing = {"embedding_sharing": SHARE_TOKEN}
+        has_positions = f"{embeddings}position_embeddings" in own
+        sharing = {"embedding_sharing": SHARE_TOKEN if has_positions else SHARE_ES}
     return {
         **objective,
         "generator_hidden_size": generator.hidden_size / encoder.hidden_size,

@@ -54,7 +54,7 @@ class DiscriminatorServable(_SingleText):
         if not model.has_discriminator:
             raise UserError(
                 f"This model was pre-trained with --objective={model.config.objective} and has "
-                f"no discriminator: export --component={GENERATOR} or {EMBEDDINGS}"
+                f"no discriminator: {_others(model)}"
             )
         super().__init__(tokenizer, max_seq_length, model.electra.linears)
         self._model = model
@@ -85,7 +85,7 @@ class GeneratorServable(_SingleText):
             raise UserError(
                 "This model was pre-trained with "
                 f"--generator_type={model.config.generator_type}, which cannot fill in masks: "
-                f"export --component={DISCRIMINATOR} or {EMBEDDINGS}"
+                f"{_others(model)}"
             )
         super().__init__(tokenizer, max_seq_length, model.generator.linears)
         self._model = model
@@ -152,6 +152,13 @@ class EmbeddingsServable(_SingleText):
             "sentence_embedding": tf.reduce_sum(tokens, axis=1) / counts,
             "token_embeddings": tokens,
         }
+
+
+def _others(model: PretrainingModel) -> str:
+    """Returns what to do with a model that lacks a component."""
+    parts = {DISCRIMINATOR: model.has_discriminator, GENERATOR: model.generator is not None}
+    names = [*(name for name, is_there in parts.items() if is_there), EMBEDDINGS]
+    return f"export --component={' or '.join(names)}"
 
 
 def load_pretrained(

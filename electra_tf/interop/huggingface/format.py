@@ -29,6 +29,7 @@ from electra_tf.interop.huggingface.metadata import (
 )
 from electra_tf.interop.huggingface.tensor_names import (
     LM_HEAD_WEIGHT,
+    POSITION_EMBEDDINGS,
     SCOPES,
     WORD_EMBEDDINGS,
     from_huggingface,
@@ -256,10 +257,10 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
     ]
     is_same = ours.encoder == theirs.encoder and is_shared(ENCODER)
     own = {} if is_same else generator.part(ENCODER)
-    # All embeddings can be shared, or those of tokens alone.
-    for prefix in (EMBEDDINGS, WORD_EMBEDDINGS):
-        if is_shared(prefix):
-            own = {name: value for name, value in own.items() if not name.startswith(prefix)}
+    # All embeddings can be shared, those of tokens and positions, or those of tokens alone.
+    for prefixes in ((EMBEDDINGS,), (WORD_EMBEDDINGS, POSITION_EMBEDDINGS), (WORD_EMBEDDINGS,)):
+        if all(is_shared(prefix) for prefix in prefixes):
+            own = {name: value for name, value in own.items() if not name.startswith(prefixes)}
     renamed = {GENERATOR_SCOPE + name.removeprefix(ENCODER): v for name, v in own.items()}
     return ModelCheckpoint(
         description=dataclasses.replace(

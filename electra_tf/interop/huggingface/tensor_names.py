@@ -15,6 +15,7 @@ _OUTPUT_BIAS = "generator_predictions/output_bias"
 LM_HEAD_BIAS = "generator_lm_head.bias"
 LM_HEAD_WEIGHT = "generator_lm_head.weight"
 WORD_EMBEDDINGS = "electra/embeddings/word_embeddings"
+POSITION_EMBEDDINGS = "electra/embeddings/position_embeddings"
 # The authors' scopes of the parts of a model with a single encoder.
 SCOPES = ("electra/", "discriminator_predictions/", "generator_predictions/")
 _OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}

@@ -45,6 +45,18 @@ def test_training_goes_on_from_what_is_written(make_config, tmp_path):
     np.testing.assert_array_equal(value, checkpoint.arrays[name])
 
 
+def test_a_model_trained_in_kernels_of_half_precision_is_read(make_config, tmp_path):
+    """Its weights are float32, without these kernels; its settings stay those of the run."""
+    settings = {"triton_kernels": True, "jit_compile": True, "precision": "mixed_bfloat16"}
+    checkpoint = tiny_pretraining_checkpoint(make_config)
+    run = {**checkpoint.description.hyperparameters, **settings}
+    described = dataclasses.replace(checkpoint.description, hyperparameters=run)
+    OURS.write(dataclasses.replace(checkpoint, description=described), str(tmp_path / "run"))
+    found = read(tmp_path / "run", "electra_tf")
+    assert_same_arrays(dict(found.arrays), checkpoint.arrays)
+    assert settings.items() <= found.description.hyperparameters.items()
+
+
 def test_an_unknown_format_is_named():
     with pytest.raises(UserError, match=r"'hugingface' is no.*Did you mean 'huggingface'"):
         format_of("hugingface")

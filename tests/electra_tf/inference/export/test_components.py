@@ -35,6 +35,14 @@ def test_a_component_that_a_model_lacks_is_refused_with_those_it_has():
         DiscriminatorServable(model, None, 8)
     with pytest.raises(UserError, match="--generator_type=unigram, which cannot fill in masks"):
         GeneratorServable(model, None, 8, 3)
+    # Neither advises what the other refuses.
+    with pytest.raises(UserError, match=r": export --component=embeddings$"):
+        DiscriminatorServable(model, None, 8)
+    with pytest.raises(UserError, match=r": export --component=embeddings$"):
+        GeneratorServable(model, None, 8, 3)
+    model.has_discriminator = True
+    with pytest.raises(UserError, match=r": export --component=discriminator or embeddings$"):
+        GeneratorServable(model, None, 8, 3)
 
 
 def test_longer_texts_than_those_of_pretraining_are_warned_of(tiny_data, tmp_path, capsys):

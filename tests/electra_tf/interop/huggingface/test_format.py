@@ -177,6 +177,7 @@ def test_tensors_survive_a_round_trip(name, tmp_path):
         {"untied_generator": False},
         {"untied_generator_embeddings": True},
         {"embedding_sharing": "token"},
+        {"embedding_sharing": "es"},
         {"electra_objective": False},
         {"uniform_generator": True},
     ],
