@@ -38,6 +38,14 @@ def create(**given) -> PretrainingConfig:
         ({"model_name": 3}, "--model_name must be a string, not 3"),
         ({"model_hparam_overrides": "{}"}, "--model_hparam_overrides must be a JSON object"),
         ({"length_curriculum": "8,16"}, "--length_curriculum must be a list, not '8,16'"),
+        ({"length_curriculum": ["8"]}, "--length_curriculum must be a list of whole numbers"),
+        ({"length_curriculum": [True]}, "--length_curriculum must be a list of whole numbers"),
+        ({"allow_changed_settings": [1]}, "--allow_changed_settings must be a list of strings"),
+        ({"model_hparam_overrides": {1: 2}}, "--model_hparam_overrides must be a JSON object"),
+        ({"learning_rate": float("inf")}, "--learning_rate must be a number from"),
+        ({"mask_prob": float("nan")}, "--mask_prob must be a number from"),
+        ({"generator_layers": float("inf")}, "--generator_layers must be a number from"),
+        ({"keep_checkpoint_max": 1e35}, "--keep_checkpoint_max must be a whole number from"),
     ],
 )
 def test_values_of_another_type_are_refused(given, message):
@@ -357,7 +365,7 @@ def test_json_holds_every_hyperparameter():
         ({"max_seq_length": 513}, "512 position embeddings"),
         ({"generator_layers": 0.01}, "--generator_layers=0.01"),
         ({"train_batch_size": 0}, "--train_batch_size must be positive"),
-        ({"temperature": float("nan")}, "--temperature must be at least"),
+        ({"temperature": 0.0}, "--temperature must be at least"),
         ({"learning_rate": -1.0}, "--learning_rate must be at least 0, not -1"),
         ({"precision": "float16"}, "--precision must be one of"),
         ({"triton_kernels": True}, "--triton_kernels needs --jit_compile"),

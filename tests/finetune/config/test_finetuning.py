@@ -158,6 +158,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"task_names": ()}, "--task_names is empty"),
         ({"task_names": ("cola", "cola")}, "cola more than once"),
         ({"num_trials": 0}, "--num_trials must be positive"),
+        ({"num_trials": 2**33}, "--num_trials must be at most 4294967296"),
         ({"warmup_proportion": 1.5}, "--warmup_proportion must be in"),
         ({"layerwise_lr_decay": 1.1}, "--layerwise_lr_decay must be at most 1, not 1.1"),
         ({"num_trials": -1, "num_folds": 2}, "--num_trials=-1 never ends"),
