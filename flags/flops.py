@@ -14,6 +14,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.interop.formats import pretraining_config
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_not_empty
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.config.finetuning import FinetuningConfig
@@ -67,6 +68,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
     Raises:
         UserError: a value is invalid, or a recipe cannot be read.
     """
+    check_not_empty(flag_values.json, "--json")
     given = hyperparameters.explicit_values(
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )

@@ -6,7 +6,7 @@ from absl import flags
 
 from electra_tf.text.vocabulary import MIN_VOCAB_SIZE, VocabularyBuildConfig
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import local_path
+from electra_tf.util.files import check_not_empty, local_path
 from flags.corpus import define_text_flags, split_inputs, text_settings
 from flags.recipe_files import find_recipe
 from flags.remote.paths import Role
@@ -90,6 +90,7 @@ def vocabulary_build_config(
     """
     if flag_values.compare_with is not None and flag_values.report is None:
         raise UserError("--compare_with needs --report: the held-out text to compare on.")
+    check_not_empty(flag_values.report, "--report")
     compare_with = flag_values.compare_with
     if compare_with is not None:
         compare_with = local_path(find_recipe(compare_with), "--compare_with")

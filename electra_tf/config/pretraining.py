@@ -32,10 +32,19 @@ from electra_tf.config.encoder import (
 from electra_tf.config.hyperparameters import checked_values
 from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_model_name
+from electra_tf.util.files import check_model_name, check_not_empty
 
 TRAIN_FLAG = "--pretrain_tfrecords"
 EVAL_FLAG = "--eval_tfrecords"
+# Paths that are chosen if unset, but not if empty. No held-out records are an empty path.
+_PATHS = (
+    "init_checkpoint",
+    "model_dir",
+    "pretrain_tfrecords",
+    "results_json",
+    "results_txt",
+    "vocab_file",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,6 +71,8 @@ class PretrainingConfig(PretrainingFields):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
         check_model_name(given["model_name"])
+        for name in _PATHS:
+            check_not_empty(given.get(name), f"--{name}")
         derived: dict[str, Any] = {
             "model_hparam_overrides": {},
             "objective_hparams": {},

@@ -14,7 +14,7 @@ from electra_tf.config.distribution import (
 from electra_tf.config.hyperparameters import checked_values
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_model_name
+from electra_tf.util.files import check_model_name, check_not_empty
 from electra_tf.util.paths import is_remote
 from finetune.config import defaults
 from finetune.config.checks import check_finetuning
@@ -28,6 +28,17 @@ _LOCAL_PATHS = (
     "results_dir",
     "preprocessed_data_dir",
     "init_checkpoint",
+    "vocab_file",
+)
+# Paths that are chosen if unset, but not if empty.
+_CHOSEN_PATHS = (
+    "init_checkpoint",
+    "model_dir",
+    "preprocessed_data_dir",
+    "raw_data_dir",
+    "results_dir",
+    "results_pkl",
+    "results_txt",
     "vocab_file",
 )
 # Hyperparameters of a part of the QA head, and what turns it off.
@@ -59,6 +70,8 @@ class FinetuningConfig(FinetuningFields):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
         check_model_name(given["model_name"])
+        for name in _CHOSEN_PATHS:
+            check_not_empty(given.get(name), f"--{name}")
         for name in _LOCAL_PATHS:
             if is_remote(given.get(name, "")):
                 raise UserError(

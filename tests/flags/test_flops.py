@@ -76,6 +76,11 @@ def test_finetuning_takes_the_encoder_of_the_model(tmp_path):
     assert large.inference_flops > 20 * unknown.inference_flops
 
 
+def test_an_empty_output_is_refused():
+    with pytest.raises(UserError, match="--json is empty: pass a path"):
+        parse("--json=")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -374,6 +374,9 @@ def test_json_holds_every_hyperparameter():
             "--triton_kernels needs --precision=mixed_bfloat16 or mixed_float16, not float32",
         ),
         ({"strategy": "many"}, "--strategy must be one of"),
+        ({"model_dir": ""}, "--model_dir is empty: pass a path"),
+        ({"init_checkpoint": ""}, "--init_checkpoint is empty: pass a path"),
+        ({"pretrain_tfrecords": ""}, "--pretrain_tfrecords is empty: pass a path"),
         ({"optimizer": "sgd"}, "--optimizer must be one of adam, lamb, not 'sgd'"),
         ({"gradient_accumulation_steps": 0}, "--gradient_accumulation_steps must be positive"),
         (

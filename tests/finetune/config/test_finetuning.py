@@ -198,6 +198,9 @@ def test_debug_keeps_away_from_real_models(tmp_path):
             {"do_train": False, "init_checkpoint": "other", "num_folds": 2},
             "--init_checkpoint=other with --do_train=false may have seen the held-out",
         ),
+        ({"model_dir": ""}, "--model_dir is empty: pass a path"),
+        ({"results_txt": ""}, "--results_txt is empty: pass a path"),
+        ({"init_checkpoint": ""}, "--init_checkpoint is empty: pass a path"),
         ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds needs a single task"),
         ({"do_predict": True}, "--do_predict needs --predict_file"),
         (
