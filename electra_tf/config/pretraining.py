@@ -31,11 +31,13 @@ from electra_tf.config.encoder import (
 )
 from electra_tf.config.hyperparameters import checked_values
 from electra_tf.config.pretraining_fields import PretrainingFields
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_model_name, check_not_empty
 
 TRAIN_FLAG = "--pretrain_tfrecords"
 EVAL_FLAG = "--eval_tfrecords"
+_RESULTS = ("results_json", "results_pkl", "results_txt")
 # Paths that are chosen if unset, but not if empty. No held-out records are an empty path.
 _PATHS = (
     "init_checkpoint",
@@ -123,6 +125,9 @@ class PretrainingConfig(PretrainingFields):
         config = cls(**merged)
         check_pretraining(config, discriminator_config(config))
         generator_config(config)  # rejects a generator without layers or units
+        for name in _RESULTS:
+            if config.do_train and given.get(name):
+                warn_once(f"--{name}={given[name]} has no effect without --do_eval")
         return config
 
     def to_json(self) -> str:

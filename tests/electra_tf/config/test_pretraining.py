@@ -65,6 +65,17 @@ def test_paths_and_numbers_of_numpy_become_plain_values():
     assert config.to_json() == plain.to_json()
 
 
+def test_settings_without_effect_are_warned_of(capsys):
+    lengths = {"length_curriculum": (64,), "length_curriculum_share": 0.5}
+    create(**lengths, do_train=False, do_eval=True, results_pkl="m.pkl")
+    assert not capsys.readouterr().err
+    create(length_curriculum_share=0.5, results_pkl="m.pkl", shard_by="file")
+    warned = capsys.readouterr().err
+    assert "--length_curriculum_share=0.5 has no effect without --length_curriculum" in warned
+    assert "--results_pkl=m.pkl has no effect without --do_eval" in warned
+    assert "--shard_by=file has no effect without --strategy=multi_worker" in warned
+
+
 def test_small_has_the_authors_values():
     config = create()
     assert (config.learning_rate, config.train_batch_size, config.max_seq_length) == (
