@@ -3,9 +3,12 @@
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.config.distribution import (
+    BY_RECORD,
+    MULTI_WORKER,
     ONE_DEVICE,
     TPU,
     distribution_defaults,
@@ -113,6 +116,7 @@ class FinetuningConfig(FinetuningFields):
                 )
                 config = dataclasses.replace(config, num_trials=1)
         config.warn_of_ignored()
+        config.warn_of_given(given)
         return config
 
     def warn_of_ignored(self) -> None:
@@ -129,8 +133,38 @@ class FinetuningConfig(FinetuningFields):
                 warn_once(f"--{name}={value} has no effect with --{switch}=false")
         if self.eval_steps and self.do_train and not (self.do_eval or self.keep_best):
             warn_once(f"--eval_steps={self.eval_steps} has no effect with --do_eval=false")
+        if self.layerwise_lr_decay <= 0 and self.authors_layerwise_lr_decay:
+            warn_once(
+                "--authors_layerwise_lr_decay has no effect with "
+                f"--layerwise_lr_decay={self.layerwise_lr_decay}"
+            )
+        if self.strategy == MULTI_WORKER and self.shard_by != BY_RECORD:
+            warn_once(
+                f"--shard_by={self.shard_by} has no effect in fine-tuning: all workers read "
+                "the files of the tasks"
+            )
         if not self.do_train:
             self.warn_of_unused_trackers()
+
+    def warn_of_given(self, given: Mapping[str, Any]) -> None:
+        """Warns of given hyperparameters without effect whose defaults depend on others."""
+        if given.get("length_buckets") and not self.bucket_by_length:
+            warn_once("--length_buckets has no effect with --bucket_by_length=false")
+        for name in ("results_txt", "results_pkl"):
+            if given.get(name) and not self.do_eval:
+                warn_once(f"--{name}={given[name]} has no effect with --do_eval=false")
+        if given.get("double_unordered") and self.num_folds:
+            warn_once(
+                "--double_unordered has no effect with --num_folds: a pair and its swapped "
+                "copy must be in the same fold"
+            )
+        if "n_writes_test" in given and not self.write_test_outputs:
+            warn_once(
+                f"--n_writes_test={self.n_writes_test} has no effect without "
+                "--write_test_outputs"
+            )
+        if self.write_test_outputs and self.n_writes_test == 0:
+            warn_once("--write_test_outputs has no effect with --n_writes_test=0")
 
     def check_evaluated(self) -> None:
         """Raises UserError if `init_checkpoint` cannot be evaluated without training."""
