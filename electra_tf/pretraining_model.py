@@ -23,7 +23,12 @@ from electra_tf.config.pretraining import (
 from electra_tf.generators.base import Generator
 from electra_tf.generators.replacements import check_replacement, replacement_tokens
 from electra_tf.generators.sharing import DISCRIMINATOR, Encoders, Shapes
-from electra_tf.masking.base import TokenStatistics, create_masking, strategy_class
+from electra_tf.masking.base import (
+    TokenStatistics,
+    check_masking_hparams,
+    create_masking,
+    strategy_class,
+)
 from electra_tf.masking.masked_batch import mask_batch, unmask
 from electra_tf.model.batch_types import (
     DiscriminatorOutput,
@@ -373,6 +378,7 @@ class PretrainingModel(keras.Model):
                 f"{of_config}: call electra_tf.model_builder.build_model"
             )
         cls.parse_hparams(config)
+        check_masking_hparams(config)
         if cls.generator_types and config.generator_type not in cls.generator_types:
             raise UserError(
                 f"--objective={config.objective} needs --generator_type="
