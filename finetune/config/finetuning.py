@@ -92,6 +92,10 @@ class FinetuningConfig(FinetuningFields):
         if given.get("num_folds"):
             # A pair and its swapped copy must be in the same fold.
             merged["double_unordered"] = False
+        if given.get("vocab_size", 1) < 1:
+            raise UserError(f"--vocab_size must be positive, not {given['vocab_size']}")
+        # The numbers of trials are appended.
+        merged["model_dir"] = merged["model_dir"].rstrip(os.sep)
         merged.update(defaults.model_settings(merged, given))
         if merged["model_size"] == "large":
             merged = {**defaults.LARGE_DEFAULTS, **merged}

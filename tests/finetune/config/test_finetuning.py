@@ -200,6 +200,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
             "--init_checkpoint=other with --do_train=false may have seen the held-out",
         ),
         ({"model_dir": ""}, "--model_dir is empty: pass a path"),
+        ({"vocab_size": 0}, "--vocab_size must be positive, not 0"),
         ({"results_txt": ""}, "--results_txt is empty: pass a path"),
         ({"init_checkpoint": ""}, "--init_checkpoint is empty: pass a path"),
         ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds needs a single task"),
@@ -241,6 +242,10 @@ def test_what_cannot_be_is_refused(tmp_path, given, message):
 
 def test_a_negative_layerwise_decay_is_none_as_with_the_authors(tmp_path):
     assert create(tmp_path, layerwise_lr_decay=-1.0).layerwise_lr_decay == -1.0
+
+
+def test_the_folders_of_trials_are_beside_a_model_dir_with_a_slash(tmp_path):
+    assert create(tmp_path, model_dir="models/cola//").model_dir == "models/cola"
 
 
 def test_early_stopping_keeps_the_best(tmp_path):
