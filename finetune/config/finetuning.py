@@ -157,6 +157,11 @@ class FinetuningConfig(FinetuningFields):
         for name in ("results_txt", "results_pkl"):
             if given.get(name) and not self.do_eval:
                 warn_once(f"--{name}={given[name]} has no effect with --do_eval=false")
+        if self.own_task_dev_fraction and self.num_folds:
+            warn_once(
+                f"--own_task_dev_fraction={self.own_task_dev_fraction} has no effect with "
+                "--num_folds, which evaluates on folds of train"
+            )
         if given.get("double_unordered") and self.num_folds:
             warn_once(
                 "--double_unordered has no effect with --num_folds: a pair and its swapped "

@@ -308,7 +308,7 @@ def test_hyperparameters_without_effect_are_warned_of(tmp_path, capsys):
     assert not capsys.readouterr().err
     create(tmp_path, length_buckets=(16,), bucket_by_length=False, n_writes_test=1)
     create(tmp_path, results_txt="r.txt", do_eval=False)
-    create(tmp_path, num_folds=2, double_unordered=True)
+    create(tmp_path, num_folds=2, double_unordered=True, own_task_dev_fraction=0.2)
     create(tmp_path, authors_layerwise_lr_decay=True, layerwise_lr_decay=0.0)
     create(tmp_path, write_test_outputs=True, n_writes_test=0)
     workers = {"strategy": "multi_worker", "workers": ("a:1", "b:2"), "task_index": 0}
@@ -317,6 +317,7 @@ def test_hyperparameters_without_effect_are_warned_of(tmp_path, capsys):
     assert "--length_buckets has no effect with --bucket_by_length=false" in warned
     assert "--results_txt=r.txt has no effect with --do_eval=false" in warned
     assert "--double_unordered has no effect with --num_folds" in warned
+    assert "--own_task_dev_fraction=0.2 has no effect with --num_folds" in warned
     assert "--authors_layerwise_lr_decay has no effect with --layerwise_lr_decay=0.0" in warned
     assert "--n_writes_test=1 has no effect without --write_test_outputs" in warned
     assert "--write_test_outputs has no effect with --n_writes_test=0" in warned
