@@ -157,6 +157,8 @@ class FinetuningConfig(FinetuningFields):
         for name in ("results_txt", "results_pkl"):
             if given.get(name) and not self.do_eval:
                 warn_once(f"--{name}={given[name]} has no effect with --do_eval=false")
+        if given.get("use_tfrecords_if_existing") and self.debug:
+            warn_once("--use_tfrecords_if_existing has no effect with --debug")
         if self.own_task_dev_fraction and self.num_folds:
             warn_once(
                 f"--own_task_dev_fraction={self.own_task_dev_fraction} has no effect with "
