@@ -19,6 +19,7 @@ from electra_tf.config.resumption import (
 )
 from electra_tf.config.trained_positions import warn_of_longer_training
 from electra_tf.interop.formats import saved_hyperparameters
+from electra_tf.masking.word_list import word_list_sha256
 from electra_tf.model_builder import (
     TokenCounter,
     create_training_state,
@@ -218,6 +219,7 @@ def evaluate(
     Raises:
         UserError: the input is invalid, or there is no checkpoint.
     """
+    check_allowed_names(config)
     vocabulary = load_checked_vocabulary(config)
     for name in ("results_txt", "results_json", "results_pkl"):
         if path := getattr(config, name):
@@ -233,7 +235,7 @@ def evaluate(
         if run.workers.is_chief:
             warn_of_trained_on(config, records)
             config.warn_of_unused_trackers()
-            for change in changed_metrics(config):
+            for change in changed_metrics(config, word_list_sha256(config.word_list)):
                 warn_once(f"not evaluated as in training: {change}")
         with run.strategy.scope():
             evaluator = HeldOutEvaluator(model, run.strategy)

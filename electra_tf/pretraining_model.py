@@ -23,7 +23,12 @@ from electra_tf.config.pretraining import (
 from electra_tf.generators.base import Generator
 from electra_tf.generators.replacements import check_replacement, replacement_tokens
 from electra_tf.generators.sharing import DISCRIMINATOR, Encoders, Shapes
-from electra_tf.masking.base import TokenStatistics, create_masking, strategy_class
+from electra_tf.masking.base import (
+    TokenStatistics,
+    check_masking_hparams,
+    create_masking,
+    strategy_class,
+)
 from electra_tf.masking.masked_batch import mask_batch, unmask
 from electra_tf.model.batch_types import (
     DiscriminatorOutput,
@@ -44,6 +49,7 @@ from electra_tf.model.metrics import (
 from electra_tf.model.positions import scatter_update
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.token_scores import TokenScores
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 
@@ -372,6 +378,7 @@ class PretrainingModel(keras.Model):
                 f"{of_config}: call electra_tf.model_builder.build_model"
             )
         cls.parse_hparams(config)
+        check_masking_hparams(config)
         if cls.generator_types and config.generator_type not in cls.generator_types:
             raise UserError(
                 f"--objective={config.objective} needs --generator_type="
@@ -380,12 +387,28 @@ class PretrainingModel(keras.Model):
         generator = cls.generator_class(config)
         generator.check(config)
         check_replacement(config, generator, cls.has_generator, cls.needs_samples)
+        cls._warn_of_unused_generator(config, generator)
         if strategy_class(config).learns and generator.is_constant:
             raise UserError(
                 f"--masking={config.masking} learns from the losses of a generator that reads "
                 f"the text, which --generator_type={config.generator_type} does not: use "
                 "--masking=strategic"
             )
+
+    @classmethod
+    def _warn_of_unused_generator(
+        cls, config: PretrainingConfig, generator: type[Generator]
+    ) -> None:
+        """Warns of settings of a generator that is not there, or does not learn."""
+        if cls.has_generator and not generator.is_constant:
+            return
+        reason = f"--generator_type={config.generator_type} has no weights"
+        if not cls.has_generator:
+            reason = f"--objective={config.objective} has no generator"
+        if config.embedding_sharing != choices.SHARE_EMBEDDINGS:
+            warn_once(f"no effect of --embedding_sharing={config.embedding_sharing}: {reason}")
+        if cls.has_generator and config.gen_weight != PretrainingConfig.gen_weight:
+            warn_once(f"no effect of --gen_weight={config.gen_weight:g} on weights: {reason}")
 
     @classmethod
     def check_loss_weights(cls, config: PretrainingConfig) -> None:

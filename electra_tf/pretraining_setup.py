@@ -66,7 +66,7 @@ def run_settings(
         **dataclasses.asdict(config),
         DATA: {str(length): records.fingerprint(length) for length in lengths},
         VOCABULARY: vocabulary.sha256,
-        WORDS: word_list_sha256(config.word_list) if config.word_list else None,
+        WORDS: word_list_sha256(config.word_list),
     }
 
 

@@ -122,7 +122,7 @@ def _run(
                 continue
             print_last = print_fn if is_last or count < 0 else discard
             _write_results(config, done, results, provenance, print_last)
-            if not config.keep_all_models and not is_last:
+            if config.do_train and not config.keep_all_models and not is_last:
                 shutil.rmtree(trial.model_dir, ignore_errors=True)
     if config.do_predict:
         if not config.evaluated_checkpoint:  # it is still loaded

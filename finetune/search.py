@@ -15,7 +15,7 @@ from electra_tf.training.distribution.context import (
     check_batch_sizes,
     create_context,
 )
-from electra_tf.util.console import discard, markdown_table
+from electra_tf.util.console import discard, markdown_table, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import write_atomically
@@ -69,6 +69,9 @@ def search(
     optuna = import_extra("optuna", EXTRA, FLAG)
     base = FinetuningConfig.create(**given)
     _check(base)
+    for name in ("results_txt", "results_pkl"):
+        if given.get(name):
+            warn_once(f"--{name} has no effect with {FLAG}: every run has results of its own")
     combinations = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ]

@@ -123,7 +123,8 @@ class TaskData:
     ) -> list[Row]:
         """Returns the features, cached or new, and completes the report."""
         specs = (*SHARED_SPECS, *task.feature_specs)
-        if self._config.use_tfrecords_if_existing:
+        # Those of a whole run are of more examples than those of a debug run.
+        if self._config.use_tfrecords_if_existing and not self._config.debug:
             entry = self._cache.load(name, wanted, specs)
             if entry is not None:
                 self._print(f"{name}: {len(entry.rows):,} cached features")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_not_empty
 from finetune.results.result_files import JSON_SUFFIX
 from flags.remote.paths import Role
 
@@ -59,8 +60,9 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Comparison
     """Returns the configuration of the parsed flags.
 
     Raises:
-        UserError: a result file does not exist.
+        UserError: a result file does not exist, or a path is empty.
     """
+    check_not_empty(flag_values.output, "--output")
     results = [path for value in flag_values.results for path in _results_files(value)]
     if flag_values.names is None:
         names = None

@@ -6,6 +6,7 @@ import sys
 from absl import flags
 
 from electra_tf.interop.formats import ConversionConfig, format_names
+from electra_tf.util.files import check_not_empty
 from flags.recipe_files import find_recipe
 from flags.remote.paths import Role
 
@@ -63,7 +64,13 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
 
 
 def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ConversionConfig:
-    """Returns the configuration of the parsed flags."""
+    """Returns the configuration of the parsed flags.
+
+    Raises:
+        UserError: a path is empty.
+    """
+    for name in ("from", "output", "vocab_file"):
+        check_not_empty(flag_values[name].value, f"--{name}")
     vocab_file = flag_values.vocab_file
     return ConversionConfig(
         source=os.path.expanduser(flag_values["from"].value),

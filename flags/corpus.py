@@ -8,7 +8,7 @@ from absl import flags
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
-from electra_tf.util.files import local_path
+from electra_tf.util.files import check_not_empty, local_path
 from electra_tf.util.paths import given_path
 from flags.recipe_files import find_recipe
 from flags.remote.paths import Role
@@ -119,7 +119,13 @@ def split_inputs(value: str | None) -> tuple[str, ...]:
 
 
 def corpus_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:
-    """Returns the configuration of the flags of `define_corpus_flags`."""
+    """Returns the configuration of the flags of `define_corpus_flags`.
+
+    Raises:
+        UserError: a path is empty, or as `text_settings`.
+    """
+    check_not_empty(flag_values.vocab_file, "--vocab-file")
+    check_not_empty(flag_values.output_dir, "--output-dir")
     return CorpusBuildConfig(
         **text_settings(flag_values),
         vocab_file=given_path(find_recipe(flag_values.vocab_file)),

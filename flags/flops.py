@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
+from electra_tf.config import choices
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.interop.formats import pretraining_config
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_not_empty
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.config.finetuning import FinetuningConfig
@@ -67,6 +69,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
     Raises:
         UserError: a value is invalid, or a recipe cannot be read.
     """
+    check_not_empty(flag_values.json, "--json")
     given = hyperparameters.explicit_values(
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
@@ -84,8 +87,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
             create = (
                 pretraining_config if "init_checkpoint" in given else PretrainingConfig.create
             )
-            config = create(**given)
-            runs.append(count_pretraining(name, config))
+            runs.append(_count_pretraining(name, create(**given)))
     json = flag_values.json
     return FlopsConfig(tuple(runs), json and os.path.expanduser(json))
 
@@ -128,9 +130,15 @@ def _count_recipe(path: str, place: dict[str, str | None]) -> RunFlops:
                 seq_length=config.max_seq_length,
             )
         config = pretraining.config_from_flags(_parse(pretraining, arguments, place))
-        return count_pretraining(name, config)
+        return _count_pretraining(name, config)
     except UserError as error:
         raise UserError(f"--recipe={path}: {error}") from error
+
+
+def _count_pretraining(name: str, config: PretrainingConfig) -> RunFlops:
+    """Returns the FLOPs of a run that can be trained."""
+    choices.load(choices.OBJECTIVES, config.objective).check(config)
+    return count_pretraining(name, config)
 
 
 def _read_recipe(path: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from absl import flags
 
-from electra_tf.config.hyperparameters import VALUE_KINDS, value_type
+from electra_tf.config.hyperparameters import VALUE_KINDS, check_range, value_type
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
@@ -18,8 +18,6 @@ from flags.recipe_files import find_recipe
 
 # Hyperparameters that may be a file of `recipes/`.
 _RECIPE_FILES = ("task_spec", "vocab_file")
-# Largest numbers of float32 and int64.
-_LARGEST_FLOAT, _LARGEST_INT = 3.4e38, 2**63 - 1
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 
 
@@ -160,12 +158,7 @@ def _convert(field: dataclasses.Field, value: Any, source: str) -> Any:
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise wrong
-    limit = _LARGEST_FLOAT if kind is float else _LARGEST_INT
-    if not -limit <= value <= limit:  # nor NaN
-        raise UserError(
-            f"{source} must be {VALUE_KINDS[kind]} from {-limit:g} to {limit:g}, not "
-            f"{value!r:.40}"
-        )
+    check_range(kind, value, source)
     if kind is int and value != int(value):
         raise wrong
     return kind(value)
@@ -199,7 +192,9 @@ def _convert_list(field: dataclasses.Field, value: Any, source: str) -> tuple:
         value = [word.strip() for word in value.split(",") if word.strip()]
     kind, article = (int, "whole numbers") if field.type == Sequence[int] else (str, "names")
     wrong = UserError(f"{source} must be a list of {article}, not {value!r}")
-    if not isinstance(value, list) or not all(isinstance(v, str | int) for v in value):
+    if not isinstance(value, list):
+        raise wrong
+    if not all(isinstance(v, str | int) and not isinstance(v, bool) for v in value):
         raise wrong
     try:
         return tuple(kind(v) for v in value)

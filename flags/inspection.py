@@ -16,7 +16,7 @@ from electra_tf.text.vocabulary import load_model_vocabulary, load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
-from electra_tf.util.files import check_not_input
+from electra_tf.util.files import check_not_empty, check_not_input
 from electra_tf.util.output_checks import check_output_file
 from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
@@ -135,11 +135,16 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
             PretrainingConfig, flag_values.hparams, flag_values=flag_values
         )
     )
-    if flag_values.verify and (flag_values.html or flag_values.examples):
-        raise UserError("--verify does not describe the records: remove --html and --examples")
+    describing = ("examples", "html", "max_records", "top_tokens")
+    unused = ", ".join(f"--{name}" for name in describing if flag_values[name].present)
+    if flag_values.verify and unused:
+        raise UserError(
+            f"--verify does not describe the records, but reads all of them: remove {unused}"
+        )
     for name in ("json", "html"):
         path = flag_values[name].value
-        if not path or path == STANDARD_OUTPUT:
+        check_not_empty(path, f"--{name}")
+        if path is None or path == STANDARD_OUTPUT:
             continue
         folder = os.path.dirname(path)
         if folder and not os.path.isdir(folder):

@@ -14,6 +14,7 @@ from electra_tf.report.reference import find_references
 from electra_tf.report.runs import ReportRun, has_log, read_training_run
 from electra_tf.training.monitoring.run_info import LOG_FILE
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_not_empty
 from electra_tf.util.output_checks import check_output_file
 from electra_tf.util.paths import is_remote
 from finetune.config.finetuning import FinetuningConfig
@@ -74,6 +75,7 @@ def config_from_flags(
         if not os.path.exists(path):
             raise UserError(f"No such run: {path}")
     output = flag_values.output
+    check_not_empty(output, "--output")
     if output is None:
         folder = runs[0] if os.path.isdir(runs[0]) else os.path.dirname(runs[0])
         output = os.path.join(folder, REPORT_FILE) if len(runs) == 1 else REPORT_FILE

@@ -95,6 +95,10 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ScoringCon
         raise UserError(
             f"--nbest_weight must be a finite number, not {flag_values.nbest_weight}"
         )
+    for name in ("nbest_metric", "nbest_weight"):
+        if flag_values.text_file and flag_values[name].present:
+            value = flag_values[name].value
+            warn_once(f"--{name}={value} has no effect without --nbest_file")
     if flag_values.tune_nbest_file and flag_values["nbest_weight"].present:
         warn_once(
             f"--nbest_weight={flag_values.nbest_weight:g} has no effect with "

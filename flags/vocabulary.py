@@ -1,12 +1,13 @@
 """Flags of `build_vocabulary.py`; `flags.corpus.ALIASES` has the negated spellings."""
 
+import math
 import sys
 
 from absl import flags
 
 from electra_tf.text.vocabulary import MIN_VOCAB_SIZE, VocabularyBuildConfig
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import local_path
+from electra_tf.util.files import check_not_empty, local_path
 from flags.corpus import define_text_flags, split_inputs, text_settings
 from flags.recipe_files import find_recipe
 from flags.remote.paths import Role
@@ -90,6 +91,13 @@ def vocabulary_build_config(
     """
     if flag_values.compare_with is not None and flag_values.report is None:
         raise UserError("--compare_with needs --report: the held-out text to compare on.")
+    check_not_empty(flag_values.report, "--report")
+    report = split_inputs(flag_values.report)
+    if flag_values.report is not None and not report:
+        raise UserError("--report names no file, glob or folder.")
+    coverage = flag_values.character_coverage
+    if coverage is not None and math.isnan(coverage):  # which no bounds exclude
+        raise UserError(f"--character_coverage must be from 0.5 to 1, not {coverage}.")
     compare_with = flag_values.compare_with
     if compare_with is not None:
         compare_with = local_path(find_recipe(compare_with), "--compare_with")
@@ -100,8 +108,8 @@ def vocabulary_build_config(
         do_lower_case=flag_values.do_lower_case,
         strip_accents=flag_values.do_strip_accents,
         overwrite=flag_values.overwrite,
-        character_coverage=flag_values.character_coverage,
+        character_coverage=coverage,
         num_processes=flag_values.num_processes,
-        report=split_inputs(flag_values.report),
+        report=report,
         compare_with=compare_with,
     )

@@ -146,6 +146,12 @@ class DistributionConfig:
             for name in ("workers", "task_index"):
                 if getattr(self, name) is not None:
                     raise UserError(f"--{name} needs --strategy=multi_worker")
+            for name in ("shard_by", "worker_timeout"):
+                if getattr(self, name) != getattr(DistributionConfig, name):
+                    warn_once(
+                        f"--{name}={getattr(self, name)} has no effect without "
+                        f"--strategy={MULTI_WORKER}"
+                    )
             return
         if bool(self.workers) != (self.task_index is not None):
             raise UserError("--workers and --task_index must be passed together")

@@ -11,8 +11,12 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 OPTIMIZERS = ("adam", "lamb")
 RANGE = "range"
+# Number of NumPy's seeds.
+MOST_SEEDS = 2**32
 # Limit of hyperparameters that models use as float32 numbers.
 _LARGEST = 1e30
+# Largest numbers of float32 and int64.
+_LARGEST_VALUES: Mapping[type, float] = {float: 3.4e38, int: 2**63 - 1}
 # What a hyperparameter influences: the trained weights; the reported values, but not the
 # weights; neither. Synonyms of others are not compared.
 TRAINING, EVALUATION, NOTHING, SYNONYM = "training", "evaluation", "nothing", "synonym"
@@ -94,14 +98,42 @@ def _plain_value(field: dataclasses.Field, value: Any) -> Any:
         int: is_number and value % 1 == 0,
         float: is_number,
         str: isinstance(value, str),
-        dict: isinstance(value, Mapping),
+        dict: isinstance(value, Mapping) and all(isinstance(key, str) for key in value),
         list: isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)),
     }
     if not fits[kind]:
         raise UserError(f"--{field.name} must be {VALUE_KINDS[kind]}, not {value!r:.80}")
+    if kind is list:
+        return _plain_list(field, value)
+    if kind in _LARGEST_VALUES:
+        check_range(kind, value, f"--{field.name}")
     if kind is int or (kind is float and not isinstance(value, int)):
         return kind(value)
     return value
+
+
+def _plain_list(field: dataclasses.Field, values: Collection[Any]) -> tuple[Any, ...]:
+    kind, noun = (int, "whole numbers") if field.type == Sequence[int] else (str, "strings")
+    wanted = numbers.Integral if kind is int else str
+    if not all(isinstance(v, wanted) and not isinstance(v, bool) for v in values):
+        raise UserError(f"--{field.name} must be a list of {noun}, not {list(values)!r:.80}")
+    return tuple(map(kind, values))
+
+
+def check_range(kind: type, value: float, source: str) -> None:
+    """Raises UserError if a number is NaN, infinite or too large to compute with.
+
+    Args:
+        kind: int or float.
+        value: the number.
+        source: name of the value in errors.
+    """
+    limit = _LARGEST_VALUES[kind]
+    if not -limit <= value <= limit:  # nor NaN
+        raise UserError(
+            f"{source} must be {VALUE_KINDS[kind]} from {-limit:g} to {limit:g}, not "
+            f"{value!r:.40}"
+        )
 
 
 def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> Any:
@@ -182,7 +214,7 @@ def check_seed(seed: int, num_seeds: int = 1) -> None:
         seed: value of --seed.
         num_seeds: number of seeds, each one more than the last.
     """
-    largest = 2**32 - num_seeds
+    largest = MOST_SEEDS - num_seeds
     if not 0 <= seed <= largest:
         raise UserError(f"--seed must be from 0 to {largest}, not {seed}")
 

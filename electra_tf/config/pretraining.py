@@ -31,11 +31,22 @@ from electra_tf.config.encoder import (
 )
 from electra_tf.config.hyperparameters import checked_values
 from electra_tf.config.pretraining_fields import PretrainingFields
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_model_name
+from electra_tf.util.files import check_model_name, check_not_empty
 
 TRAIN_FLAG = "--pretrain_tfrecords"
 EVAL_FLAG = "--eval_tfrecords"
+_RESULTS = ("results_json", "results_pkl", "results_txt")
+# Paths that are chosen if unset, but not if empty. No held-out records are an empty path.
+_PATHS = (
+    "init_checkpoint",
+    "model_dir",
+    "pretrain_tfrecords",
+    "results_json",
+    "results_txt",
+    "vocab_file",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,6 +73,8 @@ class PretrainingConfig(PretrainingFields):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
         check_model_name(given["model_name"])
+        for name in _PATHS:
+            check_not_empty(given.get(name), f"--{name}")
         derived: dict[str, Any] = {
             "model_hparam_overrides": {},
             "objective_hparams": {},
@@ -112,6 +125,9 @@ class PretrainingConfig(PretrainingFields):
         config = cls(**merged)
         check_pretraining(config, discriminator_config(config))
         generator_config(config)  # rejects a generator without layers or units
+        for name in _RESULTS:
+            if config.do_train and given.get(name):
+                warn_once(f"--{name}={given[name]} has no effect without --do_eval")
         return config
 
     def to_json(self) -> str:

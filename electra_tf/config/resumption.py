@@ -30,6 +30,7 @@ _METRIC_SETTINGS = (
     "replacement",
     "span_boundary_weight",
     "temperature",
+    WORDS,
 )
 FLAG = "--allow_changed_settings"
 
@@ -103,15 +104,19 @@ def check_recorded_model(config: PretrainingConfig) -> None:
         )
 
 
-def changed_metrics(config: PretrainingConfig) -> list[str]:
+def changed_metrics(config: PretrainingConfig, words: str | None) -> list[str]:
     """Returns how an evaluation differs from those of the run in `model_dir`.
 
     Its metrics cannot be compared with theirs: a higher masking rate is a harder task.
+
+    Args:
+        config: of the evaluation.
+        words: digest of its word list; None without one.
     """
     saved = load_saved_config(config.model_dir)
     if saved is None:
         return []
-    given = dataclasses.asdict(config)
+    given = {**dataclasses.asdict(config), WORDS: words}
     changes = changed_settings(PretrainingConfig, saved.hyperparameters, given)
     return [change.describe() for change in changes if change.name in _METRIC_SETTINGS]
 

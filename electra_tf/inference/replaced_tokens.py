@@ -7,6 +7,7 @@ import tensorflow as tf
 from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import changed_metrics
+from electra_tf.masking.word_list import word_list_sha256
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.framing import NUM_SPECIAL
@@ -50,7 +51,7 @@ def show(
     model, step, checkpoint = model_builder.load_model(
         config, vocabulary, strategy, token_counts
     )
-    for change in changed_metrics(config):
+    for change in changed_metrics(config, word_list_sha256(config.word_list)):
         warn_once(f"tokens are not replaced as in training: {change}")
     tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     print_fn(

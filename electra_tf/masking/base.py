@@ -164,6 +164,14 @@ def create_masking(
     Raises:
         UserError: a hyperparameter is unknown to the strategy.
     """
-    chosen = strategy_class(config)
-    hparams = parse_hparams(chosen.Hparams, config.masking_hparams, "--masking_hparams")
-    return chosen(hparams, tokens)
+    return strategy_class(config)(check_masking_hparams(config), tokens)
+
+
+def check_masking_hparams(config: PretrainingConfig) -> object:
+    """Returns the hyperparameters of the masking strategy of a configuration.
+
+    Raises:
+        UserError: a hyperparameter is unknown to the strategy.
+    """
+    hparams_class = strategy_class(config).Hparams
+    return parse_hparams(hparams_class, config.masking_hparams, "--masking_hparams")

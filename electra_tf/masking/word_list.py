@@ -158,8 +158,13 @@ def load_word_list(
     return trie
 
 
-def word_list_sha256(source: str) -> str:
-    """Returns the SHA-256 of a word list, in hexadecimal; for errors see `load_word_list`."""
+def word_list_sha256(source: str | None) -> str | None:
+    """Returns the SHA-256 of a word list, in hexadecimal; None without one.
+
+    For errors see `load_word_list`.
+    """
+    if not source:
+        return None
     return hashlib.sha256(_read(_path(source))).hexdigest()
 
 

@@ -160,12 +160,23 @@ def whole_folder(path: str | os.PathLike) -> Iterator[str]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def check_not_empty(path: str | None, flag: str) -> None:
+    """Raises UserError for an empty path, such as of a shell variable that is not set.
+
+    Python takes it for the current folder; None is not given.
+    """
+    if path == "":
+        raise UserError(f"{flag} is empty: pass a path")
+
+
 def local_path(path: str, flag: str) -> pathlib.Path:
     """Returns a path given by a user; `~` is the home folder.
 
     Raises:
-        UserError: it is on a remote file system (`gs://…`), which the program does not use.
+        UserError: it is on a remote file system (`gs://…`), which the program does not use,
+            or empty.
     """
+    check_not_empty(path, flag)
     if "://" in path:
         raise UserError(
             f"{flag}: {path} is on a remote file system: copy the files or mount the bucket, "

@@ -4,6 +4,7 @@ import os
 
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import (
+    MOST_SEEDS,
     OPTIMIZERS,
     PRECISIONS,
     check_choices,
@@ -81,6 +82,11 @@ def _check_tasks_and_trials(config: FinetuningFields) -> None:
         raise UserError(f"--task_names lists {', '.join(repeated)} more than once")
     if config.num_trials == 0:
         raise UserError("--num_trials must be positive, or negative for endless trials, not 0")
+    if config.num_trials > MOST_SEEDS:
+        raise UserError(
+            f"--num_trials must be at most {MOST_SEEDS}, because each trial has another seed, "
+            f"not {config.num_trials}"
+        )
     if config.num_trials < 0 and (config.num_folds is not None or config.do_predict):
         raise UserError(
             f"--num_trials={config.num_trials} never ends: --num_folds and --do_predict need a "

@@ -3,9 +3,12 @@
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.config.distribution import (
+    BY_RECORD,
+    MULTI_WORKER,
     ONE_DEVICE,
     TPU,
     distribution_defaults,
@@ -14,7 +17,7 @@ from electra_tf.config.distribution import (
 from electra_tf.config.hyperparameters import checked_values
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_model_name
+from electra_tf.util.files import check_model_name, check_not_empty
 from electra_tf.util.paths import is_remote
 from finetune.config import defaults
 from finetune.config.checks import check_finetuning
@@ -28,6 +31,17 @@ _LOCAL_PATHS = (
     "results_dir",
     "preprocessed_data_dir",
     "init_checkpoint",
+    "vocab_file",
+)
+# Paths that are chosen if unset, but not if empty.
+_CHOSEN_PATHS = (
+    "init_checkpoint",
+    "model_dir",
+    "preprocessed_data_dir",
+    "raw_data_dir",
+    "results_dir",
+    "results_pkl",
+    "results_txt",
     "vocab_file",
 )
 # Hyperparameters of a part of the QA head, and what turns it off.
@@ -59,6 +73,8 @@ class FinetuningConfig(FinetuningFields):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
         check_model_name(given["model_name"])
+        for name in _CHOSEN_PATHS:
+            check_not_empty(given.get(name), f"--{name}")
         for name in _LOCAL_PATHS:
             if is_remote(given.get(name, "")):
                 raise UserError(
@@ -76,6 +92,10 @@ class FinetuningConfig(FinetuningFields):
         if given.get("num_folds"):
             # A pair and its swapped copy must be in the same fold.
             merged["double_unordered"] = False
+        if given.get("vocab_size", 1) < 1:
+            raise UserError(f"--vocab_size must be positive, not {given['vocab_size']}")
+        # The numbers of trials are appended.
+        merged["model_dir"] = merged["model_dir"].rstrip(os.sep)
         merged.update(defaults.model_settings(merged, given))
         if merged["model_size"] == "large":
             merged = {**defaults.LARGE_DEFAULTS, **merged}
@@ -100,6 +120,7 @@ class FinetuningConfig(FinetuningFields):
                 )
                 config = dataclasses.replace(config, num_trials=1)
         config.warn_of_ignored()
+        config.warn_of_given(given)
         return config
 
     def warn_of_ignored(self) -> None:
@@ -116,8 +137,45 @@ class FinetuningConfig(FinetuningFields):
                 warn_once(f"--{name}={value} has no effect with --{switch}=false")
         if self.eval_steps and self.do_train and not (self.do_eval or self.keep_best):
             warn_once(f"--eval_steps={self.eval_steps} has no effect with --do_eval=false")
+        if self.layerwise_lr_decay <= 0 and self.authors_layerwise_lr_decay:
+            warn_once(
+                "--authors_layerwise_lr_decay has no effect with "
+                f"--layerwise_lr_decay={self.layerwise_lr_decay}"
+            )
+        if self.strategy == MULTI_WORKER and self.shard_by != BY_RECORD:
+            warn_once(
+                f"--shard_by={self.shard_by} has no effect in fine-tuning: all workers read "
+                "the files of the tasks"
+            )
         if not self.do_train:
             self.warn_of_unused_trackers()
+
+    def warn_of_given(self, given: Mapping[str, Any]) -> None:
+        """Warns of given hyperparameters without effect whose defaults depend on others."""
+        if given.get("length_buckets") and not self.bucket_by_length:
+            warn_once("--length_buckets has no effect with --bucket_by_length=false")
+        for name in ("results_txt", "results_pkl"):
+            if given.get(name) and not self.do_eval:
+                warn_once(f"--{name}={given[name]} has no effect with --do_eval=false")
+        if given.get("use_tfrecords_if_existing") and self.debug:
+            warn_once("--use_tfrecords_if_existing has no effect with --debug")
+        if self.own_task_dev_fraction and self.num_folds:
+            warn_once(
+                f"--own_task_dev_fraction={self.own_task_dev_fraction} has no effect with "
+                "--num_folds, which evaluates on folds of train"
+            )
+        if given.get("double_unordered") and self.num_folds:
+            warn_once(
+                "--double_unordered has no effect with --num_folds: a pair and its swapped "
+                "copy must be in the same fold"
+            )
+        if "n_writes_test" in given and not self.write_test_outputs:
+            warn_once(
+                f"--n_writes_test={self.n_writes_test} has no effect without "
+                "--write_test_outputs"
+            )
+        if self.write_test_outputs and self.n_writes_test == 0:
+            warn_once("--write_test_outputs has no effect with --n_writes_test=0")
 
     def check_evaluated(self) -> None:
         """Raises UserError if `init_checkpoint` cannot be evaluated without training."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.drivers.cluster_run import ClusterRun
@@ -28,7 +29,7 @@ from pretrain_data.build.report import print_result
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.build.units import find_units
 from pretrain_data.corpus.corpus_report import print_left_out
-from pretrain_data.corpus.inputs import find_text
+from pretrain_data.corpus.inputs import find_text, warn_of_unused_names
 from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.readers.archives import find_archives
 from pretrain_data.corpus.sentences import check_sentences
@@ -41,6 +42,19 @@ MAX_SEQ_LENGTH = 65536
 _TEXT_BYTES_PER_SHARD = 16 << 20
 _MIN_SHARDS = 4
 _MAX_SHARDS = 1000
+# A setting, its value that others need, and these.
+_SWITCHES = (
+    (
+        "deduplicate",
+        "near",
+        (
+            "near_duplicate_threshold",
+            "near_duplicate_words",
+            "near_duplicate_permutations",
+        ),
+    ),
+    ("sentences", "split", ("sentence_language",)),
+)
 _TOKENIZER_FLAGS = {"do_lower_case": "--do-lower-case", "strip_accents": "--do-strip-accents"}
 
 
@@ -172,6 +186,17 @@ def _check_settings(config: CorpusBuildConfig) -> None:
             "--pack and --authors_trimming are mutually exclusive: pass one of them."
         )
     check_sentences(config.sentences, config.sentence_language)
+    _warn_of_unused(config)
+
+
+def _warn_of_unused(config: CorpusBuildConfig) -> None:
+    """Warns of settings that have no effect without another one."""
+    for switch, value, names in _SWITCHES:
+        for name in names:
+            given = getattr(config, name)
+            unused = given != getattr(CorpusBuildConfig, name)
+            if unused and getattr(config, switch) != value:
+                warn_once(f"--{name}={given} has no effect without --{switch}={value}")
 
 
 def _find_parts(
@@ -189,6 +214,7 @@ def _find_parts(
         vocabularies=[config.vocab_file],
     )
     print_left_out(corpus, config.corpus_dir, print_fn)
+    warn_of_unused_names(corpus.parts, config.text_field, config.text_column)
     return list(corpus.parts), corpus.unreadable
 
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import AnyPath, given_path, is_remote
 from pretrain_data.corpus.file_search import (
@@ -203,6 +204,31 @@ def find_text(
     return find_inputs(
         inputs, options, skip_unreadable=skip_unreadable, vocabularies=vocabularies
     )
+
+
+def warn_of_unused_names(
+    parts: Sequence[CorpusPart], text_field: str, text_column: str
+) -> None:
+    """Warns of a name of the text, given for files of a format that there are none of.
+
+    Args:
+        parts: the files.
+        text_field: key of the text in JSONL.
+        text_column: column of the text in Parquet and Arrow.
+    """
+    suffixes = {suffix_of(part.path) or "" for part in parts}
+    for flag, name, default, kinds, files in (
+        ("--text_field", text_field, FormatOptions.text_field, (".jsonl",), "JSONL"),
+        (
+            "--text_column",
+            text_column,
+            FormatOptions.text_column,
+            (".parquet", ".arrow"),
+            "Parquet or Arrow",
+        ),
+    ):
+        if name != default and not any(suffix.startswith(kinds) for suffix in suffixes):
+            warn_once(f"{flag}={name} has no effect: the text is not in {files} files")
 
 
 class _Finder:

@@ -24,7 +24,7 @@ from electra_tf.util.output_checks import check_output_file
 from pretrain_data.corpus.corpus_report import print_left_out
 from pretrain_data.corpus.file_search import identity_of
 from pretrain_data.corpus.formats import FormatOptions
-from pretrain_data.corpus.inputs import Corpus, find_inputs, find_text
+from pretrain_data.corpus.inputs import Corpus, find_inputs, find_text, warn_of_unused_names
 from pretrain_data.vocabulary.vocabulary_report import measure, print_report
 from pretrain_data.vocabulary.word_counts import count_words
 from pretrain_data.vocabulary.word_pieces import learn_pieces, sentencepiece
@@ -70,6 +70,8 @@ def build_vocabulary(
     )
     print_left_out(corpus, config.corpus_dir, print_fn)
     held_out = _find_held_out(config, corpus, vocabularies)
+    parts = [*corpus.parts, *(held_out.parts if held_out else ())]
+    warn_of_unused_names(parts, config.text_field, config.text_column)
     second = None
     if config.compare_with is not None:
         second = load_vocabulary(config.compare_with, "--compare_with")

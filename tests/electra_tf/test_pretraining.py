@@ -286,14 +286,21 @@ def test_an_evaluation_with_other_settings_than_in_training_is_told(
     make_config, run_of_two_steps
 ):
     config = partial(make_config, model_dir=str(run_of_two_steps), num_train_steps=2)
-    assert changed_metrics(config()) == []
+    assert changed_metrics(config(), None) == []
+    assert changed_metrics(config(), "a1") == ["words: None before, 'a1' now"]
     # What does not change the metrics of a trained model is nobody's concern.
     other = config(learning_rate=1.0, temperature_end=2.0, mask_prob=0.3, temperature=3.0)
-    assert changed_metrics(other) == [
+    assert changed_metrics(other, None) == [
         "mask_prob: 0.15 before, 0.3 now",
         "max_predictions_per_seq: 2 before, 4 now",
         "temperature: 1.0 before, 3.0 now",
     ]
+
+
+def test_evaluations_refuse_unknown_settings_that_may_change(make_config):
+    config = make_config(do_train=False, do_eval=True, allow_changed_settings=("typo",))
+    with pytest.raises(UserError, match="unknown setting 'typo'"):
+        pretraining_runs.evaluate(config, quiet)
 
 
 def test_a_run_is_read_in_a_folder_whose_name_looks_like_a_pattern(

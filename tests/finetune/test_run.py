@@ -476,6 +476,16 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
         assert trained[0] == "model_1"
 
 
+def test_an_evaluation_removes_no_models(make_finetuning_config):
+    config = make_finetuning_config(num_train_epochs=1, num_trials=2)
+    finetune_run.run(config, quiet)
+    evaluation = make_finetuning_config(
+        num_train_epochs=1, num_trials=2, do_train=False, keep_all_models=False
+    )
+    finetune_run.run(evaluation, quiet)
+    assert os.path.isdir(f"{config.model_dir}_1")
+
+
 def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):
     original = finetune_run.Trainer.train
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune import search as search_module
 from finetune.results.summary import DIVERGED, TrialResult
@@ -46,9 +47,10 @@ def runs(monkeypatch) -> list:
     return configs
 
 
-def test_every_combination_is_run_and_ranked(given, runs, tmp_path):
+def test_every_combination_is_run_and_ranked(given, runs, tmp_path, capsys):
     pytest.importorskip("optuna", reason="the extra search is not installed")
     lines: list[str] = []
+    warn_once.cache_clear()
     found = search(given, GRID, lines.append)
     assert [each.score for each in found] == [50.0, 20.0, None, None]
     assert found[0].hyperparameters == {"learning_rate": 3e-4, "max_seq_length": 8}
@@ -57,6 +59,7 @@ def test_every_combination_is_run_and_ranked(given, runs, tmp_path):
     assert len(runs) == 4
     assert len({config.model_dir for config in runs}) == 4
     assert len({config.results_txt for config in runs}) == 4
+    assert "--results_txt has no effect with --hparam_search" in capsys.readouterr().err
     # Other settings follow from those of the combination.
     assert {config.length_buckets[-1] for config in runs} == {8, 16}
     path = pathlib.Path(tmp_path, "results/cola_search.json")

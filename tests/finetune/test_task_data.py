@@ -66,7 +66,10 @@ def test_debug_takes_a_batch_and_caches_nothing(load):
     assert len(data.examples) == len(data.rows) == 2
     _, was_cached = load(debug=True, train_batch_size=2)
     assert not was_cached
-    assert len(load()[0].examples) > 2
+    folder = {"preprocessed_data_dir": str(load.raw.parent / "features")}
+    assert len(load(**folder)[0].examples) > 2
+    reused = load(debug=True, train_batch_size=2, use_tfrecords_if_existing=True, **folder)
+    assert len(reused[0].rows) == 2
 
 
 def test_a_split_without_usable_examples_is_named(load, monkeypatch):

@@ -51,6 +51,8 @@ def test_folders_stand_for_their_files(tmp_path):
 def test_refuses_what_is_not_there(tmp_path):
     with pytest.raises(UserError, match="--results"):
         parse()
+    with pytest.raises(UserError, match="--output is empty: pass a path"):
+        parse(f"--results={write_run(tmp_path, 'm')}", "--output=")
     with pytest.raises(UserError, match=r"--results: no such file or folder: '.*none.json'"):
         parse(f"--results={write_run(tmp_path, 'm')},{tmp_path / 'none.json'}")
     (tmp_path / "empty").mkdir()

@@ -40,6 +40,9 @@ def test_flags():
 def test_a_format_that_is_not_known():
     with pytest.raises(UserError, match="electra_tf\\|huggingface\\|kerashub\\|tf1"):
         parse("--to_format=onnx")
+    for name in ("from", "output", "vocab_file"):
+        with pytest.raises(UserError, match=f"--{name} is empty: pass a path"):
+            parse("--from=a", "--to_format=electra_tf", "--output=b", f"--{name}=")
     with pytest.raises(UserError, match="to_format"):
         parse()
 

@@ -77,6 +77,9 @@ def test_negations_have_the_authors_names():
             ["--pipeline_options=--a='b"],
             "--pipeline_options cannot be split into options: No closing quotation.",
         ),
+        (["--corpus-dir="], "--corpus-dir is empty: pass a path"),
+        (["--output-dir="], "--output-dir is empty: pass a path"),
+        (["--vocab-file="], "--vocab-file is empty: pass a path"),
         (["--max-seq-len", "64"], "Unknown flag --max_seq_len. Did you mean 'max_seq_length'?"),
     ],
 )
@@ -84,6 +87,14 @@ def test_wrong_values_are_refused(arguments, message):
     with pytest.raises(UserError) as error:
         parse(*arguments)
     assert message in str(error.value)
+
+
+def test_an_empty_data_directory_is_not_the_current_one():
+    flag_values = absl_flags.FlagValues()
+    corpus.define_openwebtext_flags(flag_values)
+    command_line.parse(["program", "--data-dir="], corpus.ALIASES, flag_values)
+    with pytest.raises(UserError, match="--data-dir is empty: pass a path"):
+        corpus.openwebtext_build_config(flag_values)
 
 
 def test_openwebtext_lies_below_the_data_directory():

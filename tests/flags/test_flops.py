@@ -77,6 +77,20 @@ def test_finetuning_takes_the_encoder_of_the_model(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--json=", "--json is empty: pass a path"),
+        ('--objective_hparams={"share": 1}', "Unknown key 'share' in --objective_hparams"),
+        ('--masking_hparams={"p": 0.2}', "Unknown key 'p' in --masking_hparams"),
+        ("--objective=two_stage", "pass --embedding_sharing=none"),
+    ],
+)
+def test_what_training_would_refuse_is_refused(argument, message):
+    with pytest.raises(UserError, match=message):
+        parse("--model_name=m", argument)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (None, "no such file"),

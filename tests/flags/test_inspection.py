@@ -89,6 +89,10 @@ def test_bad_input_is_refused(tiny_data, files, tmp_path):
         parse()
     with pytest.raises(UserError, match="--verify does not describe the records"):
         parse(files, "--verify", "--examples=1")
+    with pytest.raises(UserError, match=r"--verify .*: remove --max_records, --top_tokens$"):
+        parse(files, "--verify", "--top_tokens=20", "--max_records=3")
+    with pytest.raises(UserError, match="--json is empty: pass a path"):
+        parse(files, "--json=")
     with pytest.raises(UserError, match=rf"--json={re.escape(str(tmp_path))} is a folder"):
         parse(files, f"--json={tmp_path}")
     with pytest.raises(UserError, match=r"--html=.*: no such folder"):

@@ -100,6 +100,8 @@ def test_runs_are_arguments_and_the_report_lies_beside_them(tmp_path):
     several = parse(str(first), str(second), "--output", "x.html")
     assert several == report.ReportConfig((str(first), str(second)), "x.html")
     assert parse(str(first), str(second)).output == "report.html"
+    with pytest.raises(UserError, match="--output is empty: pass a path"):
+        parse(str(first), "--output=")
     log = first / "train_log.jsonl"
     with pytest.raises(UserError, match=f"--output={log} exists and is not a report"):
         parse(str(second), "--output", str(log))

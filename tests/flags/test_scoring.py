@@ -67,6 +67,13 @@ def test_refusals(arguments, message):
         parse(*arguments)
 
 
+def test_settings_of_lists_without_lists_are_warned_of(capsys):
+    parse("--text_file=t", "--output_file=o", "--nbest_weight=2", "--nbest_metric=cer")
+    warned = capsys.readouterr().err
+    assert "--nbest_weight=2.0 has no effect without --nbest_file" in warned
+    assert "--nbest_metric=cer has no effect without --nbest_file" in warned
+
+
 def test_a_weight_that_tuning_replaces_is_warned_of(capsys):
     tuned = ("--nbest_file=n", "--tune_nbest_file=t", "--output_file=o")
     parse(*tuned)

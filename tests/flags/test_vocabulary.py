@@ -57,6 +57,10 @@ def test_negations_are_those_of_the_records():
             "vocab_size=31: 31 is not integer >= 32",
         ),
         (["--compare_with", "other.txt"], "--compare_with needs --report"),
+        (["--report=", "--compare_with", "other.txt"], "--report is empty: pass a path"),
+        (["--report=,", "--compare_with", "other.txt"], "--report names no file"),
+        (["--character_coverage=nan"], "--character_coverage must be from 0.5 to 1, not nan"),
+        (["--output-file="], "--output-file is empty: pass a path"),
         (["--vocab-sice", "64"], "Unknown flag --vocab_sice. Did you mean 'vocab_size'?"),
     ],
 )

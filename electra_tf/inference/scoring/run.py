@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf import model_builder
-from electra_tf.inference.scoring.config import ScoringConfig
+from electra_tf.inference.scoring.config import WORD_ERRORS, ScoringConfig
 from electra_tf.inference.scoring.nbest import (
     NBestList,
     error_rates,
@@ -66,6 +66,11 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
         require_reference(tuning)
     if any(nbest.reference is not None for nbest in [*lists, *tuning]):
         import_extra("jiwer", "scoring", "The error rate of lists with references")
+    elif lists and config.nbest_metric != WORD_ERRORS:
+        warn_once(
+            f"--nbest_metric={config.nbest_metric} has no effect: no list of --nbest_file has "
+            "a reference"
+        )
     if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):
         limit_operation_threads()
     strategy = create_strategy(config.model)  # before TensorFlow computes anything

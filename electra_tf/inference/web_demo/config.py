@@ -47,6 +47,8 @@ class DemoConfig:
             )
         if self.generator and not self.discriminator:
             raise UserError("--generator requires --discriminator")
+        if not self.host:  # sockets would take any address
+            raise UserError("--host is empty: pass an address, such as 127.0.0.1")
         if not 0 <= self.port < 2**16:
             raise UserError(f"--port must be in [0, 65535], not {self.port}")
         if self.max_characters < 1:

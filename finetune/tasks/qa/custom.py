@@ -5,6 +5,7 @@ import functools
 from typing import Any
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec import TaskSpec
@@ -107,6 +108,11 @@ class CustomQATask(QATask):
                 raise UserError(
                     f'{self._spec.source}: "group_column" is for tables; the questions of a '
                     f"{file_format} file are grouped by paragraph"
+                )
+            if self._spec.columns:
+                warn_once(
+                    f'{path}: "columns" of {self._spec.source} has no effect: a {file_format} '
+                    "file has none"
                 )
             if (file_format == "mrqa") != path.endswith(MRQA_SUFFIXES):
                 expected = " or ".join(MRQA_SUFFIXES)

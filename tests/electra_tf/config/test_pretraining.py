@@ -38,6 +38,14 @@ def create(**given) -> PretrainingConfig:
         ({"model_name": 3}, "--model_name must be a string, not 3"),
         ({"model_hparam_overrides": "{}"}, "--model_hparam_overrides must be a JSON object"),
         ({"length_curriculum": "8,16"}, "--length_curriculum must be a list, not '8,16'"),
+        ({"length_curriculum": ["8"]}, "--length_curriculum must be a list of whole numbers"),
+        ({"length_curriculum": [True]}, "--length_curriculum must be a list of whole numbers"),
+        ({"allow_changed_settings": [1]}, "--allow_changed_settings must be a list of strings"),
+        ({"model_hparam_overrides": {1: 2}}, "--model_hparam_overrides must be a JSON object"),
+        ({"learning_rate": float("inf")}, "--learning_rate must be a number from"),
+        ({"mask_prob": float("nan")}, "--mask_prob must be a number from"),
+        ({"generator_layers": float("inf")}, "--generator_layers must be a number from"),
+        ({"keep_checkpoint_max": 1e35}, "--keep_checkpoint_max must be a whole number from"),
     ],
 )
 def test_values_of_another_type_are_refused(given, message):
@@ -55,6 +63,17 @@ def test_paths_and_numbers_of_numpy_become_plain_values():
     )
     plain = create(train_batch_size=8, mask_prob=0.25, num_train_steps=10, gen_weight=2)
     assert config.to_json() == plain.to_json()
+
+
+def test_settings_without_effect_are_warned_of(capsys):
+    lengths = {"length_curriculum": (64,), "length_curriculum_share": 0.5}
+    create(**lengths, do_train=False, do_eval=True, results_pkl="m.pkl")
+    assert not capsys.readouterr().err
+    create(length_curriculum_share=0.5, results_pkl="m.pkl", shard_by="file")
+    warned = capsys.readouterr().err
+    assert "--length_curriculum_share=0.5 has no effect without --length_curriculum" in warned
+    assert "--results_pkl=m.pkl has no effect without --do_eval" in warned
+    assert "--shard_by=file has no effect without --strategy=multi_worker" in warned
 
 
 def test_small_has_the_authors_values():
@@ -357,7 +376,7 @@ def test_json_holds_every_hyperparameter():
         ({"max_seq_length": 513}, "512 position embeddings"),
         ({"generator_layers": 0.01}, "--generator_layers=0.01"),
         ({"train_batch_size": 0}, "--train_batch_size must be positive"),
-        ({"temperature": float("nan")}, "--temperature must be at least"),
+        ({"temperature": 0.0}, "--temperature must be at least"),
         ({"learning_rate": -1.0}, "--learning_rate must be at least 0, not -1"),
         ({"precision": "float16"}, "--precision must be one of"),
         ({"triton_kernels": True}, "--triton_kernels needs --jit_compile"),
@@ -366,6 +385,9 @@ def test_json_holds_every_hyperparameter():
             "--triton_kernels needs --precision=mixed_bfloat16 or mixed_float16, not float32",
         ),
         ({"strategy": "many"}, "--strategy must be one of"),
+        ({"model_dir": ""}, "--model_dir is empty: pass a path"),
+        ({"init_checkpoint": ""}, "--init_checkpoint is empty: pass a path"),
+        ({"pretrain_tfrecords": ""}, "--pretrain_tfrecords is empty: pass a path"),
         ({"optimizer": "sgd"}, "--optimizer must be one of adam, lamb, not 'sgd'"),
         ({"gradient_accumulation_steps": 0}, "--gradient_accumulation_steps must be positive"),
         (

@@ -91,6 +91,19 @@ def test_a_schedule_of_the_temperature_needs_probabilities_that_differ(make_conf
         ({"objective": "mlm"}, None),
         ({"temperature": 2.0, "disallow_correct": True}, None),
         ({"generator_type": "uniform", "disallow_correct": True}, None),
+        (
+            {"generator_type": "uniform", "embedding_sharing": "none"},
+            "no effect of --embedding_sharing=none: --generator_type=uniform has no weights",
+        ),
+        (
+            {"objective": "mlm", "embedding_sharing": "all"},
+            "no effect of --embedding_sharing=all: --objective=mlm has no generator",
+        ),
+        (
+            {"generator_type": "uniform", "gen_weight": 2.0},
+            "no effect of --gen_weight=2 on weights: --generator_type=uniform has no weights",
+        ),
+        ({"objective": "mlm", "gen_weight": 2.0}, None),
     ],
 )
 def test_settings_without_effect_are_warned_of(make_config, settings, warning, capsys):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 
@@ -158,6 +159,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"task_names": ()}, "--task_names is empty"),
         ({"task_names": ("cola", "cola")}, "cola more than once"),
         ({"num_trials": 0}, "--num_trials must be positive"),
+        ({"num_trials": 2**33}, "--num_trials must be at most 4294967296"),
         ({"warmup_proportion": 1.5}, "--warmup_proportion must be in"),
         ({"layerwise_lr_decay": 1.1}, "--layerwise_lr_decay must be at most 1, not 1.1"),
         ({"num_trials": -1, "num_folds": 2}, "--num_trials=-1 never ends"),
@@ -197,6 +199,10 @@ def test_debug_keeps_away_from_real_models(tmp_path):
             {"do_train": False, "init_checkpoint": "other", "num_folds": 2},
             "--init_checkpoint=other with --do_train=false may have seen the held-out",
         ),
+        ({"model_dir": ""}, "--model_dir is empty: pass a path"),
+        ({"vocab_size": 0}, "--vocab_size must be positive, not 0"),
+        ({"results_txt": ""}, "--results_txt is empty: pass a path"),
+        ({"init_checkpoint": ""}, "--init_checkpoint is empty: pass a path"),
         ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds needs a single task"),
         ({"do_predict": True}, "--do_predict needs --predict_file"),
         (
@@ -238,6 +244,10 @@ def test_a_negative_layerwise_decay_is_none_as_with_the_authors(tmp_path):
     assert create(tmp_path, layerwise_lr_decay=-1.0).layerwise_lr_decay == -1.0
 
 
+def test_the_folders_of_trials_are_beside_a_model_dir_with_a_slash(tmp_path):
+    assert create(tmp_path, model_dir="models/cola//").model_dir == "models/cola"
+
+
 def test_early_stopping_keeps_the_best(tmp_path):
     assert create(tmp_path, early_stopping_patience=2).keep_best
 
@@ -272,6 +282,7 @@ def test_a_task_of_ones_own_has_the_defaults_of_its_kind(tmp_path):
 
 
 def test_hyperparameters_without_effect_are_warned_of(tmp_path, capsys):
+    warn_once.cache_clear()
     create(tmp_path, predict_file="new.tsv", do_predict=True, eval_steps=5, wandb="p")
     create(tmp_path, do_eval=False, eval_steps=5, keep_best=True)
     assert not capsys.readouterr().err
@@ -285,5 +296,31 @@ def test_hyperparameters_without_effect_are_warned_of(tmp_path, capsys):
     assert "--predict_output=new.tsv has no effect without --do_predict" in warned
     assert "--beam_size=5 has no effect with --joint_prediction=false" in warned
     assert "--answerable_weight" not in warned
+    create(
+        tmp_path,
+        length_buckets=(16,),
+        results_txt="r.txt",
+        num_folds=2,
+        authors_layerwise_lr_decay=True,
+        layerwise_lr_decay=0.5,
+    )
+    create(tmp_path, write_test_outputs=True, n_writes_test=1, double_unordered=True)
+    assert not capsys.readouterr().err
+    create(tmp_path, length_buckets=(16,), bucket_by_length=False, n_writes_test=1)
+    create(tmp_path, results_txt="r.txt", do_eval=False)
+    create(tmp_path, num_folds=2, double_unordered=True, own_task_dev_fraction=0.2)
+    create(tmp_path, authors_layerwise_lr_decay=True, layerwise_lr_decay=0.0)
+    create(tmp_path, write_test_outputs=True, n_writes_test=0)
+    workers = {"strategy": "multi_worker", "workers": ("a:1", "b:2"), "task_index": 0}
+    create(tmp_path, **workers, shard_by="file")
+    warned = capsys.readouterr().err
+    assert "--length_buckets has no effect with --bucket_by_length=false" in warned
+    assert "--results_txt=r.txt has no effect with --do_eval=false" in warned
+    assert "--double_unordered has no effect with --num_folds" in warned
+    assert "--own_task_dev_fraction=0.2 has no effect with --num_folds" in warned
+    assert "--authors_layerwise_lr_decay has no effect with --layerwise_lr_decay=0.0" in warned
+    assert "--n_writes_test=1 has no effect without --write_test_outputs" in warned
+    assert "--write_test_outputs has no effect with --n_writes_test=0" in warned
+    assert "--shard_by=file has no effect in fine-tuning" in warned
     create(tmp_path, do_train=False, wandb="p")
     assert "--wandb=p has no effect without training" in capsys.readouterr().err

@@ -158,6 +158,17 @@ def test_unknown_tokens_are_counted_and_many_warned_of(build, corpus_dir, tmp_pa
     assert "of the tokens of the records are unknown" in capsys.readouterr().err
 
 
+def test_settings_without_effect_are_warned_of(build, capsys):
+    build(deduplicate="near", near_duplicate_words=3)
+    assert "has no effect" not in capsys.readouterr().err
+    unused = {"near_duplicate_words": 3, "sentence_language": "de", "text_field": "prose"}
+    build(overwrite=True, **unused)
+    warned = capsys.readouterr().err
+    assert "--near_duplicate_words=3 has no effect without --deduplicate=near" in warned
+    assert "--sentence_language=de has no effect without --sentences=split" in warned
+    assert "--text_field=prose has no effect" in warned
+
+
 def test_manifests_of_older_programs_are_read(build, tmp_path):
     build()
     path = tmp_path / "records/pretrain_data.json"

@@ -23,7 +23,7 @@ from pretrain_data.corpus.corpus_report import print_left_out
 from pretrain_data.corpus.documents import document_spans
 from pretrain_data.corpus.file_search import matching_paths
 from pretrain_data.corpus.formats import FormatOptions
-from pretrain_data.corpus.inputs import find_inputs, find_text
+from pretrain_data.corpus.inputs import find_inputs, find_text, warn_of_unused_names
 from pretrain_data.corpus.partition import divide
 from pretrain_data.corpus.unreadable import UnreadableError
 
@@ -360,3 +360,15 @@ def test_remote_globs_that_cannot_be_listed_name_their_flag():
         matching_paths(as_path("none://b/*.txt"), "--input")
     with pytest.raises(UserError, match=r"remote globs have no \*\*; name the folder instead"):
         matching_paths(as_path("none://b/**/*.txt"), "--input")
+
+
+def test_a_name_of_the_text_of_a_format_without_files_is_warned_of(files, capsys):
+    parts = find_inputs([str(files)]).parts
+    warn_of_unused_names(parts, "body", "article")
+    of_text = [part for part in parts if part.path.suffix == ".txt"]
+    warn_of_unused_names(of_text, "text", "text")
+    assert not capsys.readouterr().err
+    warn_of_unused_names(of_text, "body", "article")
+    warned = capsys.readouterr().err
+    assert "--text_field=body has no effect: the text is not in JSONL files" in warned
+    assert "--text_column=article has no effect" in warned

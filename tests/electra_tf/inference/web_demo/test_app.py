@@ -216,6 +216,7 @@ def test_models_of_the_wrong_kind_are_refused(demo_config, tmp_path):
     [
         ({}, "Nothing to show"),
         ({"tasks": {"a": pathlib.Path("a")}, "port": 70_000}, "--port must be in"),
+        ({"tasks": {"a": pathlib.Path("a")}, "host": ""}, "--host is empty"),
         ({"tasks": {"a": pathlib.Path("a")}, "max_characters": 0}, "--max_characters"),
         ({"tasks": {"a": pathlib.Path("a")}, "request_seconds": 0}, "--request_seconds"),
         ({"tasks": {"a": pathlib.Path("a")}, "allowed_hosts": ["a:1"]}, "--allowed_hosts"),

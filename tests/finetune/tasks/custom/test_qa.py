@@ -105,6 +105,11 @@ def test_named_columns_that_a_file_lacks_are_warned_of(make_task, capsys, name, 
     assert capsys.readouterr().err == ""
 
 
+def test_columns_of_files_without_columns_are_warned_of(make_task, capsys):
+    make_task({"train.json": json.dumps(SQUAD)}, "qa", columns=COLUMNS)
+    assert '"columns" of' in capsys.readouterr().err
+
+
 def test_the_authors_check_of_answers_is_that_of_built_in_tasks(make_task):
     records = [{"q": "who?", "c": c, "a": "was me"} for c in ("was me", "was\u00a0me")]
     for checks, count in ((False, 2), (True, 1)):
