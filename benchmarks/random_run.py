@@ -41,7 +41,7 @@ def create_run(config: PretrainingConfig, *, kernel_capability: int | None = Non
     from electra_tf.model.batch_types import SpecialTokenIds
     from electra_tf.model_builder import build_model
     from electra_tf.pretraining_optimizer import create_optimizer
-    from electra_tf.training.distribution.strategies import create_strategy
+    from electra_tf.training.distribution.strategies import create_strategy, iterate
 
     keras.utils.set_random_seed(config.seed)
     strategy = create_strategy(config)
@@ -53,7 +53,7 @@ def create_run(config: PretrainingConfig, *, kernel_capability: int | None = Non
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         steps = _create_steps(config, model, optimizer, strategy, step, kernel_capability)
     dataset = strategy.experimental_distribute_dataset(random_batches(config))
-    return RandomRun(strategy, model, optimizer, steps, step, config.seed, iter(dataset))
+    return RandomRun(strategy, model, optimizer, steps, step, config.seed, iterate(dataset))
 
 
 def without_kernels(run: RandomRun, config: PretrainingConfig) -> RandomRun:

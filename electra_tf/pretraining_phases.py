@@ -18,7 +18,7 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.context import TRAIN_BATCH_SIZE
 from electra_tf.training.distribution.gpus import find_kernel_capability
 from electra_tf.training.distribution.shards import DataShard
-from electra_tf.training.distribution.strategies import distribute_batches
+from electra_tf.training.distribution.strategies import distribute_batches, iterate
 from electra_tf.training.evaluation import HeldOutEvaluator, HeldOutResult
 from electra_tf.training.loop import Evaluation, Segment
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
@@ -62,7 +62,7 @@ class PretrainingPhases:
                         start_stage(self.optimizer, current)
                 steps = self._compile()
                 self.print_fn("Compiling the training step …")
-            batches = iter(self._batches(phase, current))
+            batches = iterate(self._batches(phase, current))
             self.log.set_phase(phase.seq_length, phase.stage)
             guard = partial(self.records.locating_damage, phase.seq_length)
             yield Segment(phase.end_step, steps, batches, guard)

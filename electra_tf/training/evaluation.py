@@ -20,6 +20,7 @@ from electra_tf.model.token_scores import (
     shown_sentences,
 )
 from electra_tf.training.distribution.cores import runs_on_one_cpu
+from electra_tf.training.distribution.strategies import iterate
 from electra_tf.training.gradients import TrainableModel
 from electra_tf.util.files import write_atomically
 
@@ -76,7 +77,7 @@ class HeldOutEvaluator:
         sentences: ShownSentences | None = None
         within_token = WithinTokenAUC()
         keys = None
-        for index, features in enumerate(batches):
+        for index, features in enumerate(iterate(batches)):
             if index == num_batches:
                 break
             inputs = features, tf.constant(index, tf.int64)

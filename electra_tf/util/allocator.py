@@ -28,6 +28,8 @@ SETTINGS = (
 def keep_freed_memory() -> bool:
     """Lets malloc keep what is freed for the next step; call it before threads allocate.
 
+    It may be called again, after something else has changed malloc's settings.
+
     Returns:
         Whether it is done: not where the environment has settings of malloc, nor without glibc.
     """

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.training.distribution.shards import UNSHARDED, DataShard
-from electra_tf.training.distribution.strategies import distribute_batches
+from electra_tf.training.distribution.strategies import distribute_batches, iterate
 from finetune.data.features import (
     INPUT_IDS,
     INPUT_MASK,
@@ -199,7 +199,7 @@ def iterate_batches(
         # Tells strategies that no worker runs out of batches.
         return make_dataset(table, plan, start_step, shard).repeat()
 
-    return iter(distribute_batches(strategy, make))
+    return iterate(distribute_batches(strategy, make))
 
 
 def padding_share(plan: BatchPlan, row_lengths: np.ndarray) -> float:

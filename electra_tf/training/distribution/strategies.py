@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -21,6 +21,7 @@ from electra_tf.config.distribution import (
 from electra_tf.training.distribution.cluster import cluster_of_environment, find_cluster
 from electra_tf.training.distribution.rendezvous import wait_for_workers
 from electra_tf.training.distribution.shards import DataShard
+from electra_tf.util.allocator import keep_freed_memory
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
@@ -90,6 +91,18 @@ def distribute_batches(
         )
 
     return strategy.distribute_datasets_from_function(make)
+
+
+def iterate(batches: Iterable) -> Iterator:
+    """Returns an iterator over distributed batches; freed memory is kept afterwards, too.
+
+    Under Python 3.11, TensorFlow 2.21 undoes that once, with the first such iterator of a
+    process: against a leak, it has malloc return all tensors of more than 128 KiB to the system
+    (`ApplyPython311MemoryPatch`).
+    """
+    iterator = iter(batches)
+    keep_freed_memory()
+    return iterator
 
 
 @functools.cache
