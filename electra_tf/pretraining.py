@@ -98,6 +98,8 @@ def train(
     objective = model_class(config)
     objective.check(config)
     objective.check_loss_weights(config)
+    config.warn_of_unused()
+    objective.warn_of_unused(config)
     check_trackers(config.wandb, config.mlflow)
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [context.TRAIN_BATCH_SIZE]
@@ -234,7 +236,7 @@ def evaluate(
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
         if run.workers.is_chief:
             warn_of_trained_on(config, records)
-            config.warn_of_unused_trackers()
+            config.warn_of_unused()
             for change in changed_metrics(config, word_list_sha256(config.word_list)):
                 warn_once(f"not evaluated as in training: {change}")
         with run.strategy.scope():

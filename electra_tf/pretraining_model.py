@@ -21,7 +21,11 @@ from electra_tf.config.pretraining import (
     generator_config,
 )
 from electra_tf.generators.base import Generator
-from electra_tf.generators.replacements import check_replacement, replacement_tokens
+from electra_tf.generators.replacements import (
+    check_replacement,
+    replacement_tokens,
+    warn_of_unused_sampling,
+)
 from electra_tf.generators.sharing import DISCRIMINATOR, Encoders, Shapes
 from electra_tf.masking.base import (
     TokenStatistics,
@@ -387,7 +391,6 @@ class PretrainingModel(keras.Model):
         generator = cls.generator_class(config)
         generator.check(config)
         check_replacement(config, generator, cls.has_generator, cls.needs_samples)
-        cls._warn_of_unused_generator(config, generator)
         if strategy_class(config).learns and generator.is_constant:
             raise UserError(
                 f"--masking={config.masking} learns from the losses of a generator that reads "
@@ -396,10 +399,10 @@ class PretrainingModel(keras.Model):
             )
 
     @classmethod
-    def _warn_of_unused_generator(
-        cls, config: PretrainingConfig, generator: type[Generator]
-    ) -> None:
+    def warn_of_unused(cls, config: PretrainingConfig) -> None:
         """Warns of settings of a generator that is not there, or does not learn."""
+        generator = cls.generator_class(config)
+        warn_of_unused_sampling(config, cls.has_generator)
         if cls.has_generator and not generator.is_constant:
             return
         reason = f"--generator_type={config.generator_type} has no weights"

@@ -21,7 +21,6 @@ from electra_tf.config.hyperparameters import (
 )
 from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.config.pretraining_fields import PretrainingFields
-from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 # Below, logits divided by it are not finite, or exceed what marks a token as not allowed.
@@ -81,11 +80,6 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         raise UserError(
             f"--length_curriculum={','.join(map(str, config.length_curriculum))} must be "
             f"increasing, and less than --max_seq_length={config.max_seq_length}"
-        )
-    share = config.length_curriculum_share
-    if not config.length_curriculum and share != PretrainingFields.length_curriculum_share:
-        warn_once(
-            f"--length_curriculum_share={share} has no effect without --length_curriculum"
         )
     check_choices(config, _CHOICES)
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)

@@ -141,17 +141,22 @@ class DistributionConfig:
                 "--num_virtual_cpus cannot be combined with --num_gpus or --device=gpu"
             )
 
+    def warn_of_unused_workers(self) -> None:
+        """Warns of settings of several workers without them."""
+        if self.strategy == MULTI_WORKER:
+            return
+        for name in ("shard_by", "worker_timeout"):
+            if getattr(self, name) != getattr(DistributionConfig, name):
+                warn_once(
+                    f"--{name}={getattr(self, name)} has no effect without "
+                    f"--strategy={MULTI_WORKER}"
+                )
+
     def _check_workers(self) -> None:
         if self.strategy != MULTI_WORKER:
             for name in ("workers", "task_index"):
                 if getattr(self, name) is not None:
                     raise UserError(f"--{name} needs --strategy=multi_worker")
-            for name in ("shard_by", "worker_timeout"):
-                if getattr(self, name) != getattr(DistributionConfig, name):
-                    warn_once(
-                        f"--{name}={getattr(self, name)} has no effect without "
-                        f"--strategy={MULTI_WORKER}"
-                    )
             return
         if bool(self.workers) != (self.task_index is not None):
             raise UserError("--workers and --task_index must be passed together")

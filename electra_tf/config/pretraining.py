@@ -96,8 +96,7 @@ class PretrainingConfig(PretrainingFields):
             ),
             vocab_file=os.path.join(given["data_dir"], "vocab.txt"),
             model_dir=model_dir,
-            results_txt=os.path.join(model_dir, "results", "unsup_results.txt"),
-            results_json=os.path.join(model_dir, "results", "unsup_results.json"),
+            **default_results(model_dir),
         )
         merged = {**derived, **given, **resolve_choices(given)}
         size = merged.get("model_size", "small")
@@ -125,10 +124,23 @@ class PretrainingConfig(PretrainingFields):
         config = cls(**merged)
         check_pretraining(config, discriminator_config(config))
         generator_config(config)  # rejects a generator without layers or units
-        for name in _RESULTS:
-            if config.do_train and given.get(name):
-                warn_once(f"--{name}={given[name]} has no effect without --do_eval")
         return config
+
+    def warn_of_unused(self) -> None:
+        """Warns of settings without effect on the run; a model that is loaded has no run."""
+        if self.do_train:
+            default = default_results(self.model_dir)
+            for name in _RESULTS:
+                if (path := getattr(self, name)) != default.get(name):
+                    warn_once(f"--{name}={path} has no effect without --do_eval")
+        else:
+            self.warn_of_unused_trackers()
+        share = self.length_curriculum_share
+        if not self.length_curriculum and share != PretrainingFields.length_curriculum_share:
+            warn_once(
+                f"--length_curriculum_share={share} has no effect without --length_curriculum"
+            )
+        self.warn_of_unused_workers()
 
     def to_json(self) -> str:
         """Returns all hyperparameters as indented JSON."""
@@ -140,6 +152,12 @@ def default_model_dir(given: Mapping[str, Any]) -> str:
     return given.get("model_dir") or os.path.join(
         given["data_dir"], "models", given["model_name"]
     )
+
+
+def default_results(model_dir: str) -> dict[str, str]:
+    """Returns the files of results of an evaluation by the names of their hyperparameters."""
+    stem = os.path.join(model_dir, "results", "unsup_results")
+    return {"results_txt": f"{stem}.txt", "results_json": f"{stem}.json"}
 
 
 def discriminator_config(config: PretrainingConfig) -> EncoderConfig:

@@ -45,8 +45,8 @@ def check_replacement(
 ) -> None:
     """Raises UserError if `--replacement=argmax` or `--temperature_end` would have no effect.
 
-    Also if the most likely tokens would make the loss wrong. Of other settings without effect,
-    which the authors accept, it warns.
+    Also if the most likely tokens would make the loss wrong. The authors accept other settings
+    without effect: `warn_of_unused_sampling` tells of them.
 
     Args:
         config: configuration of the run.
@@ -64,7 +64,6 @@ def check_replacement(
             "temperature"
         )
     if config.replacement != ARGMAX:
-        _warn_of_unused_settings(config, has_generator)
         return
     reason = None
     if not has_generator:
@@ -81,7 +80,8 @@ def check_replacement(
         raise UserError(f"--replacement=argmax takes the most likely token, but {reason}")
 
 
-def _warn_of_unused_settings(config: PretrainingConfig, has_generator: bool) -> None:
+def warn_of_unused_sampling(config: PretrainingConfig, has_generator: bool) -> None:
+    """Warns of settings of sampling where nothing is sampled, or all tokens are as likely."""
     temperature = f"--temperature={config.temperature:g}" if config.temperature != 1 else None
     if not has_generator:
         disallow = "--disallow_correct" if config.disallow_correct else None

@@ -142,6 +142,7 @@ class FinetuningConfig(FinetuningFields):
                 "--authors_layerwise_lr_decay has no effect with "
                 f"--layerwise_lr_decay={self.layerwise_lr_decay}"
             )
+        self.warn_of_unused_workers()
         if self.strategy == MULTI_WORKER and self.shard_by != BY_RECORD:
             warn_once(
                 f"--shard_by={self.shard_by} has no effect in fine-tuning: all workers read "

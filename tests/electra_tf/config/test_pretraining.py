@@ -1,5 +1,6 @@
 """Configurations: the authors' defaults, what follows from what, and every refusal."""
 
+import dataclasses
 import itertools
 import json
 import pathlib
@@ -67,12 +68,15 @@ def test_paths_and_numbers_of_numpy_become_plain_values():
 
 def test_settings_without_effect_are_warned_of(capsys):
     lengths = {"length_curriculum": (64,), "length_curriculum_share": 0.5}
-    create(**lengths, do_train=False, do_eval=True, results_pkl="m.pkl")
+    create(**lengths, do_train=False, do_eval=True, results_pkl="m.pkl").warn_of_unused()
+    run = create(length_curriculum_share=0.5, results_pkl="m.pkl", shard_by="file")
+    PretrainingConfig.create(**dataclasses.asdict(run))  # of a model that is loaded
     assert not capsys.readouterr().err
-    create(length_curriculum_share=0.5, results_pkl="m.pkl", shard_by="file")
+    run.warn_of_unused()
     warned = capsys.readouterr().err
     assert "--length_curriculum_share=0.5 has no effect without --length_curriculum" in warned
     assert "--results_pkl=m.pkl has no effect without --do_eval" in warned
+    assert "unsup_results" not in warned
     assert "--shard_by=file has no effect without --strategy=multi_worker" in warned
 
 

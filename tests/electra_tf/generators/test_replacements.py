@@ -110,6 +110,8 @@ def test_settings_without_effect_are_warned_of(make_config, settings, warning, c
     warn_once.cache_clear()
     config = make_config(**settings)
     model_class(config).check(config)
+    assert not capsys.readouterr().err
+    model_class(config).warn_of_unused(config)
     said = capsys.readouterr().err
     assert ("no effect" in said) == (warning is not None)
     assert (warning or "") in said

@@ -125,7 +125,7 @@ def test_flops_are_counted_by_stage(make_config):
     assert generator.name == "generator"
     assert (generator.is_trained, generator.share_of_steps) == (True, 0.3)
     assert dataclasses.replace(frozen, name="generator", is_trained=True) == (
-        dataclasses.replace(generator, share_of_steps=0.7)
+        dataclasses.replace(generator, share_of_steps=0.7, stage=1)
     )
     assert (frozen.name, frozen.is_trained) == ("frozen generator", False)
     assert (discriminator.name, discriminator.share_of_steps) == ("discriminator", 0.7)
