@@ -2,19 +2,21 @@
 
 TensorFlow takes the tensors of a step from malloc, and frees them at its end. By default, glibc
 returns most of that memory to the system, which has to clear every page of it for the next
-step: more than a third of the processor's time of a small model. Memory that is kept belongs to
-the arena that it came from, and threads have arenas of their own by default: what one of them
-freed is of no use to the others, which is a sixth of the peak of ELECTRA-base. For both, see
-benchmarks/RESULTS.md.
+step: more than a third of the processor's time of a small model. With these settings, a process
+keeps what it has once needed. Memory that is kept belongs to the arena that it came from, and
+threads have arenas of their own by default: what one of them freed is of no use to the others,
+which is a sixth of the peak of ELECTRA-base. For both, see benchmarks/RESULTS.md.
 """
 
 import ctypes
 import os
 
-# mallopt(3): parameters, and values in bytes. Larger allocations have pages of their own; of
-# others, this much stays with the arena, of which all threads share one.
+# mallopt(3): parameters, and values in bytes. Larger allocations that do not fit into what is
+# free have pages of their own; others come from the arena, of which all threads share one. It
+# grows by at least so much, and shrinks if more than so much is free at its end: never.
 _MMAP_THRESHOLD, _LARGEST = -3, 32 << 20
-_TOP_PAD, _KEPT = -2, 64 << 20
+_TOP_PAD, _GROWTH = -2, 64 << 20
+_TRIM_THRESHOLD, _NEVER = -1, (1 << 31) - 1
 _ARENA_MAX, _ARENAS = -8, 1
 # Settings in the environment take precedence.
 SETTINGS = (
@@ -22,6 +24,7 @@ SETTINGS = (
     "MALLOC_ARENA_MAX",
     "MALLOC_MMAP_THRESHOLD_",
     "MALLOC_TOP_PAD_",
+    "MALLOC_TRIM_THRESHOLD_",
 )
 
 
@@ -38,6 +41,11 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    settings = ((_MMAP_THRESHOLD, _LARGEST), (_TOP_PAD, _KEPT), (_ARENA_MAX, _ARENAS))
-    done = [mallopt(parameter, value) for parameter, value in settings]
+    settings = {
+        _MMAP_THRESHOLD: _LARGEST,
+        _TOP_PAD: _GROWTH,
+        _TRIM_THRESHOLD: _NEVER,
+        _ARENA_MAX: _ARENAS,
+    }
+    done = [mallopt(parameter, value) for parameter, value in settings.items()]
     return all(done)
