@@ -1,7 +1,6 @@
 """What comes before the first step of pre-training: settings, weights, description, log."""
 
 import dataclasses
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +38,7 @@ from electra_tf.training.monitoring.run_info import write_run_info
 from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.temporaries import remove_folder
 
 # Number of examples from which the frequencies of frequent tokens are estimated.
 _SAMPLED_EXAMPLES = 1000
@@ -84,7 +84,7 @@ def remove_debug_run(model_dir: str, workers: Workers) -> None:
         )
     workers.barrier()
     if is_debug and workers.is_chief:
-        shutil.rmtree(model_dir)
+        remove_folder(model_dir)
     workers.barrier()
 
 

@@ -251,8 +251,12 @@ def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):
             with pytest.raises(UserError, match="--debug would replace the run in"):
                 pretraining_runs.train(config, quiet)
             assert (folder / "ckpt-1.index").exists()
+    elsewhere = folder.with_name("elsewhere")
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
     pretraining_runs.train(config, quiet)
     assert [record["step"] for record in log_records(config)] == [1]
+    assert (elsewhere / "ckpt-1.index").stat().st_size
 
 
 def test_evaluation_writes_text_json_and_pickle(

@@ -461,6 +461,7 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
     first = finetune_run.run(make_finetuning_config(**settings, num_trials=2), quiet)
     config = make_finetuning_config(**settings, num_trials=3)
     assert not os.path.exists(f"{config.model_dir}_1")
+    os.mkdir(f"{config.model_dir}_1")  # as of a link, which stays
     trained.clear()
     lines: list[str] = []
     results = finetune_run.run(config, lines.append)
