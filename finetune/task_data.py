@@ -169,6 +169,8 @@ def fingerprint(task: Task, split: str, *, is_training: bool) -> str:
         "vocabulary": task.tokenizer.vocabulary.sha256,
         "labels": getattr(task, "labels", None),
     }
+    if task.config.debug:  # a few of the examples
+        settings["debug"] = True
     if task.kind is TAGGING:
         settings["conll_version"] = _CONLL_VERSION
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())

@@ -11,6 +11,8 @@ from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 
 RANDOM_INIT = "random"
+# Of the names of folders that debug runs write to.
+DEBUG_SUFFIX = "-debug"
 _POSITIONS = "max_position_embeddings"
 # The authors' defaults by size (their configure_finetuning.py).
 LARGE_DEFAULTS = {"learning_rate": 5e-5, "layerwise_lr_decay": 0.9}
@@ -128,8 +130,8 @@ def paths(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
     label = ",".join(tasks)
     data_dir = given["data_dir"]
     model = os.path.join(data_dir, "models", given["model_name"])
-    results = given.get("results_dir") or os.path.join(model, "results")
-    suffix = "-debug" if given.get("debug") else ""
+    suffix = DEBUG_SUFFIX if given.get("debug") else ""
+    results = given.get("results_dir") or os.path.join(model, f"results{suffix}")
     return {
         "raw_data_dir": os.path.join(data_dir, "finetuning_data"),
         "init_checkpoint": model,
