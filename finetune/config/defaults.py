@@ -6,7 +6,11 @@ from typing import Any
 
 from electra_tf.config.encoder import EncoderConfig, debug_overrides, encoder_settings
 from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
-from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import (
+    SETTINGS,
+    check_recorded_vocabulary,
+    tokenizer_settings,
+)
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 
@@ -91,6 +95,8 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
             os.path.join(model, "vocab.txt"), os.path.join(merged["data_dir"], "vocab.txt")
         )
     )
+    if checkpoint != RANDOM_INIT:
+        check_recorded_vocabulary(saved, vocab_file, checkpoint)
     settings = {
         **shape,
         "init_checkpoint": checkpoint,
