@@ -340,6 +340,10 @@ def open_log(
         facts=facts_of(settings, **statistics),
         settings=settings,
         trackers=open_trackers(
-            config.wandb, config.mlflow, model_dir=config.model_dir, settings=settings
+            config.wandb,
+            config.mlflow,
+            model_dir=config.model_dir,
+            settings=settings,
+            first_step=first_step,
         ),
     )

@@ -362,7 +362,11 @@ class Trainer:
             facts=facts_of(hyperparameters, num_train_steps=num_train_steps),
             settings=hyperparameters,
             trackers=open_trackers(
-                config.wandb, config.mlflow, model_dir=model_dir, settings=hyperparameters
+                config.wandb,
+                config.mlflow,
+                model_dir=model_dir,
+                settings=hyperparameters,
+                first_step=first_step,
             ),
         )
 
