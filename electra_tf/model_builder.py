@@ -1,5 +1,6 @@
 """Builds pre-training models from configurations, with new weights or those of a checkpoint."""
 
+import dataclasses
 from collections.abc import Callable
 
 import keras
@@ -9,7 +10,11 @@ import tensorflow as tf
 from electra_tf.config import choices
 from electra_tf.config.phases import training_phases
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.config.resumption import check_recorded_model
+from electra_tf.config.resumption import (
+    STAGE_SETTINGS,
+    check_recorded_model,
+    missing_record,
+)
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.config.trained_positions import warn_of_untrained_positions
 from electra_tf.masking.base import TokenStatistics, strategy_class, token_statistics
@@ -72,6 +77,8 @@ def load_model(
         warn_of_untrained_positions(
             saved.hyperparameters, config.max_seq_length, "--max_seq_length", config.model_dir
         )
+    elif has_own_checkpoint(config.model_dir):
+        raise UserError(missing_record(config.model_dir))
     with strategy.scope():
         model = create_model(config, vocabulary, token_counts)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -81,13 +88,32 @@ def load_model(
             f"No checkpoint in {config.model_dir}: train first, or change "
             "--model_name, --data_dir or --model_dir"
         )
-    set_stage(model, int(step.numpy()))
+    set_stage(model, int(step.numpy()), _trained_as(config))
     return model, int(step.numpy()), checkpoints.latest
 
 
-def set_stage(model: PretrainingModel, step: int) -> None:
-    """Puts a model into the stage that its last step belongs to."""
-    for phase in training_phases(model.config, model.stages()):
+def _trained_as(config: PretrainingConfig) -> PretrainingConfig:
+    """Returns a configuration with the recorded settings that stages depend on."""
+    saved = load_saved_config(config.model_dir)
+    recorded = saved.hyperparameters if saved else {}
+    if recorded.get("objective") != config.objective:
+        return config
+    stages = {name: recorded[name] for name in STAGE_SETTINGS if name in recorded}
+    return dataclasses.replace(config, **stages)
+
+
+def set_stage(
+    model: PretrainingModel, step: int, trained: PretrainingConfig | None = None
+) -> None:
+    """Puts a model into the stage that its last step belongs to.
+
+    Args:
+        model: the model.
+        step: its last step.
+        trained: configuration of its training; None if it is that of the model.
+    """
+    trained = trained or model.config
+    for phase in training_phases(trained, model.stages_of(trained)):
         if phase.first_step < step:
             model.stage = phase.stage
 

@@ -127,7 +127,7 @@ def _train(
     strategy, workers, preemption = run
     if config.debug:
         remove_debug_run(config.model_dir, workers)
-    settings = run_settings(config, vocabulary, records)
+    settings = run_settings(config, vocabulary, records, workers.count)
     workers.require_equal({name: settings[name] for name in (DATA, VOCABULARY, WORDS)})
     changes: list[Change] = []
     unrecorded: list[str] = []
@@ -159,7 +159,9 @@ def _train(
         return {}
     # On all workers, which must all refuse records without text.
     statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
-    if not statistics or {DATA, VOCABULARY} & {each.name for each in changes}:
+    # Those of an earlier start without a checkpoint may be of other data.
+    is_known = resumed and bool(statistics)
+    if not is_known or {DATA, VOCABULARY} & {each.name for each in changes}:
         statistics = data_statistics(config, vocabulary, records)
     checkpoints.write_description(settings, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, run)

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.nonfinite import SKIP
-from electra_tf.config.phases import Phase, Stage, training_phases
+from electra_tf.config.phases import Phase, Stage, steps_by_length, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
 from electra_tf.pretraining_model import PretrainingModel
@@ -24,6 +24,15 @@ from electra_tf.training.loop import Evaluation, Segment
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
 from electra_tf.training.optimizer import start_stage
 from electra_tf.training.step import TrainingSteps
+
+# Settings that the position in the records depends on, with the step.
+_POSITION_SETTINGS = (
+    TRAIN_BATCH_SIZE,
+    "length_curriculum",
+    "length_curriculum_share",
+    "max_seq_length",
+    "num_train_steps",
+)
 
 
 @dataclasses.dataclass
@@ -117,9 +126,10 @@ def describe_moved_position(
     step: int,
     records: PretrainingRecords,
 ) -> list[str]:
-    """Returns a line on the examples that a changed batch size skips or repeats, if any.
+    """Returns a line on the examples that changed settings skip or repeat, if any.
 
     The position in the records is the number of steps at their length times the batch size.
+    The steps at a length depend on the number of all steps, and on the curriculum.
 
     Args:
         config: of the run that resumes.
@@ -128,22 +138,36 @@ def describe_moved_position(
         step: step that it resumes from.
         records: training records.
     """
-    before = next((each.recorded for each in changes if each.name == TRAIN_BATCH_SIZE), None)
+    recorded = {each.name: each.recorded for each in changes if each.name in _POSITION_SETTINGS}
     phase = next((p for p in training_phases(config, stages) if step < p.end_step), None)
-    if before is None or phase is None or step == phase.length_first_step:
+    if not recorded or phase is None:
         return []
-    steps = step - phase.length_first_step
+    before = dataclasses.replace(config, **recorded)
+    steps, read = (_steps_at(each, phase.seq_length, step) for each in (config, before))
     position = steps * config.train_batch_size
-    moved = position - steps * before
+    read_examples = read * before.train_batch_size
+    moved = position - read_examples
+    if not moved:
+        return []
     examples = f"{abs(moved):,} examples"
     if total := records.num_examples(phase.seq_length):
         examples += f" ({abs(moved) / total:.2g} epochs of {total:,})"
     effect = "are skipped" if moved > 0 else "are trained on again"
     return [
         f"Data:    continues after example {position:,} of {phase.seq_length} tokens ({steps:,}"
-        f" steps of {config.train_batch_size}); {steps:,} steps of {before} have read "
-        f"{steps * before:,}, so {examples} {effect}"
+        f" steps of {config.train_batch_size}); {read:,} steps of {before.train_batch_size} "
+        f"have read {read_examples:,}, so {examples} {effect}"
     ]
+
+
+def _steps_at(config: PretrainingConfig, seq_length: int, step: int) -> int:
+    """Returns how many of the first `step` steps of a run are at a sequence length."""
+    start = 0
+    for length, count in steps_by_length(config).items():
+        if length == seq_length:
+            return min(max(0, step - start), count)
+        start += count
+    return 0
 
 
 def held_out_batches(

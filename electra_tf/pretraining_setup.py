@@ -1,19 +1,24 @@
 """What comes before the first step of pre-training: settings, weights, description, log."""
 
 import dataclasses
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from electra_tf.config.distribution import warn_of_repeated_examples
+from electra_tf.config.distribution import BY_FILE, warn_of_repeated_examples
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.phases import Stage, training_phases
 from electra_tf.config.pretraining import PretrainingConfig, default_max_predictions
 from electra_tf.config.recorded_settings import Change
-from electra_tf.config.resumption import DATA, VOCABULARY, WORDS
+from electra_tf.config.resumption import (
+    DATA,
+    FILE_READERS,
+    STAGE_SETTINGS,
+    VOCABULARY,
+    WORDS,
+)
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.flops.counting import model_flops_by_phase, train_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
@@ -39,13 +44,12 @@ from electra_tf.training.monitoring.run_info import write_run_info
 from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.temporaries import remove_folder
 
 # Number of examples from which the frequencies of frequent tokens are estimated.
 _SAMPLED_EXAMPLES = 1000
 # Segments of a record, which its segment_ids number.
 _NUM_SEGMENTS = 2
-# Settings that the stages of an objective depend on.
-_STAGE_SETTINGS = ("num_train_steps", "objective_hparams")
 
 
 def tokenizer_of(config: PretrainingConfig, vocabulary: Vocabulary) -> TokenizerDescription:
@@ -58,15 +62,20 @@ def tokenizer_of(config: PretrainingConfig, vocabulary: Vocabulary) -> Tokenizer
 
 
 def run_settings(
-    config: PretrainingConfig, vocabulary: Vocabulary, records: PretrainingRecords
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    records: PretrainingRecords,
+    num_workers: int = 1,
 ) -> dict[str, Any]:
-    """Returns what is recorded of a run: hyperparameters, and digests of its data."""
+    """Returns what is recorded of a run: hyperparameters, and what determines its data."""
     lengths = (*config.length_curriculum, config.max_seq_length)
+    readers = {FILE_READERS: num_workers} if config.shard_by == BY_FILE else {}
     return {
         **dataclasses.asdict(config),
         DATA: {str(length): records.fingerprint(length) for length in lengths},
         VOCABULARY: vocabulary.sha256,
         WORDS: word_list_sha256(config.word_list),
+        **readers,
     }
 
 
@@ -84,7 +93,7 @@ def remove_debug_run(model_dir: str, workers: Workers) -> None:
         )
     workers.barrier()
     if is_debug and workers.is_chief:
-        shutil.rmtree(model_dir)
+        remove_folder(model_dir)
     workers.barrier()
 
 
@@ -136,7 +145,7 @@ def require_same_stage(
         changes: its changes.
         step: step that it resumes from.
     """
-    changed = {each.name: each.recorded for each in changes if each.name in _STAGE_SETTINGS}
+    changed = {each.name: each.recorded for each in changes if each.name in STAGE_SETTINGS}
     now = model_class.stages_of(config)
     before = model_class.stages_of(dataclasses.replace(config, **changed))
     ends = [sum(stage.num_steps for stage in stages[:-1]) for stages in (before, now)]
@@ -340,6 +349,10 @@ def open_log(
         facts=facts_of(settings, **statistics),
         settings=settings,
         trackers=open_trackers(
-            config.wandb, config.mlflow, model_dir=config.model_dir, settings=settings
+            config.wandb,
+            config.mlflow,
+            model_dir=config.model_dir,
+            settings=settings,
+            first_step=first_step,
         ),
     )

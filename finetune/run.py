@@ -4,12 +4,12 @@ import contextlib
 import dataclasses
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_model_vocabulary
+from electra_tf.training.checkpoints.authors_files import has_own_checkpoint
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
@@ -21,6 +21,7 @@ from electra_tf.training.distribution.cores import limit_operation_threads
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.temporaries import remove_folder
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import (
@@ -109,7 +110,7 @@ def _run(
             print_fn(f"\n{trial.title}, seed {trial.seed}")
             is_last = len(done) + 1 == count
             earlier = finished.get((trial.number, trial.fold))
-            if earlier and not is_last and not os.path.isdir(trial.model_dir):
+            if earlier and not is_last and not has_own_checkpoint(trial.model_dir):
                 print_fn("Reusing its results: --keep_all_models=false removed its model.")
                 results.append(earlier)
                 done.append(trial)
@@ -123,7 +124,8 @@ def _run(
             print_last = print_fn if is_last or count < 0 else discard
             _write_results(config, done, results, provenance, print_last)
             if config.do_train and not config.keep_all_models and not is_last:
-                shutil.rmtree(trial.model_dir, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    remove_folder(trial.model_dir)
     if config.do_predict:
         if not config.evaluated_checkpoint:  # it is still loaded
             _restore_best(trainer, done, results)

@@ -57,6 +57,8 @@ class TaskData:
         self._cache = FeatureCache(config.preprocessed_data_dir, print_fn)
         self._splits: dict[tuple[str, str, bool], SplitData] = {}
         self.fingerprints: dict[str, str] = {}
+        # The same, wherever the files are.
+        self.contents: dict[str, str] = {}
 
     def get(
         self, task: Task, split: str, *, is_training: bool = False, labeled: bool = True
@@ -99,6 +101,9 @@ class TaskData:
                 f"({', '.join(task.split_files(split))}); start again"
             )
         self.fingerprints[f"{task.name}/{split}"] = wanted
+        self.contents[f"{task.name}/{split}"] = fingerprint(
+            task, split, is_training=is_training, anywhere=True
+        )
         name = split if is_training or split != TRAIN else f"{split}_eval"
         name = f"{task.name}_{name}"
         if self._writes and not self._config.debug:
@@ -148,8 +153,15 @@ class TaskData:
         self._print(f"  each case: {path}")
 
 
-def fingerprint(task: Task, split: str, *, is_training: bool) -> str:
-    """Returns a digest of everything that the features of a split depend on."""
+def fingerprint(task: Task, split: str, *, is_training: bool, anywhere: bool = False) -> str:
+    """Returns a digest of everything that the features of a split depend on.
+
+    Args:
+        task: the task.
+        split: one of its splits.
+        is_training: whether the features are those of training.
+        anywhere: whether files that have been moved have the same digest.
+    """
     digest = hashlib.sha256()
     config = dataclasses.asdict(task.config)
     settings = {
@@ -161,6 +173,8 @@ def fingerprint(task: Task, split: str, *, is_training: bool) -> str:
     settings |= {
         name: config[name] for name in _NEWER_SETTINGS if config[name] != defaults[name]
     }
+    if anywhere:
+        settings = {name: v for name, v in settings.items() if not is_location(name, v)}
     settings |= {
         "version": FEATURES_VERSION,
         "task": task.name,
@@ -169,12 +183,20 @@ def fingerprint(task: Task, split: str, *, is_training: bool) -> str:
         "vocabulary": task.tokenizer.vocabulary.sha256,
         "labels": getattr(task, "labels", None),
     }
+    if task.config.debug:  # a few of the examples
+        settings["debug"] = True
     if task.kind is TAGGING:
         settings["conll_version"] = _CONLL_VERSION
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
     for path in task.split_files(split):
-        digest.update(path.encode())
+        digest.update((os.path.basename(path) if anywhere else path).encode())
         if os.path.exists(path):
             with open(path, "rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def is_location(name: str, value: Any) -> bool:
+    """Returns whether a hyperparameter tells where files are, which are part of a digest."""
+    is_file = name == "task_spec" and not str(value).lstrip().startswith(("{", "["))
+    return is_file or name == "own_task_files"

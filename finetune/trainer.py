@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from electra_tf.config.nonfinite import SKIP
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
+from electra_tf.training.checkpoints.best_checkpoint import BEST_FOLDER, BestCheckpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.loop import (
@@ -166,11 +166,12 @@ class Trainer:
         training_steps, optimizer = self._compiled(num_train_steps)
         checkpoints = self._resume(model_dir, optimizer, hyperparameters)
         best = BestCheckpoint(
-            os.path.join(model_dir, "best"),
+            os.path.join(model_dir, BEST_FOLDER),
             self.model,
             self._step,
             self.workers,
             keeps_weights=config.keep_best,
+            first_evaluation=eval_steps if evaluate else None,
         )
         first_step = int(self._step.numpy())
         table, plan = self._plan(data, num_train_steps, seed)
@@ -362,7 +363,11 @@ class Trainer:
             facts=facts_of(hyperparameters, num_train_steps=num_train_steps),
             settings=hyperparameters,
             trackers=open_trackers(
-                config.wandb, config.mlflow, model_dir=model_dir, settings=hyperparameters
+                config.wandb,
+                config.mlflow,
+                model_dir=model_dir,
+                settings=hyperparameters,
+                first_step=first_step,
             ),
         )
 

@@ -7,6 +7,8 @@ import numpy as np
 
 from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
+from electra_tf.config.resumption import DATA
+from electra_tf.config.saved_config import load_saved_config
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from pretrain_data.records.files import find_record_files
@@ -42,11 +44,23 @@ def training_records(
 def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarray:
     """Returns the token counts of the training records, int64 [vocab_size].
 
+    Warns if they are not those that the model in `model_dir` was trained on.
+
     Raises:
         UserError: they cannot be read, so a model that uses their counts cannot be evaluated.
     """
     try:
-        return training_records(config, discard).token_counts(vocab_size)
+        records = training_records(config, discard)
+        counts = records.token_counts(vocab_size)
+        saved = load_saved_config(config.model_dir)
+        trained_on = (saved.hyperparameters.get(DATA) or {}) if saved else {}
+        length = max(records.patterns)
+        if trained_on.get(str(length)) not in (None, records.fingerprint(length)):
+            warn_once(
+                f"the token frequencies of {TRAIN_FLAG} are used, but {config.model_dir} was "
+                "trained on other records"
+            )
+        return counts
     except UserError as error:
         raise UserError(
             "--masking=strategic and --generator_type=unigram use the token frequencies of the "

@@ -50,7 +50,8 @@ error; programs that print progress have `--quiet`, which prints errors and warn
 
 - *training*: the trained weights. A resumed run refuses the change, unless
   `--allow_changed_settings` names it; fine-tuning trains anew.
-- *evaluation*: the reported values, but not the weights.
+- *evaluation*: the reported values, but not the weights, unless the scores choose them
+  (`--keep_best`).
 - *synonym*: another hyperparameter, which is compared instead.
 - –: neither.
 

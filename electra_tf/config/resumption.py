@@ -11,8 +11,12 @@ from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 # Recorded beside the hyperparameters: digests of the records by length, of the vocabulary, and
-# of the word list, None without one.
-DATA, VOCABULARY, WORDS = "data", "vocabulary", "words"
+# of the word list, None without one; with `shard_by` "file", number of workers, which
+# determines the examples of each batch.
+DATA, VOCABULARY, WORDS, FILE_READERS = "data", "vocabulary", "words", "file_readers"
+_RECORDED = (DATA, VOCABULARY, WORDS, FILE_READERS)
+# Settings that the stages of an objective depend on.
+STAGE_SETTINGS = ("num_train_steps", "objective_hparams")
 # Settings of the encoder that the shapes of its variables do not tell.
 _NOT_IN_SHAPES = ("hidden_act", "layer_norm_epsilon", "num_attention_heads")
 # Settings of training that change what an evaluation measures, but not the model.
@@ -20,11 +24,13 @@ _METRIC_SETTINGS = (
     "disallow_correct",
     "disc_weight",
     "gen_weight",
+    "generator_type",
     "mask_prob",
     "masking",
     "masking_hparams",
     "masking_with_replacement",
     "max_predictions_per_seq",
+    "objective",
     "objective_hparams",
     "precision",
     "replacement",
@@ -37,7 +43,7 @@ FLAG = "--allow_changed_settings"
 
 def check_allowed_names(config: PretrainingConfig) -> None:
     """Raises UserError if `allow_changed_settings` names something that is not a setting."""
-    known = (*influences(PretrainingConfig), DATA, VOCABULARY, WORDS)
+    known = (*influences(PretrainingConfig), *_RECORDED)
     for name in config.allow_changed_settings:
         if name not in known:
             hint = nearest_name_hint(name, known)
@@ -51,7 +57,7 @@ def changes_of_resumed_run(
 
     Args:
         config: of the run that resumes.
-        settings: its hyperparameters, `DATA`, `VOCABULARY` and `WORDS`.
+        settings: its hyperparameters, and what is recorded beside them.
 
     Raises:
         UserError: a change that is not allowed influences the training, or there is no record
@@ -59,10 +65,7 @@ def changes_of_resumed_run(
     """
     saved = load_saved_config(config.model_dir)
     if saved is None:
-        raise UserError(
-            f"{config.model_dir} has checkpoints but no {CONFIG_FILE}, which records their "
-            "settings: restore it from a copy, or pass another --model_name"
-        )
+        raise UserError(missing_record(config.model_dir))
     # There was none before it could be given.
     recorded = {WORDS: None, **saved.hyperparameters}
     changes = changed_settings(PretrainingConfig, recorded, settings)
@@ -80,6 +83,14 @@ def changes_of_resumed_run(
             + "\n  ".join(change.describe() for change in refused)
         )
     return changes
+
+
+def missing_record(model_dir: str) -> str:
+    """Returns the message for a folder whose checkpoints have no record of their settings."""
+    return (
+        f"{model_dir} has checkpoints but no {CONFIG_FILE}, which records their settings: "
+        "restore it from a copy, or pass another --model_name"
+    )
 
 
 def check_recorded_model(config: PretrainingConfig) -> None:

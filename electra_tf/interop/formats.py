@@ -22,7 +22,10 @@ from electra_tf.interop.model_checkpoint import (
 )
 from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
-from electra_tf.text.tokenizer_description import tokenizer_settings
+from electra_tf.text.tokenizer_description import (
+    check_recorded_vocabulary,
+    tokenizer_settings,
+)
 from electra_tf.training.checkpoints.authors_files import authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
 from electra_tf.util.errors import UserError, nearest_name_hint
@@ -232,7 +235,8 @@ def pretraining_config(**given: Any) -> PretrainingConfig:
         model_dir = default_model_dir(given)
         has_begun = NativeFormat().recognizes(model_dir)
         # A resumed run is compared with its record; see `electra_tf.pretraining`.
-        is_bound = has_begun and not given.get("allow_changed_settings")
+        may_change = given.get("allow_changed_settings") and given.get("do_train", True)
+        is_bound = has_begun and not may_change
         model_vocab_file = os.path.join(model_dir, VOCAB_FILE) if is_bound else None
         flags = {}
         if given.get("init_checkpoint") or authors_checkpoint(model_dir):
@@ -244,10 +248,15 @@ def pretraining_config(**given: Any) -> PretrainingConfig:
                     initial["init_checkpoint"], needs_vocabulary=False
                 )
                 model_vocab_file = saved.get("vocab_file")
+                check_recorded_vocabulary(saved, _vocab_file(given), initial["init_checkpoint"])
         given |= tokenizer_settings(
             given,
-            given.get("vocab_file") or os.path.join(given["data_dir"], VOCAB_FILE),
+            _vocab_file(given),
             model_vocab_file=model_vocab_file,
             flags=flags,
         )
     return PretrainingConfig.create(**given)
+
+
+def _vocab_file(given: Mapping[str, Any]) -> str:
+    return given.get("vocab_file") or os.path.join(given["data_dir"], VOCAB_FILE)

@@ -183,6 +183,26 @@ def tokenizer_settings(
     return values
 
 
+def check_recorded_vocabulary(
+    saved: Mapping[str, Any], vocab_file: str | os.PathLike, model: str
+) -> None:
+    """Raises UserError if a model that has lost its vocabulary was trained with another one.
+
+    Args:
+        saved: settings of the model; with `vocab_file` if its vocabulary is there, and
+            `vocabulary`, its digest, if that is recorded.
+        vocab_file: vocabulary to use.
+        model: path of the model.
+    """
+    recorded = None if "vocab_file" in saved else saved.get("vocabulary")
+    actual = hash_vocabulary(vocab_file)
+    if recorded and actual and actual != recorded:
+        raise UserError(
+            f"--vocab_file={vocab_file} is not the vocabulary of {model}, whose own has been "
+            "removed: restore it, or pass a copy of it"
+        )
+
+
 def warn_of_unknown_tokens(
     where: str, num_unknown: int, num_tokens: int, vocab_file: str | os.PathLike
 ) -> None:

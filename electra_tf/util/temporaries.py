@@ -27,6 +27,38 @@ def temporary_path(path: str | os.PathLike) -> str:
     return f"{path}.{_machine()}-{os.getpid()}.tmp"
 
 
+def remove_folder(path: str | os.PathLike) -> None:
+    """Removes a folder, if there is one; of a link, what is in the folder that it leads to.
+
+    The folder loses its name first: a program that is killed meanwhile does not leave a part of
+    it under that name.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    folder = os.path.realpath(path)
+    if not os.path.isdir(folder):
+        return
+    removed = temporary_path(folder)
+    try:
+        os.rename(folder, removed)
+    except OSError:  # a mounted disk, or one in a folder that cannot be written
+        _empty(folder)
+        return
+    if os.path.islink(os.fspath(path).rstrip(os.sep)):
+        os.mkdir(folder)
+    # What cannot be removed, such as an open file on NFS, is not in the way.
+    shutil.rmtree(removed, ignore_errors=True)
+
+
+def _empty(folder: str) -> None:
+    for entry in list(os.scandir(folder)):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.remove(entry.path)
+
+
 @functools.cache
 def _machine() -> str:
     """Returns a short name of this machine: another one has other processes."""

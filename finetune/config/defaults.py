@@ -6,11 +6,17 @@ from typing import Any
 
 from electra_tf.config.encoder import EncoderConfig, debug_overrides, encoder_settings
 from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
-from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import (
+    SETTINGS,
+    check_recorded_vocabulary,
+    tokenizer_settings,
+)
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 
 RANDOM_INIT = "random"
+# Of the names of folders that debug runs write to.
+DEBUG_SUFFIX = "-debug"
 _POSITIONS = "max_position_embeddings"
 # The authors' defaults by size (their configure_finetuning.py).
 LARGE_DEFAULTS = {"learning_rate": 5e-5, "layerwise_lr_decay": 0.9}
@@ -89,6 +95,8 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
             os.path.join(model, "vocab.txt"), os.path.join(merged["data_dir"], "vocab.txt")
         )
     )
+    if checkpoint != RANDOM_INIT:
+        check_recorded_vocabulary(saved, vocab_file, checkpoint)
     settings = {
         **shape,
         "init_checkpoint": checkpoint,
@@ -128,8 +136,8 @@ def paths(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
     label = ",".join(tasks)
     data_dir = given["data_dir"]
     model = os.path.join(data_dir, "models", given["model_name"])
-    results = given.get("results_dir") or os.path.join(model, "results")
-    suffix = "-debug" if given.get("debug") else ""
+    suffix = DEBUG_SUFFIX if given.get("debug") else ""
+    results = given.get("results_dir") or os.path.join(model, f"results{suffix}")
     return {
         "raw_data_dir": os.path.join(data_dir, "finetuning_data"),
         "init_checkpoint": model,

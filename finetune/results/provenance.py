@@ -112,10 +112,13 @@ def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any]
     def of_kind(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
         return {name: v for name, v in settings.items() if kinds.get(name) == kind}
 
+    # Of a few of the examples; left out elsewhere, so that older digests remain valid.
+    is_debug = trained.get("debug") or now.get("debug")
     return settings_digest(
         {
             "training": of_kind(trained, TRAINING),
             "evaluation": of_kind(now, EVALUATION),
             "both": {name: now[name] for name in OF_BOTH},
+            **({"debug": True} if is_debug else {}),
         }
     )

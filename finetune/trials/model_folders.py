@@ -7,26 +7,28 @@ and pre-trained checkpoint is resumed; a different one is set aside and trained 
 import dataclasses
 import json
 import os
-import shutil
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.hyperparameters import TRAINING
-from electra_tf.config.recorded_settings import Change, changed_settings
-from electra_tf.config.saved_config import load_saved_config
+from electra_tf.config.hyperparameters import EVALUATION, TRAINING
+from electra_tf.config.recorded_settings import Change, changed_settings, settings_digest
+from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.interop.formats import INIT_FLAG
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
 from electra_tf.training.checkpoints.authors_files import (
     has_only_authors_checkpoint,
     has_own_checkpoint,
 )
+from electra_tf.training.checkpoints.best_checkpoint import BEST_FOLDER
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.temporaries import remove_folder
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
-from finetune.results.provenance import OF_BOTH, PRETRAINED
-from finetune.task_data import TRAIN, TaskData
+from finetune.results.provenance import OF_BOTH, PRETRAINED, files_digest
+from finetune.task_data import TRAIN, TaskData, is_location
 from finetune.tasks.base import Task
 from finetune.trials.trial_runs import TrialRun
 
@@ -34,6 +36,13 @@ from finetune.trials.trial_runs import TrialRun
 FOLD_EXAMPLES = "fold_examples"
 # Key of `config.json`: fingerprints of the data that the weights depend on.
 DATA = "data"
+# Key of `config.json`: by task, digest of what divides the train file into trained and held-out
+# examples, wherever the file is.
+TRAIN_FILES = "train_files"
+# Hyperparameter that converted models do not have.
+_MODEL_NAME = "model_name"
+# Keys of the description of a regression.
+_RANGE = ("min_label", "max_label")
 # Suffix of the folder of a model that another one replaces.
 REPLACED = ".replaced"
 
@@ -59,7 +68,8 @@ def run_hyperparameters(
     splits = {f"{task.name}/{TRAIN}" for task in tasks}
     if config.keep_best and not config.num_folds:
         splits |= {f"{task.name}/{split}" for task in tasks for split in task.dev_splits[:1]}
-    fingerprints = {k: v for k, v in data.fingerprints.items() if k in splits}
+    fingerprints = {k: v for k, v in data.contents.items() if k in splits}
+    loaded = [task for task in tasks if f"{task.name}/{TRAIN}" in fingerprints]
     return {
         **json.loads(json.dumps(dataclasses.asdict(config))),
         "trial_seed": trial.seed,
@@ -68,8 +78,46 @@ def run_hyperparameters(
         LABELS: _labels(tasks),
         TASKS: {task.name: task.description for task in tasks},
         DATA: fingerprints,
+        TRAIN_FILES: {task.name: _train_digest(task) for task in loaded},
         **({PRETRAINED: pretrained} if pretrained else {}),
     }
+
+
+def _train_digest(task: Task) -> str:
+    """Returns the digest of the train file of a task, and of how it is divided."""
+    config = task.config
+    is_file = is_location("task_spec", config.task_spec)
+    return settings_digest(
+        {
+            "files": files_digest(task.split_files(TRAIN)),  # with that of --task_spec
+            "task_spec": None if is_file else config.task_spec,
+            "dev_fraction": config.own_task_dev_fraction,
+            "group_column": config.own_task_group_column,
+        }
+    )
+
+
+def warn_of_trained_examples(
+    model: str, recorded: Mapping[str, Any], tasks: Sequence[Task], num_folds: int | None
+) -> None:
+    """Warns if held-out examples of a train file may be ones that a model was trained on.
+
+    Args:
+        model: path of the model.
+        recorded: hyperparameters of its run; older versions do not record the files.
+        tasks: tasks of the evaluation.
+        num_folds: number of folds; None without cross-validation.
+    """
+    for task in tasks:
+        files = task.split_files(TRAIN)
+        is_held_out = any(task.split_files(split) == files for split in task.dev_splits)
+        saved = recorded.get(TRAIN_FILES, {}).get(task.name)
+        if (num_folds or is_held_out) and saved not in (None, _train_digest(task)):
+            warn_once(
+                f"{model} was trained on other files or settings of task {task.name} "
+                f"({', '.join(files)}), so it may have seen examples that are held out now, "
+                "and its scores may be too high: restore them, or train again"
+            )
 
 
 def _labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
@@ -98,6 +146,30 @@ def check_labels(model: str, saved: Mapping[str, Sequence[str]], tasks: Sequence
             )
 
 
+def check_ranges(model: str, recorded: Mapping[str, Any], tasks: Sequence[Task]) -> None:
+    """Raises UserError unless the labels of regression have the range of the training.
+
+    The head predicts parts of that range.
+
+    Args:
+        model: path of the model.
+        recorded: hyperparameters of its run; the range of converted models is only assumed.
+        tasks: tasks of the evaluation.
+    """
+    if _MODEL_NAME not in recorded:
+        return
+    for task in tasks:
+        saved, now = recorded.get(TASKS, {}).get(task.name, {}), task.description
+        before, after = ([each.get(name) for name in _RANGE] for each in (saved, now))
+        if before != after and None not in before:
+            raise UserError(
+                f"The model in {model} was trained on labels of task {task.name} from "
+                f"{before[0]} to {before[1]}, but the data now has labels from {after[0]} to "
+                f"{after[1]}. Restore the train file, or give the range as min_label and "
+                "max_label in the task's description"
+            )
+
+
 def check_fold(trial: TrialRun) -> None:
     """Raises UserError unless the model of a fold was trained without its held-out examples."""
     description = load_saved_config(trial.model_dir)
@@ -122,10 +194,19 @@ def _has_older_folds(trial: TrialRun) -> bool:
     return trial.examples is None or not (trial.examples.by_group or trial.examples.selection)
 
 
-def changes_of_model(trial: TrialRun, hyperparameters: Mapping[str, Any]) -> list[Change]:
+def changes_of_model(
+    trial: TrialRun,
+    hyperparameters: Mapping[str, Any],
+    located: Mapping[str, str] = types.MappingProxyType({}),
+) -> list[Change]:
     """Returns the settings and data that differ from those of the model in a trial's folder.
 
     Only those that influence the weights; empty if there is no model.
+
+    Args:
+        trial: the trial or fold.
+        hyperparameters: of `run_hyperparameters`.
+        located: digests of the data that older versions recorded, which tell where files are.
     """
     description = load_saved_config(trial.model_dir)
     if description is None:
@@ -136,23 +217,42 @@ def changes_of_model(trial: TrialRun, hyperparameters: Mapping[str, Any]) -> lis
     # An older version did not record the split that chose the weights.
     now = hyperparameters[DATA]
     dev = {name: now[name] for name in now if not name.endswith(f"/{TRAIN}")}
-    saved[DATA] = {**dev, **saved.get(DATA, now)}
+    data = saved.get(DATA, now)
+    same = {
+        name: now[name]
+        for name, digest in data.items()
+        if name in now and digest == located.get(name)
+    }
+    saved[DATA] = {**dev, **data, **same}
     changes = changed_settings(FinetuningConfig, saved, hyperparameters)
     if PRETRAINED not in saved:  # an older version recorded the path alone
         path = hyperparameters["init_checkpoint"]
         recorded = saved.get("init_checkpoint", path)
         if recorded != path:
             changes.append(Change("init_checkpoint", recorded, path, TRAINING))
+    # Scores choose the weights.
+    influences = (TRAINING, EVALUATION) if hyperparameters["keep_best"] else (TRAINING,)
     return [
-        change for change in changes if change.influence == TRAINING and change.name != TASKS
+        change
+        for change in changes
+        # TRAIN_FILES is in DATA, too, as are files.
+        if change.influence in influences
+        and change.name not in (TASKS, TRAIN_FILES)
+        and not all(is_location(change.name, v) for v in (change.recorded, change.given))
     ]
 
 
 def set_aside(model_dir: str) -> str:
-    """Renames the folder of a model, replacing the one set aside before; returns its path."""
-    replaced = model_dir.rstrip("/") + REPLACED
-    shutil.rmtree(replaced, ignore_errors=True)
-    os.replace(model_dir, replaced)
+    """Renames the folder of a model, replacing the one set aside before; returns its path.
+
+    A link is renamed itself, so what it leads to stays where it is.
+    """
+    folder = model_dir.rstrip("/")
+    replaced = folder + REPLACED
+    if os.path.islink(replaced):
+        os.remove(replaced)
+    remove_folder(replaced)
+    os.replace(folder, replaced)
     return replaced
 
 
@@ -160,6 +260,20 @@ def saved_pretrained(model_dir: str) -> str | None:
     """Returns the digest of the encoder that a model was fine-tuned from, if recorded."""
     description = load_saved_config(model_dir)
     return description.hyperparameters.get(PRETRAINED) if description else None
+
+
+def check_described(model_dir: str) -> None:
+    """Raises UserError if there is a model, but no record of its settings and labels."""
+    if _is_undescribed(model_dir):
+        raise UserError(
+            f"{model_dir} has checkpoints but no {CONFIG_FILE}, which records their settings "
+            "and labels: restore it from a copy, or train again"
+        )
+
+
+def _is_undescribed(model_dir: str) -> bool:
+    folders = (model_dir, os.path.join(model_dir, BEST_FOLDER))
+    return load_saved_config(model_dir) is None and any(map(has_own_checkpoint, folders))
 
 
 def check_pretrained(model_dir: str, initial_digest: str | None) -> None:
@@ -191,7 +305,7 @@ def warn_of_other_inputs(
         recorded: hyperparameters of its run; those of converted models are only assumed.
         config: hyperparameters of the evaluation.
     """
-    if "model_name" not in recorded:
+    if _MODEL_NAME not in recorded:
         return
     given = dataclasses.asdict(config)
     changes = [
@@ -211,6 +325,7 @@ def clear_folder(
     trial: TrialRun,
     hyperparameters: Mapping[str, Any],
     *,
+    located: Mapping[str, str],
     overwrite: bool,
     workers: Workers,
     print_fn: Callable[[str], None],
@@ -220,6 +335,7 @@ def clear_folder(
     Args:
         trial: the trial that is about to be trained.
         hyperparameters: of `run_hyperparameters`.
+        located: see `changes_of_model`.
         overwrite: whether to train from scratch in any case.
         workers: workers of the run; the chief changes the folder.
         print_fn: prints a message.
@@ -228,13 +344,16 @@ def clear_folder(
         The hyperparameters to record.
     """
     folder = trial.model_dir
-    reasons = [change.describe() for change in changes_of_model(trial, hyperparameters)]
+    changes = changes_of_model(trial, hyperparameters, located)
+    reasons = [change.describe() for change in changes]
+    if _is_undescribed(folder):
+        reasons.append(f"it has no {CONFIG_FILE}, which records its settings")
     if has_only_authors_checkpoint(folder):
         reasons.append("it is a checkpoint of the authors' code")
     is_unrecorded = has_own_checkpoint(folder) and saved_pretrained(folder) is None
     workers.barrier()  # all have compared
     if workers.is_chief and overwrite:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
     elif workers.is_chief and reasons:
         print_fn(f"{folder} had a different model, moved to {set_aside(folder)}:")
         for reason in reasons:

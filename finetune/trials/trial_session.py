@@ -28,13 +28,16 @@ from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 from finetune.trainer import DivergedError, Trainer
 from finetune.trials.model_folders import (
+    check_described,
     check_fold,
     check_labels,
     check_pretrained,
+    check_ranges,
     clear_folder,
     run_hyperparameters,
     saved_labels,
     warn_of_other_inputs,
+    warn_of_trained_examples,
 )
 from finetune.trials.trial_runs import TrialRun
 
@@ -96,12 +99,17 @@ class TrialSession:
         elif path := self._finetuned_elsewhere():
             check_labels(path, self._trainer.load_finetuned(path), self._tasks)
         else:
+            check_described(trial.model_dir)
             check_pretrained(trial.model_dir, self._trainer.initial_digest)
             check_labels(trial.model_dir, saved_labels(trial.model_dir), self._tasks)
             check_fold(trial)
             self._trainer.restore(trial.model_dir)
         if not config.do_train:
-            warn_of_other_inputs(*self._evaluated_model(), config)
+            model, recorded = self._evaluated_model()
+            check_ranges(model, recorded, self._tasks)
+            warn_of_other_inputs(model, recorded, config)
+            if config.do_eval:
+                warn_of_trained_examples(model, recorded, self._tasks, config.num_folds)
         if config.do_eval:
             result = self._evaluate(result)
         if config.write_test_outputs and trial.number <= config.n_writes_test:
@@ -132,6 +140,7 @@ class TrialSession:
         hyperparameters = clear_folder(
             trial,
             hyperparameters,
+            located=self._data.fingerprints,
             overwrite=config.overwrite,
             workers=self._trainer.workers,
             print_fn=self._print,

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import model_builder
+from electra_tf import model_builder, pretraining
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import changed_metrics
 from electra_tf.model_builder import model_class
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.training.monitoring.run_info import read_run_info
+from electra_tf.training.monitoring.run_info import read_run_info, write_run_info
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
@@ -218,6 +218,27 @@ def test_statistics_of_changed_data_are_those_of_the_new_data(
     assert after["unigram_accuracy"] > before["unigram_accuracy"]
 
 
+def test_statistics_of_a_start_without_a_checkpoint_are_not_taken(make_config, monkeypatch):
+    """It may have been on other data."""
+
+    class StopError(Exception):
+        """Stands for a kill."""
+
+    taken = []
+
+    def open_log(config, settings, statistics, *_: object) -> None:
+        taken.append(statistics)
+        raise StopError
+
+    monkeypatch.setattr(pretraining, "open_log", open_log)
+    config = make_config()
+    write_run_info(config.model_dir, [], {"unigram_accuracy": 1.0, "unknown_share": 1.0})
+    with pytest.raises(StopError):
+        pretraining_runs.train(config, quiet)
+    assert 0 < taken[0]["unigram_accuracy"] < 0.5
+    assert taken[0]["unknown_share"] == 0
+
+
 def test_every_worker_refuses_records_without_text(make_config, tmp_path, monkeypatch):
     """Else the others would call the chief a lost worker, and be started again."""
     path = tmp_path / "padding.tfrecord"
@@ -251,8 +272,12 @@ def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):
             with pytest.raises(UserError, match="--debug would replace the run in"):
                 pretraining_runs.train(config, quiet)
             assert (folder / "ckpt-1.index").exists()
+    elsewhere = folder.with_name("elsewhere")
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
     pretraining_runs.train(config, quiet)
     assert [record["step"] for record in log_records(config)] == [1]
+    assert (elsewhere / "ckpt-1.index").stat().st_size
 
 
 def test_evaluation_writes_text_json_and_pickle(
@@ -295,6 +320,21 @@ def test_an_evaluation_with_other_settings_than_in_training_is_told(
         "max_predictions_per_seq: 2 before, 4 now",
         "temperature: 1.0 before, 3.0 now",
     ]
+    # Whose variables are the same.
+    assert changed_metrics(config(objective="electra_15"), None) == [
+        "objective: 'electra' before, 'electra_15' now"
+    ]
+
+
+def test_an_evaluation_without_a_record_of_the_settings_is_refused(
+    make_config, run_of_two_steps
+):
+    """The model of other settings, such as its attention heads, has the same variables."""
+    config = make_config(do_train=False, do_eval=True)
+    shutil.copytree(run_of_two_steps, config.model_dir)
+    pathlib.Path(config.model_dir, "config.json").unlink()
+    with pytest.raises(UserError, match=r"has checkpoints but no config\.json, which records"):
+        pretraining_runs.evaluate(config, quiet)
 
 
 def test_evaluations_refuse_unknown_settings_that_may_change(make_config):

@@ -114,3 +114,12 @@ def test_examples_that_another_batch_size_skips_or_repeats_are_counted(make_conf
     assert describe(4, 50, **short) == []
     assert describe(4, 51, **short)[0].startswith("Data:    continues after example 8 of 16")
     assert describe(4, 0) == describe(4, 100) == describe(4, 10, "seed") == []
+    # Of 60 steps, 30 were short; of 100, the 10 long ones after them are, too.
+    (line,) = describe(60, 40, "num_train_steps", **short)
+    assert line.endswith(
+        "of 8 tokens (40 steps of 8); 30 steps of 8 have read 240, so 80 examples (0.2 epochs "
+        "of 400) are skipped"
+    )
+    assert describe(60, 40, "num_train_steps") == []
+    (line,) = describe([], 60, "length_curriculum", **short)
+    assert line.endswith("60 steps of 8 have read 480, so 400 examples are trained on again")

@@ -20,6 +20,7 @@ from electra_tf.pretraining_setup import (
     data_statistics,
     describe_held_out,
     require_same_stage,
+    run_settings,
     utilization_of,
 )
 from electra_tf.util.console import warn_once
@@ -49,6 +50,18 @@ def test_the_utilization_is_of_gpus_whose_peak_is_known(make_config, monkeypatch
     for unknown in ("NVIDIA A10", "No such GPU"):  # two kinds; one without a known peak
         names[:] = [unknown, "NVIDIA A30" if unknown == "NVIDIA A10" else unknown]
         assert utilization_of(config, gpus) is None
+
+
+def test_workers_that_read_their_own_files_are_recorded(make_config):
+    """The examples of a batch depend on their number."""
+    vocabulary = types.SimpleNamespace(sha256="v")
+    records = types.SimpleNamespace(fingerprint=lambda length: "d")
+
+    def settings(**given: str) -> dict:
+        return run_settings(make_config(**given), vocabulary, records, num_workers=3)
+
+    assert settings(shard_by="file")["file_readers"] == 3
+    assert "file_readers" not in settings()
 
 
 @pytest.mark.parametrize(

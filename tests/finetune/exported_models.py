@@ -33,9 +33,9 @@ WORDS = (
 
 
 class NoData:
-    """Stands for `finetune.task_data.TaskData`, of which only fingerprints are asked."""
+    """Stands for `finetune.task_data.TaskData`, of which only digests are asked."""
 
-    fingerprints: ClassVar[dict[str, str]] = {}
+    contents: ClassVar[dict[str, str]] = {}
 
 
 def write_finetuned(folder: pathlib.Path, descriptions: dict[str, dict], **settings) -> str:

@@ -43,6 +43,12 @@ def test_a_task_without_a_test_split_has_no_test_outputs(make_finetuning_config,
     assert not (tmp_path / "model_1").exists()
 
 
+def test_debug_keeps_away_from_real_predictions(make_finetuning_config):
+    config = make_finetuning_config(debug=True)
+    folder = prediction_files._test_outputs_dir(config)
+    assert folder == f"{config.pretrained_model_dir}/test_predictions-debug"
+
+
 def test_outputs_that_cannot_be_written_are_refused_before_training(
     make_finetuning_config, tmp_path
 ):

@@ -41,7 +41,7 @@ from finetune.results import confusion, drawing, learning_curves
 from finetune.results.report_runs import read_finetuning_run
 from finetune.results.result_files import read_results
 from finetune.results.summary import TrialResult
-from finetune.task_data import TaskData
+from finetune.task_data import TaskData, fingerprint
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
 from finetune.trials.trial_runs import TrialRun, fold_runs
@@ -333,6 +333,50 @@ def test_a_changed_setting_file_or_checkpoint_is_computed_anew(
     assert provenance_of(config) == hashes[-1]
 
 
+def test_a_model_is_reused_where_its_files_have_been_moved(
+    make_finetuning_config, finetuning_data, tmp_path
+):
+    folders = [tmp_path / name for name in ("raw", "moved")]
+    for folder in folders:
+        (folder / "mine").mkdir(parents=True)
+        source = finetuning_data / "finetuning_data" / "cola" / "train.tsv"
+        rows = [line.split("\t") for line in source.read_text().splitlines()]
+        text = "".join(f"{text}\t{label}\n" for _, label, _, text in rows)
+        (folder / "mine" / "train.tsv").write_text(f"text\tlabel\n{text}")
+        spec = {"name": "mine", "kind": "classification", "files": {"train": "train.tsv"}}
+        (folder / "mine" / "task.json").write_text(json.dumps(spec))
+
+    def run_in(folder: pathlib.Path) -> list[str]:
+        config = make_finetuning_config(
+            task_names=("mine",),
+            raw_data_dir=str(folder),
+            task_spec=str(folder / "mine" / "task.json"),
+            num_train_epochs=1,
+        )
+        lines: list[str] = []
+        finetune_run.run(config, lines.append)
+        return lines
+
+    run_in(folders[0])
+    assert any(line.startswith("Resuming from") for line in run_in(folders[1]))
+    # As older versions recorded it: with the place of the files.
+    path = tmp_path / "model_1" / "config.json"
+    content = without_seal(json.loads(path.read_text()), path)
+    config = FinetuningConfig(
+        **{
+            field.name: content["hyperparameters"][field.name]
+            for field in dataclasses.fields(FinetuningConfig)
+        }
+    )
+    (task,) = build_tasks(config, CachedTokenizer(load_vocabulary(config.vocab_file), True))
+    located = fingerprint(task, "train", is_training=True)
+    content["hyperparameters"]["data"] = {"mine/train": located}
+    path.write_text(json.dumps(content))
+    assert any(line.startswith("Resuming from") for line in run_in(folders[1]))
+    path.write_text(json.dumps(content))
+    assert any(line.startswith("  data: ") for line in run_in(folders[0]))
+
+
 def test_weights_are_chosen_anew_when_the_data_that_chose_them_change(
     make_finetuning_config, finetuning_data, tmp_path
 ):
@@ -373,6 +417,33 @@ def test_a_model_without_a_recorded_checkpoint_is_reused_and_said(
     finetune_run.run(config, lines.append)
     assert any("does not record the weights" in line for line in lines)
     assert provenance_of(config)["pretrained_checkpoint"] is None
+
+
+def test_a_model_without_a_record_of_its_settings_is_not_reused(
+    make_finetuning_config, finished
+):
+    (finished / "model_1" / "config.json").unlink()
+    with pytest.raises(UserError, match=r"model_1 has checkpoints but no config\.json"):
+        finetune_run.run(make_finetuning_config(do_train=False), quiet)
+    lines: list[str] = []
+    config = make_finetuning_config(learning_rate=1e-3, num_train_epochs=1)
+    finetune_run.run(config, lines.append)
+    assert "  it has no config.json, which records its settings" in lines
+    assert not any(line.startswith("Resuming from") for line in lines)
+    assert (finished / "model_1.replaced" / "ckpt-16.index").exists()
+
+
+def test_overwriting_replaces_the_model_that_a_link_leads_to(make_finetuning_config, finished):
+    disk = finished / "disk"
+    shutil.move(finished / "model_1", disk)
+    (finished / "model_1").symlink_to(disk)
+    lines: list[str] = []
+    config = make_finetuning_config(overwrite=True, learning_rate=1e-3, num_train_epochs=1)
+    (result,) = finetune_run.run(config, lines.append)
+    assert result.steps == 8
+    assert not any(line.startswith("Resuming from") for line in lines)
+    assert (finished / "model_1").is_symlink()
+    assert [path.stem for path in disk.glob("ckpt-*.index")] == ["ckpt-8"]
 
 
 def test_a_negative_number_of_trials_goes_on_until_stopped(make_finetuning_config, monkeypatch):
@@ -461,6 +532,7 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
     first = finetune_run.run(make_finetuning_config(**settings, num_trials=2), quiet)
     config = make_finetuning_config(**settings, num_trials=3)
     assert not os.path.exists(f"{config.model_dir}_1")
+    os.mkdir(f"{config.model_dir}_1")  # as of a link, which stays
     trained.clear()
     lines: list[str] = []
     results = finetune_run.run(config, lines.append)

@@ -1,5 +1,6 @@
 """Cached features: reused as long as nothing that they follow from has changed."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -17,7 +18,8 @@ from electra_tf.util.errors import UserError
 from finetune.data import feature_cache
 from finetune.data.feature_cache import ENTRIES_KEPT, CacheEntry, FeatureCache
 from finetune.data.features import FeatureSpec
-from finetune.task_data import TaskData
+from finetune.results.provenance import scored_settings_digest
+from finetune.task_data import TaskData, fingerprint
 from finetune.tasks.registry import build_tasks
 from finetune.tasks.text.tsv import TsvSource
 
@@ -70,6 +72,19 @@ def test_debug_takes_a_batch_and_caches_nothing(load):
     assert len(load(**folder)[0].examples) > 2
     reused = load(debug=True, train_batch_size=2, use_tfrecords_if_existing=True, **folder)
     assert len(reused[0].rows) == 2
+
+
+def test_a_model_of_debug_is_of_other_data(make_finetuning_config):
+    """It has the settings of a whole run, but has seen a batch of its examples."""
+    config = make_finetuning_config(init_checkpoint="random")
+    (task,) = build_tasks(config, CachedTokenizer(load_vocabulary(config.vocab_file), True))
+    whole = fingerprint(task, "train", is_training=True)
+    digest = scored_settings_digest(dataclasses.asdict(config), None)
+    task.config = dataclasses.replace(config, debug=True)
+    assert fingerprint(task, "train", is_training=True) != whole
+    debug = dataclasses.asdict(task.config)
+    assert scored_settings_digest(debug, None) != digest
+    assert scored_settings_digest(dataclasses.asdict(config), debug) != digest
 
 
 def test_a_split_without_usable_examples_is_named(load, monkeypatch):

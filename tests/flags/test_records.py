@@ -1,7 +1,9 @@
 """The record files that flags name, for training and evaluation."""
 
 import dataclasses
+import json
 import os
+import pathlib
 
 import pytest
 
@@ -10,6 +12,7 @@ from electra_tf.pretraining_setup import tokenizer_of
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from flags.records import (
+    count_trained_tokens,
     evaluated_records,
     held_out_records,
     training_records,
@@ -49,6 +52,21 @@ def test_evaluating_some_of_the_trained_files_is_warned_of(
     assert capsys.readouterr().err == ""
     warn_of_evaluated_shards(one, evaluated_records(one))
     assert "1 of 1 evaluated files are trained on, such as" in capsys.readouterr().err
+
+
+def test_token_frequencies_of_other_records_than_those_of_the_training_are_told(
+    make_config, tiny_data, capsys
+):
+    warn_once.cache_clear()
+    config = make_config(do_train=False, do_eval=True)
+    digest = training_records(config).fingerprint(16)
+    folder = pathlib.Path(config.model_dir)
+    folder.mkdir()
+    for recorded, is_told in (({"16": digest}, False), (None, False), ({"16": "d"}, True)):
+        content = {"hyperparameters": {"data": recorded}, "variables": {}}
+        (folder / "config.json").write_text(json.dumps(content))
+        assert count_trained_tokens(config, config.vocab_size).sum() > 0
+        assert ("was trained on other records" in capsys.readouterr().err) is is_told
 
 
 def test_records_of_which_none_is_good_are_refused_before_the_training(

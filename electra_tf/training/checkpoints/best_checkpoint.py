@@ -22,6 +22,8 @@ from electra_tf.util.files import write_atomically
 from electra_tf.util.seals import sealed, without_seal
 
 _BEST_FILE = "best.json"
+# Folder of the best weights in that of a fine-tuned model.
+BEST_FOLDER = "best"
 
 
 class BestCheckpoint:
@@ -36,6 +38,7 @@ class BestCheckpoint:
         step: current step; at creation, that of the restored checkpoint.
         workers: workers of the run.
         keeps_weights: whether to save the weights of the best evaluation.
+        first_evaluation: step of the first evaluation; None if unknown.
 
     Attributes:
         step: step of the best evaluation; None before the first finite one.
@@ -50,6 +53,7 @@ class BestCheckpoint:
         workers: Workers,
         *,
         keeps_weights: bool,
+        first_evaluation: int | None = None,
     ) -> None:
         self.step: int | None = None
         self.value = float("-inf")
@@ -63,6 +67,7 @@ class BestCheckpoint:
             directory, model, step, keep_checkpoint_max=0, workers=workers
         )
         self._evaluations: dict[int, float | None] = {}
+        self._first_evaluation = first_evaluation
         self._load(int(step.numpy()))
 
     @property
@@ -115,7 +120,9 @@ class BestCheckpoint:
     def _load(self, current: int) -> None:
         path = pathlib.Path(self._path)
         if not path.exists():
-            if self._keeps_weights and checkpoint_steps(self._directory):
+            first = self._first_evaluation
+            has_evaluated = first is not None and current >= first
+            if self._keeps_weights and (has_evaluated or checkpoint_steps(self._directory)):
                 warn_once(f"{path} is missing: the best evaluation so far is forgotten")
             return
         try:

@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+from electra_tf.config.recorded_settings import settings_digest
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, read_object, to_json, write_atomically
 
-# Ids of the runs by tracker, with which a resumed run goes on, and the projects they are in.
+# Ids of the runs by tracker, with which a resumed run goes on, the projects they are in, the
+# name of the folder, which a copy of it does not have, and a digest of the settings.
 IDS_FILE = "trackers.json"
-PROJECTS = "projects"
+PROJECTS, FOLDER, SETTINGS = "projects", "folder", "settings"
 # Number of values whose logging a tracker confirms at the end.
 _MOST_PENDING = 1000
 # In names of MLflow, which allows few others.
@@ -56,14 +58,18 @@ def open_trackers(
     *,
     model_dir: str,
     settings: Mapping[str, Any],
+    first_step: int = 0,
 ) -> list[Tracker]:
     """Starts runs, or continues those of a resumed run; without trackers it does nothing.
+
+    A run that starts anew with other settings, since there was no checkpoint, gets new ones.
 
     Args:
         wandb: project of Weights & Biases.
         mlflow: experiment of MLflow.
         model_dir: folder of the run.
         settings: hyperparameters, logged as the parameters of the runs.
+        first_step: global step at the start.
 
     Raises:
         UserError: a package is not installed, its tracker refuses the run or cannot be
@@ -74,16 +80,22 @@ def open_trackers(
     path = os.path.join(model_dir, IDS_FILE)
     ids = read_json(path)
     projects = read_object(path, PROJECTS)
+    digest = settings_digest(settings)
+    if not first_step and ids.get(SETTINGS) not in (None, digest):
+        ids, projects = {}, {}
     trackers: list[Tracker] = []
     given = {WANDB: (wandb, WandbTracker), MLFLOW: (mlflow, MlflowTracker)}
     for name, (project, tracker) in given.items():
         if not project:
             continue
         _check_project(path, name, projects.get(name), project)
+        if name in ids:
+            _warn_of_copy(path, name, ids.get(FOLDER), _run_name(model_dir))
         with _naming_flag(name, path if name in ids else None):
             trackers.append(tracker(project, model_dir, settings, ids.get(name)))
         ids[name] = trackers[-1].run_id
         projects[name] = project
+    ids |= {FOLDER: _run_name(model_dir), SETTINGS: digest}
     write_atomically(path, to_json({**ids, PROJECTS: projects}))
     return trackers
 
@@ -95,6 +107,15 @@ def _check_project(path: str, name: str, recorded: str | None, given: str) -> No
             f"--{name}={given}: this run logs to {recorded!r}, as {path} records. Pass "
             f"--{name}={recorded} to continue there; to log its remaining steps to a new run "
             f"in {given!r}, remove that file"
+        )
+
+
+def _warn_of_copy(path: str, name: str, recorded: str | None, folder: str) -> None:
+    """Warns that a folder of another name than recorded continues the run of that folder."""
+    if recorded not in (None, folder):
+        warn_once(
+            f"--{name}: {folder} continues the run of {recorded}, which {path} names. If it is "
+            "a copy of that folder, stop and remove the file, so that it gets a run of its own"
         )
 
 

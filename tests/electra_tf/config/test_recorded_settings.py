@@ -73,6 +73,27 @@ def test_checkpoints_without_a_description_are_refused(tmp_path):
         changes_of_resumed_run(config, dataclasses.asdict(config))
 
 
+def test_another_number_of_workers_that_read_their_own_files_is_refused(tmp_path):
+    config = PretrainingConfig.create(data_dir=str(tmp_path), model_name="m")
+    settings = {**dataclasses.asdict(config), "shard_by": "file"}
+    folder = tmp_path / "models" / "m"
+    folder.mkdir(parents=True)
+
+    def record(**given: int) -> None:
+        content = {"hyperparameters": {**settings, **given}, "variables": {}}
+        (folder / "config.json").write_text(json.dumps(content))
+
+    record(file_readers=2)
+    assert changes_of_resumed_run(config, {**settings, "file_readers": 2}) == []
+    with pytest.raises(UserError, match=r"file_readers: 2 before, 3 now"):
+        changes_of_resumed_run(config, {**settings, "file_readers": 3})
+    allowing = dataclasses.replace(config, allow_changed_settings=("file_readers",))
+    check_allowed_names(allowing)
+    assert len(changes_of_resumed_run(allowing, {**settings, "file_readers": 3})) == 1
+    record()  # by an older version
+    assert changes_of_resumed_run(config, {**settings, "file_readers": 3}) == []
+
+
 def test_what_older_versions_did_not_record_is_said(tmp_path):
     config = PretrainingConfig.create(data_dir=str(tmp_path), model_name="m")
     folder = tmp_path / "models" / "m"

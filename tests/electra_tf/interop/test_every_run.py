@@ -118,6 +118,15 @@ def test_scoring_and_export_load_the_weights(objective, vocab_file, tmp_path):
     np.testing.assert_array_equal(exported, table)
 
 
+def test_a_loaded_model_is_in_the_stage_that_trained_it(vocab_file, tmp_path):
+    """Of the recorded steps, not those of the program that loads it."""
+    config = make_config("two_stage", "adam", "float32", vocab_file, str(tmp_path))
+    write_run(config)
+    other = dataclasses.replace(config, num_train_steps=100 * STEP)
+    model, _, _ = load_model(other, load_vocabulary(vocab_file), tf.distribute.get_strategy())
+    assert model.has_trained_electra
+
+
 def test_an_encoder_that_is_not_trained_yet_is_told(vocab_file, tmp_path, capsys):
     config = make_config("two_stage", "adam", "float32", vocab_file, str(tmp_path))
     write_run(dataclasses.replace(config, num_train_steps=2 * STEP))

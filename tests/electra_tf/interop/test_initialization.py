@@ -1,6 +1,7 @@
 """Runs that start from checkpoints of other formats."""
 
 import dataclasses
+import json
 import pathlib
 import shutil
 
@@ -17,7 +18,9 @@ from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
 from electra_tf.model_builder import build_model
+from electra_tf.text.tokenizer_description import hash_vocabulary
 from electra_tf.util.errors import UserError
+from electra_tf.util.seals import without_seal
 from finetune.config.finetuning import FinetuningConfig
 from finetune.initialization import find_checkpoint
 from tests import pretraining_runs
@@ -29,6 +32,7 @@ from tests.electra_tf.interop.models import (
     read,
     tiny_pretraining_checkpoint,
 )
+from tests.finetune.conftest import write_model
 
 SHAPE = ("vocab_size", "embedding_size", "model_hparam_overrides")
 
@@ -181,6 +185,32 @@ def test_another_vocabulary_of_the_same_size_is_warned_of(
             given["vocab_file"] = str(tmp_path / f"{name}.txt")
             FinetuningConfig.create(data_dir=str(tmp_path), model_name="m", **given)
             assert "is not the model's vocabulary" in capsys.readouterr().err
+
+
+def test_another_vocabulary_than_the_one_that_was_removed_is_refused(tiny_data, tmp_path):
+    data = tmp_path / "data"
+    model = data / "models" / "m"
+    digest = hash_vocabulary(tiny_data / "vocab.txt")
+    write_model(model, tiny_data)
+    path = model / "config.json"
+    content = without_seal(json.loads(path.read_text()), path)
+    content["hyperparameters"]["vocabulary"] = digest
+    path.write_text(json.dumps(content))
+    for name in ("vocab.txt", "vocab.tokenizer.json"):
+        (model / name).unlink()
+    lines = (tiny_data / "vocab.txt").read_text().splitlines()
+    other = data / "vocab.txt"
+    given = {"data_dir": str(data), "max_seq_length": 16}
+    initial = {**given, "model_name": "new", "init_checkpoint": str(model)}
+    other.write_text("\n".join([*lines[:5], *reversed(lines[5:])]))
+    message = rf"--vocab_file={other} is not the vocabulary of {model}, whose own"
+    with pytest.raises(UserError, match=message):
+        FinetuningConfig.create(**given, model_name="m", task_names=("cola",))
+    with pytest.raises(UserError, match=message):
+        pretraining_config(**initial)
+    shutil.copy(tiny_data / "vocab.txt", other)
+    FinetuningConfig.create(**given, model_name="m", task_names=("cola",))
+    assert pretraining_config(**initial).vocab_file == str(other)
 
 
 def test_the_authors_checkpoints_tell_their_sizes_and_ask_for_the_heads(make_config, tmp_path):

@@ -119,6 +119,10 @@ def test_pretraining_takes_them_and_its_model_keeps_them(vocab_file, tiny_data, 
     description_file(vocab_file).unlink()
     with pytest.raises(UserError, match="is not the model's vocabulary"):
         pretraining_config(**settings, vocab_file=str(vocab_file))
+    # Only training compares the vocabulary with its record.
+    evaluation = {"do_train": False, "allow_changed_settings": ("seed",)}
+    with pytest.raises(UserError, match="is not the model's vocabulary"):
+        pretraining_config(**settings, **evaluation, vocab_file=str(vocab_file))
     # A run from its weights, and fine-tuning.
     settings = tiny_settings(tiny_data, tmp_path) | {"init_checkpoint": str(model_dir)}
     assert not pretraining_config(**settings).strip_accents

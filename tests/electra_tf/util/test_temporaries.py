@@ -1,13 +1,15 @@
 """What killed programs leave is removed by the next one that writes the same file."""
 
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from electra_tf.util.files import whole_folder, write_atomically
-from electra_tf.util.temporaries import temporary_path
+from electra_tf.util.temporaries import remove_folder, temporary_path
 
 KILLED = """
 import os, signal, sys
@@ -67,3 +69,37 @@ def test_files_of_other_users_programs_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "kill", refuse)
     temporary_path(path)
     assert left.exists()
+
+
+def make_folder(path: pathlib.Path) -> None:
+    (path / "deep").mkdir(parents=True)
+    (path / "deep" / "weights").touch()
+    (path / "config.json").touch()
+
+
+def test_a_folder_is_removed_and_that_of_a_link_emptied(tmp_path):
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    remove_folder(folder)  # which is not there
+    make_folder(folder)
+    remove_folder(folder)
+    assert os.listdir(tmp_path) == []
+    make_folder(folder)
+    link.symlink_to(folder)
+    remove_folder(f"{link}/")
+    assert sorted(os.listdir(tmp_path)) == ["folder", "link"]
+    assert os.listdir(link) == []
+
+
+def test_no_part_of_a_folder_is_left_under_its_name(tmp_path, monkeypatch):
+    """Where the folder cannot be renamed, such as a mounted disk, it is emptied."""
+    folder = tmp_path / "folder"
+    make_folder(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # killed meanwhile
+        remove_folder(folder)
+    assert not folder.exists()
+    make_folder(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", lambda *_: (_ for _ in ()).throw(OSError))
+        remove_folder(folder)
+    assert os.listdir(folder) == []

@@ -1,6 +1,7 @@
 """What follows from what in a fine-tuning configuration, and what is refused."""
 
 import json
+import os
 
 import pytest
 
@@ -146,6 +147,8 @@ def test_folds_train_on_one_order_of_a_pair(tmp_path):
 def test_debug_keeps_away_from_real_models(tmp_path):
     config = create(tmp_path, debug=True)
     assert config.model_dir.endswith("chunk_model-debug")
+    folder = os.path.join(config.pretrained_model_dir, "results-debug")
+    assert config.results_dir == os.path.dirname(config.results_txt) == folder
     assert config.init_checkpoint == "random"
     encoder = config.encoder
     assert (encoder.num_hidden_layers, encoder.hidden_size) == (3, 144)

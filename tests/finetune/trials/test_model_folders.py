@@ -6,16 +6,24 @@ from types import SimpleNamespace
 
 import pytest
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.folds import Fold
 from finetune.results.provenance import PRETRAINED
 from finetune.trials.model_folders import (
+    DATA,
     FOLD_EXAMPLES,
+    TRAIN_FILES,
+    _train_digest,
+    changes_of_model,
+    check_described,
     check_fold,
     check_labels,
     check_pretrained,
+    check_ranges,
     saved_labels,
     set_aside,
+    warn_of_trained_examples,
 )
 from finetune.trials.trial_runs import TrialRun
 
@@ -90,3 +98,100 @@ def test_one_replaced_model_is_kept(tmp_path):
         replaced = set_aside(f"{model}/")
         assert pathlib.Path(replaced, "weights").read_text() == content
     assert [path.name for path in tmp_path.iterdir()] == ["model_1.replaced"]
+
+
+def test_of_a_link_the_link_is_set_aside(tmp_path):
+    for number in (1, 2):
+        elsewhere, model = tmp_path / f"disk_{number}", tmp_path / "model_1"
+        elsewhere.mkdir()
+        (elsewhere / "weights").touch()
+        model.symlink_to(elsewhere)
+        assert pathlib.Path(set_aside(str(model))).resolve() == elsewhere
+        assert not model.exists()
+    model.mkdir()
+    replaced = pathlib.Path(set_aside(str(model)))
+    assert replaced.is_dir()
+    assert not replaced.is_symlink()
+    assert (tmp_path / "disk_1" / "weights").exists()
+
+
+@pytest.mark.parametrize("folder", ["", "best/"])
+def test_checkpoints_without_a_description_are_refused(tmp_path, record, folder):
+    check_described(str(tmp_path))
+    path = tmp_path / f"{folder}ckpt-8.index"
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    with pytest.raises(UserError, match=rf"^{tmp_path} has checkpoints but no config\.json"):
+        check_described(str(tmp_path))
+    check_described(record())
+
+
+def test_another_range_of_labels_than_that_of_the_model_is_refused():
+    described = {"kind": "regression", "min_label": 0.0, "max_label": 5.0}
+    recorded = {"model_name": "m", "tasks": {"stars": described, "topic": {"kind": "c"}}}
+
+    def check(recorded: dict, **now: float) -> None:
+        tasks = [
+            SimpleNamespace(name="stars", description={**described, **now}),
+            SimpleNamespace(name="topic", description={"kind": "c"}),
+            SimpleNamespace(name="new", description=described),
+        ]
+        check_ranges("m", recorded, tasks)
+
+    check(recorded)
+    check({"tasks": recorded["tasks"]}, max_label=6.0)  # converted, so only assumed
+    with pytest.raises(
+        UserError, match=r"task stars from 0\.0 to 5\.0, but .* from 0\.0 to 6\.0\. Restore"
+    ):
+        check(recorded, max_label=6.0)
+
+
+def test_held_out_examples_that_a_model_may_have_seen_are_warned_of(tmp_path, capsys):
+    """They are taken from the train file, whose other examples trained it."""
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    for path in (train, dev):
+        path.write_text("a\t1\n")
+
+    def make(dev_file: pathlib.Path, **settings: str) -> SimpleNamespace:
+        config = {
+            "task_spec": None,
+            "own_task_dev_fraction": 0.1,
+            "own_task_group_column": None,
+        }
+        files = {"train": [str(train)], "dev": [str(dev_file)]}
+        return SimpleNamespace(
+            name="topic",
+            config=SimpleNamespace(**{**config, **settings}),
+            dev_splits=("dev",),
+            split_files=files.get,
+        )
+
+    held_out, given = make(train), make(dev)
+    recorded = {TRAIN_FILES: {"topic": _train_digest(held_out)}}
+
+    def warned(task: SimpleNamespace, recorded: dict, num_folds: int | None = None) -> str:
+        warn_once.cache_clear()
+        warn_of_trained_examples("m", recorded, [task], num_folds)
+        return capsys.readouterr().err
+
+    assert not warned(held_out, recorded)
+    for changes in ({"own_task_dev_fraction": 0.2}, {"task_spec": "{}"}):
+        assert "m was trained on other files or settings" in warned(
+            make(train, **changes), recorded
+        )
+    assert not warned(make(train, task_spec="of/a/file.json"), recorded)
+    with train.open("a") as file:
+        file.write("b\t2\n")
+    assert f"of task topic ({train}), so it may have seen" in warned(held_out, recorded)
+    assert not warned(given, recorded)
+    assert warned(given, recorded, num_folds=5)
+    assert not warned(held_out, {})  # of an older version
+
+
+def test_settings_of_an_evaluation_count_where_its_scores_choose_the_weights(record):
+    trial = fold_of(record(**{PRETRAINED: "abc", "qa_na_threshold": -2.75, "keep_best": True}))
+    given = {FOLD_EXAMPLES: None, DATA: {}, "qa_na_threshold": 0.0, "keep_best": True}
+    (change,) = changes_of_model(trial, given)
+    assert change.describe() == "qa_na_threshold: -2.75 before, 0.0 now"
+    record(**{PRETRAINED: "abc", "qa_na_threshold": -2.75, "keep_best": False})
+    assert changes_of_model(trial, {**given, "keep_best": False}) == []

@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_steps
 from electra_tf.training.distribution.workers import Workers
+from electra_tf.util.console import warn_once
 from finetune import run as finetuning
 from finetune.results.summary import TrialResult
 from finetune.trials.trial_runs import TrialRun
@@ -21,12 +22,14 @@ WORKERS = Workers(tf.distribute.get_strategy())
 class Run:
     """A run whose only weight is the step at which it was saved."""
 
-    def __init__(self, folder: pathlib.Path, step: int = 0, keeps_weights: bool = True) -> None:
+    def __init__(
+        self, folder: pathlib.Path, step: int = 0, keeps_weights: bool = True, **given: int
+    ) -> None:
         self.model = tf.Module()
         self.model.weight = tf.Variable(-1.0)
         self.step = tf.Variable(step, dtype=tf.int64, trainable=False)
         self.best = BestCheckpoint(
-            str(folder), self.model, self.step, WORKERS, keeps_weights=keeps_weights
+            str(folder), self.model, self.step, WORKERS, keeps_weights=keeps_weights, **given
         )
 
     def evaluate(self, step: int, value: float) -> bool:
@@ -155,6 +158,18 @@ def test_a_record_that_is_missing_or_damaged_is_forgotten(tmp_path, content, cap
     problem = "missing" if content is None else "damaged"
     assert warning.startswith(f"warning: {record} is {problem}")
     assert warning.endswith("the best evaluation so far is forgotten")
+
+
+@pytest.mark.parametrize(("step", "is_missed"), [(4, False), (5, True), (7, True)])
+def test_a_folder_that_was_removed_is_missed_after_an_evaluation(
+    tmp_path, step, is_missed, capsys
+):
+    warn_once.cache_clear()
+    Run(tmp_path / "best", step, first_evaluation=5)
+    warned = capsys.readouterr().err
+    assert ("best.json is missing: the best evaluation so far is" in warned) is is_missed
+    Run(tmp_path / "best", step, keeps_weights=False, first_evaluation=5)
+    assert not capsys.readouterr().err
 
 
 def test_records_of_older_versions_are_read(tmp_path):

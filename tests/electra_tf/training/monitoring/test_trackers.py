@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import sys
 import types
 
@@ -118,6 +119,12 @@ def test_wandb_goes_on_with_its_run(tmp_path, monkeypatch):
     ((step, values), end) = second.logged
     assert (step, end) == (20, 0)
     assert values["train/loss"] == 2.0
+    # Another learning rate: a run that resumes keeps its run, one that starts anew does not.
+    other = {**SETTINGS, "learning_rate": 1e-4}
+    for first_step in (10, 0):
+        open_trackers("p", None, model_dir=str(folder), settings=other, first_step=first_step)
+        other = {**SETTINGS, "learning_rate": 1e-5}
+    assert [run.given["id"] for run in runs[2:]] == ["new", None]
     assert "train/steps_per_second" in values
     assert "train/disc_auc" not in values
 
@@ -267,8 +274,8 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
     assert not any("unset" in call for call in starts[0])
     assert starts[1] == [("go on", "r1", "RUNNING")]
     assert calls[1:] == [("train/loss", 2.0, 20), "waited", ("end", "r1", "FINISHED")]
-    recorded = {"mlflow": "r1", "projects": {"mlflow": "p"}}
-    assert json.loads((folder / IDS_FILE).read_text()) == recorded
+    recorded = {"folder": "model", "mlflow": "r1", "projects": {"mlflow": "p"}}
+    assert json.loads((folder / IDS_FILE).read_text()).items() > recorded.items()
     # An experiment that is there is taken.
     monkeypatch.setattr(
         Client,
@@ -282,8 +289,12 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
-def test_a_resumed_run_does_not_move_to_another_project(name, tmp_path, monkeypatch):
-    """It logged to the old experiment of MLflow, and to half a run in Weights & Biases."""
+def test_a_resumed_run_does_not_move_to_another_project(name, tmp_path, monkeypatch, capsys):
+    """It logged to the old experiment of MLflow, and to half a run in Weights & Biases.
+
+    The run of a folder is not that of its copy, which is warned of.
+    """
+    warn_once.cache_clear()
     started = []
     client = types.SimpleNamespace(update_run=lambda *given, **_: started.append(given))
 
@@ -300,9 +311,17 @@ def test_a_resumed_run_does_not_move_to_another_project(name, tmp_path, monkeypa
     for _ in range(2):
         open_trackers(**{**projects, name: "first"}, **settings)
     assert len(started) == 2
+    assert capsys.readouterr().err == ""
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path, copy, ignore=lambda *_: ["copy"])
+    for expected in (f"warning: --{name}: copy continues the run of {tmp_path.name}, ", ""):
+        open_trackers(**{**projects, name: "first"}, settings=SETTINGS, model_dir=str(copy))
+        warned = capsys.readouterr().err
+        assert warned.startswith(expected) if expected else not warned
+    started.clear()
     message = (
         f"^--{name}=second: this run logs to 'first', as {ids} records. Pass --{name}=first"
     )
     with pytest.raises(UserError, match=message):
         open_trackers(**{**projects, name: "second"}, **settings)
-    assert len(started) == 2
+    assert not started
