@@ -13,7 +13,7 @@ from electra_tf.config.hyperparameters import VALUE_KINDS, check_range, value_ty
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
-from electra_tf.util.paths import with_home
+from electra_tf.util.paths import is_remote, with_home
 from flags.recipe_files import find_recipe
 
 # Hyperparameters that may be a file of `recipes/`.
@@ -125,6 +125,8 @@ def read_hparams(hparams: str | None) -> dict[str, Any]:
     source = "--hparams"
     if hparams.endswith(".json"):
         source = f"--hparams={hparams}"
+        if is_remote(hparams):
+            raise UserError(f"{source} must be on this machine: copy it, or mount it")
         if not os.path.exists(hparams):
             raise UserError(f"{source}: no such file")
         hparams = read_given_text(hparams, source)

@@ -143,6 +143,7 @@ def test_every_hyperparameter_of_the_authors_is_known():
         (["--hparams", "{broken"], "--hparams is not valid JSON"),
         (["--hparams", "[1]"], "must be a JSON object"),
         (["--hparams", "none.json"], "no such file"),
+        (["--hparams", "gs://a/b.json"], "--hparams=gs://a/b.json must be on this machine"),
         (["--hparams", '{"tpu_name": "t"}'], "--tpu_name needs --strategy=tpu"),
         (["--electric_objective", "--objective=mlm"], "--objective=mlm and --electric_obj"),
         (["--objective=elektra"], "objective"),
