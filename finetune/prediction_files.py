@@ -9,6 +9,7 @@ from typing import Any
 from electra_tf.util.console import warn_once
 from electra_tf.util.files import check_not_input, write_atomically
 from electra_tf.util.output_checks import check_output_file, check_output_folder
+from finetune.config.defaults import debug_suffix
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import warn_of_unknown_rows
 from finetune.task_data import TRAIN, TaskData
@@ -77,7 +78,8 @@ def write_test_outputs(
 
 
 def _test_outputs_dir(config: FinetuningConfig) -> str:
-    return os.path.join(config.pretrained_model_dir, "test_predictions")
+    name = f"test_predictions{debug_suffix(config.debug)}"
+    return os.path.join(config.pretrained_model_dir, name)
 
 
 def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: TaskData) -> str:

@@ -59,6 +59,11 @@ def debug_defaults() -> dict[str, Any]:
     }
 
 
+def debug_suffix(debug: bool) -> str:
+    """Returns the end of the names of a run's folders, which keeps smoke tests apart."""
+    return "-debug" if debug else ""
+
+
 def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of the model, as given or as in the checkpoint.
 
@@ -128,8 +133,8 @@ def paths(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
     label = ",".join(tasks)
     data_dir = given["data_dir"]
     model = os.path.join(data_dir, "models", given["model_name"])
-    results = given.get("results_dir") or os.path.join(model, "results")
-    suffix = "-debug" if given.get("debug") else ""
+    suffix = debug_suffix(given.get("debug", False))
+    results = given.get("results_dir") or os.path.join(model, f"results{suffix}")
     return {
         "raw_data_dir": os.path.join(data_dir, "finetuning_data"),
         "init_checkpoint": model,

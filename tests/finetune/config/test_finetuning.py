@@ -146,6 +146,8 @@ def test_folds_train_on_one_order_of_a_pair(tmp_path):
 def test_debug_keeps_away_from_real_models(tmp_path):
     config = create(tmp_path, debug=True)
     assert config.model_dir.endswith("chunk_model-debug")
+    assert config.results_dir.endswith("/results-debug")
+    assert config.results_txt.endswith("/results-debug/chunk_results.txt")
     assert config.init_checkpoint == "random"
     encoder = config.encoder
     assert (encoder.num_hidden_layers, encoder.hidden_size) == (3, 144)
