@@ -25,7 +25,8 @@ from electra_tf.training.variable_groups import group_of
 BETA_1 = 0.9
 BETA_2 = 0.999
 EPSILON = 1e-6
-NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
+# Matches the end of a path, since a path may contain the name of a task, such as "gender_bias".
+NOT_DECAYED = re.compile("(LayerNorm|layer_norm)[^/]*/[^/]*$|bias$")
 
 
 class ElectraAdam(keras.optimizers.Optimizer):
@@ -36,8 +37,7 @@ class ElectraAdam(keras.optimizers.Optimizer):
 
     Args:
         learning_rate: a number or a schedule.
-        weight_decay_rate: decay of every variable whose path does not contain
-            LayerNorm, layer_norm or bias.
+        weight_decay_rate: decay of every variable, except biases and those of LayerNorm.
         layer_factors: factor of the learning rate, by variable path; None means 1.
     """
 
@@ -138,8 +138,7 @@ class ElectraLamb(keras.optimizers.Lamb):
 
     Args:
         learning_rate: a number or a schedule.
-        weight_decay_rate: decay of every variable whose path does not contain
-            LayerNorm, layer_norm or bias.
+        weight_decay_rate: decay of every variable, except biases and those of LayerNorm.
         layer_factors: factor of the learning rate, by variable path; None means 1.
     """
 

@@ -66,6 +66,10 @@ def test_outputs_that_cannot_be_written_are_refused_before_training(
             {"write_test_outputs": True, "data_dir": str(file)},
             f"--write_test_outputs: {file}/models/.*/test_predictions cannot be written",
         ),
+        (
+            {"write_test_outputs": True, "data_dir": str(file), "debug": True},
+            f"--write_test_outputs: {file}/models/.*/test_predictions-debug cannot be written",
+        ),
     ):
         config = dataclasses.replace(make_finetuning_config(), **settings)
         with pytest.raises(UserError, match=f"^{message}.*Not a directory"):

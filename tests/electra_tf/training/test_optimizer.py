@@ -12,6 +12,7 @@ from electra_tf.training.learning_rate import (
     layer_factors,
 )
 from electra_tf.training.optimizer import (
+    NOT_DECAYED,
     ElectraAdam,
     ElectraLamb,
     clip_by_global_norm,
@@ -60,6 +61,19 @@ def test_three_updates_equal_numpy():
             expected[n] = expected[n] - 0.1 * update
     for variable in variables:
         np.testing.assert_allclose(variable, expected[variable.name], rtol=1e-5)
+
+
+def test_decay_does_not_depend_on_the_name_of_a_task():
+    scope = "task_specific/bias_of_layer_norm/dense"
+    decayed = (f"{scope}/kernel", "electra/layer_0/qkv/kernel", "kernel")
+    kept = (
+        f"{scope}/bias",
+        "electra/embeddings/LayerNorm/beta",
+        "electra/layer_0/attention_LayerNorm/gamma",
+        "encoder/layer_norm/gamma",
+        "generator_predictions/output_bias",
+    )
+    assert [path for path in (*decayed, *kept) if NOT_DECAYED.search(path)] == list(kept)
 
 
 def test_on_one_device_weights_and_moments_stay_where_they_are_in_memory():
