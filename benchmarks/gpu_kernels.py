@@ -32,8 +32,8 @@ RATE = 0.1
 KEY = (123_456_789, 3_307_312_575)
 TOLERANCE = 0.01
 # Choices of tiles: queries and keys; rows times columns; programs; warps; stages.
-BLOCKS, TILE_SIZES, PROGRAMS = (32, 64, 128), (1024, 2048, 4096), (528, 1056, 2112)
-WARPS, STAGES = (2, 4, 8), (1, 2, 3)
+BLOCKS, TILE_SIZES, PROGRAMS = (32, 64, 128), (512, 1024, 2048, 4096), (528, 1056, 2112)
+WARPS, STAGES = (1, 2, 4, 8), (1, 2, 3)
 MILLISECONDS = 20
 
 
@@ -201,7 +201,7 @@ def attention_cases(batch: int, length: int, heads: int, device: str) -> Iterato
 
     choices = [
         tiles.AttentionTiles(*each)
-        for each in itertools.product(BLOCKS, BLOCKS, WARPS[1:], STAGES)
+        for each in itertools.product(BLOCKS, BLOCKS, WARPS[2:], STAGES)
     ]
     forward = Case(
         f"attention_forward, {batch} x {length} x {heads}",
@@ -337,16 +337,12 @@ def dropout_constants() -> dict[str, float]:
 
 
 def dropped(x: torch.Tensor) -> torch.Tensor:
-    """Returns `x` after dropout, by the bits of `electra_tf.model.randomness`."""
-    counters = torch.arange(x.numel(), device=x.device).reshape(x.shape)
-    bits = _mix((_mix(counters ^ KEY[0]) + KEY[1]) % 2**32)
+    """Returns `x` after dropout; see `keeps` of `electra_tf.model.randomness`."""
+    bits = torch.arange(x.numel(), device=x.device).reshape(x.shape) * 0x9E3779B9 + KEY[0]
+    bits %= 2**32
+    bits = (bits ^ (bits >> 16)) * 0x7FEB352D % 2**32
+    bits = (bits ^ (bits >> 15) ^ KEY[1]) * 0x846CA68B % 2**32
     return torch.where(bits >= round(RATE * 2**32), x / (1 - RATE), 0.0)
-
-
-def _mix(x: torch.Tensor) -> torch.Tensor:
-    x = (x ^ (x >> 16)) * 0x7FEB352D % 2**32
-    x = (x ^ (x >> 15)) * 0x846CA68B % 2**32
-    return x ^ (x >> 16)
 
 
 def key(device: str) -> torch.Tensor:

@@ -110,10 +110,20 @@ def dropout(x: tf.Tensor, rate: float, key: tf.Tensor) -> tf.Tensor:
 
 
 def keeps(x: tf.Tensor, rate: float, key: tf.Tensor) -> tf.Tensor:
-    """Returns which elements of `x` the dropout of `key` keeps."""
+    """Returns which elements of `x` the dropout of `key` keeps.
+
+    Dropout draws more numbers than all else, and compares them only, which their high bits
+    decide. So they come from half of the operations of `random_bits`: a Weyl sequence, then
+    `_mix` with the second half of the key in its middle, and without its last shift, which
+    changes low bits.
+    """
     # A zero that TensorFlow does not know, so that counters are no constant (see `counters`).
     zero = tf.bitwise.bitwise_xor(key[0], key[0])
-    return random_bits(key, counters(tf.shape(x), zero)) >= _uint32(round(rate * 2**32))
+    shift, xor = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
+    bits = counters(tf.shape(x), zero) * _uint32(_GOLDEN) + key[0]
+    bits = xor(bits, shift(bits, _uint32(16))) * _uint32(_MULTIPLIER_1)
+    bits = xor(xor(bits, shift(bits, _uint32(15))), key[1]) * _uint32(_MULTIPLIER_2)
+    return bits >= _uint32(round(rate * 2**32))
 
 
 def _to_uint32(number: tf.Tensor | int) -> tf.Tensor:

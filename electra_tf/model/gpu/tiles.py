@@ -6,7 +6,11 @@ The tiles were the fastest of some, or nearly, on an H100 at hidden sizes of 256
 
 from typing import NamedTuple
 
-NORM_TILE_SIZE, NORM_PROGRAMS, NORM_WARPS, NORM_BACKWARD_WARPS = 2048, 528, 4, 2
+NORM_TILE_SIZE, NORM_WARPS = 2048, 4
+NORM_BACKWARD_TILE_SIZE, NORM_BACKWARD_WARPS = 512, 1
+# Wide rows have fewer programs, since each writes sums as wide; with fewer rows than these,
+# sums would be a large part of what a program writes.
+NORM_BACKWARD_PROGRAMS, NORM_BACKWARD_WIDE_PROGRAMS, NORM_BACKWARD_LEAST_ROWS = 2112, 1056, 8
 GELU_TILE_SIZE, GELU_COLUMNS, GELU_PROGRAMS, GELU_WARPS = 1024, 128, 1056, 8
 
 
@@ -47,12 +51,12 @@ def attention_forward(length: int) -> AttentionTiles:
 
 
 def attention_backward(length: int) -> AttentionTiles:
-    """As `attention_forward`, of the backward kernel: where a sequence fits, in one block."""
+    """As `attention_forward`, of the backward kernel: short sequences are one block of keys."""
     if length <= 32:
         return AttentionTiles(32, 32, 4, 1)
     if 64 < length <= 128:
-        return AttentionTiles(128, 128, 8, 1)
-    return AttentionTiles(64, 64, 4, 2)
+        return AttentionTiles(64, 128, 8, 2)
+    return AttentionTiles(64, 64, 4, 3)
 
 
 def norm_forward(rows: int, width: int) -> RowTiles:
@@ -65,8 +69,9 @@ def norm_forward(rows: int, width: int) -> RowTiles:
 def norm_backward(rows: int, width: int) -> RowTiles:
     """As `norm_forward`, of the backward kernel."""
     columns = _next_power_of_two(width)
-    tile_rows = max(1, NORM_TILE_SIZE // columns)
-    steps = divide(rows, tile_rows * NORM_PROGRAMS)
+    tile_rows = max(1, NORM_BACKWARD_TILE_SIZE // columns)
+    most = NORM_BACKWARD_WIDE_PROGRAMS if columns > 512 else NORM_BACKWARD_PROGRAMS
+    steps = divide(max(divide(rows, most), NORM_BACKWARD_LEAST_ROWS), tile_rows)
     programs = divide(rows, tile_rows * steps)
     return RowTiles(tile_rows, columns, steps, programs, 1, NORM_BACKWARD_WARPS)
 

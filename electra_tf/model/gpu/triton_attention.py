@@ -2,7 +2,8 @@
 
 A program of a kernel handles one head of one row and a block of its positions: of queries
 forward, of keys and values backward. The scores and probabilities of two blocks are in
-registers only (Dao et al. 2022, "FlashAttention"; Dao 2023, "FlashAttention-2").
+registers only (Dao et al. 2022, "FlashAttention"; Dao 2023, "FlashAttention-2"). Where blocks
+divide the sequence, nothing is masked for its end.
 
 `qkv` [batch, SEQ, 3 * HEADS * SIZE] is a product without its `bias`, float32 of the last axis.
 Keys do without: their bias adds the same to all scores of a query. `mask` is float32 [batch,
@@ -24,19 +25,35 @@ MASKED_SCORE = tl.constexpr(-10_000.0 * 1.4426950408889634)
 
 
 @triton.jit
-def _load(start, rows, columns, stride, SEQ: tl.constexpr):
+def _load(start, rows, columns, stride, SEQ: tl.constexpr, EVEN: tl.constexpr):
     at = start + rows[:, None] * stride + columns[None, :]
+    if EVEN:
+        return tl.load(at)
     return tl.load(at, mask=rows[:, None] < SEQ, other=0.0)
 
 
 @triton.jit
-def _store(start, rows, columns, stride, value, SEQ: tl.constexpr):
+def _store(start, rows, columns, stride, value, SEQ: tl.constexpr, EVEN: tl.constexpr):
     at = start + rows[:, None] * stride + columns[None, :]
-    tl.store(at, value.to(start.dtype.element_ty), mask=rows[:, None] < SEQ)
+    value = value.to(start.dtype.element_ty)
+    if EVEN:
+        tl.store(at, value)
+    else:
+        tl.store(at, value, mask=rows[:, None] < SEQ)
 
 
 @triton.jit
-def _score_bias(mask, keys, SEQ: tl.constexpr):
+def _load_lse(lse, queries, SEQ: tl.constexpr, EVEN: tl.constexpr):
+    """Probabilities of queries beyond the end become 0."""
+    if EVEN:
+        return tl.load(lse + queries)
+    return tl.load(lse + queries, mask=queries < SEQ, other=float("inf"))
+
+
+@triton.jit
+def _score_bias(mask, keys, SEQ: tl.constexpr, EVEN: tl.constexpr):
+    if EVEN:
+        return (1.0 - tl.load(mask + keys)) * MASKED_SCORE
     bias = (1.0 - tl.load(mask + keys, mask=keys < SEQ, other=1.0)) * MASKED_SCORE
     return tl.where(keys < SEQ, bias, -float("inf"))
 
@@ -62,44 +79,47 @@ def attention_forward(
     HIDDEN: tl.constexpr = HEADS * SIZE
     ROW: tl.constexpr = 3 * HIDDEN
     BLOCKS: tl.constexpr = (SEQ + QUERIES - 1) // QUERIES
+    EVEN: tl.constexpr = SEQ % QUERIES == 0 and SEQ % KEYS == 0
     block, pair = tl.program_id(0) % BLOCKS, tl.program_id(0) // BLOCKS
     batch, head = pair // HEADS, pair % HEADS
     qkv += batch.to(tl.int64) * SEQ * ROW + head * SIZE
     out += batch.to(tl.int64) * SEQ * HIDDEN + head * SIZE
     bias += head * SIZE
+    mask += batch * SEQ
+    lse += pair * SEQ
     columns = tl.arange(0, SIZE)
     queries = block * QUERIES + tl.arange(0, QUERIES)
-    q = _load(qkv, queries, columns, ROW, SEQ)
+    q = _load(qkv, queries, columns, ROW, SEQ, EVEN)
     q = (q + tl.load(bias + columns)[None, :]).to(q.dtype)
     if RATE > 0:
         first, second = tl.load(key), tl.load(key + 1)
-        counters = (pair * SEQ + queries).to(tl.uint32)
+        drawn = (pair * SEQ + queries).to(tl.uint32)[:, None]
     highest = tl.full([QUERIES], -float("inf"), tl.float32)
     total = tl.zeros([QUERIES], tl.float32)
     kept_total = tl.zeros([QUERIES], tl.float32)
     context = tl.zeros([QUERIES, SIZE], tl.float32)
     for start in range(0, SEQ, KEYS):
         keys = start + tl.arange(0, KEYS)
-        k = _load(qkv + HIDDEN, keys, columns, ROW, SEQ)
+        k = _load(qkv + HIDDEN, keys, columns, ROW, SEQ, EVEN)
         scores = tl.dot(q, tl.trans(k)) * (SCALE * LOG2E)
-        scores += _score_bias(mask + batch * SEQ, keys, SEQ)[None, :]
+        scores += _score_bias(mask, keys, SEQ, EVEN)[None, :]
         new_highest = tl.maximum(highest, tl.max(scores, 1))
         probs = tl.math.exp2(scores - new_highest[:, None])
         shrink = tl.math.exp2(highest - new_highest)
         total = total * shrink + tl.sum(probs, 1)
         if RATE > 0:
-            kept = keeps(first, second, counters, keys.to(tl.uint32), SEQ, THRESHOLD)
+            kept = keeps(first, second, drawn, keys.to(tl.uint32)[None, :], SEQ, THRESHOLD)
             probs = tl.where(kept, probs, 0.0)
             kept_total = kept_total * shrink + tl.sum(probs, 1)
-        v = _load(qkv + 2 * HIDDEN, keys, columns, ROW, SEQ)
+        v = _load(qkv + 2 * HIDDEN, keys, columns, ROW, SEQ, EVEN)
         context = tl.dot(probs.to(v.dtype), v, context * shrink[:, None])
         highest = new_highest
     if RATE == 0:
         kept_total = total
     context += kept_total[:, None] * tl.load(bias + 2 * HIDDEN + columns)[None, :]
     context *= (1 / (1 - RATE)) / total[:, None]
-    _store(out, queries, columns, HIDDEN, context, SEQ)
-    tl.store(lse + pair * SEQ + queries, highest + tl.math.log2(total), mask=queries < SEQ)
+    _store(out, queries, columns, HIDDEN, context, SEQ, EVEN)
+    tl.store(lse + queries, highest + tl.math.log2(total), mask=queries < SEQ)
 
 
 @triton.jit
@@ -125,12 +145,13 @@ def attention_backward(
     """Writes the gradient of `qkv`, and float32 sums of it over blocks of KEYS positions.
 
     Probabilities are computed again from `lse`. The gradient of the scores is P * (dP - sum(dO
-    * O)), with the gradients dP of the probabilities P and dO of the output O.
+    * O)), with the gradients dP of the probabilities P and dO of the output O. Factors that all
+    elements share are left to the results.
     """
     HIDDEN: tl.constexpr = HEADS * SIZE
     ROW: tl.constexpr = 3 * HIDDEN
     KEEP: tl.constexpr = 1 / (1 - RATE)
-    ONE_BLOCK: tl.constexpr = SEQ <= QUERIES and SEQ <= KEYS
+    EVEN: tl.constexpr = SEQ % QUERIES == 0 and SEQ % KEYS == 0
     BLOCKS: tl.constexpr = (SEQ + KEYS - 1) // KEYS
     block, pair = tl.program_id(0) % BLOCKS, tl.program_id(0) // BLOCKS
     batch, head = pair // HEADS, pair % HEADS
@@ -147,69 +168,72 @@ def attention_backward(
     if RATE > 0:
         first, second = tl.load(key), tl.load(key + 1)
 
-    # The block as keys and values, with all queries.
+    # The block as keys and values, with all queries. Scores are [KEYS, QUERIES], so that two of
+    # the three products that take them or their gradient do so from registers.
     rows = block * KEYS + tl.arange(0, KEYS)
-    k = _load(qkv + HIDDEN, rows, columns, ROW, SEQ)
-    v = _load(qkv + 2 * HIDDEN, rows, columns, ROW, SEQ)
+    k = _load(qkv + HIDDEN, rows, columns, ROW, SEQ, EVEN)
+    v = _load(qkv + 2 * HIDDEN, rows, columns, ROW, SEQ, EVEN)
     v = (v + v_bias[None, :]).to(v.dtype)
-    score_bias = _score_bias(mask, rows, SEQ)
+    score_bias = _score_bias(mask, rows, SEQ, EVEN)
     d_k = tl.zeros([KEYS, SIZE], tl.float32)
     d_v = tl.zeros([KEYS, SIZE], tl.float32)
+    d_q_bias = tl.zeros([SIZE], tl.float32)
     for start in range(0, SEQ, QUERIES):
         queries = start + tl.arange(0, QUERIES)
-        q = _load(qkv, queries, columns, ROW, SEQ)
+        q = _load(qkv, queries, columns, ROW, SEQ, EVEN)
         q = (q + q_bias[None, :]).to(q.dtype)
-        do = _load(d_out, queries, columns, HIDDEN, SEQ)
-        o = _load(out, queries, columns, HIDDEN, SEQ)
-        means = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1)
-        sums = tl.load(lse + queries, mask=queries < SEQ, other=float("inf"))
-        scores = tl.dot(q, tl.trans(k)) * (SCALE * LOG2E) + score_bias[None, :]
-        probs = tl.math.exp2(scores - sums[:, None])
-        d_probs = tl.dot(do, tl.trans(v))
+        do = _load(d_out, queries, columns, HIDDEN, SEQ, EVEN)
+        o = _load(out, queries, columns, HIDDEN, SEQ, EVEN)
+        means = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) * (1 - RATE)
+        offsets = score_bias[:, None] - _load_lse(lse, queries, SEQ, EVEN)[None, :]
+        probs = tl.math.exp2(tl.dot(k, tl.trans(q)) * (SCALE * LOG2E) + offsets)
+        d_probs = tl.dot(v, tl.trans(do))
         kept_probs = probs
         if RATE > 0:
-            counters = (pair * SEQ + queries).to(tl.uint32)
-            kept = keeps(first, second, counters, rows.to(tl.uint32), SEQ, THRESHOLD)
-            d_probs = tl.where(kept, d_probs, 0.0) * KEEP
-            kept_probs = tl.where(kept, probs, 0.0) * KEEP
-        d_v = tl.dot(tl.trans(kept_probs.to(v.dtype)), do, d_v)
-        d_scores = (probs * (d_probs - means[:, None])).to(k.dtype)
-        d_k = tl.dot(tl.trans(d_scores), q, d_k)
-        if ONE_BLOCK:
-            d_q = tl.dot(d_scores, k) * SCALE
-            _store(d_qkv, queries, columns, ROW, d_q, SEQ)
-            tl.store(d_bias + columns, tl.sum(d_q, 0))
-    d_k *= SCALE
-    _store(d_qkv + HIDDEN, rows, columns, ROW, d_k, SEQ)
-    _store(d_qkv + 2 * HIDDEN, rows, columns, ROW, d_v, SEQ)
+            drawn = (pair * SEQ + queries).to(tl.uint32)[None, :]
+            kept = keeps(first, second, drawn, rows.to(tl.uint32)[:, None], SEQ, THRESHOLD)
+            d_probs = tl.where(kept, d_probs, 0.0)
+            kept_probs = tl.where(kept, probs, 0.0)
+        d_v = tl.dot(kept_probs.to(v.dtype), do, d_v)
+        d_scores = (probs * (d_probs - means[None, :])).to(k.dtype)
+        d_k = tl.dot(d_scores, q, d_k)
+        if BLOCKS == 1:
+            d_q = tl.dot(tl.trans(d_scores), k) * (SCALE * KEEP)
+            _store(d_qkv, queries, columns, ROW, d_q, SEQ, EVEN)
+            d_q_bias += tl.sum(d_q, 0)
+    d_k *= SCALE * KEEP
+    d_v *= KEEP
+    _store(d_qkv + HIDDEN, rows, columns, ROW, d_k, SEQ, EVEN)
+    _store(d_qkv + 2 * HIDDEN, rows, columns, ROW, d_v, SEQ, EVEN)
     tl.store(d_bias + HIDDEN + columns, tl.sum(d_k, 0))
     tl.store(d_bias + 2 * HIDDEN + columns, tl.sum(d_v, 0))
 
-    # The block as queries, with all keys and values.
-    if not ONE_BLOCK:
-        q = _load(qkv, rows, columns, ROW, SEQ)
+    # The block as queries, with all keys and values: adding up their gradients in memory, one
+    # block of keys after the other, took longer than computing all scores again.
+    if BLOCKS > 1:
+        q = _load(qkv, rows, columns, ROW, SEQ, EVEN)
         q = (q + q_bias[None, :]).to(q.dtype)
-        do = _load(d_out, rows, columns, HIDDEN, SEQ)
-        o = _load(out, rows, columns, HIDDEN, SEQ)
+        do = _load(d_out, rows, columns, HIDDEN, SEQ, EVEN)
+        o = _load(out, rows, columns, HIDDEN, SEQ, EVEN)
+        means = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) * (1 - RATE)
         # The products with values lack their bias.
-        means = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1)
         of_bias = tl.sum(do.to(tl.float32) * v_bias[None, :], 1)
-        sums = tl.load(lse + rows, mask=rows < SEQ, other=float("inf"))
-        counters = (pair * SEQ + rows).to(tl.uint32)
+        sums = _load_lse(lse, rows, SEQ, EVEN)
+        drawn = (pair * SEQ + rows).to(tl.uint32)[:, None]
         d_q = tl.zeros([KEYS, SIZE], tl.float32)
         for start in range(0, SEQ, QUERIES):
             keys = start + tl.arange(0, QUERIES)
-            all_k = _load(qkv + HIDDEN, keys, columns, ROW, SEQ)
-            all_v = _load(qkv + 2 * HIDDEN, keys, columns, ROW, SEQ)
-            scores = tl.dot(q, tl.trans(all_k)) * (SCALE * LOG2E)
-            scores += _score_bias(mask, keys, SEQ)[None, :]
-            probs = tl.math.exp2(scores - sums[:, None])
+            all_k = _load(qkv + HIDDEN, keys, columns, ROW, SEQ, EVEN)
+            all_v = _load(qkv + 2 * HIDDEN, keys, columns, ROW, SEQ, EVEN)
+            offsets = _score_bias(mask, keys, SEQ, EVEN)[None, :] - sums[:, None]
+            probs = tl.math.exp2(tl.dot(q, tl.trans(all_k)) * (SCALE * LOG2E) + offsets)
             d_probs = tl.dot(do, tl.trans(all_v)) + of_bias[:, None]
             if RATE > 0:
-                kept = keeps(first, second, counters, keys.to(tl.uint32), SEQ, THRESHOLD)
-                d_probs = tl.where(kept, d_probs, 0.0) * KEEP
+                kept = keeps(first, second, drawn, keys.to(tl.uint32)[None, :], SEQ, THRESHOLD)
+                d_probs = tl.where(kept, d_probs, 0.0)
             d_scores = (probs * (d_probs - means[:, None])).to(q.dtype)
             d_q = tl.dot(d_scores, all_k, d_q)
-        d_q *= SCALE
-        _store(d_qkv, rows, columns, ROW, d_q, SEQ)
-        tl.store(d_bias + columns, tl.sum(d_q, 0))
+        d_q *= SCALE * KEEP
+        _store(d_qkv, rows, columns, ROW, d_q, SEQ, EVEN)
+        d_q_bias = tl.sum(d_q, 0)
+    tl.store(d_bias + columns, d_q_bias)

@@ -60,8 +60,8 @@ def add_norm_forward(
         kept = keeps(
             tl.load(key),
             tl.load(key + 1),
-            rows.to(tl.uint32),
-            columns.to(tl.uint32),
+            rows.to(tl.uint32)[:, None],
+            columns.to(tl.uint32)[None, :],
             WIDTH,
             THRESHOLD,
         )
@@ -121,7 +121,12 @@ def add_norm_backward(
         kept = inside
         if RATE > 0:
             kept = keeps(
-                first, second, rows.to(tl.uint32), columns.to(tl.uint32), WIDTH, THRESHOLD
+                first,
+                second,
+                rows.to(tl.uint32)[:, None],
+                columns.to(tl.uint32)[None, :],
+                WIDTH,
+                THRESHOLD,
             )
         normalized, scale = _normalized(
             tl.load(x + at, mask=inside, other=0.0),

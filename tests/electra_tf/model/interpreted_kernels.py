@@ -101,7 +101,8 @@ def assert_equal(function, plain, tensors, trained):
 @pytest.mark.usefixtures("interpreted")
 def test_add_norm(shape, rate, monkeypatch):
     monkeypatch.setattr(tiles, "NORM_TILE_SIZE", 128)
-    monkeypatch.setattr(tiles, "NORM_PROGRAMS", 3)
+    monkeypatch.setattr(tiles, "NORM_BACKWARD_TILE_SIZE", 64)
+    monkeypatch.setattr(tiles, "NORM_BACKWARD_PROGRAMS", 3)
     width = shape[-1]
     tensors = [normal(*shape), 2 * normal(*shape), *(normal(width) + i for i in range(3))]
     options = {"rate": rate, "epsilon": 1e-12}
@@ -128,8 +129,8 @@ def test_bias_gelu(shape, monkeypatch):
     )
 
 
-# One block of each size; several, with a part of one at the end.
-@pytest.mark.parametrize("length", [20, 50, 100, 150])
+# One block of keys of each size; several. The last is partial, or not.
+@pytest.mark.parametrize("length", [20, 32, 50, 100, 128, 150, 192])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.usefixtures("interpreted")
 def test_attention(length, rate):

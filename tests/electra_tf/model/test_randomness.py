@@ -69,9 +69,8 @@ def test_dropout_has_no_counters_stored():
     assert "[300,400]" in program
     assert not re.search(r"\[300,400\]\S* constant\(", program)
     dropped = drop(x, key).numpy() == 0
-    counters = np.arange(x.shape.num_elements(), dtype=np.uint32).reshape(x.shape)
-    expected = randomness.random_bits(key, tf.constant(counters)).numpy() < round(0.1 * 2**32)
-    np.testing.assert_array_equal(dropped, expected)
+    # The same elements as without XLA, which has the counters of another program.
+    np.testing.assert_array_equal(dropped, ~randomness.keeps(x, 0.1, key).numpy())
 
 
 def test_uniform_never_reaches_its_ends():
@@ -89,6 +88,37 @@ def test_gumbel_has_the_distributions_moments():
     # Mean: Euler's constant; variance: pi^2 / 6.
     assert np.mean(values) == pytest.approx(0.57722, abs=5e-3)
     assert np.var(values) == pytest.approx(np.pi**2 / 6, rel=1e-2)
+
+
+def drops(shape=(COUNT,), **names) -> np.ndarray:
+    key = randomness.make_key(*({"seed": 1, "step": 2, "purpose": "dropout"} | names).values())
+    return ~randomness.keeps(tf.zeros(shape), 0.25, key).numpy()
+
+
+@pytest.mark.parametrize("distance", [1, 2, 3, 64, 128, 256, 512, 768, 1024, 4096, 1 << 18])
+def test_neighbours_are_dropped_independently(distance):
+    dropped = drops().astype(int)
+    pairs = dropped[:-distance] * 2 + dropped[distance:]
+    expected = np.outer([0.75, 0.25], [0.75, 0.25]).ravel() * pairs.size
+    # 99.9 % point for three degrees of freedom.
+    assert np.sum((np.bincount(pairs) - expected) ** 2 / expected) < 16.3
+
+
+@pytest.mark.parametrize("other", [{"seed": 2}, {"step": 3}, {"purpose": "other"}])
+def test_streams_of_dropout_are_independent(other):
+    pairs = drops().astype(int) * 2 + drops(**other)
+    expected = np.outer([0.75, 0.25], [0.75, 0.25]).ravel() * pairs.size
+    assert np.sum((np.bincount(pairs) - expected) ** 2 / expected) < 16.3
+
+
+@pytest.mark.parametrize("width", [64, 128, 256, 512, 768])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_and_columns_lose_their_share(width, axis):
+    dropped = drops((COUNT // width, width))
+    size, count = dropped.shape[axis], dropped.shape[1 - axis]
+    deviations = (dropped.sum(axis) - 0.25 * size) ** 2 / (0.1875 * size)
+    # Chi-square of `count` degrees of freedom, as a normal variable: within 3.3 deviations.
+    assert abs(deviations.sum() - count) < 3.3 * np.sqrt(2 * count)
 
 
 def test_dropout_keeps_its_share_and_the_mean():
