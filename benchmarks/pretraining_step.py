@@ -66,10 +66,10 @@ def serve(config_json: str) -> None:
     import tensorflow as tf
 
     from electra_tf.model import metrics
-    from electra_tf.training.distribution.gpus import find_kernel_capability
+    from electra_tf.training.distribution.gpus import prepare_kernels
 
     config = PretrainingConfig(**json.loads(config_json))
-    capability = find_kernel_capability() if config.triton_kernels else None
+    capability = prepare_kernels() if config.triton_kernels else None
     run = create_run(config, kernel_capability=capability)
     gpus = tf.config.list_logical_devices("GPU")
     for line in sys.stdin:

@@ -46,6 +46,7 @@ from benchmarks.side_by_side import our_command, torch_versions
 from benchmarks.step_measurements import Measurement, Workload, format_table, summarize
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
+from electra_tf.model.gpu.xla_flags import prefer_cublas
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 
@@ -351,6 +352,8 @@ def serve(folder: str, part: str, device: str) -> None:
     DIR" for the files of `--profile`.
     """
     case = LoweredCase.read(pathlib.Path(folder))
+    if case.config["triton_kernels"]:
+        prefer_cublas()  # as the programs do
     # One at a time: XLA runs the kernels that it chooses from, and must not be disturbed.
     with _lock(pathlib.Path(folder).parent):
         program = JaxProgram(pathlib.Path(folder), case.programs[part], device)

@@ -52,7 +52,7 @@ from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirec
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext
-from electra_tf.training.distribution.gpus import find_kernel_capability
+from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.evaluation import HeldOutEvaluator, write_results
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import TrainLog, format_metrics
@@ -106,7 +106,7 @@ def train(
     batch_sizes += ["eval_batch_size"] if eval_records is not None else []
     with context.open_context(config, batch_sizes) as run:
         if config.triton_kernels:
-            find_kernel_capability()
+            prepare_kernels()
         lengths = (*config.length_curriculum, config.max_seq_length)
         records.check(vocabulary, tokenizer_of(config, vocabulary), lengths)
         if eval_records is not None:

@@ -16,7 +16,7 @@ from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.text.inspected_tokens import inspected_tokens
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.context import TRAIN_BATCH_SIZE
-from electra_tf.training.distribution.gpus import find_kernel_capability
+from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches, iterate
 from electra_tf.training.evaluation import HeldOutEvaluator, HeldOutResult
@@ -101,7 +101,7 @@ class PretrainingPhases:
                 clip_norm=config.clip_norm,
                 accumulation_steps=config.gradient_accumulation_steps,
                 jit_compile=config.jit_compile,
-                kernel_capability=find_kernel_capability() if config.triton_kernels else None,
+                kernel_capability=prepare_kernels() if config.triton_kernels else None,
                 skip_nonfinite=config.on_nonfinite == SKIP,
             )
 

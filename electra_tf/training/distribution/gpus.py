@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from electra_tf.model.gpu.xla_flags import prefer_cublas
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 
@@ -9,8 +10,11 @@ from electra_tf.util.extras import import_extra
 _OLDEST_CAPABILITY = 80
 
 
-def find_kernel_capability() -> int:
-    """Returns the compute capability that Triton compiles for, times 10: 90 is an H100's.
+def prepare_kernels() -> int:
+    """Sets XLA's flags for steps with Triton's kernels, before XLA compiles anything.
+
+    Returns:
+        The compute capability that Triton compiles for, times 10: 90 is an H100's.
 
     Raises:
         UserError: there is no GPU, they differ or are too old, or Triton is not installed.
@@ -34,4 +38,5 @@ def find_kernel_capability() -> int:
     capability = 10 * major + minor
     if capability < _OLDEST_CAPABILITY:
         raise UserError(f"--triton_kernels needs compute capability 8.0 or newer, not {names}")
+    prefer_cublas()
     return capability

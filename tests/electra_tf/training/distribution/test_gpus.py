@@ -1,5 +1,7 @@
 """The compute capability of the GPUs of a run."""
 
+import os
+import subprocess
 import sys
 
 import pytest
@@ -23,11 +25,40 @@ def with_gpus(monkeypatch):
     return find
 
 
+@pytest.fixture(autouse=True)
+def no_flags(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "")  # is restored
+    monkeypatch.delenv("XLA_FLAGS")
+
+
 def test_capability(with_gpus):
     with_gpus(L4)
-    assert gpus.find_kernel_capability() == 89
+    assert gpus.prepare_kernels() == 89
     with_gpus(H100, H100)
-    assert gpus.find_kernel_capability() == 90
+    assert gpus.prepare_kernels() == 90
+
+
+def test_products_are_left_to_cublas(with_gpus, monkeypatch):
+    with_gpus(H100)
+    gpus.prepare_kernels()
+    assert os.environ["XLA_FLAGS"] == "--xla_gpu_enable_triton_gemm=false"
+    for given, expected in (
+        ("--xla_dump_to=x", "--xla_dump_to=x --xla_gpu_enable_triton_gemm=false"),
+        ("--xla_gpu_enable_triton_gemm=true", "--xla_gpu_enable_triton_gemm=true"),
+    ):
+        monkeypatch.setenv("XLA_FLAGS", given)
+        gpus.prepare_kernels()
+        gpus.prepare_kernels()
+        assert os.environ["XLA_FLAGS"] == expected
+
+
+def test_xla_knows_its_flag():
+    """TensorFlow ends the process over flags that it does not know."""
+    code = (
+        "import tensorflow as tf; tf.function(lambda x: x + 1, jit_compile=True)(tf.ones([]))"
+    )
+    environment = os.environ | {"XLA_FLAGS": "--xla_gpu_enable_triton_gemm=false"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +72,10 @@ def test_capability(with_gpus):
 def test_other_gpus_are_refused(with_gpus, found, message):
     with_gpus(*found)
     with pytest.raises(UserError, match=message):
-        gpus.find_kernel_capability()
+        gpus.prepare_kernels()
 
 
 def test_triton_must_be_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
     with pytest.raises(UserError, match=r"--triton_kernels needs triton, .*electra-tf\[gpu\]"):
-        gpus.find_kernel_capability()
+        gpus.prepare_kernels()
