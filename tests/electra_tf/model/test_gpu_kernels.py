@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model import layer_functions
-from electra_tf.model.gpu import calls
+from electra_tf.model.gpu import calls, tiles
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.util.console import warn_once
 
@@ -119,6 +119,19 @@ def test_the_call_of_a_kernel():
     assert "dense<[2, 1, 0]>" in call
     assert "output_indices = [4 : i32, 5 : i32]" in call
     assert "grid_x = 6 : i32, grid_y = 1 : i32, grid_z = 1 : i32, block_x = 128 : i32" in call
+
+
+@pytest.mark.parametrize("rows", [1, 7, 100, 4096, 65_536, 1_000_003])
+@pytest.mark.parametrize("width", [16, 256, 768, 1024])
+def test_tiles_cover_all_rows(rows, width):
+    for chosen in (
+        tiles.norm_forward(rows, width),
+        tiles.norm_backward(rows, width),
+        tiles.gelu_backward(rows, width),
+    ):
+        of_program = chosen.rows * chosen.steps
+        assert (chosen.programs - 1) * of_program < rows <= chosen.programs * of_program
+        assert chosen.columns * chosen.blocks >= width
 
 
 def test_attributes():
