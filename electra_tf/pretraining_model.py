@@ -408,9 +408,16 @@ class PretrainingModel(keras.Model):
                 f"no effect of --disc_weight={config.disc_weight:g}: "
                 f"--objective={config.objective} has no discriminator"
             )
+        if cls.has_discriminator and not config.disc_weight:
+            warn_once(
+                "--disc_weight=0 does not train the discriminator, so its metrics (disc_*) say "
+                "nothing"
+            )
         if cls.has_generator and not generator.is_constant:
             if config.embedding_sharing == choices.SHARE_ALL:
-                _warn_of_unused_sizes(config, "--embedding_sharing=all has one encoder for both")
+                _warn_of_unused_sizes(
+                    config, "--embedding_sharing=all has one encoder for both"
+                )
             return
         reason = f"--generator_type={config.generator_type} has no weights"
         if not cls.has_generator:

@@ -133,3 +133,11 @@ def test_settings_without_effect_are_warned_of(make_config, settings, warning, c
     said = capsys.readouterr().err
     assert ("no effect" in said) == (warning is not None)
     assert (warning or "") in said
+
+
+def test_metrics_of_a_discriminator_that_is_not_trained_are_warned_of(make_config, capsys):
+    for weight, warns in ((1.0, False), (0.0, True)):
+        warn_once.cache_clear()
+        config = make_config(disc_weight=weight)
+        model_class(config).warn_of_unused(config)
+        assert ("--disc_weight=0 does not train" in capsys.readouterr().err) == warns
