@@ -15,7 +15,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.interop.formats import pretraining_config
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_empty
+from electra_tf.util.files import check_not_empty, check_not_input
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.config.finetuning import FinetuningConfig
@@ -74,12 +74,12 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
     place = {"data_dir": given.get("data_dir", "."), "model_name": given.get("model_name")}
+    recipes = [path.strip() for each in flag_values.recipe or () for path in each.split(",")]
+    if flag_values.json:
+        for path in recipes:
+            check_not_input(flag_values.json, "--json", {"--recipe": find_recipe(path)})
     with _here(place) as place:
-        runs = [
-            _count_recipe(path.strip(), place)
-            for value in flag_values.recipe or ()
-            for path in value.split(",")
-        ]
+        runs = [_count_recipe(path, place) for path in recipes]
         if set(given) - set(_PLACE):
             name = place["model_name"] or _UNNAMED
             given = {**given, **place, "model_name": name}
