@@ -14,11 +14,14 @@ from electra_tf.config import choices
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.interop.formats import pretraining_config
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_empty, check_not_input
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
+from finetune.config.defaults import own_kinds
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import MULTIPLE_CHOICE
 from flags import command_line, finetuning, hyperparameters, pretraining
 from flags.recipe_files import find_recipe
 from flags.remote import copies
@@ -123,6 +126,13 @@ def _count_recipe(path: str, place: dict[str, str | None]) -> RunFlops:
     try:
         if _is_finetuning(arguments):
             config = finetuning.config_from_flags(_parse(finetuning, arguments, place))
+            kinds = own_kinds(dataclasses.asdict(config), config.task_names)
+            if MULTIPLE_CHOICE.name in kinds.values():
+                warn_once(
+                    f"--recipe={path}: FLOPs of a step are counted for one sequence per "
+                    "example, but multiple choice has one for each choice: multiply by their "
+                    "number"
+                )
             return count_finetuning(
                 name,
                 config.encoder,

@@ -113,6 +113,19 @@ def test_a_recipe_that_cannot_be_counted(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
+@pytest.mark.parametrize("kind", ["classification", "multiple_choice"])
+def test_the_sequences_of_multiple_choice_are_told(kind, tmp_path, capsys):
+    columns = {"text": "sentence", "label": "label"}
+    columns |= {"choices": "endings"} if kind == "multiple_choice" else {}
+    spec = {"name": "t", "kind": kind, "columns": columns, "files": {"train": "train.jsonl"}}
+    recipe = tmp_path / f"{kind}.flags"
+    recipe.write_text(f"--task_spec={json.dumps(spec)}\n")
+    (run,) = parse(f"--recipe={recipe}").runs
+    assert run.train_flops_per_step > 0
+    said = "multiple choice has one for each choice" in capsys.readouterr().err
+    assert said == (kind == "multiple_choice")
+
+
 @pytest.mark.parametrize("flag", ["flagfile", "recipe"])
 def test_the_flags_are_not_overwritten(flag, tmp_path, monkeypatch, capfd):
     path = tmp_path / "own.flags"
