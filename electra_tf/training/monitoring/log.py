@@ -198,7 +198,7 @@ class TrainLog:
         self._diagnose({"step": step, "kind": "eval", **values})
 
     def settings(self, step: int, changes: Sequence[Change]) -> None:
-        """Logs what a resumed run changed of its training, if anything, in the file alone."""
+        """Logs what a resumed run changed of its metrics, if anything, in the file alone."""
         if changes:
             changed = {
                 each.name: {"recorded": each.recorded, "given": each.given} for each in changes
