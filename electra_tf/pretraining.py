@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from electra_tf.config.hyperparameters import TRAINING
+from electra_tf.config.hyperparameters import NOTHING
 from electra_tf.config.nonfinite import SKIP
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import (
     DATA,
+    HELD_OUT,
     VOCABULARY,
     WORDS,
     changed_metrics,
@@ -16,6 +17,7 @@ from electra_tf.config.resumption import (
     check_allowed_names,
     describe_changes,
     unrecorded_settings,
+    warn_of_other_held_out,
 )
 from electra_tf.config.trained_positions import warn_of_longer_training
 from electra_tf.interop.formats import saved_hyperparameters
@@ -127,8 +129,10 @@ def _train(
     strategy, workers, preemption = run
     if config.debug:
         remove_debug_run(config.model_dir, workers)
-    settings = run_settings(config, vocabulary, records, workers.count)
-    workers.require_equal({name: settings[name] for name in (DATA, VOCABULARY, WORDS)})
+    settings = run_settings(config, vocabulary, records, workers.count, eval_records)
+    workers.require_equal(
+        {name: settings.get(name) for name in (DATA, VOCABULARY, WORDS, HELD_OUT)}
+    )
     changes: list[Change] = []
     unrecorded: list[str] = []
     if has_own_checkpoint(config.model_dir):
@@ -154,6 +158,8 @@ def _train(
     moved = describe_moved_position(config, model.stages(), changes, first_step, records)
     for line in (*describe_changes(changes, unrecorded), *moved):
         print_fn(line)
+    if workers.is_chief:
+        warn_of_other_held_out(changes, first_step)
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
@@ -165,7 +171,7 @@ def _train(
         statistics = data_statistics(config, vocabulary, records)
     checkpoints.write_description(settings, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, run)
-    log.settings(first_step, [each for each in changes if each.influence == TRAINING])
+    log.settings(first_step, [each for each in changes if each.influence != NOTHING])
     phases = PretrainingPhases(
         config,
         vocabulary,

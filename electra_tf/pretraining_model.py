@@ -400,14 +400,29 @@ class PretrainingModel(keras.Model):
 
     @classmethod
     def warn_of_unused(cls, config: PretrainingConfig) -> None:
-        """Warns of settings of a generator that is not there, or does not learn."""
+        """Warns of settings of a part of the model that is not there, or does not learn."""
         generator = cls.generator_class(config)
         warn_of_unused_sampling(config, cls.has_generator)
+        if not cls.has_discriminator and config.disc_weight != PretrainingConfig.disc_weight:
+            warn_once(
+                f"no effect of --disc_weight={config.disc_weight:g}: "
+                f"--objective={config.objective} has no discriminator"
+            )
+        if cls.has_discriminator and not config.disc_weight:
+            warn_once(
+                "--disc_weight=0 does not train the discriminator, so its metrics (disc_*) say "
+                "nothing"
+            )
         if cls.has_generator and not generator.is_constant:
+            if config.embedding_sharing == choices.SHARE_ALL:
+                _warn_of_unused_sizes(
+                    config, "--embedding_sharing=all has one encoder for both"
+                )
             return
         reason = f"--generator_type={config.generator_type} has no weights"
         if not cls.has_generator:
             reason = f"--objective={config.objective} has no generator"
+        _warn_of_unused_sizes(config, reason)
         if config.embedding_sharing != choices.SHARE_EMBEDDINGS:
             warn_once(f"no effect of --embedding_sharing={config.embedding_sharing}: {reason}")
         if cls.has_generator and config.gen_weight != PretrainingConfig.gen_weight:
@@ -440,6 +455,14 @@ class PretrainingModel(keras.Model):
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
         """Returns the encoders that a training step runs, for counting FLOPs."""
         return [*cls.generator_class(config).parts(config), discriminator_part(config)]
+
+
+def _warn_of_unused_sizes(config: PretrainingConfig, reason: str) -> None:
+    """Warns of the size of a generator that has no encoder of its own."""
+    for name in ("generator_layers", "generator_hidden_size"):
+        value = getattr(config, name)
+        if value != getattr(PretrainingConfig, name):
+            warn_once(f"no effect of --{name}={value:g}: {reason}")
 
 
 def refuse_zero_weights(weights: Mapping[str, float], trained: str) -> None:

@@ -15,6 +15,7 @@ from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import (
     DATA,
     FILE_READERS,
+    HELD_OUT,
     STAGE_SETTINGS,
     VOCABULARY,
     WORDS,
@@ -66,16 +67,21 @@ def run_settings(
     vocabulary: Vocabulary,
     records: PretrainingRecords,
     num_workers: int = 1,
+    eval_records: PretrainingRecords | None = None,
 ) -> dict[str, Any]:
     """Returns what is recorded of a run: hyperparameters, and what determines its data."""
     lengths = (*config.length_curriculum, config.max_seq_length)
-    readers = {FILE_READERS: num_workers} if config.shard_by == BY_FILE else {}
+    others: dict[str, Any] = {}
+    if config.shard_by == BY_FILE:
+        others[FILE_READERS] = num_workers
+    if eval_records is not None:
+        others[HELD_OUT] = eval_records.fingerprint(config.max_seq_length)
     return {
         **dataclasses.asdict(config),
         DATA: {str(length): records.fingerprint(length) for length in lengths},
         VOCABULARY: vocabulary.sha256,
         WORDS: word_list_sha256(config.word_list),
-        **readers,
+        **others,
     }
 
 

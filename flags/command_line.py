@@ -26,11 +26,12 @@ from electra_tf.util.errors import (
     nearest_name_hint,
     reason_of,
 )
+from electra_tf.util.files import check_not_input
 from electra_tf.util.paths import with_home
 from flags.out_of_memory import describe_out_of_memory
 from flags.path_encoding import describe_path_encoding
-from flags.recipe_files import find_flagfiles
-from flags.remote.paths import Roles, local_paths
+from flags.recipe_files import find_flagfiles, given_flagfiles
+from flags.remote.paths import Role, Roles, local_paths
 from flags.standard_streams import discard_output, prepare_standard_streams
 
 USAGE_ERROR_STATUS = 2
@@ -220,6 +221,7 @@ def run(
         rest = parse(sys.argv, aliases)
         if len(rest) > 1 and not takes_arguments:
             raise UserError(unexpected_argument_message(rest[1]))
+        _refuse_overwriting_flagfiles(remote)
     except UserError as error:
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
     except SystemExit:
@@ -266,6 +268,14 @@ def run(
             traceback.print_exc()
         _exit_with_message(UserError(message), USER_ERROR_STATUS)
     sys.exit(status or 0)
+
+
+def _refuse_overwriting_flagfiles(roles: Roles) -> None:
+    outputs = [name for name, role in roles.items() if role is Role.OUTPUT_FILE]
+    for path in given_flagfiles(normalize_arguments(sys.argv[1:])):
+        for name in outputs:
+            if value := flags.FLAGS[name].value:
+                check_not_input(value, f"--{name}", {"--flagfile": path})
 
 
 def next_command(file: str, *more: str) -> str:

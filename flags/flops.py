@@ -14,11 +14,14 @@ from electra_tf.config import choices
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.interop.formats import pretraining_config
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_empty
+from electra_tf.util.files import check_not_empty, check_not_input
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
+from finetune.config.defaults import own_kinds
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import MULTIPLE_CHOICE
 from flags import command_line, finetuning, hyperparameters, pretraining
 from flags.recipe_files import find_recipe
 from flags.remote import copies
@@ -74,12 +77,12 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
     place = {"data_dir": given.get("data_dir", "."), "model_name": given.get("model_name")}
+    recipes = [path.strip() for each in flag_values.recipe or () for path in each.split(",")]
+    if flag_values.json:
+        for path in recipes:
+            check_not_input(flag_values.json, "--json", {"--recipe": find_recipe(path)})
     with _here(place) as place:
-        runs = [
-            _count_recipe(path.strip(), place)
-            for value in flag_values.recipe or ()
-            for path in value.split(",")
-        ]
+        runs = [_count_recipe(path, place) for path in recipes]
         if set(given) - set(_PLACE):
             name = place["model_name"] or _UNNAMED
             given = {**given, **place, "model_name": name}
@@ -123,6 +126,13 @@ def _count_recipe(path: str, place: dict[str, str | None]) -> RunFlops:
     try:
         if _is_finetuning(arguments):
             config = finetuning.config_from_flags(_parse(finetuning, arguments, place))
+            kinds = own_kinds(dataclasses.asdict(config), config.task_names)
+            if MULTIPLE_CHOICE.name in kinds.values():
+                warn_once(
+                    f"--recipe={path}: FLOPs of a step are counted for one sequence per "
+                    "example, but multiple choice has one for each choice: multiply by their "
+                    "number"
+                )
             return count_finetuning(
                 name,
                 config.encoder,

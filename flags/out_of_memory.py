@@ -15,6 +15,7 @@ _SMALLER = (
 )
 _ACCUMULATION = "gradient_accumulation_steps"
 _REMATERIALIZE, _PRECISION = "rematerialize", "precision"
+_JIT_COMPILE, _KERNELS = "jit_compile", "triton_kernels"
 # TensorFlow's message if it could not copy to a GPU.
 _COPY_FAILED = "Dst tensor is not initialized"
 
@@ -45,6 +46,12 @@ def describe_out_of_memory(error: Exception, values: Mapping[str, Any]) -> str |
         others.append(f"--{_REMATERIALIZE}")
     if _PRECISION in values and values[_PRECISION] in (None, "float32"):
         others.append(f"--{_PRECISION}=mixed_bfloat16")
+    # Only GPUs can have them, which is what a step is compiled for.
+    if values.get(_JIT_COMPILE) and values.get(_KERNELS) is False:
+        needed = (
+            "" if values.get(_PRECISION) not in (None, "float32") else " (in half precision)"
+        )
+        others.append(f"--{_KERNELS}{needed}")
     if others:
         message += f". Less memory, too: {', '.join(others)}"
     return message

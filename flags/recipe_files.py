@@ -1,5 +1,6 @@
 """Finds the files of `recipes/`, which the wheel brings along."""
 
+import itertools
 import os
 import pathlib
 from collections.abc import Sequence
@@ -33,6 +34,17 @@ def find_flagfiles(arguments: Sequence[str]) -> list[str]:
             argument = find_recipe(argument)
         found.append(argument)
     return found
+
+
+def given_flagfiles(arguments: Sequence[str]) -> list[str]:
+    """Returns the path of each `--flagfile` in the arguments, looked up."""
+    looked_up = find_flagfiles(arguments)
+    joined = [
+        each.removeprefix(f"{_FLAGFILE}=")
+        for each in looked_up
+        if each.startswith(f"{_FLAGFILE}=")
+    ]
+    return joined + [path for name, path in itertools.pairwise(looked_up) if name == _FLAGFILE]
 
 
 def recipes_dir() -> pathlib.Path:

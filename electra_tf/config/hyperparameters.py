@@ -71,7 +71,7 @@ def value_type(field: dataclasses.Field) -> type:
 def checked_values(config_class: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns hyperparameters without those that are None, and as plain Python values.
 
-    NumPy's numbers and paths become what JSON can have, too.
+    NumPy's numbers, also in the mappings, and paths become what JSON can have, too.
 
     Args:
         config_class: dataclass of the hyperparameters.
@@ -82,10 +82,19 @@ def checked_values(config_class: type, given: Mapping[str, Any]) -> dict[str, An
     """
     fields = {field.name: field for field in dataclasses.fields(config_class)}
     return {
-        name: _plain_value(fields[name], value) if name in fields else value
+        name: _plain_value(fields[name], _without_numpy(value)) if name in fields else value
         for name, value in given.items()
         if value is not None
     }
+
+
+def _without_numpy(value: Any) -> Any:
+    """Returns a scalar of NumPy as one of Python, also in a mapping; other values as given."""
+    if isinstance(value, Mapping):
+        return {name: _without_numpy(each) for name, each in value.items()}
+    # NumPy is not imported for it: it would delay every --help.
+    is_numpy = type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
+    return value.item() if is_numpy else value
 
 
 def _plain_value(field: dataclasses.Field, value: Any) -> Any:

@@ -90,7 +90,9 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         "max_seq_length), with the larger of --mask_prob and --mask_prob_end.",
     )
     mask_prob_end: float | None = hyperparameter(
-        None, "Final masking rate of a linear schedule; constant at --mask_prob if unset."
+        None,
+        "Final masking rate of a linear schedule; constant at --mask_prob if unset. "
+        "Evaluations use --mask_prob.",
     )
     masking: str = hyperparameter("token", "Masking strategy.", tuple(MASKING))
     masking_hparams: Mapping[str, Any] = hyperparameter(

@@ -4,17 +4,19 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.hyperparameters import TRAINING
+from electra_tf.config.hyperparameters import EVALUATION, TRAINING
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change, changed_settings, influences
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 # Recorded beside the hyperparameters: digests of the records by length, of the vocabulary, and
 # of the word list, None without one; with `shard_by` "file", number of workers, which
-# determines the examples of each batch.
+# determines the examples of each batch; with held-out records, their digest.
 DATA, VOCABULARY, WORDS, FILE_READERS = "data", "vocabulary", "words", "file_readers"
-_RECORDED = (DATA, VOCABULARY, WORDS, FILE_READERS)
+HELD_OUT = "held_out"
+_RECORDED = (DATA, VOCABULARY, WORDS, FILE_READERS, HELD_OUT)
 # Settings that the stages of an objective depend on.
 STAGE_SETTINGS = ("num_train_steps", "objective_hparams")
 # Settings of the encoder that the shapes of its variables do not tell.
@@ -68,7 +70,10 @@ def changes_of_resumed_run(
         raise UserError(missing_record(config.model_dir))
     # There was none before it could be given.
     recorded = {WORDS: None, **saved.hyperparameters}
-    changes = changed_settings(PretrainingConfig, recorded, settings)
+    changes = [
+        change._replace(influence=EVALUATION) if change.name == HELD_OUT else change
+        for change in changed_settings(PretrainingConfig, recorded, settings)
+    ]
     refused = [
         change
         for change in changes
@@ -137,6 +142,15 @@ def unrecorded_settings(config: PretrainingConfig) -> list[str]:
     saved = load_saved_config(config.model_dir)
     recorded = saved.hyperparameters if saved else {}
     return [name for name in (DATA, VOCABULARY) if name not in recorded]
+
+
+def warn_of_other_held_out(changes: Sequence[Change], step: int) -> None:
+    """Warns of held-out records that are not those of the evaluations up to `step`."""
+    if HELD_OUT in {change.name for change in changes}:
+        warn_once(
+            f"the held-out records are not those that the run was evaluated on up to step "
+            f"{step}: its metrics of --eval_tfrecords before and after cannot be compared"
+        )
 
 
 def describe_changes(changes: list[Change], unrecorded: Sequence[str] = ()) -> list[str]:

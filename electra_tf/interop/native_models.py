@@ -66,7 +66,8 @@ class PretrainingFamily(NativeFamily):
         which has no weights; a generator only is a masked language model.
 
         Raises:
-            UserError: no hyperparameters can describe the shape of the generator.
+            UserError: no hyperparameters can describe the shape of the generator, or the
+                objective is unknown.
         """
         description = checkpoint.description
         if description.tasks or not (checkpoint.has_discriminator or checkpoint.has_masked_lm):
@@ -127,6 +128,12 @@ class PretrainingFamily(NativeFamily):
 
 def _generator_settings(checkpoint: ModelCheckpoint) -> dict[str, Any]:
     if not checkpoint.has_discriminator:
+        if checkpoint.has_generator_encoder or checkpoint.has_two_towers:
+            raise UserError(
+                "The checkpoint has a generator with an encoder of its own, but no "
+                "discriminator, as with --objective=replace_mlm: only its hyperparameters tell "
+                "the objective. Restore electra_tf.json beside the checkpoint"
+            )
         return {"electra_objective": False}
     if checkpoint.has_two_towers:
         embeddings, objective = TOWER_EMBEDDINGS, {"electric_objective": True}

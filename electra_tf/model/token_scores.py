@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.util.console import warn_once
+
 WITHIN_TOKEN_AUC = "disc_auc_within_token"
 # 64 MB of keys: all of 100 batches of 128 x 512 tokens. Later tokens are left out.
 MAX_TOKENS = 2**23
@@ -84,15 +86,26 @@ class WithinTokenAUC:
         self._max_tokens = max_tokens
         self._keys: list[np.ndarray] = []
         self._count = 0
+        self._num_left_out = 0
 
     def add(self, keys: np.ndarray) -> None:
         """Adds the keys of a batch."""
-        kept = keys[keys >= 0][: self._max_tokens - self._count]
+        tokens = keys[keys >= 0]
+        kept = tokens[: self._max_tokens - self._count]
         self._keys.append(kept)
         self._count += len(kept)
+        self._num_left_out += len(tokens) - len(kept)
 
     def result(self) -> float:
-        """Returns the AUC within a token id; NaN if no id is both replaced and original."""
+        """Returns the AUC within a token id; NaN if no id is both replaced and original.
+
+        Warns of tokens that are left out.
+        """
+        if self._num_left_out:
+            warn_once(
+                f"{WITHIN_TOKEN_AUC} is of the first {self._count:,} tokens of an evaluation "
+                f"alone, not of the other {self._num_left_out:,}, unlike the other metrics"
+            )
         return within_token_auc(self._keys)
 
 

@@ -21,6 +21,7 @@ from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainIn
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import mask_prob_of, temperature_of
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 
@@ -42,6 +43,17 @@ class NoiseContrastiveCloze(PretrainingModel):
             raise UserError(
                 "--disallow_correct excludes the original tokens from the noise, but "
                 "--objective=electric needs their noise probability"
+            )
+
+    @classmethod
+    def warn_of_unused(cls, config: PretrainingConfig) -> None:
+        """Also warns of noise that is more likely at some tokens than the loss assumes."""
+        super().warn_of_unused(config)
+        if config.masking in ("strategic", "learned"):
+            warn_once(
+                f"--masking={config.masking} draws noise more often at some tokens than at "
+                "others, but the loss of --objective=electric assumes the same rate at all: "
+                "the energies are biased by it. Use --masking=token"
             )
 
     def forward(

@@ -22,6 +22,7 @@ from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainIn
 from electra_tf.model.metrics import masked_lm_sums
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel, refuse_zero_weights
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 GENERATOR_STAGE, DISCRIMINATOR_STAGE = 0, 1
@@ -83,6 +84,17 @@ class TwoStage(PretrainingModel):
         refuse_zero_weights(weights, "The first stage of --objective=two_stage")
         weights = {"--disc_weight": config.disc_weight}
         refuse_zero_weights(weights, "The second stage of --objective=two_stage")
+
+    @classmethod
+    def warn_of_unused(cls, config: PretrainingConfig) -> None:
+        """Also warns of initial weights that the second stage replaces."""
+        super().warn_of_unused(config)
+        if config.init_checkpoint:
+            warn_once(
+                "--objective=two_stage starts the discriminator of its second stage from the "
+                f"generator: of --init_checkpoint={config.init_checkpoint}, only a generator "
+                "is used, not the encoder"
+            )
 
     @classmethod
     def stages_of(cls, config: PretrainingConfig) -> list[Stage]:

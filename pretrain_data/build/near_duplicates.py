@@ -24,6 +24,8 @@ PERMUTATIONS_FLAG = "--near_duplicate_permutations"
 # Kana and ideographs are words of their own: they are written without spaces.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # six times as fast as others
+# Of shingles and signatures: far longer than any that is of use, and fits in memory.
+_LONGEST = 1 << 16
 _SCHEME = "affine32"
 _RECALL = 0.95
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -36,10 +38,14 @@ def check_near_duplicates(threshold: float, num_words: int, num_permutations: in
     """Raises UserError if a setting is impossible, or the package is missing."""
     if not 0 < threshold <= 1:
         raise UserError(f"{THRESHOLD_FLAG} must be above 0 and at most 1, not {threshold}.")
-    if num_words < 1:
-        raise UserError(f"{WORDS_FLAG} must be at least 1, not {num_words}.")
-    if num_permutations < 2:
-        raise UserError(f"{PERMUTATIONS_FLAG} must be at least 2, not {num_permutations}.")
+    for flag, least, number in (
+        (WORDS_FLAG, 1, num_words),
+        (PERMUTATIONS_FLAG, 2, num_permutations),
+    ):
+        if number < least:
+            raise UserError(f"{flag} must be at least {least}, not {number}.")
+        if number > _LONGEST:
+            raise UserError(f"{flag} must be at most {_LONGEST:,}, not {number:,}.")
     _datasketch()
 
 

@@ -21,6 +21,8 @@ from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.run_info import read_run_info, write_run_info
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.seals import without_seal
+from flags.records import held_out_records
 from tests import pretraining_runs
 from tests.conftest import make_record, tiny_settings
 from tests.electra_tf.objectives.test_objectives import TWO_STAGE
@@ -198,6 +200,31 @@ def test_a_resumed_run_refuses_changes_that_are_not_allowed(
     lines.clear()
     pretraining_runs.train(dataclasses.replace(config, allow_changed_settings=()), lines.append)
     assert lines[-1].startswith("Nothing to do")
+
+
+def test_a_resumed_run_tells_that_it_is_evaluated_on_other_records(
+    make_config, tiny_data, run_of_two_steps, capsys
+):
+    """Whose path may be the same; the log would mix two curves."""
+    held_out = str(tiny_data / "pretrain_tfrecords" / "*")
+    changed_steps = {"num_train_steps": 3, "allow_changed_settings": ("num_train_steps",)}
+    config = make_config(**changed_steps, eval_tfrecords=held_out)
+    folder = pathlib.Path(config.model_dir)
+    shutil.copytree(run_of_two_steps, folder)
+    path = folder / "config.json"
+    saved = without_seal(json.loads(path.read_text()), path)
+    saved["hyperparameters"] |= {"held_out": "other", "eval_tfrecords": held_out}
+    path.write_text(json.dumps(saved))
+    lines: list[str] = []
+    pretraining_runs.train(config, lines.append)
+
+    assert any(line.startswith("Changed: held_out: 'other' before, ") for line in lines)
+    said = "the held-out records are not those that the run was evaluated on up to step 2"
+    assert said in capsys.readouterr().err
+    (logged,) = [record for record in log_records(config) if record["kind"] == "settings"]
+    recorded = json.loads(path.read_text())["hyperparameters"]["held_out"]
+    assert logged["changed"]["held_out"] == {"recorded": "other", "given": recorded}
+    assert recorded == held_out_records(config).fingerprint(16)
 
 
 def test_statistics_of_changed_data_are_those_of_the_new_data(

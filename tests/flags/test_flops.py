@@ -11,6 +11,7 @@ from absl import flags as absl_flags
 from electra_tf.util.errors import UserError
 from flags import command_line, flops
 from tests.finetune.conftest import write_model
+from tests.in_process import run_program
 
 ROOT = pathlib.Path(__file__).parents[2]
 SMALL, ROUTER = "recipes/small.flags", "recipes/text_router.flags"
@@ -110,6 +111,30 @@ def test_a_recipe_that_cannot_be_counted(tmp_path, text, message):
     with pytest.raises(UserError, match=message) as error:
         parse(f"--recipe={path}")
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["classification", "multiple_choice"])
+def test_the_sequences_of_multiple_choice_are_told(kind, tmp_path, capsys):
+    columns = {"text": "sentence", "label": "label"}
+    columns |= {"choices": "endings"} if kind == "multiple_choice" else {}
+    spec = {"name": "t", "kind": kind, "columns": columns, "files": {"train": "train.jsonl"}}
+    recipe = tmp_path / f"{kind}.flags"
+    recipe.write_text(f"--task_spec={json.dumps(spec)}\n")
+    (run,) = parse(f"--recipe={recipe}").runs
+    assert run.train_flops_per_step > 0
+    said = "multiple choice has one for each choice" in capsys.readouterr().err
+    assert said == (kind == "multiple_choice")
+
+
+@pytest.mark.parametrize("flag", ["flagfile", "recipe"])
+def test_the_flags_are_not_overwritten(flag, tmp_path, monkeypatch, capfd):
+    path = tmp_path / "own.flags"
+    path.write_text("--train_batch_size=8\n")
+    for given in ([f"--{flag}={path}"], [f"--{flag}", str(path)]):
+        arguments = [str(ROOT / "flops_computation.py"), *given, "--json", "own.flags"]
+        result = run_program(arguments, tmp_path, monkeypatch, capfd)
+        assert f"--json=own.flags is the file that --{flag} reads" in result.stderr
+    assert path.read_text() == "--train_batch_size=8\n"
 
 
 def test_the_program(tmp_path):

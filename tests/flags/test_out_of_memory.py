@@ -23,6 +23,16 @@ def test_an_allocation_that_fails_names_flags_of_the_program():
     )
     used = {**TRAINING, "rematerialize": True, "precision": "mixed_float16"}
     assert describe_out_of_memory(error, used).endswith("which keeps the batch")
+    compiled = {**used, "jit_compile": True, "triton_kernels": False}
+    assert describe_out_of_memory(error, compiled).endswith(
+        "Less memory, too: --triton_kernels"
+    )
+    compiled |= {"precision": "float32"}
+    assert describe_out_of_memory(error, compiled).endswith(
+        "--precision=mixed_bfloat16, --triton_kernels (in half precision)"
+    )
+    compiled |= {"precision": "mixed_float16", "triton_kernels": True}
+    assert describe_out_of_memory(error, compiled).endswith("which keeps the batch")
     assert describe_out_of_memory(MemoryError(), {"num_processes": 2}) == (
         "out of memory. Reduce --num_processes"
     )

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator
 
+from electra_tf.config.saved_config import CONFIG_FILE
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_steps
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, write_atomically
@@ -48,7 +49,8 @@ def counted_start(model_dir: str, limit: int) -> Iterator[None]:
 
 def _newest_steps(model_dir: str) -> dict[str, int]:
     folders = [model_dir]
-    if not os.path.isdir(model_dir):
-        folders = sorted(glob.glob(f"{glob.escape(model_dir)}_*/"))
+    # The folder that trials are named after may exist, but describes no model.
+    if not os.path.exists(os.path.join(model_dir, CONFIG_FILE)):
+        folders += sorted(glob.glob(f"{glob.escape(model_dir)}_*/"))
     newest = {folder: checkpoint_steps(folder)[-1:] for folder in folders}
     return {folder: steps[0] for folder, steps in newest.items() if steps}

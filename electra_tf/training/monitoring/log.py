@@ -140,10 +140,12 @@ class TrainLog:
                         plain_settings(settings), trial_id=os.path.abspath(model_dir)
                     )
         self._last_step, self._last_time = first_step, time.monotonic()
+        self._compiles = True  # the first steps
 
     def set_phase(self, seq_length: int, stage: int = 0) -> None:
         """Sets the sequence length of the following steps, and their stage."""
         self._seq_length, self._stage = seq_length, stage
+        self._compiles = True
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
         """Logs the metrics of the steps since the last record."""
@@ -162,10 +164,13 @@ class TrainLog:
         if flops:
             rates["mfu"] = rate * flops / self._utilization.peak_flops
         self._record(step, "train", {**values, **rates})
+        with_compilation = " (with compilation)" if self._compiles else ""
+        self._compiles = False
         width = len(str(self._num_train_steps))
         self._bar.print(
             f"step {step:{width}}/{self._num_train_steps}  "
-            f"{rates['sequences_per_second']:.1f} seq/s  {format_seconds(left)} left  "
+            f"{rates['sequences_per_second']:.1f} seq/s{with_compilation}  "
+            f"{format_seconds(left)} left  "
             f"{format_metrics({**rates, **values})}"
         )
         self._last_step, self._last_time = step, now
@@ -193,7 +198,7 @@ class TrainLog:
         self._diagnose({"step": step, "kind": "eval", **values})
 
     def settings(self, step: int, changes: Sequence[Change]) -> None:
-        """Logs what a resumed run changed of its training, if anything, in the file alone."""
+        """Logs what a resumed run changed of its metrics, if anything, in the file alone."""
         if changes:
             changed = {
                 each.name: {"recorded": each.recorded, "given": each.given} for each in changes

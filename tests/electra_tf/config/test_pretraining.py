@@ -61,9 +61,23 @@ def test_paths_and_numbers_of_numpy_become_plain_values():
         mask_prob=np.float32(0.25),
         num_train_steps=10.0,
         gen_weight=2,
+        do_lower_case=np.False_,
+        model_hparam_overrides={"hidden_size": np.int64(64)},
+        masking="learned",
+        masking_hparams={"power": np.float64(0.5)},
     )
-    plain = create(train_batch_size=8, mask_prob=0.25, num_train_steps=10, gen_weight=2)
+    plain = create(
+        train_batch_size=8,
+        mask_prob=0.25,
+        num_train_steps=10,
+        gen_weight=2,
+        do_lower_case=False,
+        model_hparam_overrides={"hidden_size": 64},
+        masking="learned",
+        masking_hparams={"power": 0.5},
+    )
     assert config.to_json() == plain.to_json()
+    assert type(config.masking_hparams["power"]) is float
 
 
 def test_settings_without_effect_are_warned_of(capsys):

@@ -104,14 +104,40 @@ def test_a_schedule_of_the_temperature_needs_probabilities_that_differ(make_conf
             "no effect of --gen_weight=2 on weights: --generator_type=uniform has no weights",
         ),
         ({"objective": "mlm", "gen_weight": 2.0}, None),
+        (
+            {"objective": "replace_mlm", "disc_weight": 2.0},
+            "no effect of --disc_weight=2: --objective=replace_mlm has no discriminator",
+        ),
+        ({"disc_weight": 2.0}, None),
+        (
+            {"objective": "mlm", "generator_hidden_size": 0.5},
+            "no effect of --generator_hidden_size=0.5: --objective=mlm has no generator",
+        ),
+        (
+            {"generator_type": "unigram", "generator_layers": 0.5},
+            "no effect of --generator_layers=0.5: --generator_type=unigram has no weights",
+        ),
+        (
+            {"embedding_sharing": "all", "generator_layers": 0.5},
+            "no effect of --generator_layers=0.5: --embedding_sharing=all has one encoder",
+        ),
+        ({"embedding_sharing": "none", "generator_hidden_size": 0.5}, None),
     ],
 )
 def test_settings_without_effect_are_warned_of(make_config, settings, warning, capsys):
     warn_once.cache_clear()
-    config = make_config(**settings)
+    config = make_config(**{"generator_hidden_size": 0.25} | settings)
     model_class(config).check(config)
     assert not capsys.readouterr().err
     model_class(config).warn_of_unused(config)
     said = capsys.readouterr().err
     assert ("no effect" in said) == (warning is not None)
     assert (warning or "") in said
+
+
+def test_metrics_of_a_discriminator_that_is_not_trained_are_warned_of(make_config, capsys):
+    for weight, warns in ((1.0, False), (0.0, True)):
+        warn_once.cache_clear()
+        config = make_config(disc_weight=weight)
+        model_class(config).warn_of_unused(config)
+        assert ("--disc_weight=0 does not train" in capsys.readouterr().err) == warns

@@ -38,6 +38,7 @@ from tests.electra_tf.interop.models import (
     assert_same_arrays,
     read,
 )
+from tests.finetune.conftest import write_model
 
 SMALL = HUGGINGFACE_DATA / "small"
 
@@ -233,6 +234,24 @@ def test_a_converted_checkpoint_describes_its_tokenizer(tmp_path):
     with pytest.raises(UserError, match=r"do_lower_case of --from is false, but .*tokenizer"):
         run(SMALL, "tf1", tmp_path / "there", **more)
     assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("generator_hidden_size", [0.5, 1.0])
+def test_an_objective_that_nothing_tells_is_refused(tmp_path, tiny_data, generator_hidden_size):
+    """A generator as wide as the model would become the head of a masked language model."""
+    overrides = {"num_attention_heads": 1, "intermediate_size": 64}
+    write_model(
+        tmp_path / "model",
+        tiny_data,
+        objective="replace_mlm",
+        generator_hidden_size=generator_hidden_size,
+        model_hparam_overrides=overrides,
+    )
+    run(tmp_path / "model", "tf1", tmp_path / "tf1")
+    run(tmp_path / "tf1", "electra_tf", tmp_path / "ours")
+    (tmp_path / "tf1" / "electra_tf.json").unlink()
+    with pytest.raises(UserError, match=r"Restore electra_tf\.json beside the checkpoint"):
+        run(tmp_path / "tf1", "electra_tf", tmp_path / "there", num_attention_heads=1)
 
 
 def test_an_encoder_that_is_not_whole_is_refused(tmp_path):

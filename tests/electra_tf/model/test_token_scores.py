@@ -86,6 +86,19 @@ def test_tokens_beyond_the_limit_are_left_out():
     assert auc_of(scores, max_tokens=500) != auc_of(scores)
 
 
+def test_tokens_that_are_left_out_are_told(capsys):
+    keys = np.arange(10)
+    for max_tokens, said in ((10, ""), (8, "first 8 tokens of an evaluation alone, not of")):
+        collected = WithinTokenAUC(max_tokens)
+        collected.add(keys[:6])
+        collected.add(np.append(keys[6:], -1))
+        collected.result()
+        printed = capsys.readouterr().err
+        assert said in printed
+        assert bool(printed) == bool(said)
+    assert "the other 2, unlike" in printed
+
+
 def test_the_limit_is_a_number_of_tokens():
     # Of one id; the third one, replaced and of the lowest score, would halve the area.
     row = {"ids": [[5, 5, 5]], "originals": [[5, 5, 5]], "labels": [[0, 1, 1]]}

@@ -12,11 +12,12 @@ from electra_tf.config.choices import OBJECTIVES
 from electra_tf.generators.span_boundary import run_boundaries
 from electra_tf.masking.base import TokenStatistics
 from electra_tf.model.randomness import Randomness
-from electra_tf.model_builder import build_model
+from electra_tf.model_builder import build_model, model_class
 from electra_tf.objectives.adversarial import policy_losses
 from electra_tf.objectives.all_tokens_mlm import copy_loss
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_optimizer import create_optimizer
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 
@@ -208,6 +209,16 @@ def test_electrics_noise_odds_are_those_of_the_step(make_model, step, dropout, r
     np.testing.assert_allclose(
         output.discriminator.logits, energy + log_q + math.log(rate / (1 - rate)), atol=1e-4
     )
+
+
+@pytest.mark.parametrize(
+    ("masking", "warns"), [("token", False), ("strategic", True), ("learned", True)]
+)
+def test_noise_that_favors_some_tokens_is_warned_of(make_config, masking, warns, capsys):
+    warn_once.cache_clear()
+    config = make_config(objective="electric", masking=masking)
+    model_class(config).warn_of_unused(config)
+    assert (f"--masking={masking} draws noise more often" in capsys.readouterr().err) == warns
 
 
 def test_a_tower_sees_nothing_of_the_token_it_predicts(make_model):

@@ -13,6 +13,7 @@ from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
 from electra_tf.objectives.two_stage import TwoStage, TwoStageHparams
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from tests.electra_tf.objectives.test_objectives import TWO_STAGE, binary_cross_entropy, mean
 from tests.electra_tf.test_pretraining_model import SPECIAL, features
@@ -117,6 +118,15 @@ def test_only_the_second_stage_starts_from_the_generator(make_model):
     for variable, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(variable, other)
     assert any(np.any(variable != was) for variable, was in zip(ours, before, strict=True))
+
+
+def test_initial_weights_that_are_replaced_are_warned_of(make_model, capsys):
+    config = make_model().config
+    for start, warns in ((None, False), ("bert", True)):
+        warn_once.cache_clear()
+        TwoStage.warn_of_unused(dataclasses.replace(config, init_checkpoint=start))
+        warned = "of --init_checkpoint=bert, only a generator is used, not the encoder"
+        assert (warned in capsys.readouterr().err) == warns
 
 
 def test_flops_are_counted_by_stage(make_config):

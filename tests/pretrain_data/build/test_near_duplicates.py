@@ -112,6 +112,9 @@ def test_impossible_settings_and_a_missing_package_are_one_line(monkeypatch):
             check_near_duplicates(*settings)
     with pytest.raises(UserError, match="--near_duplicate_permutations must be at least 2"):
         check_near_duplicates(0.8, 5, 1)
+    for settings, flag in [((10**9, 128), "words"), ((5, 10**9), "permutations")]:
+        with pytest.raises(UserError, match=f"--near_duplicate_{flag} must be at most 65,536"):
+            check_near_duplicates(0.8, *settings)
     monkeypatch.setitem(__import__("sys").modules, "datasketch", None)
     with pytest.raises(UserError, match=r"--deduplicate=near needs .*electra-tf\[corpus\]"):
         check_near_duplicates(0.8, 5, 128)

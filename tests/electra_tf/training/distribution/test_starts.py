@@ -33,3 +33,20 @@ def test_starts_without_a_new_checkpoint_are_limited(tmp_path, suffix):
             start_and_lose_a_worker(model_dir)
     with pytest.raises(UserError, match="started 3 times"):
         start_and_lose_a_worker(model_dir)
+
+
+def test_checkpoints_of_trials_count_beside_a_folder_of_their_name(tmp_path):
+    """Such as one that was made for them; a pre-training describes its folder at its start."""
+    model_dir, trial = tmp_path / "run", tmp_path / "run_1"
+    model_dir.mkdir()
+    trial.mkdir()
+    for step in range(2):
+        with pytest.raises(WorkerLostError):
+            start_and_lose_a_worker(model_dir, limit=1)
+        (trial / f"ckpt-{step}.index").touch()
+    (model_dir / "config.json").write_text("{}")
+    with pytest.raises(WorkerLostError):
+        start_and_lose_a_worker(model_dir, limit=1)
+    (trial / "ckpt-9.index").touch()
+    with pytest.raises(UserError, match="started 1 times"):
+        start_and_lose_a_worker(model_dir, limit=1)

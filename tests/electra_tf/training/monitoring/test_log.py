@@ -70,6 +70,21 @@ def test_rates_exclude_the_clock_stopped_between_two_records(tmp_path, monkeypat
         assert record["seconds_left"] == pytest.approx(left)
 
 
+def test_rates_of_steps_that_are_compiled_are_marked_on_the_console(tmp_path):
+    stream = io.StringIO()
+    log = TrainLog(
+        str(tmp_path), first_step=0, num_train_steps=100, batch_size=8, stream=stream
+    )
+    for step, length in ((0, 64), (20, None), (40, 128), (60, None)):
+        if length:
+            log.set_phase(length)
+        log.training(step + 20, {"loss": 1.0})
+    log.close()
+    lines = stream.getvalue().splitlines()
+    marked = [" seq/s (with compilation)  " in line for line in lines]
+    assert marked == [True, False, True, False]
+
+
 SENTENCES = [[InspectedToken("the", "the", 0.1), InspectedToken("dog", "cat", 0.87654)]]
 
 
