@@ -105,7 +105,7 @@ def _run(
             stack.enter_context(
                 lock_model_dir(config.model_dir, "--model_dir", context.workers)
             )
-        finished = _finished_trials(config, trainer, task_files)
+        finished = _finished_trials(config, trainer, task_files, vocabulary)
         for trial in runs:
             print_fn(f"\n{trial.title}, seed {trial.seed}")
             is_last = len(done) + 1 == count
@@ -134,7 +134,7 @@ def _run(
 
 
 def _finished_trials(
-    config: FinetuningConfig, trainer: Trainer, task_files: str
+    config: FinetuningConfig, trainer: Trainer, task_files: str, vocabulary: str
 ) -> Mapping[tuple[int, int | None], TrialResult]:
     """Returns the results of an earlier start of a run that removes the models of trials.
 
@@ -147,6 +147,7 @@ def _finished_trials(
         trainer.initial_digest or RANDOM_INIT,
         task_files,
         scored_settings_digest(dataclasses.asdict(config), None),
+        vocabulary,
     )
     path = os.path.join(config.results_dir, f"{config.tasks_label}{JSON_SUFFIX}")
     found = finished_trials(path, provenance)

@@ -131,7 +131,7 @@ def finished_trials(
     """Returns the finished trials of a `*_results.json`, by trial and fold.
 
     Empty if there is no such file, it is damaged (with a warning), or its scores are of
-    another checkpoint, task files or settings, or of unknown ones.
+    another checkpoint, vocabulary, task files or settings, or of unknown ones.
 
     Args:
         path: the file.

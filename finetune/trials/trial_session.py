@@ -193,6 +193,7 @@ class TrialSession:
             recorded.get(PRETRAINED),
             self._task_files,
             scored_settings_digest(dataclasses.asdict(config), recorded),
+            self._tasks[0].tokenizer.vocabulary.sha256,
         )
 
     def _splits(self, task: Task) -> list[SplitData]:

@@ -289,7 +289,7 @@ def provenance_of(config) -> dict:
 def test_a_changed_setting_file_or_checkpoint_is_computed_anew(
     make_finetuning_config, finetuning_data, tiny_data, tmp_path
 ):
-    """As with the authors, into the same folder; results have the hashes of all three."""
+    """As with the authors, into the same folder; results have the hashes of all of them."""
     data = tmp_path / "data"
     for name in ("models", "finetuning_data"):
         shutil.copytree(finetuning_data / name, data / name)
@@ -546,6 +546,25 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
         trained.clear()
         finetune_run.run(make_finetuning_config(**{**settings, **changes}), quiet)
         assert trained[0] == "model_1"
+
+
+def test_trials_of_another_vocabulary_are_not_reused(
+    make_finetuning_config, tiny_data, tmp_path
+):
+    """Random weights record no vocabulary, and the size may be the same."""
+    settings = {"num_train_epochs": 1, "keep_all_models": False, "init_checkpoint": "random"}
+    config = make_finetuning_config(**settings, num_trials=2)
+    finetune_run.run(config, quiet)
+    before = provenance_of(config)
+    # Nearly all words are unknown.
+    vocab_file = tmp_path / "other.txt"
+    vocab_file.write_text((tiny_data / "vocab.txt").read_text().replace("\nw", "\nv"))
+    lines: list[str] = []
+    other = make_finetuning_config(**settings, num_trials=2, vocab_file=str(vocab_file))
+    finetune_run.run(other, lines.append)
+    assert not any(line.startswith("Reusing its results") for line in lines)
+    after = provenance_of(config)
+    assert {name for name in after if after[name] != before[name]} == {"hash", "vocabulary"}
 
 
 def test_an_evaluation_removes_no_models(make_finetuning_config):
