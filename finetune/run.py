@@ -34,14 +34,19 @@ from finetune.data.suspicious import (
     warn_of_unknown_rows,
 )
 from finetune.initialization import find_checkpoint, pretrained_positions
-from finetune.prediction_files import check_not_task_files, check_outputs, predict_file
+from finetune.prediction_files import (
+    check_not_task_files,
+    check_outputs,
+    predict_file,
+    warn_of_older_predictions,
+)
 from finetune.results.provenance import (
     Provenance,
     common_provenance,
     files_digest,
     scored_settings_digest,
 )
-from finetune.results.result_files import JSON_SUFFIX, finished_trials
+from finetune.results.result_files import finished_trials, json_path
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
@@ -122,6 +127,8 @@ def _run(
             if not trainer.is_chief:
                 continue
             print_last = print_fn if is_last or count < 0 else discard
+            if config.do_eval:
+                warn_of_older_predictions(config, tasks, provenance)
             _write_results(config, done, results, provenance, print_last)
             if config.do_train and not config.keep_all_models and not is_last:
                 with contextlib.suppress(OSError):
@@ -149,7 +156,7 @@ def _finished_trials(
         scored_settings_digest(dataclasses.asdict(config), None),
         vocabulary,
     )
-    path = os.path.join(config.results_dir, f"{config.tasks_label}{JSON_SUFFIX}")
+    path = json_path(config.results_dir, config.tasks_label)
     found = finished_trials(path, provenance)
     return {} if trainer.workers.any_worker(not found) else found
 
