@@ -9,6 +9,7 @@ from typing import Any
 
 from electra_tf.config.recorded_settings import settings_digest
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import remove_files
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import TAGGING
 from finetune.data.feature_cache import CacheEntry, FeatureCache
@@ -146,11 +147,14 @@ class TaskData:
         return rows
 
     def _print_report(self, report: DataReport) -> None:
-        if not report.problems or not self._writes:
+        if not self._writes:
             return
         path = os.path.join(
             self._config.results_dir, f"{report.task_name}_{report.split}_data_report.json"
         )
+        if not report.problems:
+            remove_files(path)
+            return
         report.write(path)
         for line in report.lines():
             self._print(line)

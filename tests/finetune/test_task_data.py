@@ -146,6 +146,8 @@ def test_what_was_cut_is_told_again_from_the_cache(load, make_finetuning_config)
     path = pathlib.Path(config.results_dir) / "cola_train_data_report.json"
     (cases,) = json.loads(path.read_text()).values()
     assert cases
+    load(max_seq_length=16)  # cuts nothing
+    assert not path.exists()
 
 
 def test_reports_from_the_cache_count_by_the_limit_of_the_run(make_finetuning_config, tmp_path):
