@@ -5,6 +5,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -104,6 +105,7 @@ def _run(
     count = config.num_trials * (config.num_folds or 1)
     done: list[TrialRun] = []
     results: list[TrialResult] = []
+    logged: list[Mapping[str, Any]] = []
     provenance: Provenance | None = None
     with contextlib.ExitStack() as stack:
         if config.do_train:
@@ -129,7 +131,8 @@ def _run(
             print_last = print_fn if is_last or count < 0 else discard
             if config.do_eval:
                 warn_of_older_predictions(config, tasks, provenance)
-            _write_results(config, done, results, provenance, print_last)
+            logged += trial.log_records()
+            _write_results(config, done, results, logged, provenance, print_last)
             if config.do_train and not config.keep_all_models and not is_last:
                 with contextlib.suppress(OSError):
                     remove_folder(trial.model_dir)
@@ -308,14 +311,14 @@ def _write_results(
     config: FinetuningConfig,
     trials: Sequence[TrialRun],
     results: Sequence[TrialResult],
+    logged: Sequence[Mapping[str, Any]],
     provenance: Provenance,
     print_fn: PrintFn,
 ) -> None:
     """Writes the results and learning curves of the trials so far."""
     if not config.do_eval:
         return
-    records = [record for trial in trials for record in trial.log_records()]
-    paths = write_run_files(config, results, records, provenance)
+    paths = write_run_files(config, results, logged, provenance)
     if config.num_folds:
         paths.append(write_folds(config, trials))
     print_fn("")

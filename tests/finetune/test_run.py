@@ -37,7 +37,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
 from finetune.export import FINETUNED
 from finetune.model_family import FINETUNING
-from finetune.results import confusion, drawing, learning_curves
+from finetune.results import confusion, drawing, learning_curves, run_files
 from finetune.results.report_runs import read_finetuning_run
 from finetune.results.result_files import read_results
 from finetune.results.summary import TrialResult
@@ -528,8 +528,19 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
         return original(self, *given, **named)
 
     monkeypatch.setattr(Trainer, "train", train)
+    plotted = []
+    plot = run_files.plot_learning_curves
+    monkeypatch.setattr(
+        run_files,
+        "plot_learning_curves",
+        lambda path, records, *given, **named: (
+            plotted.append({record["trial"] for record in records}),
+            plot(path, records, *given, **named),
+        ),
+    )
     settings = {"num_train_epochs": 1, "keep_all_models": False}
     first = finetune_run.run(make_finetuning_config(**settings, num_trials=2), quiet)
+    assert plotted == [{1}, {1, 2}]
     config = make_finetuning_config(**settings, num_trials=3)
     assert not os.path.exists(f"{config.model_dir}_1")
     os.mkdir(f"{config.model_dir}_1")  # as of a link, which stays
