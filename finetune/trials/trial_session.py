@@ -28,18 +28,16 @@ from finetune.results.worst_errors import ERRORS_SUFFIX, write_errors
 from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 from finetune.trainer import DivergedError, Trainer
-from finetune.trials.model_folders import (
+from finetune.trials.evaluation_checks import (
     check_described,
     check_fold,
     check_labels,
     check_pretrained,
     check_ranges,
-    clear_folder,
-    run_hyperparameters,
-    saved_labels,
     warn_of_other_inputs,
     warn_of_trained_examples,
 )
+from finetune.trials.model_folders import clear_folder, run_hyperparameters, saved_labels
 from finetune.trials.trial_runs import TrialRun
 
 PrintFn = Callable[[str], None]
