@@ -2,16 +2,20 @@
 
 import json
 import os
+import pathlib
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input, write_atomically
 from electra_tf.util.output_checks import check_output_file, check_output_folder
 from finetune.config.defaults import DEBUG_SUFFIX
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import warn_of_unknown_rows
+from finetune.results.provenance import Provenance
+from finetune.results.result_files import is_of, json_path
 from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task, json_lines
 from finetune.trainer import Trainer
@@ -99,6 +103,41 @@ def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: T
     text = json_lines(predictions) if path.endswith(".jsonl") else _tsv(path, predictions)
     write_atomically(path, text)
     return path
+
+
+def warn_of_older_predictions(
+    config: FinetuningConfig, tasks: Sequence[Task], provenance: Provenance
+) -> None:
+    """Warns of predictions that stay beside results of another model.
+
+    Args:
+        config: hyperparameters.
+        tasks: tasks of the run.
+        provenance: what the results are of that are about to be written.
+    """
+    try:
+        if is_of(json_path(config.results_dir, config.tasks_label), provenance):
+            return
+    except UserError:
+        pass  # what the older results were of is unknown
+    older: dict[str, list[str]] = {}
+    if not config.do_predict and len(tasks) == 1:
+        path = predictions_path(config, tasks[0])
+        older["do_predict"] = [path] if os.path.exists(path) else []
+    if not config.write_test_outputs:
+        folder = pathlib.Path(_test_outputs_dir(config))
+        older["write_test_outputs"] = [
+            str(path)
+            for task in tasks
+            for split in task.test_splits
+            for path in sorted(folder.glob(f"{task.name}_{split}_*_predictions.jsonl"))
+        ]
+    for flag, paths in older.items():
+        if paths:
+            warn_once(
+                f"{paths[0]} is of an earlier run, whose model may be another one than that of "
+                f"the results now: remove it, or predict again with --{flag}"
+            )
 
 
 def _unlabeled(task: Task, split: str, data: TaskData) -> SplitData:

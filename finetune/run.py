@@ -5,6 +5,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -34,14 +35,19 @@ from finetune.data.suspicious import (
     warn_of_unknown_rows,
 )
 from finetune.initialization import find_checkpoint, pretrained_positions
-from finetune.prediction_files import check_not_task_files, check_outputs, predict_file
+from finetune.prediction_files import (
+    check_not_task_files,
+    check_outputs,
+    predict_file,
+    warn_of_older_predictions,
+)
 from finetune.results.provenance import (
     Provenance,
     common_provenance,
     files_digest,
     scored_settings_digest,
 )
-from finetune.results.result_files import JSON_SUFFIX, finished_trials
+from finetune.results.result_files import finished_trials, json_path
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
@@ -99,13 +105,14 @@ def _run(
     count = config.num_trials * (config.num_folds or 1)
     done: list[TrialRun] = []
     results: list[TrialResult] = []
+    logged: list[Mapping[str, Any]] = []
     provenance: Provenance | None = None
     with contextlib.ExitStack() as stack:
         if config.do_train:
             stack.enter_context(
                 lock_model_dir(config.model_dir, "--model_dir", context.workers)
             )
-        finished = _finished_trials(config, trainer, task_files)
+        finished = _finished_trials(config, trainer, task_files, vocabulary)
         for trial in runs:
             print_fn(f"\n{trial.title}, seed {trial.seed}")
             is_last = len(done) + 1 == count
@@ -122,7 +129,10 @@ def _run(
             if not trainer.is_chief:
                 continue
             print_last = print_fn if is_last or count < 0 else discard
-            _write_results(config, done, results, provenance, print_last)
+            if config.do_eval:
+                warn_of_older_predictions(config, tasks, provenance)
+            logged += trial.log_records()
+            _write_results(config, done, results, logged, provenance, print_last)
             if config.do_train and not config.keep_all_models and not is_last:
                 with contextlib.suppress(OSError):
                     remove_folder(trial.model_dir)
@@ -134,7 +144,7 @@ def _run(
 
 
 def _finished_trials(
-    config: FinetuningConfig, trainer: Trainer, task_files: str
+    config: FinetuningConfig, trainer: Trainer, task_files: str, vocabulary: str
 ) -> Mapping[tuple[int, int | None], TrialResult]:
     """Returns the results of an earlier start of a run that removes the models of trials.
 
@@ -147,8 +157,9 @@ def _finished_trials(
         trainer.initial_digest or RANDOM_INIT,
         task_files,
         scored_settings_digest(dataclasses.asdict(config), None),
+        vocabulary,
     )
-    path = os.path.join(config.results_dir, f"{config.tasks_label}{JSON_SUFFIX}")
+    path = json_path(config.results_dir, config.tasks_label)
     found = finished_trials(path, provenance)
     return {} if trainer.workers.any_worker(not found) else found
 
@@ -300,14 +311,14 @@ def _write_results(
     config: FinetuningConfig,
     trials: Sequence[TrialRun],
     results: Sequence[TrialResult],
+    logged: Sequence[Mapping[str, Any]],
     provenance: Provenance,
     print_fn: PrintFn,
 ) -> None:
     """Writes the results and learning curves of the trials so far."""
     if not config.do_eval:
         return
-    records = [record for trial in trials for record in trial.log_records()]
-    paths = write_run_files(config, results, records, provenance)
+    paths = write_run_files(config, results, logged, provenance)
     if config.num_folds:
         paths.append(write_folds(config, trials))
     print_fn("")

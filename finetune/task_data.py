@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from electra_tf.config.recorded_settings import settings_digest
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import remove_files
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import TAGGING
 from finetune.data.feature_cache import CacheEntry, FeatureCache
@@ -34,6 +36,8 @@ _SETTINGS = (
 # Hyperparameters that were added later. They are left out of the digest where they have their
 # defaults, so that older cached features remain valid.
 _NEWER_SETTINGS = ("class_weights", "long_text", "window_stride")
+# Hyperparameters that no features depend on, but what is reported of the data.
+_REPORT_SETTINGS = ("max_answer_length",)
 
 
 class TaskData:
@@ -106,11 +110,12 @@ class TaskData:
         )
         name = split if is_training or split != TRAIN else f"{split}_eval"
         name = f"{task.name}_{name}"
+        entry = _entry_fingerprint(self._config, wanted)
         if self._writes and not self._config.debug:
             with self._cache.lock(name):
-                rows = self._rows(task, name, wanted, examples, is_training, report)
+                rows = self._rows(task, name, entry, examples, is_training, report)
         else:
-            rows = self._rows(task, name, wanted, examples, is_training, report)
+            rows = self._rows(task, name, entry, examples, is_training, report)
         self._print_report(report)
         if self._config.log_examples:
             for row in rows[:_EXAMPLES_LOGGED]:
@@ -142,11 +147,14 @@ class TaskData:
         return rows
 
     def _print_report(self, report: DataReport) -> None:
-        if not report.problems or not self._writes:
+        if not self._writes:
             return
         path = os.path.join(
             self._config.results_dir, f"{report.task_name}_{report.split}_data_report.json"
         )
+        if not report.problems:
+            remove_files(path)
+            return
         report.write(path)
         for line in report.lines():
             self._print(line)
@@ -169,10 +177,7 @@ def fingerprint(task: Task, split: str, *, is_training: bool, anywhere: bool = F
         for name, value in config.items()
         if name in _SETTINGS or name.startswith(("authors_", "own_task"))
     }
-    defaults = {field.name: field.default for field in dataclasses.fields(task.config)}
-    settings |= {
-        name: config[name] for name in _NEWER_SETTINGS if config[name] != defaults[name]
-    }
+    settings |= _changed(task.config, _NEWER_SETTINGS)
     if anywhere:
         settings = {name: v for name, v in settings.items() if not is_location(name, v)}
     settings |= {
@@ -194,6 +199,19 @@ def fingerprint(task: Task, split: str, *, is_training: bool, anywhere: bool = F
             with open(path, "rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def _entry_fingerprint(config: FinetuningConfig, features: str) -> str:
+    """Returns the digest of a cache entry: of features, and the problems of their data."""
+    settings = _changed(config, _REPORT_SETTINGS)
+    return settings_digest({"features": features, **settings}) if settings else features
+
+
+def _changed(config: FinetuningConfig, names: Sequence[str]) -> dict[str, Any]:
+    """Returns those of the named hyperparameters that do not have their defaults."""
+    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    values = {name: getattr(config, name) for name in names}
+    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def is_location(name: str, value: Any) -> bool:

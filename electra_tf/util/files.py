@@ -321,6 +321,12 @@ def read_given_text(path: str, source: str) -> str:
         raise UserError(f"{source}: {error}") from error
 
 
+def remove_files(*paths: str | os.PathLike) -> None:
+    """Removes files, as far as they are there."""
+    for path in paths:
+        pathlib.Path(path).unlink(missing_ok=True)
+
+
 def read_json(path: str) -> dict[str, Any]:
     """Returns the object in a JSON file; empty if there is no file.
 

@@ -34,7 +34,7 @@ class TaskSpec:
             "test_..." are predicted without reading labels, and any other split ("heldout")
             is evaluated after dev.
         format: format of all files; None is by extension (before `.gz`).
-        header: whether the first line of a tsv or csv file has the column names.
+        header: whether the first line of a tsv or csv file has the column names; None is true.
         columns: column of each role, by name or by index (negative from the end); a tuple of
             several columns for a role of `kind.list_columns`.
         group_column: column of train, by name or index, whose value groups examples: those
@@ -59,7 +59,7 @@ class TaskSpec:
     kind: TaskKind
     files: Mapping[str, str]
     format: str | None = None
-    header: bool = True
+    header: bool | None = None
     columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
     group_column: str | int | None = None
     labels: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""What the scores of a run are of: hashes of checkpoint, task files and settings.
+"""What the scores of a run are of: hashes of checkpoint, vocabulary, task files and settings.
 
 No TensorFlow is imported here.
 """
@@ -40,25 +40,28 @@ class Provenance(NamedTuple):
             or None if the model does not record it.
         task_files: contents of the files of all tasks and splits.
         settings: settings of training and evaluation.
+        vocabulary: file of the vocabulary.
     """
 
     pretrained_checkpoint: str | None
     task_files: str
     settings: str
+    vocabulary: str
 
     @property
     def hash(self) -> str:
-        """SHA-256 of all three."""
+        """SHA-256 of all four."""
         return settings_digest(self._asdict())
 
     def to_json(self) -> dict[str, str | None]:
-        """Returns the three hashes, and that of all."""
+        """Returns the four hashes, and that of all."""
         return {"hash": self.hash, **self._asdict()}
 
     def describe(self) -> str:
         """Returns one line with the first digits of each hash."""
         parts = {"pre-trained checkpoint": self.pretrained_checkpoint or "unknown"}
-        parts |= {"task files": self.task_files, "settings": self.settings}
+        parts |= {"vocabulary": self.vocabulary, "task files": self.task_files}
+        parts["settings"] = self.settings
         named = ", ".join(f"{name} {value[:_SHOWN]}" for name, value in parts.items())
         return f"Hash {self.hash[:_SHOWN]}: {named}"
 

@@ -125,13 +125,27 @@ def read_results(path: str | os.PathLike) -> RunResults:
         ) from error
 
 
+def json_path(results_dir: str, tasks_label: str) -> str:
+    """Returns the path of the JSON that `write_results` writes."""
+    return os.path.join(results_dir, f"{tasks_label}{JSON_SUFFIX}")
+
+
+def is_of(path: str | os.PathLike, provenance: Provenance) -> bool:
+    """Returns whether the scores of a `*_results.json` are known to be of a provenance.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    return read_object(os.fspath(path), "provenance") == provenance.to_json()
+
+
 def finished_trials(
     path: str | os.PathLike, provenance: Provenance
 ) -> dict[tuple[int, int | None], TrialResult]:
     """Returns the finished trials of a `*_results.json`, by trial and fold.
 
     Empty if there is no such file, it is damaged (with a warning), or its scores are of
-    another checkpoint, task files or settings, or of unknown ones.
+    another checkpoint, vocabulary, task files or settings, or of unknown ones.
 
     Args:
         path: the file.
@@ -140,12 +154,12 @@ def finished_trials(
     if not os.path.exists(path):
         return {}
     try:
-        recorded = read_object(os.fspath(path), "provenance")
+        is_same = is_of(path, provenance)
         trials = read_results(path).trials
     except UserError as error:
         warn_once(f"{error}. Its trials are not reused")
         return {}
-    if recorded != provenance.to_json():
+    if not is_same:
         return {}
     return {(trial.trial, trial.fold): trial for trial in trials if trial.finished}
 

@@ -19,6 +19,7 @@ from finetune.tasks.base import PREDICT
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 CONLL = "conll"
+_WITH_HEADER = ("tsv", "csv")
 # Role of `TaskSpec.group_column`.
 GROUP = "group"
 _CONLL_COLUMNS = {"words": 0, "tags": -1}
@@ -86,6 +87,20 @@ class TaskFiles:
                 continue  # one that is missing is told of where it is read
         return paths
 
+    def format_of(self, path: str) -> str:
+        """Returns the format of a file; warns of a "header" that such files do not have.
+
+        Raises:
+            UserError: as `TaskSpec.format_of`.
+        """
+        file_format = self.spec.format_of(path)
+        if self.spec.header is not None and file_format not in _WITH_HEADER:
+            warn_once(
+                f'{path}: "header" of {self.spec.source} has no effect: only tsv and csv files '
+                "have one"
+            )
+        return file_format
+
     def records(
         self, path: str, roles: Sequence[str], optional: Sequence[str] = ()
     ) -> list[RawExample]:
@@ -97,7 +112,7 @@ class TaskFiles:
             UserError: as `read_records`.
         """
         spec = self.spec
-        file_format = spec.format_of(path)
+        file_format = self.format_of(path)
         named = [role for role in optional if role in spec.columns]
         columns = {role: spec.column(role) for role in dict.fromkeys((*roles, *named))}
         if file_format == CONLL and not spec.columns:
@@ -121,7 +136,7 @@ class TaskFiles:
             file_format=file_format,
             columns=columns,
             optional=optional,
-            header=spec.header,
+            header=spec.header is not False,
             see_names=lambda names: self._compare_names(path, columns, names),
         )
         for record in records:

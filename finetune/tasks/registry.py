@@ -145,6 +145,11 @@ def make_custom_task(
             f"{spec.source}: task {spec.name!r} has nothing to evaluate on: add a dev file or "
             'a "dev_fraction" above 0, or pass --do_eval=false'
         )
+    if spec.group_column is not None and not (config.num_folds or spec.held_out_fraction):
+        warn_once(
+            f'{spec.source}: "group_column" of task {spec.name!r} has no effect: '
+            "it is for --num_folds, and for a dev split that is held out of train"
+        )
     return task
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from electra_tf.config.hyperparameters import EVALUATION, TRAINING
 from electra_tf.config.recorded_settings import Change, changed_settings, settings_digest
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
-from electra_tf.interop.formats import INIT_FLAG
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
 from electra_tf.training.checkpoints.authors_files import (
     has_only_authors_checkpoint,
@@ -22,12 +21,9 @@ from electra_tf.training.checkpoints.authors_files import (
 )
 from electra_tf.training.checkpoints.best_checkpoint import BEST_FOLDER
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError
 from electra_tf.util.temporaries import remove_folder
-from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
-from finetune.results.provenance import OF_BOTH, PRETRAINED, files_digest
+from finetune.results.provenance import PRETRAINED, files_digest
 from finetune.task_data import TRAIN, TaskData, is_location
 from finetune.tasks.base import Task
 from finetune.trials.trial_runs import TrialRun
@@ -39,10 +35,6 @@ DATA = "data"
 # Key of `config.json`: by task, digest of what divides the train file into trained and held-out
 # examples, wherever the file is.
 TRAIN_FILES = "train_files"
-# Hyperparameter that converted models do not have.
-_MODEL_NAME = "model_name"
-# Keys of the description of a regression.
-_RANGE = ("min_label", "max_label")
 # Suffix of the folder of a model that another one replaces.
 REPLACED = ".replaced"
 
@@ -75,15 +67,15 @@ def run_hyperparameters(
         "trial_seed": trial.seed,
         "fold": trial.fold,
         FOLD_EXAMPLES: trial.examples and trial.examples.digest,
-        LABELS: _labels(tasks),
+        LABELS: task_labels(tasks),
         TASKS: {task.name: task.description for task in tasks},
         DATA: fingerprints,
-        TRAIN_FILES: {task.name: _train_digest(task) for task in loaded},
+        TRAIN_FILES: {task.name: train_digest(task) for task in loaded},
         **({PRETRAINED: pretrained} if pretrained else {}),
     }
 
 
-def _train_digest(task: Task) -> str:
+def train_digest(task: Task) -> str:
     """Returns the digest of the train file of a task, and of how it is divided."""
     config = task.config
     is_file = is_location("task_spec", config.task_spec)
@@ -97,30 +89,7 @@ def _train_digest(task: Task) -> str:
     )
 
 
-def warn_of_trained_examples(
-    model: str, recorded: Mapping[str, Any], tasks: Sequence[Task], num_folds: int | None
-) -> None:
-    """Warns if held-out examples of a train file may be ones that a model was trained on.
-
-    Args:
-        model: path of the model.
-        recorded: hyperparameters of its run; older versions do not record the files.
-        tasks: tasks of the evaluation.
-        num_folds: number of folds; None without cross-validation.
-    """
-    for task in tasks:
-        files = task.split_files(TRAIN)
-        is_held_out = any(task.split_files(split) == files for split in task.dev_splits)
-        saved = recorded.get(TRAIN_FILES, {}).get(task.name)
-        if (num_folds or is_held_out) and saved not in (None, _train_digest(task)):
-            warn_once(
-                f"{model} was trained on other files or settings of task {task.name} "
-                f"({', '.join(files)}), so it may have seen examples that are held out now, "
-                "and its scores may be too high: restore them, or train again"
-            )
-
-
-def _labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
+def task_labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
     """Returns the labels of tasks that have them, in the order of their ids."""
     return {
         task.name: list(labels)
@@ -135,61 +104,7 @@ def saved_labels(model_dir: str) -> Mapping[str, Sequence[str]]:
     return description.hyperparameters.get(LABELS, {}) if description else {}
 
 
-def check_labels(model: str, saved: Mapping[str, Sequence[str]], tasks: Sequence[Task]) -> None:
-    """Raises UserError unless the labels of the data are those of the trained model."""
-    for name, labels in _labels(tasks).items():
-        if saved.get(name) and list(saved[name]) != labels:
-            raise UserError(
-                f"The model in {model} was trained on the labels {', '.join(saved[name])} "
-                f"of task {name}, but the data now has {', '.join(labels)}. Restore the train "
-                "file, or list the labels in the task's description"
-            )
-
-
-def check_ranges(model: str, recorded: Mapping[str, Any], tasks: Sequence[Task]) -> None:
-    """Raises UserError unless the labels of regression have the range of the training.
-
-    The head predicts parts of that range.
-
-    Args:
-        model: path of the model.
-        recorded: hyperparameters of its run; the range of converted models is only assumed.
-        tasks: tasks of the evaluation.
-    """
-    if _MODEL_NAME not in recorded:
-        return
-    for task in tasks:
-        saved, now = recorded.get(TASKS, {}).get(task.name, {}), task.description
-        before, after = ([each.get(name) for name in _RANGE] for each in (saved, now))
-        if before != after and None not in before:
-            raise UserError(
-                f"The model in {model} was trained on labels of task {task.name} from "
-                f"{before[0]} to {before[1]}, but the data now has labels from {after[0]} to "
-                f"{after[1]}. Restore the train file, or give the range as min_label and "
-                "max_label in the task's description"
-            )
-
-
-def check_fold(trial: TrialRun) -> None:
-    """Raises UserError unless the model of a fold was trained without its held-out examples."""
-    description = load_saved_config(trial.model_dir)
-    if trial.examples is None or description is None:
-        return
-    saved = description.hyperparameters
-    if FOLD_EXAMPLES in saved:
-        is_same = saved[FOLD_EXAMPLES] == trial.examples.digest
-    else:
-        is_same = _has_older_folds(trial) and saved.get("trial_seed") == trial.seed
-    if not is_same:
-        raise UserError(
-            f"The model in {trial.model_dir} was trained or selected on different examples "
-            f"than those of fold {trial.fold}, so its score would not be on held-out examples: "
-            "train it again with --overwrite, or restore --seed, --num_folds, --keep_best and "
-            "the data"
-        )
-
-
-def _has_older_folds(trial: TrialRun) -> bool:
+def has_older_folds(trial: TrialRun) -> bool:
     """Whether a fold without `FOLD_EXAMPLES` follows from its seed: no selection, no groups."""
     return trial.examples is None or not (trial.examples.by_group or trial.examples.selection)
 
@@ -213,7 +128,7 @@ def changes_of_model(
         return []
     saved = dict(description.hyperparameters)
     folds = hyperparameters[FOLD_EXAMPLES]
-    saved.setdefault(FOLD_EXAMPLES, folds if _has_older_folds(trial) else None)
+    saved.setdefault(FOLD_EXAMPLES, folds if has_older_folds(trial) else None)
     # An older version did not record the split that chose the weights.
     now = hyperparameters[DATA]
     dev = {name: now[name] for name in now if not name.endswith(f"/{TRAIN}")}
@@ -262,63 +177,10 @@ def saved_pretrained(model_dir: str) -> str | None:
     return description.hyperparameters.get(PRETRAINED) if description else None
 
 
-def check_described(model_dir: str) -> None:
-    """Raises UserError if there is a model, but no record of its settings and labels."""
-    if _is_undescribed(model_dir):
-        raise UserError(
-            f"{model_dir} has checkpoints but no {CONFIG_FILE}, which records their settings "
-            "and labels: restore it from a copy, or train again"
-        )
-
-
-def _is_undescribed(model_dir: str) -> bool:
+def is_undescribed(model_dir: str) -> bool:
+    """Returns whether there is a model, but no record of its settings and labels."""
     folders = (model_dir, os.path.join(model_dir, BEST_FOLDER))
     return load_saved_config(model_dir) is None and any(map(has_own_checkpoint, folders))
-
-
-def check_pretrained(model_dir: str, initial_digest: str | None) -> None:
-    """Raises UserError if a model was fine-tuned from another checkpoint than there is now.
-
-    Its scores would be taken for those of the new one.
-
-    Args:
-        model_dir: folder of the model.
-        initial_digest: digest of the encoder of `init_checkpoint`; None if there is none.
-    """
-    recorded = saved_pretrained(model_dir)
-    if recorded in (None, RANDOM_INIT) or initial_digest in (None, recorded):
-        return
-    raise UserError(
-        f"The model in {model_dir} was fine-tuned from weights other than the current ones of "
-        f"{INIT_FLAG} (by default DATA_DIR/models/NAME). Fine-tune again without "
-        f"--do_train=false, or evaluate this model by its name, {INIT_FLAG}={model_dir}"
-    )
-
-
-def warn_of_other_inputs(
-    model: str, recorded: Mapping[str, Any], config: FinetuningConfig
-) -> None:
-    """Warns if a model is evaluated on inputs that are made otherwise than in its training.
-
-    Args:
-        model: path of the model.
-        recorded: hyperparameters of its run; those of converted models are only assumed.
-        config: hyperparameters of the evaluation.
-    """
-    if _MODEL_NAME not in recorded:
-        return
-    given = dataclasses.asdict(config)
-    changes = [
-        change.describe()
-        for change in changed_settings(FinetuningConfig, recorded, given)
-        if change.name in OF_BOTH and change.name != "precision"
-    ]
-    if changes:
-        warn_once(
-            f"{model} was fine-tuned on inputs that were made otherwise, so its scores and "
-            f"predictions are not those of its training: {'; '.join(changes)}. Pass the flags "
-            "of the training"
-        )
 
 
 def clear_folder(
@@ -346,7 +208,7 @@ def clear_folder(
     folder = trial.model_dir
     changes = changes_of_model(trial, hyperparameters, located)
     reasons = [change.describe() for change in changes]
-    if _is_undescribed(folder):
+    if is_undescribed(folder):
         reasons.append(f"it has no {CONFIG_FILE}, which records its settings")
     if has_only_authors_checkpoint(folder):
         reasons.append("it is a checkpoint of the authors' code")

@@ -11,6 +11,7 @@ from electra_tf.config.saved_config import load_saved_config
 from electra_tf.config.trained_positions import TRAINED_POSITIONS
 from electra_tf.interop.formats import saved_hyperparameters
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
+from electra_tf.util.files import remove_files
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.saved_settings import NUM_TRAIN_STEPS
 from finetune.data.batches import count_steps
@@ -27,18 +28,16 @@ from finetune.results.worst_errors import ERRORS_SUFFIX, write_errors
 from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 from finetune.trainer import DivergedError, Trainer
-from finetune.trials.model_folders import (
+from finetune.trials.evaluation_checks import (
     check_described,
     check_fold,
     check_labels,
     check_pretrained,
     check_ranges,
-    clear_folder,
-    run_hyperparameters,
-    saved_labels,
     warn_of_other_inputs,
     warn_of_trained_examples,
 )
+from finetune.trials.model_folders import clear_folder, run_hyperparameters, saved_labels
 from finetune.trials.trial_runs import TrialRun
 
 PrintFn = Callable[[str], None]
@@ -193,6 +192,7 @@ class TrialSession:
             recorded.get(PRETRAINED),
             self._task_files,
             scored_settings_digest(dataclasses.asdict(config), recorded),
+            self._tasks[0].tokenizer.vocabulary.sha256,
         )
 
     def _splits(self, task: Task) -> list[SplitData]:
@@ -251,7 +251,10 @@ class TrialSession:
         scores: Scores,
         calibration: Calibration | None,
     ) -> None:
-        """Writes plots, worst errors and answers of an evaluated split."""
+        """Writes plots, worst errors and answers of an evaluated split.
+
+        Files that only other kinds of tasks have are removed: this one may have been such.
+        """
         self._plot_confusion(task, split, scores)
         write_errors(f"{self._stem(task, split)}{ERRORS_SUFFIX}", task.errors(split, outputs))
         self._plot_reliability(task, split, calibration)
@@ -280,24 +283,24 @@ class TrialSession:
     def _plot_reliability(
         self, task: Task, split: SplitData, calibration: Calibration | None
     ) -> None:
-        if calibration is None:
-            return
         stem = self._stem(task, split)
-        calibration.write(f"{stem}_calibration.json")
+        path, figure = f"{stem}_calibration.json", f"{stem}_reliability.png"
+        if calibration is None:
+            remove_files(path, figure)
+            return
+        calibration.write(path)
         title = f"{task.name} {split.split}, {self._trial.title.lower()}"
-        plot_reliability(f"{stem}_reliability.png", calibration, title)
+        plot_reliability(figure, calibration, title)
 
     def _plot_confusion(self, task: Task, split: SplitData, scores: Scores) -> None:
-        if scores.confusion is None:
-            return
         stem = self._stem(task, split)
-        write_confusion(f"{stem}{CONFUSION_SUFFIX}", scores.labels, scores.confusion)
-        plot_confusion(
-            f"{stem}_confusion.png",
-            scores.confusion,
-            scores.labels,
-            f"{task.name} {split.split}, {self._trial.title.lower()}",
-        )
+        path, figure = f"{stem}{CONFUSION_SUFFIX}", f"{stem}_confusion.png"
+        if scores.confusion is None:
+            remove_files(path, figure)
+            return
+        write_confusion(path, scores.labels, scores.confusion)
+        title = f"{task.name} {split.split}, {self._trial.title.lower()}"
+        plot_confusion(figure, scores.confusion, scores.labels, title)
 
     def _stem(self, task: Task, split: SplitData) -> str:
         key = f"{task.name}/{split.split}"

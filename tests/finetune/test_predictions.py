@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import types
 
 import pytest
@@ -26,6 +27,26 @@ def test_trials_without_scores_predict_with_the_first_and_say_so(
     run(make_finetuning_config(**predicts, num_trials=2, do_eval=False), discard)
     expected = "--do_eval=false scores none of the 2 trials, so Trial 1 predicts"
     assert expected in capsys.readouterr().err
+
+
+def test_predictions_of_an_earlier_model_are_told_of(make_finetuning_config, tmp_path, capsys):
+    unlabeled = tmp_path / "new.tsv"
+    unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w23\n")
+    data = tmp_path / "data"
+    shutil.copytree(make_finetuning_config().data_dir, data)
+
+    def said(**changes) -> list[str]:
+        capsys.readouterr()
+        run(make_finetuning_config(data_dir=str(data), num_train_epochs=1, **changes), discard)
+        lines = capsys.readouterr().err.splitlines()
+        return [line for line in lines if "is of an earlier run" in line]
+
+    predicts = {"do_predict": True, "predict_file": str(unlabeled), "write_test_outputs": True}
+    assert not said(**predicts)
+    assert not said()  # of the same model
+    results, tests = said(learning_rate=1e-4)
+    assert results.startswith(f"warning: {tmp_path}/results/cola_predictions.jsonl is of")
+    assert "/test_predictions/cola_test_1_predictions.jsonl is of" in tests
 
 
 def test_a_task_without_a_test_split_has_no_test_outputs(make_finetuning_config, tmp_path):

@@ -37,7 +37,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
 from finetune.export import FINETUNED
 from finetune.model_family import FINETUNING
-from finetune.results import confusion, drawing, learning_curves
+from finetune.results import confusion, drawing, learning_curves, run_files
 from finetune.results.report_runs import read_finetuning_run
 from finetune.results.result_files import read_results
 from finetune.results.summary import TrialResult
@@ -289,7 +289,7 @@ def provenance_of(config) -> dict:
 def test_a_changed_setting_file_or_checkpoint_is_computed_anew(
     make_finetuning_config, finetuning_data, tiny_data, tmp_path
 ):
-    """As with the authors, into the same folder; results have the hashes of all three."""
+    """As with the authors, into the same folder; results have the hashes of all of them."""
     data = tmp_path / "data"
     for name in ("models", "finetuning_data"):
         shutil.copytree(finetuning_data / name, data / name)
@@ -528,8 +528,19 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
         return original(self, *given, **named)
 
     monkeypatch.setattr(Trainer, "train", train)
+    plotted = []
+    plot = run_files.plot_learning_curves
+    monkeypatch.setattr(
+        run_files,
+        "plot_learning_curves",
+        lambda path, records, *given, **named: (
+            plotted.append({record["trial"] for record in records}),
+            plot(path, records, *given, **named),
+        ),
+    )
     settings = {"num_train_epochs": 1, "keep_all_models": False}
     first = finetune_run.run(make_finetuning_config(**settings, num_trials=2), quiet)
+    assert plotted == [{1}, {1, 2}]
     config = make_finetuning_config(**settings, num_trials=3)
     assert not os.path.exists(f"{config.model_dir}_1")
     os.mkdir(f"{config.model_dir}_1")  # as of a link, which stays
@@ -546,6 +557,25 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
         trained.clear()
         finetune_run.run(make_finetuning_config(**{**settings, **changes}), quiet)
         assert trained[0] == "model_1"
+
+
+def test_trials_of_another_vocabulary_are_not_reused(
+    make_finetuning_config, tiny_data, tmp_path
+):
+    """Random weights record no vocabulary, and the size may be the same."""
+    settings = {"num_train_epochs": 1, "keep_all_models": False, "init_checkpoint": "random"}
+    config = make_finetuning_config(**settings, num_trials=2)
+    finetune_run.run(config, quiet)
+    before = provenance_of(config)
+    # Nearly all words are unknown.
+    vocab_file = tmp_path / "other.txt"
+    vocab_file.write_text((tiny_data / "vocab.txt").read_text().replace("\nw", "\nv"))
+    lines: list[str] = []
+    other = make_finetuning_config(**settings, num_trials=2, vocab_file=str(vocab_file))
+    finetune_run.run(other, lines.append)
+    assert not any(line.startswith("Reusing its results") for line in lines)
+    after = provenance_of(config)
+    assert {name for name in after if after[name] != before[name]} == {"hash", "vocabulary"}
 
 
 def test_an_evaluation_removes_no_models(make_finetuning_config):

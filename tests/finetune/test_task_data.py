@@ -146,6 +146,34 @@ def test_what_was_cut_is_told_again_from_the_cache(load, make_finetuning_config)
     path = pathlib.Path(config.results_dir) / "cola_train_data_report.json"
     (cases,) = json.loads(path.read_text()).values()
     assert cases
+    load(max_seq_length=16)  # cuts nothing
+    assert not path.exists()
+
+
+def test_reports_from_the_cache_count_by_the_limit_of_the_run(make_finetuning_config, tmp_path):
+    folder = tmp_path / "raw" / "squadv1"
+    folder.mkdir(parents=True)
+    question = {"id": "1", "question": "w0"}
+    question["answers"] = [{"text": "w1 w2 w3", "answer_start": 0}]
+    paragraphs = [{"context": "w1 w2 w3 w4", "qas": [question]}]
+    (folder / "train.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    settings = {"task_names": ("squadv1",), "raw_data_dir": str(tmp_path / "raw")}
+
+    def load(**limit) -> tuple[str, bool]:
+        config = make_finetuning_config(**settings, **limit)
+        (task,) = build_tasks(config, CachedTokenizer(load_vocabulary(config.vocab_file)))
+        said = []
+        data = TaskData(config, said.append)
+        data.get(task, "train", is_training=True)
+        lines = "\n".join(said)
+        assert ("longer than max_answer_length" in lines) == bool(limit)
+        # The weights do not depend on it.
+        return data.contents["squadv1/train"], "cached features" in lines
+
+    first, _ = load()
+    assert load(max_answer_length=2) == (first, False)
+    assert load(max_answer_length=2) == (first, True)
+    assert load() == (first, True)
 
 
 def test_features_depend_on_class_weights_and_those_of_before_stay_valid(load, monkeypatch):

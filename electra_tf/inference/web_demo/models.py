@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.inference.export.config import is_version
+from electra_tf.inference.export.config import SAVED_MODEL, is_version
 from electra_tf.inference.export.saved_model import EXTRA_FOLDER, check_checksums
 from electra_tf.inference.export.servable import DESCRIPTION_FILE, TOKENIZER_FILE
 from electra_tf.text.tokenizer_description import TokenizerDescription
@@ -74,6 +74,11 @@ class ExportedModel:
             )
         self.directory = max(versions, key=lambda path: int(path.name))
         check_checksums(self.directory)
+        if not (self.directory / "saved_model.pb").exists():
+            raise UserError(
+                f"{flag}: {self.directory} is not a SavedModel, the only format that is shown: "
+                f"export the model with --format={SAVED_MODEL}, in a folder of its own"
+            )
         self.tokenizer = _tokenizer_of(self.directory)
         self.description = read_json(str(self.directory / EXTRA_FOLDER / DESCRIPTION_FILE))
         try:

@@ -102,7 +102,7 @@ class CustomQATask(QATask):
             is_training=is_training,
             authors_answer_check=self._authors_answer_check,
         )
-        file_format = self._spec.format_of(path)
+        file_format = self._own_files.format_of(path)
         if file_format in ("squad", "mrqa"):
             if self._spec.group_column is not None:
                 raise UserError(

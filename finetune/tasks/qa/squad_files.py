@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import remove_files, write_atomically
 
 
 def write_squad_outputs(
@@ -18,7 +18,8 @@ def write_squad_outputs(
       is what the official evaluation of SQuAD 2.0 takes (`--na-prob-file`).
     - `<task>_nbest.json`: id to the list of text, probability, start_logit, end_logit.
     - where questions may have no answer, `<task>_null_odds.json`: id to the null odds, and
-      `<task>_submission.json`: id to the answer, empty above the threshold.
+      `<task>_submission.json`: id to the answer, empty above the threshold. Elsewhere, those
+      of an earlier run are removed.
 
     Args:
         directory: exists.
@@ -47,4 +48,6 @@ def write_squad_outputs(
     for kind, content in contents.items():
         paths.append(os.path.join(directory, f"{task_name}_{kind}.json"))
         write_atomically(paths[-1], json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    others = [kind for kind in ("null_odds", "submission") if kind not in contents]
+    remove_files(*(os.path.join(directory, f"{task_name}_{kind}.json") for kind in others))
     return paths

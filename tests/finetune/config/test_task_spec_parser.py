@@ -31,7 +31,7 @@ def test_a_file_is_read_with_its_folder(tmp_path):
     (spec,) = load_specs(str(path))
     assert spec.columns == {"text_a": "body", "text_b": 2, "label": "queue"}
     assert spec.labels == ("billing", "7")
-    assert (spec.metric, spec.header, spec.format) == ("mcc", True, None)
+    assert (spec.metric, spec.header, spec.format) == ("mcc", None, None)
     assert spec.candidate_paths("train", "/raw") == (
         str(tmp_path / "tickets.csv"),
         "/raw/router/tickets.csv",

@@ -7,7 +7,7 @@ import pytest
 from electra_tf.util.errors import UserError
 from finetune.results.provenance import Provenance, common_provenance
 
-FIRST = Provenance("a" * 64, "b" * 64, "c" * 64)
+FIRST = Provenance("a" * 64, "b" * 64, "c" * 64, "e" * 64)
 
 
 def test_trials_of_one_provenance_are_aggregated():

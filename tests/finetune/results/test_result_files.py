@@ -275,7 +275,7 @@ def test_merged_table(tmp_path):
 
 def test_a_table_says_which_scores_are_of_different_files(tmp_path):
     def path(name: str, task_files: str | None, tasks: str = "cola") -> str:
-        provenance = task_files and Provenance("random", task_files, "settings")
+        provenance = task_files and Provenance("random", task_files, "settings", "vocabulary")
         return write_results(
             [trial(1, 1.0)],
             model_name=name,

@@ -10,20 +10,22 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.folds import Fold
 from finetune.results.provenance import PRETRAINED
-from finetune.trials.model_folders import (
-    DATA,
-    FOLD_EXAMPLES,
-    TRAIN_FILES,
-    _train_digest,
-    changes_of_model,
+from finetune.trials.evaluation_checks import (
     check_described,
     check_fold,
     check_labels,
     check_pretrained,
     check_ranges,
+    warn_of_trained_examples,
+)
+from finetune.trials.model_folders import (
+    DATA,
+    FOLD_EXAMPLES,
+    TRAIN_FILES,
+    changes_of_model,
     saved_labels,
     set_aside,
-    warn_of_trained_examples,
+    train_digest,
 )
 from finetune.trials.trial_runs import TrialRun
 
@@ -167,7 +169,7 @@ def test_held_out_examples_that_a_model_may_have_seen_are_warned_of(tmp_path, ca
         )
 
     held_out, given = make(train), make(dev)
-    recorded = {TRAIN_FILES: {"topic": _train_digest(held_out)}}
+    recorded = {TRAIN_FILES: {"topic": train_digest(held_out)}}
 
     def warned(task: SimpleNamespace, recorded: dict, num_folds: int | None = None) -> str:
         warn_once.cache_clear()

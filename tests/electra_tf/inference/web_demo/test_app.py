@@ -207,7 +207,8 @@ def test_models_of_the_wrong_kind_are_refused(demo_config, tmp_path):
     with pytest.raises(UserError, match="contains no version"):
         create_app(DemoConfig(discriminator=tmp_path))
     (tmp_path / "1").mkdir()
-    with pytest.raises(UserError, match="is not a SavedModel"):
+    (tmp_path / "1" / "model_float32.tflite").touch()
+    with pytest.raises(UserError, match=r"/1 is not a SavedModel.*--format=saved_model"):
         create_app(DemoConfig(discriminator=tmp_path))
 
 

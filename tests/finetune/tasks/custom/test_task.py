@@ -214,6 +214,48 @@ def test_a_group_is_not_divided_between_train_and_dev(make_task):
 
 
 @pytest.mark.parametrize(
+    ("files", "changes", "config", "warned"),
+    [
+        ({"train.tsv": GROUPED}, {}, {}, False),
+        ({"train.tsv": GROUPED, "dev.tsv": GROUPED}, {}, {}, True),
+        ({"train.tsv": GROUPED, "dev.tsv": GROUPED}, {}, {"num_folds": 3}, False),
+        ({"train.tsv": GROUPED}, {"dev_fraction": 0}, {"do_eval": False}, True),
+    ],
+)
+def test_groups_that_divide_nothing_are_warned_of(
+    make_task, capsys, files, changes, config, warned
+):
+    make_task(files, "classification", config, group_column="user", **changes)
+    warning = "\"group_column\" of task 'mine' has no effect"
+    assert (warning in capsys.readouterr().err) == warned
+
+
+LINES = '{"text": "good a", "label": "pos"}\n{"text": "bad b", "label": "neg"}\n'
+SENTENCE = "a B-X\nb O\n"
+SQUAD = """{"data": [{"paragraphs": [{"context": "who was me", "qas": [
+{"question": "who ?", "id": "1", "answers": [{"text": "me", "answer_start": 8}]}]}]}]}"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "header", "warned"),
+    [
+        ("classification", "train.tsv", TRAIN, True, False),
+        ("classification", "train.jsonl", LINES, True, True),
+        ("tagging", "train.conll", SENTENCE, None, False),
+        ("tagging", "train.conll", SENTENCE, True, True),
+        ("tagging", "train.conll", SENTENCE, False, True),
+        ("qa", "train.json", SQUAD, True, True),
+    ],
+)
+def test_a_header_where_files_have_none_is_warned_of(
+    make_task, capsys, kind, name, content, header, warned
+):
+    changes = {"header": header, "dev_fraction": 0}
+    load(make_task({name: content}, kind, {"do_eval": False}, **changes), "train")
+    assert (f'{name}: "header" of --task_spec=' in capsys.readouterr().err) == warned
+
+
+@pytest.mark.parametrize(
     ("kind", "files", "changes", "message"),
     [
         ("classification", {"train.tsv": TRAIN}, {}, r"no column 'user' \(group\)"),

@@ -183,11 +183,12 @@ def test_files_of_squad(make_config, tokenizer, raw_squad, tmp_path):
         {"text": "Anna Berg", "probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
     ]
     predictions = [{**p, "null_odds": None} for p in task.predictions(data, outputs)]
-    paths = write_squad_outputs(str(tmp_path), "squadv1", predictions)
+    paths = write_squad_outputs(str(tmp_path), "squad", predictions)
     assert [pathlib.Path(path).name for path in paths] == [
-        "squadv1_preds.json",
-        "squadv1_nbest.json",
+        "squad_preds.json",
+        "squad_nbest.json",
     ]
+    assert sorted(map(str, tmp_path.glob("squad_*.json"))) == sorted(paths)
 
 
 def test_questions_that_the_files_of_squad_leave_out_are_warned_of(tmp_path, capsys):
