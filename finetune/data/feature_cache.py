@@ -18,6 +18,7 @@ import filelock
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.util.datasets import untuned
 from electra_tf.util.files import write_atomically
 from electra_tf.util.seals import sealed, without_seal
 from electra_tf.util.temporaries import temporary_path
@@ -159,7 +160,7 @@ def _serialize(row: Row, specs: Sequence[FeatureSpec]) -> bytes:
 
 def _read(path: pathlib.Path, specs: Sequence[FeatureSpec]) -> list[Row]:
     rows = []
-    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+    for record in untuned(tf.data.TFRecordDataset(str(path))).as_numpy_iterator():
         features = tf.train.Example.FromString(record).features.feature
         row: Row = {}
         for spec in specs:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from electra_tf.util.datasets import untuned
 from electra_tf.util.errors import UserError
 from pretrain_data.records.format import (
     FEATURES,
@@ -170,7 +171,7 @@ def _count_if_all_good(
         return None
     count, num_bytes = 0, 0
     try:
-        for batch in tf.data.TFRecordDataset(path).batch(_SCAN_BATCH):
+        for batch in untuned(tf.data.TFRecordDataset(path).batch(_SCAN_BATCH)):
             length = max_seq_length
             if length is None:
                 first = tf.train.Example.FromString(batch[0].numpy())

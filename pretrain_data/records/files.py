@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
+from electra_tf.util.datasets import untuned
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import pattern_of_files, split_patterns
 from electra_tf.util.paths import is_remote
@@ -130,7 +131,7 @@ def _count_by_reading(path: str) -> int:
     bad_offset = plausible_records(path).bad_offset
     if bad_offset is not None:
         raise tf.errors.DataLossError(None, None, f"{path}: bad record at byte {bad_offset}")
-    batches = tf.data.TFRecordDataset(path).batch(_COUNT_BATCH)
+    batches = untuned(tf.data.TFRecordDataset(path).batch(_COUNT_BATCH))
     return sum(int(tf.size(batch)) for batch in batches)
 
 

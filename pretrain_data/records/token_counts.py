@@ -3,6 +3,7 @@
 import numpy as np
 
 from electra_tf.util.console import discard
+from electra_tf.util.datasets import untuned
 from pretrain_data.records.files import DEFAULT_FLAG
 from pretrain_data.records.reader import read_pretraining_records
 
@@ -44,7 +45,8 @@ def count_tokens(
         print_fn=discard,
     )
     counts = np.zeros(vocab_size, np.int64)
-    for batch in batches.take(-(-max_examples // _BATCH_SIZE)).as_numpy_iterator():
+    batches = untuned(batches.take(-(-max_examples // _BATCH_SIZE)))
+    for batch in batches.as_numpy_iterator():
         tokens = batch["input_ids"][batch["input_mask"] > 0]
         counts += np.bincount(tokens, minlength=vocab_size)
     return counts

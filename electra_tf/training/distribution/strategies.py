@@ -23,6 +23,7 @@ from electra_tf.training.distribution.rendezvous import wait_for_workers
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.allocator import keep_freed_memory
 from electra_tf.util.console import warn_once
+from electra_tf.util.datasets import untuned, untuned_devices
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
@@ -81,14 +82,13 @@ def distribute_batches(
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
         workers = context.num_input_pipelines
-        return make_dataset(
-            DataShard(
-                worker=context.input_pipeline_id,
-                num_workers=workers,
-                replicas=context.num_replicas_in_sync // workers,
-                by=shard_by,
-            )
+        shard = DataShard(
+            worker=context.input_pipeline_id,
+            num_workers=workers,
+            replicas=context.num_replicas_in_sync // workers,
+            by=shard_by,
         )
+        return untuned(make_dataset(shard))
 
     return strategy.distribute_datasets_from_function(make)
 
@@ -100,7 +100,8 @@ def iterate(batches: Iterable) -> Iterator:
     process: against a leak, it has malloc return all tensors of more than 128 KiB to the system
     (`ApplyPython311MemoryPatch`).
     """
-    iterator = iter(batches)
+    with untuned_devices():
+        iterator = iter(batches)
     keep_freed_memory()
     return iterator
 

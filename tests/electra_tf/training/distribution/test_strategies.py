@@ -1,4 +1,4 @@
-"""Distributed iterators, in a process of their own: what TensorFlow does with the first one."""
+"""Distributed iterators: memory after the first one of a process, and the end of each."""
 
 import ctypes
 import os
@@ -6,7 +6,10 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
+from electra_tf.training.distribution import strategies
+from electra_tf.training.distribution.strategies import distribute_batches, iterate
 from electra_tf.util import allocator
 from tests.processes import ROOT
 
@@ -32,6 +35,24 @@ for _ in range(200):
     libc.malloc(1 << 20)
 print(libc.mallinfo2().mapped - before)
 """
+
+
+@pytest.mark.parametrize("num_devices", [1, 2])
+def test_no_iterator_has_a_thread_that_its_end_waits_for(num_devices, monkeypatch):
+    tuned = []
+    original = tf.data.Dataset._apply_debug_options  # called for each iterator's dataset
+
+    def note(dataset):
+        tuned.append(dataset.options().autotune.enabled)
+        return original(dataset)
+
+    monkeypatch.setattr(tf.data.Dataset, "_apply_debug_options", note)
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    if num_devices == 2:
+        strategy = strategies._mirrored(("/cpu:0", "/cpu:1"))
+    next(iterate(distribute_batches(strategy, lambda _: tf.data.Dataset.range(9))))
+    # One for the records, and one for each device.
+    assert tuned == [False] * (1 + num_devices)
 
 
 @pytest.mark.skipif(
