@@ -1,5 +1,6 @@
 """Prediction files: of test splits, for submission, and of `--predict_file`."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -115,11 +116,9 @@ def warn_of_older_predictions(
         tasks: tasks of the run.
         provenance: what the results are of that are about to be written.
     """
-    try:
+    with contextlib.suppress(UserError):  # what damaged results were of is unknown
         if is_of(json_path(config.results_dir, config.tasks_label), provenance):
             return
-    except UserError:
-        pass  # what the older results were of is unknown
     older: dict[str, list[str]] = {}
     if not config.do_predict and len(tasks) == 1:
         path = predictions_path(config, tasks[0])
