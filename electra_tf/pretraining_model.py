@@ -461,7 +461,8 @@ def _warn_of_unused_sizes(config: PretrainingConfig, reason: str) -> None:
     """Warns of the size of a generator that has no encoder of its own."""
     for name in ("generator_layers", "generator_hidden_size"):
         value = getattr(config, name)
-        if value != getattr(PretrainingConfig, name):
+        # 1 is what an encoder that both share has, so that is not worth a warning.
+        if value not in (1, getattr(PretrainingConfig, name)):
             warn_once(f"no effect of --{name}={value:g}: {reason}")
 
 

@@ -121,6 +121,7 @@ def test_a_schedule_of_the_temperature_needs_probabilities_that_differ(make_conf
             {"embedding_sharing": "all", "generator_layers": 0.5},
             "no effect of --generator_layers=0.5: --embedding_sharing=all has one encoder",
         ),
+        ({"embedding_sharing": "all", "generator_hidden_size": 1}, None),
         ({"embedding_sharing": "none", "generator_hidden_size": 0.5}, None),
     ],
 )
