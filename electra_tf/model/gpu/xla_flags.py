@@ -11,8 +11,9 @@ def prefer_cublas() -> None:
     XLA would compile some of them with Triton itself. cuBLAS adds what is added to a product,
     takes less memory (7.0 instead of 9.2 GB for ELECTRA-small, 512 x 128), and steps with
     kernels are faster by 1 to 2 % (benchmarks/RESULTS.md). XLA reads its flags when it first
-    compiles, so call this before.
+    compiles, so call this before. XLA_FLAGS may also name a file of flags; it stays as it is.
     """
-    flags = os.environ.get("XLA_FLAGS", "")
-    if _TRITON_GEMM not in flags:
+    flags = os.environ.get("XLA_FLAGS", "").strip()
+    is_file = flags and not flags.startswith("-")
+    if not is_file and _TRITON_GEMM not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_TRITON_GEMM}=false".lstrip()

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model import layer_functions
-from electra_tf.model.gpu import calls, tiles
+from electra_tf.model.gpu import attention, calls, tiles
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.util.console import warn_once
 
@@ -132,6 +132,30 @@ def test_tiles_cover_all_rows(rows, width):
         of_program = chosen.rows * chosen.steps
         assert (chosen.programs - 1) * of_program < rows <= chosen.programs * of_program
         assert chosen.columns * chosen.blocks >= width
+
+
+# Of compute capability 8.6, 8.9 and 12.0: 99 KiB a block, less than all others (CUDA's
+# programming guide, "Technical Specifications per Compute Capability").
+LEAST_SHARED_BYTES = 99 << 10
+
+
+@pytest.mark.parametrize("length", [32, 128, 512])
+def test_attention_fits_into_the_smallest_shared_memory(length):
+    constants = {"SEQ": length, "HEADS": 2, "SIZE": max(attention.HEAD_SIZES)}
+    constants |= {"SCALE": 0.125, "RATE": 0.1, "THRESHOLD": 1}
+    forward = {"qkv": "bf16", "bias": "fp32", "mask": "fp32", "key": "u32"}
+    forward |= {"out": "bf16", "lse": "fp32"}
+    backward = forward | {"d_out": "bf16", "d_qkv": "bf16", "d_bias": "fp32"}
+    for name, pointers, chosen in (
+        ("attention_forward", forward, tiles.attention_forward(length)),
+        ("attention_backward", backward, tiles.attention_backward(length)),
+    ):
+        given = constants | {"QUERIES": chosen.queries, "KEYS": chosen.keys}
+        options = chosen.num_warps, chosen.num_stages
+        kernel = calls.compile_kernel(
+            attention.MODULE, name, tuple(pointers.items()), tuple(given.items()), options, 86
+        )
+        assert 0 < kernel.shared_bytes <= LEAST_SHARED_BYTES
 
 
 def test_attributes():

@@ -45,6 +45,7 @@ def test_products_are_left_to_cublas(with_gpus, monkeypatch):
     for given, expected in (
         ("--xla_dump_to=x", "--xla_dump_to=x --xla_gpu_enable_triton_gemm=false"),
         ("--xla_gpu_enable_triton_gemm=true", "--xla_gpu_enable_triton_gemm=true"),
+        ("flags.txt", "flags.txt"),  # a file of flags
     ):
         monkeypatch.setenv("XLA_FLAGS", given)
         gpus.prepare_kernels()
@@ -58,7 +59,9 @@ def test_xla_knows_its_flag():
         "import tensorflow as tf; tf.function(lambda x: x + 1, jit_compile=True)(tf.ones([]))"
     )
     environment = os.environ | {"XLA_FLAGS": "--xla_gpu_enable_triton_gemm=false"}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize(
