@@ -23,7 +23,7 @@ from finetune.config.defaults import own_kinds
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import MULTIPLE_CHOICE
 from flags import command_line, finetuning, hyperparameters, pretraining
-from flags.recipe_files import find_recipe
+from flags.recipe_files import find_recipe, with_included
 from flags.remote import copies
 from flags.remote.paths import Role, naming_remote_paths
 
@@ -79,8 +79,8 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
     place = {"data_dir": given.get("data_dir", "."), "model_name": given.get("model_name")}
     recipes = [path.strip() for each in flag_values.recipe or () for path in each.split(",")]
     if flag_values.json:
-        for path in recipes:
-            check_not_input(flag_values.json, "--json", {"--recipe": find_recipe(path)})
+        for path in with_included([find_recipe(each) for each in recipes]):
+            check_not_input(flag_values.json, "--json", {"--recipe": path})
     with _here(place) as place:
         runs = [_count_recipe(path, place) for path in recipes]
         if set(given) - set(_PLACE):

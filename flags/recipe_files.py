@@ -3,6 +3,7 @@
 import itertools
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 
 _FOLDER = "recipes"
@@ -37,14 +38,33 @@ def find_flagfiles(arguments: Sequence[str]) -> list[str]:
 
 
 def given_flagfiles(arguments: Sequence[str]) -> list[str]:
-    """Returns the path of each `--flagfile` in the arguments, looked up."""
+    """Returns the path of each `--flagfile`, looked up, and of those that they include."""
     looked_up = find_flagfiles(arguments)
-    joined = [
-        each.removeprefix(f"{_FLAGFILE}=")
-        for each in looked_up
-        if each.startswith(f"{_FLAGFILE}=")
-    ]
-    return joined + [path for name, path in itertools.pairwise(looked_up) if name == _FLAGFILE]
+    paths = [path for name, path in itertools.pairwise(looked_up) if name == _FLAGFILE]
+    return with_included(paths + _values_of_flagfile(looked_up))
+
+
+def with_included(paths: Sequence[str]) -> list[str]:
+    """Returns the paths of flag files, and of those that they include.
+
+    A file that is not there includes none; who reads it names it.
+    """
+    waiting = list(paths)
+    found: list[str] = []
+    while waiting:
+        path = waiting.pop(0)
+        if path not in found:
+            found.append(path)
+            if os.path.isfile(path):
+                lines = pathlib.Path(path).read_text(errors="replace").splitlines()
+                waiting += _values_of_flagfile(lines)
+    return found
+
+
+def _values_of_flagfile(arguments: Sequence[str]) -> list[str]:
+    """Returns the values of `--flagfile=` in arguments or in lines, as absl finds these."""
+    matches = (re.match(r"--?flagfile=(.+)", argument) for argument in arguments)
+    return [os.path.expanduser(match[1].strip()) for match in matches if match]
 
 
 def recipes_dir() -> pathlib.Path:

@@ -130,7 +130,9 @@ def test_the_sequences_of_multiple_choice_are_told(kind, tmp_path, capsys):
 def test_the_flags_are_not_overwritten(flag, tmp_path, monkeypatch, capfd):
     path = tmp_path / "own.flags"
     path.write_text("--train_batch_size=8\n")
-    for given in ([f"--{flag}={path}"], [f"--{flag}", str(path)]):
+    outer = tmp_path / "outer.flags"
+    outer.write_text(f"# Includes another.\n--flagfile={path}\n")
+    for given in ([f"--{flag}={path}"], [f"--{flag}", str(path)], [f"--{flag}={outer}"]):
         arguments = [str(ROOT / "flops_computation.py"), *given, "--json", "own.flags"]
         result = run_program(arguments, tmp_path, monkeypatch, capfd)
         assert f"--json=own.flags is the file that --{flag} reads" in result.stderr
