@@ -22,6 +22,7 @@ from electra_tf.training.distribution.cores import limit_operation_threads
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import remove_files
 from electra_tf.util.temporaries import remove_folder
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
@@ -55,7 +56,7 @@ from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import Trainer
-from finetune.trials.trial_runs import TrialRun, fold_runs, trial_runs, write_folds
+from finetune.trials.trial_runs import TrialRun, fold_runs, folds_file, trial_runs, write_folds
 from finetune.trials.trial_session import TrialSession
 
 PrintFn = Callable[[str], None]
@@ -321,6 +322,8 @@ def _write_results(
     paths = write_run_files(config, results, logged, provenance)
     if config.num_folds:
         paths.append(write_folds(config, trials))
+    else:
+        remove_files(folds_file(config))  # of scores that these replace
     print_fn("")
     for line in format_summary(results):
         print_fn(line)

@@ -143,13 +143,18 @@ def fold_runs(
     return runs
 
 
+def folds_file(config: FinetuningConfig) -> str:
+    """Returns the path of what `write_folds` writes."""
+    return os.path.join(config.results_dir, f"{config.tasks_label}_folds.json")
+
+
 def write_folds(config: FinetuningConfig, runs: Sequence[TrialRun]) -> str:
     """Writes which examples trained, chose and scored the model of each fold, as JSON.
 
     Examples are indices in the train split, as read; "ids" has their ids in the data.
 
     Returns:
-        The path, RESULTS/<task>_folds.json.
+        The path.
     """
     ids: dict[int, str] = {}
     folds = []
@@ -163,6 +168,6 @@ def write_folds(config: FinetuningConfig, runs: Sequence[TrialRun]) -> str:
             if name is not None:
                 ids[index] = name
     content = {"folds": folds, "ids": {index: ids[index] for index in sorted(ids)}}
-    path = os.path.join(config.results_dir, f"{config.tasks_label}_folds.json")
+    path = folds_file(config)
     write_atomically(path, json.dumps(content, ensure_ascii=False) + "\n")
     return path
