@@ -132,9 +132,12 @@ def load_checked_vocabulary(config: PretrainingConfig) -> Vocabulary:
         or has_own_checkpoint(config.model_dir)
     )
     if size < config.vocab_size == PretrainingConfig.vocab_size and not continues:
+        given_as, cure = "--vocab_size", f"pass --vocab_size={size}"
+        if "vocab_size" in config.model_hparam_overrides:
+            given_as, cure = "vocab_size in --model_hparam_overrides", f"set it to {size}"
         raise UserError(
-            f"--vocab_size is {config.vocab_size}, but {config.vocab_file} has {size} "
-            f"entries: pass --vocab_size={size}"
+            f"{given_as} is {config.vocab_size}, but {config.vocab_file} has {size} "
+            f"entries: {cure}"
         )
     return load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
 

@@ -76,6 +76,11 @@ def run_settings(
         others[FILE_READERS] = num_workers
     if eval_records is not None:
         others[HELD_OUT] = eval_records.fingerprint(config.max_seq_length)
+    elif has_own_checkpoint(config.model_dir) and (
+        saved := load_saved_config(config.model_dir)
+    ):
+        # A later start may be evaluated again, and is compared with these.
+        others.update({k: v for k, v in saved.hyperparameters.items() if k == HELD_OUT})
     return {
         **dataclasses.asdict(config),
         DATA: {str(length): records.fingerprint(length) for length in lengths},

@@ -207,7 +207,7 @@ def test_a_resumed_run_tells_that_it_is_evaluated_on_other_records(
 ):
     """Whose path may be the same; the log would mix two curves."""
     held_out = str(tiny_data / "pretrain_tfrecords" / "*")
-    changed_steps = {"num_train_steps": 3, "allow_changed_settings": ("num_train_steps",)}
+    changed_steps = {"num_train_steps": 4, "allow_changed_settings": ("num_train_steps",)}
     config = make_config(**changed_steps, eval_tfrecords=held_out)
     folder = pathlib.Path(config.model_dir)
     shutil.copytree(run_of_two_steps, folder)
@@ -215,13 +215,16 @@ def test_a_resumed_run_tells_that_it_is_evaluated_on_other_records(
     saved = without_seal(json.loads(path.read_text()), path)
     saved["hyperparameters"] |= {"held_out": "other", "eval_tfrecords": held_out}
     path.write_text(json.dumps(saved))
+    # A step without any, after which the others are still known.
+    without = dataclasses.replace(config, num_train_steps=3, eval_tfrecords=None)
+    pretraining_runs.train(without, quiet)
     lines: list[str] = []
     pretraining_runs.train(config, lines.append)
 
     assert any(line.startswith("Changed: held_out: 'other' before, ") for line in lines)
-    said = "the held-out records are not those that the run was evaluated on up to step 2"
+    said = "the held-out records are not those that the run was evaluated on up to step 3"
     assert said in capsys.readouterr().err
-    (logged,) = [record for record in log_records(config) if record["kind"] == "settings"]
+    logged = [record for record in log_records(config) if record["kind"] == "settings"][-1]
     recorded = json.loads(path.read_text())["hyperparameters"]["held_out"]
     assert logged["changed"]["held_out"] == {"recorded": "other", "given": recorded}
     assert recorded == held_out_records(config).fingerprint(16)
@@ -464,6 +467,13 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
         "--vocab_size is 39": {"vocab_size": 39},
         # The default, which has been forgotten.
         "--vocab_size is 30522, .* has 40 entries: pass --vocab_size=40": {"vocab_size": 30522},
+        "vocab_size in --model_hparam_overrides is 30522, .*: set it to 40": {
+            "vocab_size": 30522,
+            "model_hparam_overrides": {
+                **make_config().model_hparam_overrides,
+                "vocab_size": 30522,
+            },
+        },
         "--pretrain_tfrecords": {"pretrain_tfrecords": str(tmp_path / "none*")},
         "--vocab_file": {"vocab_file": str(tmp_path / "none.txt")},
     }
