@@ -25,7 +25,7 @@ from electra_tf.util.seals import without_seal
 from flags.records import held_out_records
 from tests import pretraining_runs
 from tests.conftest import make_record, tiny_settings
-from tests.electra_tf.objectives.test_objectives import TWO_STAGE
+from tests.electra_tf.objectives.numpy_losses import TWO_STAGE
 from tests.training_process import TrainingProcess
 
 pytestmark = pytest.mark.usefixtures("own_graphs")
