@@ -354,7 +354,11 @@ class PretrainingModel(keras.Model):
         return True
 
     def create_layers(self) -> None:
-        """Creates the additional layers of the objective."""
+        """Creates the additional layers of the objective.
+
+        Those of the generator are attributes whose names start with `generator_`: they learn
+        at `--generator_learning_rate`.
+        """
 
     def _create_encoders(self) -> Encoders:
         config = self.config
