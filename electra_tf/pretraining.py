@@ -29,6 +29,7 @@ from electra_tf.model_builder import (
     load_model,
     model_class,
 )
+from electra_tf.pretraining_evaluation import HeldOutEvaluator, write_results
 from electra_tf.pretraining_phases import (
     PretrainingPhases,
     describe_moved_position,
@@ -55,7 +56,6 @@ from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.distribution.gpus import prepare_kernels
-from electra_tf.training.evaluation import HeldOutEvaluator, write_results
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import TrainLog, format_metrics
 from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS

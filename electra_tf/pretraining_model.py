@@ -58,7 +58,9 @@ from electra_tf.util.errors import UserError
 
 
 class PretrainingModel(keras.Model):
-    """gen_weight * L_MLM + disc_weight * L_Disc (end of section 2.1); base of every objective.
+    """gen_weight * L_MLM + disc_weight * L_Disc (end of section 2); base of every objective.
+
+    `disc_weight` is the paper's lambda.
 
     Build instances with `electra_tf.model_builder.build_model`, which selects the class of
     the objective. `prepare` masks a batch, and `forward` computes its losses.
@@ -125,7 +127,7 @@ class PretrainingModel(keras.Model):
     def prepare(
         self, features: dict[str, tf.Tensor], *, randomness: Randomness
     ) -> PretrainInputs:
-        """Masks a batch (section 2.1), once per step, before it is split into micro-batches.
+        """Masks a batch (section 2), once per step, before it is split into micro-batches.
 
         Args:
             features: `input_ids`, `input_mask`, `segment_ids`, int32 [batch, seq].
@@ -159,7 +161,7 @@ class PretrainingModel(keras.Model):
     def _get_masked_lm_output(
         self, inputs: PretrainInputs, randomness: Randomness
     ) -> MaskedLMOutput:
-        """Predicts the masked tokens with the generator (eq. 1)."""
+        """Predicts the masked tokens with the generator: p_G of section 2."""
         return self.token_generator(inputs, randomness)
 
     def masked_lm_terms(
@@ -193,7 +195,7 @@ class PretrainingModel(keras.Model):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> FakeData:
-        """Replaces the masked tokens with samples of the generator (section 2.1).
+        """Replaces the masked tokens with samples of the generator (section 2).
 
         A sample that equals the original token is labeled real. With `--replacement=argmax`,
         the most likely tokens take the place of samples.
@@ -220,7 +222,7 @@ class PretrainingModel(keras.Model):
         randomness: Randomness,
         logit_offset: tf.Tensor | None = None,
     ) -> DiscriminatorOutput:
-        """Classifies every token as original or replaced (eq. 2).
+        """Classifies every token as original or replaced: D of section 2.
 
         Args:
             inputs: corrupted inputs.
@@ -352,7 +354,11 @@ class PretrainingModel(keras.Model):
         return True
 
     def create_layers(self) -> None:
-        """Creates the additional layers of the objective."""
+        """Creates the additional layers of the objective.
+
+        Those of the generator are attributes whose names start with `generator_`: they learn
+        at `--generator_learning_rate`.
+        """
 
     def _create_encoders(self) -> Encoders:
         config = self.config

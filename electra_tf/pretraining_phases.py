@@ -11,6 +11,7 @@ from electra_tf.config.nonfinite import SKIP
 from electra_tf.config.phases import Phase, Stage, steps_by_length, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
+from electra_tf.pretraining_evaluation import HeldOutEvaluator, HeldOutResult
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.text.inspected_tokens import inspected_tokens
@@ -19,7 +20,6 @@ from electra_tf.training.distribution.context import TRAIN_BATCH_SIZE
 from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches, iterate
-from electra_tf.training.evaluation import HeldOutEvaluator, HeldOutResult
 from electra_tf.training.loop import Evaluation, Segment
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
 from electra_tf.training.optimizer import start_stage

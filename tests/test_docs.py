@@ -18,6 +18,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("electra_tf", "pretrain_data", "finetune", "flags", "benchmarks", "tests")
 FOLDERS = (*PACKAGES, "recipes", "demo", "docs")
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+BENCHMARKS_PAGE = ROOT / "benchmarks" / "README.md"
+TESTS_PAGE = ROOT / "tests" / "README.md"
 DOTTED = re.compile(rf"(?<![\w./])(?:{'|'.join(PACKAGES)})(?:\.[A-Za-z_]\w*)+")
 PATH = re.compile(rf"(?<![\w./{{}}-])(?:{'|'.join(FOLDERS)})/[\w./*-]*[\w*/]")
 # `file.py:function` or `file.py:Class.method`; the file is given by its whole path.
@@ -36,9 +38,10 @@ def other_files() -> list[pathlib.Path]:
     files = [path for name in ("docs", "demo") for path in sorted((ROOT / name).rglob("*.md"))]
     recipes = [path for path in sorted((ROOT / "recipes").rglob("*")) if path.is_file()]
     recipes = [path for path in recipes if path.suffix not in (".txt", ".json")]
-    top = ("README.md", "SECURITY.md", "Makefile", "pyproject.toml")
-    others = [ROOT / name for name in top]
-    return [*others, *files, *recipes, ROOT / "benchmarks/RESULTS.md"]
+    top = ("README.md", "CONTRIBUTING.md", "RELIABILITY.md", "SECURITY.md")
+    others = [ROOT / name for name in (*top, "Makefile", "pyproject.toml")]
+    pages = [ROOT / "benchmarks/RESULTS.md", BENCHMARKS_PAGE, TESTS_PAGE]
+    return [*others, *files, *recipes, *pages]
 
 
 def prose(path: pathlib.Path) -> str:
@@ -58,8 +61,8 @@ def prose(path: pathlib.Path) -> str:
 
 
 @functools.cache
-def members(path: pathlib.Path) -> frozenset[str]:
-    """Returns the names and `Class.name`s that a module defines or imports."""
+def members(path: pathlib.Path, *, imported: bool = True) -> frozenset[str]:
+    """Returns the names and `Class.name`s that a module defines, or imports as well."""
     names = set()
 
     def visit(body: list[ast.stmt], prefix: str) -> None:
@@ -71,7 +74,7 @@ def members(path: pathlib.Path) -> frozenset[str]:
             elif isinstance(node, ast.FunctionDef) and prefix:
                 targets = (t for t in ast.walk(node) if isinstance(t, ast.Attribute))
                 names.update(prefix + t.attr for t in targets if isinstance(t.ctx, ast.Store))
-            elif isinstance(node, ast.Import | ast.ImportFrom):
+            elif isinstance(node, ast.Import | ast.ImportFrom) and imported:
                 names.update(prefix + (alias.asname or alias.name) for alias in node.names)
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -119,7 +122,7 @@ def missing(text: str) -> list[str]:
 
 def located_exists(place: str) -> bool:
     path, _, name = place.partition(":")
-    return (ROOT / path).is_file() and name in members(ROOT / path)
+    return (ROOT / path).is_file() and name in members(ROOT / path, imported=False)
 
 
 def _is_absl(name: str) -> bool:
@@ -152,6 +155,9 @@ def test_missing_names_are_found():
     assert missing("electra_tf/util/errors.py:NoError electra_tf/util/errors.py:UserError") == [
         "electra_tf/util/errors.py:NoError"
     ]
+    # Imported there, defined in electra_tf/util/errors.py.
+    imported = "electra_tf/util/files.py:UserError"
+    assert missing(imported) == [imported]
 
 
 def test_the_architecture_locates_its_walks():
@@ -164,6 +170,31 @@ def test_the_architecture_locates_its_walks():
     assert "docs/architecture.md" in section
     for folder in re.findall(r"`((?:\w+/)+)`", section):
         assert path_exists(folder), folder
+
+
+def test_every_module_has_tests_of_its_name_or_is_in_the_tables_of_tests():
+    """A row names modules, folders (with a slash at the end), or files of any folder."""
+    tables = TESTS_PAGE.read_text(encoding="utf-8").split("no file of their name:")[1]
+    rows = re.findall(r"^\| (.*?) \|", tables, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w./]+)`", row)}
+    folders = tuple(name for name in named if name.endswith("/"))
+    untold = []
+    for package in PACKAGES[:4]:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            module = str(path.relative_to(ROOT))
+            tests = ROOT / "tests" / path.relative_to(ROOT).with_name(f"test_{path.name}")
+            is_named = module in named or path.name in named or module.startswith(folders)
+            if path.name != "__init__.py" and not is_named and not tests.exists():
+                untold.append(module)
+    assert untold == [], "add tests of the module's name, or a row to tests/README.md"
+
+
+def test_every_benchmark_is_on_their_page():
+    table = BENCHMARKS_PAGE.read_text(encoding="utf-8").split("| question")[1]
+    named = set(re.findall(r"`(\w+)(?: [^`]*)?`", table))
+    modules = {path.stem for path in BENCHMARKS_PAGE.parent.glob("*.py")} - {"__init__"}
+    folders = {path.parent.name for path in BENCHMARKS_PAGE.parent.glob("*/__main__.py")}
+    assert sorted((modules | folders) ^ named) == []
 
 
 def test_the_hyperparameters_are_those_of_the_configuration():

@@ -1,5 +1,8 @@
 """Every hyperparameter of pre-training, under the authors' names, with its help text.
 
+Those that fine-tuning has, too, are in the base classes: devices and processes, trackers, and
+updates that are not finite.
+
 No TensorFlow is imported here: flags are checked before anything slow happens. `flags/`
 makes one command-line flag of each field. `PretrainingConfig` adds defaults that depend on
 other fields.

@@ -15,7 +15,7 @@ from electra_tf.model.randomness import Randomness
 
 
 class MaskedLMGenerator(Generator):
-    """Masked language model with output weights tied to its token embeddings (eq. 1).
+    """Masked language model with output weights tied to its token embeddings (section 2).
 
     `--objective=mlm` uses it with the full-size encoder.
     """

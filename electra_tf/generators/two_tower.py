@@ -1,7 +1,7 @@
 """The two-tower generator: predicts each token from its left and right context.
 
 Clark et al. 2020, "Pre-Training Transformers as Energy-Based Cloze Models" (Electric), section
-2.3: a left-to-right and a right-to-left encoder predict every token given all others, in one
+2.4: a left-to-right and a right-to-left encoder predict every token given all others, in one
 pass over unmasked text.
 """
 

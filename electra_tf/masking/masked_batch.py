@@ -1,6 +1,6 @@
 """Masks a batch: how many tokens, which ones, and what stands in their place.
 
-The paper's section 2.1. A strategy orders the positions (`electra_tf.masking.base`); this
+The paper's section 2. A strategy orders the positions (`electra_tf.masking.base`); this
 module takes the first ones, writes [MASK], and restores the original tokens.
 """
 
@@ -57,7 +57,7 @@ def mask(
     with_replacement: bool = False,
     first_example: tf.Tensor | int = 0,
 ) -> PretrainInputs:
-    """Masks a random fraction of each sequence (paper, section 2.1).
+    """Masks a random fraction of each sequence (paper, section 2).
 
     Positions are the first ones in the strategy's order, without replacement. If a row has
     fewer candidates than slots, all are masked; if it has none, its weights are all 0.
@@ -162,7 +162,7 @@ def mask_batch(
     *,
     randomness: Randomness,
 ) -> PretrainInputs:
-    """Masks a batch with the settings of a run (section 2.1).
+    """Masks a batch with the settings of a run (section 2).
 
     Args:
         config: configuration of the run.

@@ -1,4 +1,4 @@
-"""Token masking: single tokens, uniformly (paper, section 2.1)."""
+"""Token masking: single tokens, uniformly (paper, section 2)."""
 
 import tensorflow as tf
 

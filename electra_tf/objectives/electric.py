@@ -3,7 +3,7 @@
 Clark et al. 2020, "Pre-Training Transformers as Energy-Based Cloze Models". The full-size
 encoder assigns every token an energy E(x)_t, and exp(-E(x)_t) estimates the probability of the
 token given all others. It is trained to distinguish the original tokens from noise tokens
-sampled from a two-tower model q (section 2.2):
+(sections 2.2 and 2.3, Algorithm 2) sampled from a two-tower model q (section 2.4):
 
     p(noise | x, t) = sigmoid(E(x)_t + log q(x_t | rest) + log(k / (1 - k)))
 

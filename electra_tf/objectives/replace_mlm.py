@@ -34,7 +34,7 @@ class ReplaceMLM(PretrainingModel):
 
     As in fine-tuning, the full-size model never sees [MASK]: it predicts the original tokens
     at the masked positions m from text with the generator's samples there. As in masked
-    language modeling (eq. 1, and `get_softmax_output` in the authors' code), both losses are
+    language modeling (section 2; `get_softmax_output` in the authors' code), both losses are
 
         sum over t in m of -log p(x_t | input) / |m|
 

@@ -14,7 +14,6 @@ PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]",
 DEFAULT_FLAG = "--vocab-file"
 # Stands in for the token of an embedding row that has none.
 UNUSED_TOKEN = "[unused_row_{}]"
-MIN_VOCAB_SIZE = 32
 # Tokens that a model has not learned; users replace them by words of their own.
 _UNUSED = re.compile(r"\[unused.*\]")
 
@@ -70,48 +69,6 @@ class Vocabulary:
     def mask_id(self) -> int:
         """Id of [MASK]."""
         return self.ids[MASK]
-
-
-@dataclasses.dataclass(frozen=True)
-class VocabularyBuildConfig:
-    """Settings of vocabulary training.
-
-    Attributes:
-        corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth; None reads
-            `inputs`.
-        output_file: vocabulary file to write.
-        vocab_size: vocabulary size, including special tokens.
-        do_lower_case: lowercase the text.
-        strip_accents: strip accents when lowercasing. This also decomposes Hangul.
-        overwrite: replace `output_file`.
-        character_coverage: share of the text's characters to cover; None covers all that
-            leave half of the vocabulary, at most 8,000 entries, to longer pieces.
-        inputs: files, globs and folders of every corpus format, instead of `corpus_dir`.
-        text_field: key of the text in JSONL.
-        text_column: column of the text in Parquet.
-        num_processes: number of processes that count words.
-        report: files, globs and folders of held-out text to report on.
-        compare_with: vocabulary file to report on, too.
-    """
-
-    corpus_dir: pathlib.Path | None
-    output_file: pathlib.Path
-    vocab_size: int
-    do_lower_case: bool = True
-    strip_accents: bool = True
-    overwrite: bool = False
-    character_coverage: float | None = None
-    inputs: tuple[str, ...] = ()
-    text_field: str = "text"
-    text_column: str = "text"
-    num_processes: int = 1
-    report: tuple[str, ...] = ()
-    compare_with: pathlib.Path | None = None
-
-    @property
-    def corpus_name(self) -> str:
-        """The corpus, for messages."""
-        return str(self.corpus_dir or ", ".join(self.inputs))
 
 
 def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocabulary:

@@ -1,5 +1,9 @@
 """Every hyperparameter of fine-tuning, under the authors' names, with its help text.
 
+Those of the encoder, of classification and of users' tasks are in base classes, and so are
+those that pre-training has, too: devices and processes, trackers, and updates that are not
+finite.
+
 No TensorFlow is imported here: flags are checked before anything slow happens. `flags/`
 makes one command-line flag of each field.
 """

@@ -11,12 +11,7 @@ from electra_tf.text.tokenizer_description import (
     description_file,
     load_tokenizer_description,
 )
-from electra_tf.text.vocabulary import (
-    MIN_VOCAB_SIZE,
-    Vocabulary,
-    VocabularyBuildConfig,
-    load_vocabulary,
-)
+from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_in_order
@@ -25,6 +20,7 @@ from pretrain_data.corpus.corpus_report import print_left_out
 from pretrain_data.corpus.file_search import identity_of
 from pretrain_data.corpus.formats import FormatOptions
 from pretrain_data.corpus.inputs import Corpus, find_inputs, find_text, warn_of_unused_names
+from pretrain_data.vocabulary.config import MIN_VOCAB_SIZE, VocabularyBuildConfig
 from pretrain_data.vocabulary.vocabulary_report import measure, print_report
 from pretrain_data.vocabulary.word_counts import count_words
 from pretrain_data.vocabulary.word_pieces import learn_pieces, sentencepiece

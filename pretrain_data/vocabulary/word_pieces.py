@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from electra_tf.text.tokenizer import MAX_CODE_POINTS_PER_WORD
-from electra_tf.text.vocabulary import MIN_VOCAB_SIZE, SPECIAL_TOKENS
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
+from pretrain_data.vocabulary.config import MIN_VOCAB_SIZE
 
 # Longer pieces get half of the vocabulary, and no more than this if the characters need it.
 _MAX_ENTRIES_LEFT = 8000

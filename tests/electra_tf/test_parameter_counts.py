@@ -1,6 +1,6 @@
 """The published sizes, to the last parameter.
 
-The paper rounds the discriminators to 14M, 110M and 335M (table 1 and section 3.1).
+The paper rounds the discriminators to 14M, 110M and 335M (Tables 1 and 2).
 KerasHub's backbones of the same weights count 13,548,800, 109,482,240 and 335,141,888: they
 hold the encoder and one dense layer [hidden, hidden], as wide as that of our head.
 """

@@ -25,7 +25,7 @@ from electra_tf.util.seals import without_seal
 from flags.records import held_out_records
 from tests import pretraining_runs
 from tests.conftest import make_record, tiny_settings
-from tests.electra_tf.objectives.test_objectives import TWO_STAGE
+from tests.electra_tf.objectives.numpy_losses import TWO_STAGE
 from tests.training_process import TrainingProcess
 
 pytestmark = pytest.mark.usefixtures("own_graphs")
@@ -81,7 +81,7 @@ def test_trains_logs_evaluates_and_keeps_the_newest_checkpoints(make_config, tin
     assert train[0].keys() >= TRAINING_METRICS
     assert [r["step"] for r in records if r["kind"] == "eval"] == [2, 4, 6]
     for record in train:
-        # The objective is made of its two terms (paper, section 2.1).
+        # The objective is made of its two terms (paper, section 2).
         expected = record["gen_loss"] + 50 * record["disc_loss"]
         assert record["loss"] == pytest.approx(expected, rel=1e-3)
     assert train[0]["learning_rate"] == pytest.approx(1e-3 * (1 - 2 / 6))

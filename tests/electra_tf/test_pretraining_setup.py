@@ -25,7 +25,7 @@ from electra_tf.pretraining_setup import (
 )
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from tests.electra_tf.objectives.test_objectives import TWO_STAGE
+from tests.electra_tf.objectives.numpy_losses import TWO_STAGE
 
 
 def strategy(*devices: str) -> types.SimpleNamespace:

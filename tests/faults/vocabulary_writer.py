@@ -3,7 +3,8 @@
 import pathlib
 
 from electra_tf.text.tokenizer_description import load_tokenizer_description
-from electra_tf.text.vocabulary import VocabularyBuildConfig, load_vocabulary
+from electra_tf.text.vocabulary import load_vocabulary
+from pretrain_data.vocabulary.config import VocabularyBuildConfig
 from pretrain_data.vocabulary.vocabulary_builder import build_vocabulary
 
 _SIZES = {1: 40, 2: 50}

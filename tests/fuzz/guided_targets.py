@@ -26,7 +26,7 @@ from finetune.config.task_spec import TaskSpec
 from finetune.config.task_spec_parser import load_specs
 from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
-from finetune.tasks.qa.examples import ExampleBuilder
+from finetune.tasks.qa.examples import QuestionCollector
 from finetune.tasks.qa.readers import read_questions
 from pretrain_data.corpus.formats import FormatOptions, make_part
 from tests.electra_tf.interop.models import HUGGINGFACE_DATA, TF1_DATA
@@ -117,7 +117,9 @@ def _questions(folder: pathlib.Path) -> Read:
         path = folder / ("q.jsonl" if is_mrqa else "q.json")
         path.write_bytes(content[1:])
         for is_training in (True, False):
-            builder = ExampleBuilder(DataReport("t", "train"), v2=True, is_training=is_training)
+            builder = QuestionCollector(
+                DataReport("t", "train"), v2=True, is_training=is_training
+            )
             result = outcome(read_questions, str(path), builder)
             assert result is None or str(path) in str(result), result
             for example in builder.examples:

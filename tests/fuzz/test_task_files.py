@@ -16,7 +16,7 @@ from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
 from finetune.data.raw_examples import RawExample
 from finetune.tasks.custom_files import Labels
-from finetune.tasks.qa.examples import ExampleBuilder
+from finetune.tasks.qa.examples import QuestionCollector
 from finetune.tasks.qa.readers import read_questions
 from tests.fuzz.inputs import ODD_TEXTS, json_values, outcome, texts, tries
 
@@ -229,7 +229,7 @@ def test_questions(tmp_path_factory, paragraphs, mrqa):
     path.write_text(content)
     for is_training in (True, False):
         report = DataReport("t", "train")
-        builder = ExampleBuilder(report, v2=True, is_training=is_training)
+        builder = QuestionCollector(report, v2=True, is_training=is_training)
         result = outcome(read_questions, str(path), builder)
         assert result is None or str(path) in str(result)
         for example in builder.examples:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 _OBJECTIVES = "tests/electra_tf/objectives"
 _LAYERS = f"{_OBJECTIVES}/test_layers_and_weights.py"
-_LOSSES = f"{_OBJECTIVES}/test_objectives.py"
+_COMMON = f"{_OBJECTIVES}/test_objectives.py"
 _REPLACEMENTS = "tests/electra_tf/generators/test_replacements.py"
 _MASKING = "tests/electra_tf/masking/test_masking.py"
 _TRAINING = "tests/electra_tf/training"
@@ -73,15 +73,15 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             _REPLACEMENTS,
         ),
         "electra_tf/objectives/adversarial.py": (
-            *(_LAYERS, _LOSSES, _REPLACEMENTS),
+            *(_LAYERS, f"{_OBJECTIVES}/test_adversarial.py", _COMMON, _REPLACEMENTS),
             *("-k", "adversarial or zero_or_more or by_default"),
         ),
         "electra_tf/objectives/all_tokens_mlm.py": (
-            *(_LAYERS, _LOSSES),
-            *("-k", "all_tokens or copies"),
+            *(_LAYERS, f"{_OBJECTIVES}/test_all_tokens_mlm.py", _COMMON),
+            *("-k", "all_tokens"),
         ),
         "electra_tf/objectives/electric.py": (
-            *(_REPLACEMENTS, _LAYERS, _LOSSES),
+            *(_REPLACEMENTS, _LAYERS, f"{_OBJECTIVES}/test_electric.py", _COMMON),
             *("-k", "electric or no_meaning or no_effect"),
         ),
         "electra_tf/objectives/mlm.py": (
@@ -89,7 +89,7 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             *("-k", "mlm and not replace and not all_tokens or no_meaning"),
         ),
         "electra_tf/objectives/replace_mlm.py": (
-            *(_LAYERS, f"{_OBJECTIVES}/test_masked_token_losses.py"),
+            *(_LAYERS, f"{_OBJECTIVES}/test_replace_mlm.py"),
             *("-k", "replace_mlm or zero_or_more or by_default"),
         ),
         "electra_tf/objectives/sentence_contrastive.py": (

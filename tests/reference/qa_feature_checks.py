@@ -10,7 +10,7 @@ import numpy as np
 
 from finetune.config.task_kinds import QA
 from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, DataReport
-from finetune.tasks.qa.examples import ExampleBuilder, QAExample
+from finetune.tasks.qa.examples import QAExample, QuestionCollector
 from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer, Window
 from finetune.tasks.qa.readers import read_questions
 from finetune.tasks.qa.task import SQUAD_TASKS, SQUAD_V2
@@ -121,7 +121,7 @@ def _padded(values: np.ndarray, length: int) -> np.ndarray:
 
 
 def _load(path: str, name: str, split: str) -> list[QAExample]:
-    builder = ExampleBuilder(
+    builder = QuestionCollector(
         DataReport(name, split),
         v2=name == SQUAD_V2,
         is_training=split == "train",

@@ -14,7 +14,7 @@ from finetune.data.folds import example_groups
 from finetune.data.raw_examples import RawExample
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.custom_files import DEV, GROUP, HELD_OUT, TRAIN, TaskFiles
-from finetune.tasks.qa.examples import Context, ExampleBuilder, GivenAnswer, QAExample
+from finetune.tasks.qa.examples import Context, GivenAnswer, QAExample, QuestionCollector
 from finetune.tasks.qa.readers import MRQA_SUFFIXES, read_questions
 from finetune.tasks.qa.task import QATask
 
@@ -96,7 +96,7 @@ class CustomQATask(QATask):
     def _read(
         self, path: str, report: DataReport, *, v2: bool, is_training: bool, labeled: bool
     ) -> list[QAExample]:
-        builder = ExampleBuilder(
+        collector = QuestionCollector(
             report,
             v2=v2,
             is_training=is_training,
@@ -120,24 +120,24 @@ class CustomQATask(QATask):
                     f"{path}: MRQA files, and no others, end in {expected}; "
                     f'"format" of task {self._spec.name!r} is {file_format}'
                 )
-            read_questions(path, builder)
+            read_questions(path, collector)
         else:
-            self._read_records(path, builder, labeled=labeled)
-        if not builder.examples:
+            self._read_records(path, collector, labeled=labeled)
+        if not collector.examples:
             reasons = ", ".join(f"{len(c):,} x {name}" for name, c in report.problems.items())
             raise UserError(
                 f"{path} contains no usable question{f': {reasons}' if reasons else ''}"
             )
-        return builder.examples
+        return collector.examples
 
-    def _read_records(self, path: str, builder: ExampleBuilder, *, labeled: bool) -> None:
+    def _read_records(self, path: str, collector: QuestionCollector, *, labeled: bool) -> None:
         roles = ("question", "context", "answers")
         optional = ("answer_start", "id") if labeled else ("answers", "answer_start", "id")
         contexts: dict[str, Context] = {}
         for record in self._own_files.records(path, roles, optional):
             text = record.text("context")
             answers = _answers(record)
-            builder.add(
+            collector.add(
                 contexts.setdefault(text, Context(text)),
                 qas_id=record.name("id") or f"{record.unit} {record.line}",
                 question=record.text("question"),

@@ -77,7 +77,7 @@ class QAExample:
     group: str = ""
 
 
-class ExampleBuilder:
+class QuestionCollector:
     """Collects examples, and reports unusable answers.
 
     Args:

@@ -19,8 +19,8 @@ _MASKED_LOGIT = 1000.0
 class QAHead(TaskHead):
     """Scores of start and end positions, and of unanswerable questions.
 
-    With `joint_prediction`, the end is predicted given the start (Clark et al. 2020, appendix
-    B, following XLNet): the gold start for the loss, and the `beam_size` most likely starts
+    With `joint_prediction`, the end is predicted given the start (Clark et al. 2020, section
+    3.1, following XLNet): the gold start for the loss, and the `beam_size` most likely starts
     for prediction. Outputs: float32 `answerable_logit` [batch] (log odds of having no
     answer), `start_logits` [batch, seq], and
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from electra_tf.util.errors import UserError
 from finetune.data.file_readers import parse_json, read_text
-from finetune.tasks.qa.examples import Context, ExampleBuilder, GivenAnswer
+from finetune.tasks.qa.examples import Context, GivenAnswer, QuestionCollector
 
 MRQA_SUFFIXES = (".jsonl", ".jsonl.gz")
 # Fields of a question's id. Files of MRQA may have both; its evaluation knows "qid".
@@ -13,8 +13,8 @@ _SQUAD_IDS, _MRQA_IDS = ("id", "qid"), ("qid", "id")
 _KINDS = {str: "a string", list: "a list", dict: "an object", int: "an integer"}
 
 
-def read_questions(path: str, builder: ExampleBuilder) -> None:
-    """Adds the questions of a file to `builder`.
+def read_questions(path: str, collector: QuestionCollector) -> None:
+    """Adds the questions of a file to `collector`.
 
     Files that end in .jsonl or .jsonl.gz have the format of MRQA, others that of SQuAD 1.1 or
     2.0 (.json or .json.gz).
@@ -23,31 +23,31 @@ def read_questions(path: str, builder: ExampleBuilder) -> None:
         UserError: the file is missing or malformed; the message names the line or record.
     """
     if path.endswith(MRQA_SUFFIXES):
-        _read_mrqa(path, builder)
+        _read_mrqa(path, collector)
     else:
-        _read_squad(path, builder)
+        _read_squad(path, collector)
 
 
-def _read_squad(path: str, builder: ExampleBuilder) -> None:
+def _read_squad(path: str, collector: QuestionCollector) -> None:
     content = parse_json(read_text(path), path)
     for i, article in enumerate(_field(content, "data", list, path)):
         where = f"{path}: data[{i}]"
         for j, paragraph in enumerate(_field(article, "paragraphs", list, where)):
-            _add_paragraph(paragraph, f"{where}.paragraphs[{j}]", builder, _SQUAD_IDS)
+            _add_paragraph(paragraph, f"{where}.paragraphs[{j}]", collector, _SQUAD_IDS)
 
 
-def _read_mrqa(path: str, builder: ExampleBuilder) -> None:
+def _read_mrqa(path: str, collector: QuestionCollector) -> None:
     for number, line in enumerate(read_text(path).split("\n"), 1):
         where = f"{path}: line {number}"
         if not line.strip():
             continue
         paragraph = parse_json(line, where)
         if not (isinstance(paragraph, dict) and "header" in paragraph):
-            _add_paragraph(paragraph, where, builder, _MRQA_IDS)
+            _add_paragraph(paragraph, where, collector, _MRQA_IDS)
 
 
 def _add_paragraph(
-    paragraph: Any, where: str, builder: ExampleBuilder, id_fields: tuple[str, str]
+    paragraph: Any, where: str, collector: QuestionCollector, id_fields: tuple[str, str]
 ) -> None:
     context = Context(_field(paragraph, "context", str, where))
     for k, qa in enumerate(_field(paragraph, "qas", list, where)):
@@ -58,7 +58,7 @@ def _add_paragraph(
         if not isinstance(name, str | int):
             raise UserError(f'{question_at} needs an "{first}" (or "{second}"), a string')
         answers, located = _answers(qa, question_at)
-        builder.add(
+        collector.add(
             context,
             qas_id=str(name),
             question=question,

@@ -15,7 +15,7 @@ from finetune.config.task_kinds import QA
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.results.worst_errors import PredictionError
 from finetune.tasks.base import PREDICT, Outputs, Scores, SplitData, Task
-from finetune.tasks.qa.examples import ExampleBuilder, QAExample
+from finetune.tasks.qa.examples import QAExample, QuestionCollector
 from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer
 from finetune.tasks.qa.head import QAHead
 from finetune.tasks.qa.nbest import DecodedAnswer, NBestDecoder
@@ -122,15 +122,15 @@ class QATask(Task):
         return example.is_impossible or example.start_position is not None
 
     def _load(self, split: str, report: DataReport, *, is_training: bool) -> list[QAExample]:
-        builder = ExampleBuilder(
+        collector = QuestionCollector(
             report,
             v2=self.v2,
             is_training=is_training,
             authors_answer_check=self.config.authors_qa_answer_check,
         )
         for path in self.split_files(split):
-            read_questions(path, builder)
-        return builder.examples
+            read_questions(path, collector)
+        return collector.examples
 
     def featurize(
         self, examples: Sequence[QAExample], *, is_training: bool, report: DataReport

@@ -16,7 +16,7 @@ from electra_tf.util.errors import UserError
 from flags.records import training_records
 from tests import pretraining_runs
 from tests.conftest import VOCAB_SIZE, make_record
-from tests.electra_tf.objectives.test_objectives import TWO_STAGE
+from tests.electra_tf.objectives.numpy_losses import TWO_STAGE
 from tests.electra_tf.test_pretraining import log_records, quiet, weights_of
 
 

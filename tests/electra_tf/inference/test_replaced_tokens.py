@@ -14,7 +14,7 @@ from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from flags.records import training_records
 from tests import pretraining_runs
-from tests.electra_tf.objectives.test_objectives import TWO_STAGE
+from tests.electra_tf.objectives.numpy_losses import TWO_STAGE
 
 SENTENCE = [
     InspectedToken("the", "the", 0.1),

@@ -23,7 +23,7 @@ from electra_tf.model_builder import build_model
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 from tests.electra_tf.masking.test_masking import masked_sets
-from tests.electra_tf.objectives.test_objectives import FACTS, options
+from tests.electra_tf.objectives.numpy_losses import FACTS, options
 from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 
 LOSSES = np.array([0.5, 2.0, 6.0])

@@ -13,7 +13,7 @@ from electra_tf.model_builder import build_model, model_class
 from electra_tf.objectives.adversarial import AdversarialHparams
 from electra_tf.objectives.replace_mlm import ReplaceMLMHparams
 from electra_tf.util.errors import UserError
-from tests.electra_tf.objectives.test_objectives import FACTS, options
+from tests.electra_tf.objectives.numpy_losses import FACTS, options
 from tests.electra_tf.test_pretraining_model import SPECIAL, features
 
 ENCODERS = {"electra", "generator", "generator_ltr", "generator_rtl"}

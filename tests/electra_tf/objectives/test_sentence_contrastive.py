@@ -14,7 +14,11 @@ from electra_tf.model_builder import build_model
 from electra_tf.objectives.sentence_contrastive import SentenceContrastiveHparams
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
-from tests.electra_tf.objectives.test_objectives import WITHOUT_DROPOUT, original_ids
+from tests.electra_tf.objectives.numpy_losses import (
+    WITHOUT_DROPOUT,
+    binary_cross_entropy,
+    original_ids,
+)
 from tests.electra_tf.test_pretraining_model import SPECIAL, features
 
 pytestmark = pytest.mark.usefixtures("unfused")
@@ -156,3 +160,22 @@ def test_hyperparameters_are_bounded_and_cannot_be_changed(make_model):
             make_model(**given)
     for given in ({"sentence_weight": 0.0}, {"unchanged_share": 0.0}, {"unchanged_share": 1.0}):
         parse_hparams(SentenceContrastiveHparams, given, "--objective_hparams")
+
+
+def test_sentences_are_left_unchanged_and_told_apart(make_model):
+    model = make_model(unchanged_share=0.5, sentence_weight=3.0)
+    given = {name: tf.tile(x, [20, 1]) for name, x in features().items()}
+    output = model(given, randomness=WITHOUT_DROPOUT)
+    changed = np.any(
+        output.fake_data.inputs.input_ids.numpy() != given["input_ids"].numpy(), axis=1
+    )
+    assert 0.3 < np.mean(changed) < 0.7
+    np.testing.assert_array_equal(
+        changed, output.fake_data.is_fake_tokens.numpy().max(axis=1) > 0
+    )
+    sequence = model.encode(output.fake_data.inputs, WITHOUT_DROPOUT)
+    logits = model.sentence_predictions(sequence[:, 0]).numpy()[:, 0]
+    expected = np.mean(binary_cross_entropy(logits, changed))
+    assert float(output.losses["sentence"]) == pytest.approx(expected, rel=1e-4)
+    weights = {name: term.coefficient for name, term in output.terms.items()}
+    assert weights["sentence"] == 3.0

@@ -15,8 +15,8 @@ from electra_tf.objectives.two_stage import TwoStage, TwoStageHparams
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from tests.electra_tf.objectives.test_objectives import TWO_STAGE, binary_cross_entropy, mean
-from tests.electra_tf.test_pretraining_model import SPECIAL, features
+from tests.electra_tf.objectives.numpy_losses import TWO_STAGE, binary_cross_entropy, mean
+from tests.electra_tf.test_pretraining_model import SPECIAL, features, gradients, is_zero
 
 NUM_STEPS = 10
 
@@ -144,3 +144,35 @@ def test_flops_are_counted_by_stage(make_config):
 def test_hyperparameters_cannot_be_changed_in_a_run():
     with pytest.raises(dataclasses.FrozenInstanceError):
         TwoStageHparams().generator_share = 0.9
+
+
+def test_two_stage_trains_one_model_at_a_time(make_model):
+    model = make_model(**TWO_STAGE)
+    of_generator = gradients(model, "gen")
+    assert all(
+        is_zero(gradient) == path.startswith(("electra", "discriminator"))
+        for path, gradient in of_generator.items()
+    )
+    model.stage = 1
+    model.start_stage()
+    for ours, theirs in zip(model.electra.variables, model.generator.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    of_discriminator = gradients(model, "disc")
+    assert all(
+        is_zero(gradient) == path.startswith("generator")
+        for path, gradient in of_discriminator.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"embedding_sharing": "embeddings"}, "--embedding_sharing=none"),
+        ({"generator_hidden_size": 0.5, "embedding_size": 8}, "hidden_size is 8"),
+        ({"objective_hparams": {"generator_share": 0.0}}, "generator_share"),
+        ({"generator_type": "uniform"}, "--generator_type=masked_lm"),
+    ],
+)
+def test_two_stage_checks_what_it_copies(make_model, given, message):
+    with pytest.raises(UserError, match=message):
+        make_model(**{**TWO_STAGE, **given})

@@ -1,4 +1,4 @@
-"""The training step: batches in parts, scaled losses; whole runs are in test_training."""
+"""The training step: batches in parts, scaled losses; test_pretraining.py has whole runs."""
 
 import dataclasses
 from typing import Any

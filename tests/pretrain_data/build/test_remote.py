@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import flags as absl_flags
 
 from electra_tf.text.tokenizer_description import TokenizerDescription
-from electra_tf.text.vocabulary import VocabularyBuildConfig, load_vocabulary
+from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import as_path, open_binary
 from flags import command_line, corpus
@@ -20,6 +20,7 @@ from pretrain_data.build.dataset import build_pretraining_data
 from pretrain_data.corpus.inputs import find_inputs
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
+from pretrain_data.vocabulary.config import VocabularyBuildConfig
 from pretrain_data.vocabulary.vocabulary_builder import build_vocabulary
 from tests.pretrain_data.conftest import corpus_text
 

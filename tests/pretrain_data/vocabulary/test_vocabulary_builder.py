@@ -18,12 +18,7 @@ from absl import flags as absl_flags
 from electra_tf.text import tokenizer
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.tokenizer_description import load_tokenizer_description
-from electra_tf.text.vocabulary import (
-    SPECIAL_TOKENS,
-    Vocabulary,
-    VocabularyBuildConfig,
-    load_vocabulary,
-)
+from electra_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, load_vocabulary
 from electra_tf.util.errors import UserError
 from flags import command_line, corpus
 from pretrain_data.build.dataset import build_pretraining_data
@@ -32,6 +27,7 @@ from pretrain_data.corpus.inputs import find_corpus, find_inputs
 from pretrain_data.corpus.partition import divide
 from pretrain_data.parallel.counts import WorkerError
 from pretrain_data.vocabulary import word_counts
+from pretrain_data.vocabulary.config import VocabularyBuildConfig
 from pretrain_data.vocabulary.vocabulary_builder import _corpus_flags, build_vocabulary
 from pretrain_data.vocabulary.vocabulary_report import measure
 from pretrain_data.vocabulary.word_counts import CountJob, count_words, count_words_of

@@ -12,7 +12,7 @@ from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
-from tests.electra_tf.objectives.test_objectives import at, log_softmax
+from tests.electra_tf.objectives.numpy_losses import at, log_softmax
 from tests.electra_tf.test_pretraining_model import SPECIAL
 
 TEXTS = [[2, 7, 8, 9, 3], [2, 3], [2, 30, 3], [2, 11, 12, 13, 14, 15, 16, 17, 3]]

@@ -9,7 +9,7 @@ import pytest
 from electra_tf.config.distribution import BY_FILE
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.errors import UserError
-from tests.pretrain_data.records.test_reader import SHARDS, SHUFFLED, TOTAL, read, write_shard
+from tests.pretrain_data.records.shards import SHARDS, SHUFFLED, TOTAL, read, write_shard
 
 WORKERS = 3
 BATCH = 6

@@ -12,8 +12,8 @@ from finetune.tasks.qa.examples import (
     NOT_FOUND,
     REPEATED_ID,
     Context,
-    ExampleBuilder,
     GivenAnswer,
+    QuestionCollector,
 )
 from finetune.tasks.qa.readers import read_questions
 from tests.finetune.tasks.qa.conftest import ask
@@ -21,7 +21,7 @@ from tests.finetune.tasks.qa.conftest import ask
 
 def read(path: str, *, v2=True, is_training=True, **options):
     report = DataReport("squad", "train")
-    builder = ExampleBuilder(report, v2=v2, is_training=is_training, **options)
+    builder = QuestionCollector(report, v2=v2, is_training=is_training, **options)
     read_questions(path, builder)
     return builder.examples, report.problems
 
@@ -118,7 +118,7 @@ def test_repeated_ids_are_reported(write_squad):
 
 def test_an_answer_without_a_place_is_looked_up():
     report = DataReport("own", "train")
-    builder = ExampleBuilder(report, v2=True, is_training=True)
+    builder = QuestionCollector(report, v2=True, is_training=True)
     for name, text in (("a", "Berg"), ("b", "Nobody")):
         builder.add(
             Context("Anna Berg"),
@@ -202,7 +202,7 @@ def test_ends_of_mrqa_may_be_behind_the_answer(tmp_path):
 )
 def test_an_answer_without_its_place_is_found_as_words(context, answer, words):
     report = DataReport("own", "train")
-    builder = ExampleBuilder(report, v2=False, is_training=False)
+    builder = QuestionCollector(report, v2=False, is_training=False)
     located = GivenAnswer(answer)
     question = {"qas_id": "q", "question": "who ?", "answers": [answer], "located": located}
     builder.add(Context(context), **question)

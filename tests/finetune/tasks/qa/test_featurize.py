@@ -5,13 +5,13 @@ import pytest
 
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
-from finetune.tasks.qa.examples import Context, ExampleBuilder, GivenAnswer
+from finetune.tasks.qa.examples import Context, GivenAnswer, QuestionCollector
 from finetune.tasks.qa.featurize import QAFeaturizer
 
 
 def make_examples(*questions, v2=True):
     """Builds examples of (context, question, answer or None)."""
-    builder = ExampleBuilder(DataReport("squad", "train"), v2=v2, is_training=False)
+    builder = QuestionCollector(DataReport("squad", "train"), v2=v2, is_training=False)
     for number, (context, question, answer) in enumerate(questions):
         builder.add(
             Context(context),

@@ -1,0 +1,128 @@
+"""Records that do not fit a run, and shards that differ from what was built."""
+
+import re
+import struct
+import types
+
+import pytest
+
+from electra_tf.util.errors import UserError
+from pretrain_data.records import manifest as records_manifest
+from pretrain_data.records.checks import check_vocabulary
+from pretrain_data.records.manifest import load_manifest, mark_unfinished
+from tests.pretrain_data.records.shards import read, truncate
+
+
+def test_another_length_is_refused(records, tmp_path, build):
+    message = r"--max_seq_length is 32, but the records have 16 tokens .*data-0"
+    with pytest.raises(UserError, match=message):
+        read(records, max_seq_length=32)
+    build()
+    message = r"--max_seq_length is 16, but the records have 32 .*pretrain_data\.json"
+    with pytest.raises(UserError, match=message):
+        read(f"{tmp_path}/records/pretrain_data.tfrecord*")
+
+
+def test_a_folder_of_another_length_among_several_is_refused(tmp_path, build):
+    build()
+    build(output_dir=tmp_path / "short", max_seq_length=16)
+    patterns = [
+        f"{tmp_path}/{folder}/pretrain_data.tfrecord*" for folder in ("records", "short")
+    ]
+    message = (
+        r"different lengths: those of .*/short/pretrain_data\.json have 16 tokens, others 32"
+    )
+    for given in (patterns, patterns[::-1]):
+        with pytest.raises(UserError, match=message):
+            read(given, max_seq_length=32)
+
+
+def test_skipping_bad_records_still_compares_the_manifest(build, tmp_path):
+    build()
+    settings = {"skip_bad_records": True, "print_fn": lambda message: None}
+    message = r"--max_seq_length is 16, but the records have 32 .*pretrain_data\.json"
+    with pytest.raises(UserError, match=message):
+        read(f"{tmp_path}/records/pretrain_data.tfrecord*", **settings)
+
+
+def test_records_of_another_vocabulary_are_refused(tmp_path, monkeypatch):
+    manifest = types.SimpleNamespace(vocab_sha256="of the records")
+    monkeypatch.setattr(records_manifest, "load_manifest", lambda folder: manifest)
+    vocabulary = types.SimpleNamespace(sha256="ours", path="words.txt")
+    with pytest.raises(UserError, match=r"--pretrain_tfrecords in a .*--vocab_file=words\.txt"):
+        check_vocabulary(["a/data-0"], vocabulary, "--pretrain_tfrecords")
+    check_vocabulary(["a/data-0"], types.SimpleNamespace(sha256="of the records"))
+
+
+def test_no_record_at_all_is_refused(tmp_path):
+    (tmp_path / "empty").write_bytes(b"")
+    for skip_bad_records in (False, True):
+        with pytest.raises(UserError, match=r"record .*can be read|No readable record"):
+            read(f"{tmp_path}/empty", skip_bad_records=skip_bad_records)
+
+
+def test_shards_that_were_built_empty_are_refused(build, tmp_path):
+    shards = build(num_out_files=1000).shards
+    empty = next(name for name, count in shards.items() if not count)
+    with pytest.raises(UserError, match=r"No record in --pretrain_tfrecords \(1 files, .*"):
+        read(f"{tmp_path}/records/{empty}", max_seq_length=32)
+
+
+@pytest.mark.parametrize("num_bytes_more", [0, 5, 50])
+def test_a_shard_of_another_size_than_built_is_refused(build, tmp_path, num_bytes_more):
+    build(num_out_files=2)
+    path = tmp_path / "records/pretrain_data.tfrecord-1-of-2"
+    size = path.stat().st_size
+    (first_length,) = struct.unpack("<Q", path.read_bytes()[:8])
+    truncate(path, first_length + 16 + num_bytes_more)
+    settings = {"max_seq_length": 32, "repeat": False, "pad_last_batch": False}
+    with pytest.raises(
+        UserError, match=rf"tfrecord-1-of-2 has .* built with {size:,}"
+    ) as error:
+        read(f"{tmp_path}/records/pretrain_data.tfrecord*", **settings)
+    at_byte = f"bad record at byte {first_length + 16}" in str(error.value)
+    assert at_byte == (num_bytes_more > 0)
+    messages = []
+    settings |= {"skip_bad_records": True, "print_fn": messages.append}
+    assert read(str(path), **settings) == [[2]]
+    # Between two records, nothing else tells.
+    assert re.search(r"tfrecord-1-of-2: 1 of the \d+ records built are good", messages[-1])
+
+
+def test_a_missing_shard_is_refused_or_warned_of(build, tmp_path, capsys):
+    build(num_out_files=3)
+    folder = tmp_path / "records"
+    (folder / "pretrain_data.tfrecord-1-of-3").unlink()
+    pattern = f"{folder}/pretrain_data.tfrecord*"
+    settings = {"max_seq_length": 32, "repeat": False, "pad_last_batch": False}
+    with pytest.raises(UserError, match=r"tfrecord-1-of-3 is missing; pretrain_data\.json"):
+        read(pattern, **settings)
+    rest = read(pattern, skip_bad_records=True, **settings)
+    (folder / "pretrain_data.json").unlink()
+    assert read(pattern, **settings) == rest
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.startswith("warning: 1 of 3 shards are missing in ")
+    assert "pretrain_data.tfrecord-1-of-3" in warning
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_files_that_the_manifest_does_not_list_are_warned_of(build, tmp_path, capsys, skip):
+    build(num_out_files=2)
+    folder = tmp_path / "records"
+    stray = folder / "pretrain_data.tfrecord-2-of-5"
+    stray.write_bytes((folder / "pretrain_data.tfrecord-0-of-2").read_bytes())
+    pattern = f"{folder}/pretrain_data.tfrecord*"
+    settings = {"max_seq_length": 32, "repeat": False, "skip_bad_records": skip}
+    settings["pad_last_batch"] = False
+    listed = read(f"{folder}/*-of-2", **settings)
+    assert not capsys.readouterr().err
+    assert len(read(pattern, **settings)) > len(listed)
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.startswith("warning: 1 of 3 files is not listed in the pretrain_data.json ")
+    assert str(stray) in warning
+
+
+def test_records_whose_builder_was_interrupted_are_refused(tmp_path):
+    mark_unfinished(tmp_path)
+    with pytest.raises(UserError, match=rf"beside {tmp_path}/.* not complete.*--overwrite"):
+        load_manifest(tmp_path)
