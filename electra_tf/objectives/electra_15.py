@@ -2,9 +2,11 @@
 
 import tensorflow as tf
 
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.masked_batch import masked_positions
 from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.console import warn_once
 
 
 class MaskedTokensDetection(PretrainingModel):
@@ -22,6 +24,20 @@ class MaskedTokensDetection(PretrainingModel):
     `_get_discriminator_output`), with the input mask as weights. Its release has no other
     weights; here they are m, so `disc_weight` multiplies a mean in both objectives.
     """
+
+    @classmethod
+    def warn_of_unused(cls, config: PretrainingConfig) -> None:
+        """Also warns of replacements of which hardly any equals the original."""
+        super().warn_of_unused(config)
+        cause = f"--generator_type={config.generator_type}"
+        if config.disallow_correct:
+            cause = "--disallow_correct"
+        elif not cls.generator_class(config).is_constant:
+            return
+        warn_once(
+            f"--objective=electra_15 asks about masked tokens alone, and {cause} replaces "
+            "nearly all: the discriminator can answer without reading. Use --objective=electra"
+        )
 
     def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:
         """Returns float32 [batch, seq], 1 for the tokens of m."""

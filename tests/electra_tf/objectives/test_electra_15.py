@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.objectives.electra_15 import MaskedTokensDetection
+from electra_tf.util.console import warn_once
 from tests.electra_tf.objectives.numpy_losses import (
     WITHOUT_DROPOUT,
     binary_cross_entropy,
@@ -44,3 +46,21 @@ def test_electra_15_divides_the_sum_over_masked_tokens_by_their_number(make_mode
     assert (float(term.weight), term.coefficient) == (3.0, 50.0)
     by_row = output.discriminator.per_example_loss
     np.testing.assert_allclose(by_row, [(0.287682 + 1.386294) / 2, 0.693147], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "cause"),
+    [
+        ({}, None),
+        ({"disallow_correct": True}, "--disallow_correct replaces"),
+        ({"uniform_generator": True}, "--generator_type=uniform replaces"),
+        ({"generator_type": "unigram"}, "--generator_type=unigram replaces"),
+    ],
+)
+def test_masked_tokens_that_are_all_replaced_are_warned_of(
+    make_config, overrides, cause, capsys
+):
+    warn_once.cache_clear()
+    MaskedTokensDetection.warn_of_unused(make_config(objective="electra_15", **overrides))
+    said = capsys.readouterr().err
+    assert (cause in said) if cause else not said
