@@ -21,7 +21,7 @@ from electra_tf.util.files import read_lines
 from flags import command_line
 
 if TYPE_CHECKING:
-    from electra_tf.inference.scoring.pseudo_likelihood import Scorer
+    from electra_tf.inference.scoring.scorer import Scorer
 
 _TEXT_FILE = flags.DEFINE_string("text_file", None, "One text per line.", required=True)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Rows per pass.", lower_bound=1)

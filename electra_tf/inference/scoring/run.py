@@ -18,12 +18,8 @@ from electra_tf.inference.scoring.nbest import (
     require_reference,
     tune_weight,
 )
-from electra_tf.inference.scoring.pseudo_likelihood import (
-    Scorer,
-    TextScore,
-    compiles_all,
-    create_scorer,
-)
+from electra_tf.inference.scoring.pseudo_likelihood import create_scorer
+from electra_tf.inference.scoring.scorer import Scorer, TextScore, compiles_all
 from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.tokenizer_description import warn_of_unknown_tokens

@@ -10,8 +10,9 @@ import pytest
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.inference.scoring import run as scoring_run
 from electra_tf.inference.scoring.config import ScoringConfig
-from electra_tf.inference.scoring.pseudo_likelihood import MaskedScorer, TextScore
+from electra_tf.inference.scoring.masked import MaskedScorer
 from electra_tf.inference.scoring.run import _print_perplexity, _read_texts, run
+from electra_tf.inference.scoring.scorer import TextScore
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
 from tests.conftest import tiny_settings

@@ -1,0 +1,100 @@
+"""Scores texts by a masked language model, which predicts a masked token from all others."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.inference.scoring.filling import lay_out
+from electra_tf.inference.scoring.scorer import Scorer, TextScore, attention_mask
+from electra_tf.model.layers import Linear
+from electra_tf.objectives.electric import token_log_probs
+from electra_tf.pretraining_model import PretrainingModel
+
+# The last layer computes one state for so many tokens of a row.
+_TEXT_TOKENS = 8
+
+
+class MaskedScorer(Scorer):
+    """Scores by a masked language model: the generator, or that of `--objective=mlm`."""
+
+    def __init__(self, model: PretrainingModel, batch_size: int, num_cores: int = 1) -> None:
+        super().__init__(model, batch_size, num_cores)
+        self._states = self._compile(self._encode, *[self._ints(None)] * 4)
+        state = tf.TensorSpec([batch_size, self._width], tf.float32)
+        self._log_probs = self._compile(self._predict, state, self._ints())
+
+    def _linears(self) -> list[Linear]:
+        return [*self._model.generator.linears, self._model.generator_predictions.dense]
+
+    def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
+        """Returns the score of each text, from a copy of it per masked token."""
+        places = [(i, t) for i, ids in enumerate(texts) for t in range(1, len(ids) - 1)]
+        targets = np.array([texts[i][t] for i, t in places], np.int32)
+        values = np.zeros(len(places))
+        waiting: list[tuple[int, np.ndarray]] = []  # masked copies, and their states
+        for rows, length in self._batches([len(texts[i]) for i, _ in places], _TEXT_TOKENS):
+            waiting += self._encode_rows(texts, places, rows, length)
+            while len(waiting) >= self._batch_size:
+                self._predict_copies(waiting[: self._batch_size], targets, values)
+                waiting = waiting[self._batch_size :]
+        if waiting:
+            self._predict_copies(waiting, targets, values)
+        ends = np.cumsum([max(0, len(ids) - 2) for ids in texts])
+        return [TextScore(each) for each in np.split(values, ends)[:-1]]
+
+    def _encode_rows(
+        self,
+        texts: Sequence[Sequence[int]],
+        places: Sequence[tuple[int, int]],
+        rows: Sequence[Sequence[int]],
+        length: int,
+    ) -> list[tuple[int, np.ndarray]]:
+        """Returns the copies in rows, and the states float32 [width] at their [MASK]."""
+        originals = [[texts[places[copy][0]] for copy in row] for row in rows]
+        batch = lay_out(originals, self._batch_size, length)
+        positions = np.zeros([self._batch_size, length // _TEXT_TOKENS], np.int32)
+        for i, (row, originals_in_row) in enumerate(zip(rows, originals, strict=True)):
+            starts = np.cumsum([0, *(len(ids) for ids in originals_in_row[:-1])])
+            positions[i, : len(row)] = starts + [places[copy][1] for copy in row]
+            batch.input_ids[i, positions[i, : len(row)]] = self._model.special.mask
+        states = self._states(*batch, positions).numpy()
+        return [
+            (copy, states[i, j]) for i, row in enumerate(rows) for j, copy in enumerate(row)
+        ]
+
+    def _encode(
+        self,
+        input_ids: tf.Tensor,
+        text_numbers: tf.Tensor,
+        position_ids: tf.Tensor,
+        positions: tf.Tensor,
+    ) -> tf.Tensor:
+        """Returns float32 [batch, n, width], the states at `positions` [batch, n]."""
+        encoded = self._model.generator(
+            input_ids,
+            attention_mask(text_numbers),
+            tf.zeros_like(input_ids),
+            positions=positions,
+            position_ids=position_ids,
+        )
+        return tf.cast(encoded.sequence_output, tf.float32)
+
+    def _predict_copies(
+        self, copies: Sequence[tuple[int, np.ndarray]], targets: np.ndarray, values: np.ndarray
+    ) -> None:
+        """Writes the log-probabilities of the targets of up to `batch_size` copies."""
+        chosen = [copy for copy, _ in copies]
+        states = np.zeros([self._batch_size, self._width], np.float32)
+        states[: len(chosen)] = [state for _, state in copies]
+        wanted = np.zeros([self._batch_size], np.int32)
+        wanted[: len(chosen)] = targets[chosen]
+        values[chosen] = self._log_probs(states, wanted).numpy()[: len(chosen)]
+
+    def _predict(self, states: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+        """Returns float32 [batch], the log-probability of a token for each state."""
+        states = tf.cast(states, self._model.generator.compute_dtype)
+        logits = self._model.generator_predictions(
+            states[:, None], self._model.generator.embeddings.word_embeddings, float32=True
+        )
+        return token_log_probs(logits, targets[:, None])[:, 0]
