@@ -435,6 +435,18 @@ class PretrainingModel(keras.Model):
             warn_once(f"no effect of --gen_weight={config.gen_weight:g} on weights: {reason}")
 
     @classmethod
+    def unmasked_per_masked(cls, config: PretrainingConfig) -> float | None:
+        """Returns how many unmasked tokens the discriminator's loss has for each masked one.
+
+        That is (1 - mask_prob) / mask_prob, with the masking rate of the last steps; None if
+        there is no discriminator that tells real tokens from samples.
+        """
+        if not cls.has_discriminator:
+            return None
+        rate = config.mask_prob if config.mask_prob_end is None else config.mask_prob_end
+        return (1 - rate) / rate
+
+    @classmethod
     def check_loss_weights(cls, config: PretrainingConfig) -> None:
         """Raises UserError if the weights of all losses that train an encoder are 0."""
         refuse_zero_weights(cls.loss_weights(config), f"--objective={config.objective}")

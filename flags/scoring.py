@@ -9,6 +9,7 @@ from absl import flags
 from electra_tf.config.distribution import refuse_several_hosts
 from electra_tf.inference.scoring.config import (
     AUTO,
+    ELECTRA,
     METHODS,
     METRICS,
     WORD_ERRORS,
@@ -49,8 +50,24 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         "method",
         AUTO,
         list(METHODS),
-        "Scoring method: mlm masks one token at a time; two_tower and electric take one pass "
-        "per text. auto selects the one that the model's objective trains.",
+        "Scoring method: mlm masks one token at a time; electra combines that with the "
+        "discriminator; two_tower and electric take one pass per text. auto selects mlm, or "
+        "the one of the last two that the model's objective trains.",
+        **options,
+    )
+    flags.DEFINE_boolean(
+        "predict_tokens",
+        False,
+        "Also predict every token of --text_file from all others, and report the accuracy; for "
+        "--method=mlm and electra.",
+        **options,
+    )
+    flags.DEFINE_integer(
+        "num_candidates",
+        100,
+        "--method=electra: among so many candidates of the generator, the discriminator "
+        "predicts a token, which takes a pass for each.",
+        lower_bound=1,
         **options,
     )
     flags.DEFINE_integer(
@@ -95,6 +112,14 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ScoringCon
         raise UserError(
             f"--nbest_weight must be a finite number, not {flag_values.nbest_weight}"
         )
+    if flag_values.predict_tokens and not flag_values.text_file:
+        raise UserError("--predict_tokens needs --text_file")
+    predicts_by_candidates = flag_values.predict_tokens and flag_values.method == ELECTRA
+    if flag_values["num_candidates"].present and not predicts_by_candidates:
+        warn_once(
+            f"--num_candidates={flag_values.num_candidates} has no effect without "
+            "--method=electra and --predict_tokens"
+        )
     for name in ("nbest_metric", "nbest_weight"):
         if flag_values.text_file and flag_values[name].present:
             value = flag_values[name].value
@@ -114,6 +139,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ScoringCon
     return ScoringConfig(
         model=model,
         method=flag_values.method,
+        num_candidates=flag_values.num_candidates if flag_values.predict_tokens else 0,
         batch_size=flag_values.score_batch_size,
         output_file=path("output_file"),
         text_file=path("text_file"),

@@ -39,6 +39,12 @@ class MaskedTokensDetection(PretrainingModel):
             "nearly all: the discriminator can answer without reading. Use --objective=electra"
         )
 
+    @classmethod
+    def unmasked_per_masked(cls, config: PretrainingConfig) -> float:
+        """Returns 0: the loss has none."""
+        del config
+        return 0.0
+
     def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:
         """Returns float32 [batch, seq], 1 for the tokens of m."""
         return masked_positions(inputs)

@@ -56,6 +56,11 @@ class NoiseContrastiveCloze(PretrainingModel):
                 "the energies are biased by it. Use --masking=token"
             )
 
+    @classmethod
+    def unmasked_per_masked(cls, config: PretrainingConfig) -> None:
+        """Returns None: the logits are energies, which the noise distribution is added to."""
+        del config
+
     def forward(
         self,
         inputs: PretrainInputs,

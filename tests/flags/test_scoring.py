@@ -6,6 +6,7 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.inference.scoring.config import ScoringConfig
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from flags import command_line, scoring
 
@@ -60,6 +61,8 @@ def test_the_home_folder_of_paths(tmp_path, monkeypatch):
             "score_text.py runs on one host: remove --strategy",
         ),
         (["--output_file=o", "--nbest_file=n", "--nbest_weight=nan"], "--nbest_weight must be"),
+        (["--output_file=o", "--nbest_file=n", "--predict_tokens"], "needs --text_file"),
+        (["--output_file=o", "--text_file=t", "--num_candidates=0"], "--num_candidates"),
     ],
 )
 def test_refusals(arguments, message):
@@ -72,6 +75,19 @@ def test_settings_of_lists_without_lists_are_warned_of(capsys):
     warned = capsys.readouterr().err
     assert "--nbest_weight=2.0 has no effect without --nbest_file" in warned
     assert "--nbest_metric=cer has no effect without --nbest_file" in warned
+
+
+def test_candidates_are_those_of_electras_predictions(capsys):
+    texts = ("--text_file=t", "--output_file=o")
+    assert parse(*texts, "--method=electra").num_candidates == 0
+    given = ("--method=electra", "--predict_tokens")
+    assert parse(*texts, *given).num_candidates == 100
+    assert parse(*texts, *given, "--num_candidates=3").num_candidates == 3
+    assert capsys.readouterr().err == ""
+    for others in (("--method=electra",), ("--method=mlm", "--predict_tokens")):
+        warn_once.cache_clear()
+        parse(*texts, *others, "--num_candidates=3")
+        assert "--num_candidates=3 has no effect without" in capsys.readouterr().err
 
 
 def test_a_weight_that_tuning_replaces_is_warned_of(capsys):

@@ -5,8 +5,8 @@ import pathlib
 
 from electra_tf.config.pretraining import PretrainingConfig
 
-AUTO, MASKED, TWO_TOWER, ELECTRIC = "auto", "mlm", "two_tower", "electric"
-METHODS = (AUTO, MASKED, TWO_TOWER, ELECTRIC)
+AUTO, MASKED, ELECTRA, TWO_TOWER, ELECTRIC = "auto", "mlm", "electra", "two_tower", "electric"
+METHODS = (AUTO, MASKED, ELECTRA, TWO_TOWER, ELECTRIC)
 WORD_ERRORS, CHARACTER_ERRORS = "wer", "cer"
 METRICS = (WORD_ERRORS, CHARACTER_ERRORS)
 
@@ -18,6 +18,8 @@ class ScoringConfig:
     Attributes:
         model: the run whose latest checkpoint is used.
         method: scoring method; `AUTO` selects the one that the objective trains.
+        num_candidates: also predict every token of a text, for `ELECTRA` among so many
+            candidates of the generator; 0 predicts none.
         batch_size: rows per batch, of one or several texts each.
         output_file: output, with one line per text or n-best list.
         text_file: one text per line; or None.
@@ -31,6 +33,7 @@ class ScoringConfig:
 
     model: PretrainingConfig
     method: str
+    num_candidates: int
     batch_size: int
     output_file: pathlib.Path
     text_file: pathlib.Path | None

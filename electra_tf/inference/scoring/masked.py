@@ -1,10 +1,12 @@
 """Scores texts by a masked language model, which predicts a masked token from all others."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.inference.scoring.config import MASKED
 from electra_tf.inference.scoring.filling import lay_out
 from electra_tf.inference.scoring.scorer import Scorer, TextScore, attention_mask
 from electra_tf.model.layers import Linear
@@ -15,33 +17,76 @@ from electra_tf.pretraining_model import PretrainingModel
 _TEXT_TOKENS = 8
 
 
-class MaskedScorer(Scorer):
-    """Scores by a masked language model: the generator, or that of `--objective=mlm`."""
+class Cloze(NamedTuple):
+    """What a masked language model says of each token of a text, given all others.
 
-    def __init__(self, model: PretrainingModel, batch_size: int, num_cores: int = 1) -> None:
+    Attributes:
+        log_probs: float64 [tokens], of the token of the text.
+        candidates: int32 [tokens, num_candidates], the most likely tokens, in order.
+        candidate_log_probs: float64 [tokens, num_candidates], of these.
+    """
+
+    log_probs: np.ndarray
+    candidates: np.ndarray
+    candidate_log_probs: np.ndarray
+
+
+class MaskedScorer(Scorer):
+    """Scores by a masked language model: the generator, or that of `--objective=mlm`.
+
+    Args:
+        model, batch_size, num_cores: as for `Scorer`.
+        num_candidates: number of most likely tokens that `cloze` returns, at most those of the
+            vocabulary; with any, scores have the predictions of the model.
+        temperature: of the softmax.
+    """
+
+    def __init__(
+        self,
+        model: PretrainingModel,
+        batch_size: int,
+        num_cores: int = 1,
+        *,
+        num_candidates: int = 0,
+        temperature: float = 1.0,
+    ) -> None:
         super().__init__(model, batch_size, num_cores)
+        self._num_candidates = min(num_candidates, model.encoder_config.vocab_size)
+        self._temperature = temperature
         self._states = self._compile(self._encode, *[self._ints(None)] * 4)
         state = tf.TensorSpec([batch_size, self._width], tf.float32)
-        self._log_probs = self._compile(self._predict, state, self._ints())
+        self._predictions = self._compile(self._predict, state, self._ints())
 
     def _linears(self) -> list[Linear]:
         return [*self._model.generator.linears, self._model.generator_predictions.dense]
 
     def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
-        """Returns the score of each text, from a copy of it per masked token."""
+        """Returns the score of each text."""
+        return [
+            TextScore(
+                each.log_probs,
+                {MASKED: each.candidates[:, 0]} if self._num_candidates else {},
+            )
+            for each in self.cloze(texts)
+        ]
+
+    def cloze(self, texts: Sequence[Sequence[int]]) -> list[Cloze]:
+        """Returns what the model says of the tokens of each text, from a copy per token."""
         places = [(i, t) for i, ids in enumerate(texts) for t in range(1, len(ids) - 1)]
         targets = np.array([texts[i][t] for i, t in places], np.int32)
-        values = np.zeros(len(places))
+        size = [len(places), self._num_candidates]
+        found = Cloze(np.zeros(len(places)), np.zeros(size, np.int32), np.zeros(size))
         waiting: list[tuple[int, np.ndarray]] = []  # masked copies, and their states
         for rows, length in self._batches([len(texts[i]) for i, _ in places], _TEXT_TOKENS):
             waiting += self._encode_rows(texts, places, rows, length)
             while len(waiting) >= self._batch_size:
-                self._predict_copies(waiting[: self._batch_size], targets, values)
+                self._predict_copies(waiting[: self._batch_size], targets, found)
                 waiting = waiting[self._batch_size :]
         if waiting:
-            self._predict_copies(waiting, targets, values)
+            self._predict_copies(waiting, targets, found)
         ends = np.cumsum([max(0, len(ids) - 2) for ids in texts])
-        return [TextScore(each) for each in np.split(values, ends)[:-1]]
+        by_text = (np.split(values, ends)[:-1] for values in found)
+        return [Cloze(*values) for values in zip(*by_text, strict=True)]
 
     def _encode_rows(
         self,
@@ -81,20 +126,24 @@ class MaskedScorer(Scorer):
         return tf.cast(encoded.sequence_output, tf.float32)
 
     def _predict_copies(
-        self, copies: Sequence[tuple[int, np.ndarray]], targets: np.ndarray, values: np.ndarray
+        self, copies: Sequence[tuple[int, np.ndarray]], targets: np.ndarray, found: Cloze
     ) -> None:
-        """Writes the log-probabilities of the targets of up to `batch_size` copies."""
+        """Writes what is predicted at up to `batch_size` copies; `targets` are their tokens."""
         chosen = [copy for copy, _ in copies]
         states = np.zeros([self._batch_size, self._width], np.float32)
         states[: len(chosen)] = [state for _, state in copies]
         wanted = np.zeros([self._batch_size], np.int32)
         wanted[: len(chosen)] = targets[chosen]
-        values[chosen] = self._log_probs(states, wanted).numpy()[: len(chosen)]
+        for values, computed in zip(found, self._predictions(states, wanted), strict=True):
+            values[chosen] = computed.numpy()[: len(chosen)]
 
-    def _predict(self, states: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-        """Returns float32 [batch], the log-probability of a token for each state."""
+    def _predict(self, states: tf.Tensor, targets: tf.Tensor) -> Cloze:
+        """Returns what is said of a token for each state."""
         states = tf.cast(states, self._model.generator.compute_dtype)
         logits = self._model.generator_predictions(
             states[:, None], self._model.generator.embeddings.word_embeddings, float32=True
         )
-        return token_log_probs(logits, targets[:, None])[:, 0]
+        logits = logits / self._temperature
+        top = tf.math.top_k(tf.nn.log_softmax(logits[:, 0]), self._num_candidates)
+        log_probs = token_log_probs(logits, targets[:, None])[:, 0]
+        return Cloze(log_probs, top.indices, top.values)

@@ -1,9 +1,11 @@
 """Pseudo-log-likelihoods: the sum over tokens of log p(token | all others).
 
-Three methods compute the conditional probabilities:
+Four methods compute the conditional probabilities:
 
 - `mlm`: a masked language model, one pass per token, with that token masked (Salazar et al.
   2020, "Masked Language Model Scoring", eq. 1).
+- `electra`: the generator in the same way, and the discriminator in one pass (Clark et al.
+  2020, "ELECTRA", appendix G), see `electra.py`.
 - `two_tower`: the softmax of the two towers, one pass for all tokens.
 - `electric`: exp(-E(x)_t) of the energies, one pass for all tokens; approximately normalized
   by noise-contrastive estimation (Clark et al. 2020, "Pre-Training Transformers as
@@ -13,7 +15,8 @@ Three methods compute the conditional probabilities:
 import tensorflow as tf
 
 from electra_tf.config.choices import ELECTRIC as ELECTRIC_OBJECTIVE
-from electra_tf.inference.scoring.config import AUTO, ELECTRIC, MASKED, TWO_TOWER
+from electra_tf.inference.scoring.config import AUTO, ELECTRA, ELECTRIC, MASKED, TWO_TOWER
+from electra_tf.inference.scoring.electra import ElectraScorer
 from electra_tf.inference.scoring.masked import MaskedScorer
 from electra_tf.inference.scoring.scorer import OnePassScorer, Scorer, attention_mask
 from electra_tf.model.layers import Linear
@@ -65,17 +68,29 @@ class TwoTowerScorer(OnePassScorer):
 
 
 def create_scorer(
-    model: PretrainingModel, method: str, batch_size: int, num_cores: int = 1
+    model: PretrainingModel,
+    method: str,
+    batch_size: int,
+    num_cores: int = 1,
+    *,
+    num_candidates: int = 0,
 ) -> Scorer:
-    """Returns the scorer selected by `--method`; the other arguments are those of `Scorer`.
+    """Returns the scorer selected by `--method`.
+
+    Args:
+        model, batch_size, num_cores: as for `Scorer`.
+        method: one of `METHODS`.
+        num_candidates: also predict every token, among so many candidates; 0 predicts none.
 
     Raises:
-        UserError: the model does not support the method.
+        UserError: the model does not support the method, or the method predicts no tokens.
     """
     if method == AUTO:
         method = _method_of(model)
     is_there = {
         MASKED: model.generator is not None,
+        ELECTRA: model.generator is not None
+        and model.unmasked_per_masked(model.config) is not None,
         TWO_TOWER: model.two_tower is not None,
         ELECTRIC: model.config.objective == ELECTRIC_OBJECTIVE,
     }
@@ -86,8 +101,19 @@ def create_scorer(
             f"{model.config.objective} and --generator_type={model.config.generator_type}"
             + (f": choose {' or '.join(usable)}" if usable else ", as are all other methods")
         )
-    scorers = {MASKED: MaskedScorer, TWO_TOWER: TwoTowerScorer, ELECTRIC: ElectricScorer}
-    return scorers[method](model, batch_size, num_cores)
+    if method in (MASKED, ELECTRA):
+        if method == MASKED:  # all others are less likely than the first
+            num_candidates = min(num_candidates, 1)
+        scorer = {MASKED: MaskedScorer, ELECTRA: ElectraScorer}[method]
+        return scorer(model, batch_size, num_cores, num_candidates=num_candidates)
+    if num_candidates:
+        raise UserError(
+            f"--predict_tokens needs --method={MASKED} or {ELECTRA}: {method} says nothing of "
+            "other tokens than those of the text"
+        )
+    return {TWO_TOWER: TwoTowerScorer, ELECTRIC: ElectricScorer}[method](
+        model, batch_size, num_cores
+    )
 
 
 def _method_of(model: PretrainingModel) -> str:

@@ -3,9 +3,10 @@
 import json
 import math
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf import model_builder
@@ -33,6 +34,8 @@ from electra_tf.util.output_checks import check_output_file
 
 _TOKENIZED_AT_ONCE = 1000
 HEADER = ("line", "pll", "tokens", "pll_per_token", "text")
+# Before the last column, with predictions: how many tokens are predicted right.
+CORRECT = "correct"
 
 
 def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
@@ -71,7 +74,13 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
         limit_operation_threads()
     strategy = create_strategy(config.model)  # before TensorFlow computes anything
     model, step, checkpoint = model_builder.load_model(config.model, vocabulary, strategy)
-    scorer = create_scorer(model, config.method, config.batch_size, cores_of(strategy))
+    scorer = create_scorer(
+        model,
+        config.method,
+        config.batch_size,
+        cores_of(strategy),
+        num_candidates=config.num_candidates,
+    )
     tokenizer = Tokenizer(vocabulary, config.model.do_lower_case, config.model.strip_accents)
     encoder = _TextEncoder(tokenizer, config.model.max_seq_length, config.truncate)
     # All of them first: a text that is too long is refused before any is scored.
@@ -83,8 +92,10 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
     print_fn(f"Scoring with {type(scorer).__name__} of {checkpoint}, step {step}.")
     if config.text_file:
         scores = _score(scorer, text_rows, checkpoint)
-        _write_texts(config, texts, scores)
+        correct = _count_correct(text_rows, scores)
+        _write_texts(config, texts, scores, correct)
         _print_perplexity(scores, print_fn)
+        _print_accuracies(scores, correct, print_fn)
     else:
         weight = config.nbest_weight
         if tuning:
@@ -179,16 +190,36 @@ def _by_list(lists: Sequence[NBestList], scores: Sequence[TextScore]) -> list[li
     return [[next(totals) for _ in nbest.hypotheses] for nbest in lists]
 
 
+def _count_correct(
+    rows: Sequence[Sequence[int]], scores: Sequence[TextScore]
+) -> dict[str, list[int]]:
+    """Returns how many tokens of each text are predicted, by what predicts them."""
+    return {
+        name: [
+            int(np.sum(score.predictions[name] == np.asarray(ids[1:-1], np.int32)))
+            for ids, score in zip(rows, scores, strict=True)
+        ]
+        for name in scores[0].predictions
+    }
+
+
 def _write_texts(
-    config: ScoringConfig, texts: Sequence[tuple[int, str]], scores: Sequence[TextScore]
+    config: ScoringConfig,
+    texts: Sequence[tuple[int, str]],
+    scores: Sequence[TextScore],
+    correct: Mapping[str, Sequence[int]],
 ) -> None:
-    lines = ["\t".join(HEADER)]
-    for (number, text), score in zip(texts, scores, strict=True):
+    ours = next(iter(correct.values()), None)
+    header = HEADER if ours is None else (*HEADER[:-1], CORRECT, HEADER[-1])
+    lines = ["\t".join(header)]
+    for i, ((number, text), score) in enumerate(zip(texts, scores, strict=True)):
         count = len(score.log_probs)
         mean = score.total / count if count else math.nan
         # Programs that read tables end a row at a carriage return, too.
         clean = text.replace("\t", " ").replace("\r", " ")
-        lines.append(f"{number}\t{score.total:.6f}\t{count}\t{mean:.6f}\t{clean}")
+        values = [f"{number}", f"{score.total:.6f}", f"{count}", f"{mean:.6f}"]
+        values += [] if ours is None else [f"{ours[i]}"]
+        lines.append("\t".join([*values, clean]))
     write_atomically(str(config.output_file), "\n".join(lines) + "\n")
 
 
@@ -225,3 +256,14 @@ def _print_perplexity(scores: Sequence[TextScore], print_fn: Callable[[str], Non
             f"{len(scores)} texts, {count} tokens: {total / count:.4f} per token, "
             f"pseudo-perplexity {math.exp(-total / count):.2f}"
         )
+
+
+def _print_accuracies(
+    scores: Sequence[TextScore],
+    correct: Mapping[str, Sequence[int]],
+    print_fn: Callable[[str], None],
+) -> None:
+    count = sum(len(score.log_probs) for score in scores)
+    if count and correct:
+        rates = (f"{name} {sum(counts) / count:.2%}" for name, counts in correct.items())
+        print_fn(f"Tokens predicted from all others: {', '.join(rates)}")

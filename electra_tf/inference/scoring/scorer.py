@@ -6,7 +6,8 @@ compared with each other, and bfloat16 has three digits.
 
 import abc
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,16 @@ from electra_tf.util.errors import UserError
 
 
 class TextScore(NamedTuple):
-    """`log_probs`, float64 [tokens], log p(token | all others) of each token of a text."""
+    """The score of a text.
+
+    Attributes:
+        log_probs: float64 [tokens], log p(token | all others) of each token.
+        predictions: int32 [tokens], the most likely tokens given all others, by what predicts
+            them, the scored model first; empty unless they were asked for.
+    """
 
     log_probs: np.ndarray
+    predictions: Mapping[str, np.ndarray] = MappingProxyType({})
 
     @property
     def total(self) -> float:
@@ -147,27 +155,31 @@ class OnePassScorer(Scorer):
 
     def __init__(self, model: PretrainingModel, batch_size: int, num_cores: int = 1) -> None:
         super().__init__(model, batch_size, num_cores)
-        self._log_probs = self._compile(self._score_batch, *[self._ints(None)] * 3)
+        self._values = self._compile(self._score_batch, *[self._ints(None)] * 3)
 
     def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text."""
-        scores: list[TextScore | None] = [None] * len(texts)
+        return [TextScore(values) for values in self._token_values(texts)]
+
+    def _token_values(self, texts: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Returns what `_score_batch` does for each text, float64 [tokens]."""
+        found: list[np.ndarray | None] = [None] * len(texts)
         for rows, length in self._batches([len(ids) for ids in texts]):
             batch = lay_out([[texts[i] for i in row] for row in rows], self._batch_size, length)
-            log_probs = self._log_probs(*batch).numpy().astype(np.float64)
-            for row, values in zip(rows, log_probs, strict=False):
+            computed = self._values(*batch).numpy().astype(np.float64)
+            for row, values in zip(rows, computed, strict=False):
                 start = 0
                 for i in row:
                     end = start + len(texts[i])
-                    scores[i] = TextScore(values[start + 1 : end - 1])
+                    found[i] = values[start + 1 : end - 1]
                     start = end
-        return scores
+        return found
 
     @abc.abstractmethod
     def _score_batch(
         self, input_ids: tf.Tensor, text_numbers: tf.Tensor, position_ids: tf.Tensor
     ) -> tf.Tensor:
-        """Returns float32 [batch, seq], the log-probability of every token."""
+        """Returns float32 [batch, seq]: log-probabilities of tokens, or what gives them."""
 
 
 def compiles_all(compute_dtype: str) -> bool:

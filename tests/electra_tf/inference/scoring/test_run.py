@@ -41,6 +41,7 @@ def make_scoring(model, tmp_path):
         settings = {
             "model": model,
             "method": "auto",
+            "num_candidates": 0,
             "batch_size": 8,
             "output_file": tmp_path / "scores",
             "nbest_weight": 1.0,
@@ -73,6 +74,21 @@ def test_scores_texts_and_their_perplexity(make_scoring):
     with pytest.raises(UserError, match="is the file that --text_file reads"):
         run(own, said.append)
     assert config.text_file.read_text().startswith("w1 w2 w3")
+
+
+@pytest.mark.parametrize("method", ["mlm", "electra"])
+def test_counts_the_tokens_that_are_predicted(make_scoring, method):
+    said = []
+    text = "w1 w2 w3\nw4 w5 w6 w7\n"
+    config = make_scoring(text_file=text, method=method, num_candidates=40)
+    run(config, said.append)
+    header, *rows = [line.split("\t") for line in config.output_file.read_text().splitlines()]
+    assert header == ["line", "pll", "tokens", "pll_per_token", "correct", "text"]
+    assert [row[-1] for row in rows] == text.splitlines()
+    correct = sum(int(row[4]) for row in rows)
+    (line,) = [line for line in said if line.startswith("Tokens predicted from all others: ")]
+    assert f"{method} {correct / 7:.2%}" in line
+    assert (", generator " in line) == (method == "electra")
 
 
 @pytest.mark.parametrize(
