@@ -15,11 +15,11 @@ from typing import Any
 
 from electra_tf.util.console import warn_once
 from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
-from electra_tf.util.errors import UserError, nearest_name_hint, not_utf8
+from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import loads_json
 from finetune.data.conll_files import read_sentences
 from finetune.data.parquet_files import read_parquet
-from finetune.data.raw_examples import RawExample, brief, valid_text
+from finetune.data.raw_examples import RawExample, brief, column_hint, valid_text
 
 _MAX_CELL_CHARACTERS = 10_000_000
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
@@ -195,7 +195,7 @@ def _column_indices(
         else:
             missing = (
                 f"column {column!r} ({role}); its header has: {', '.join(names)}."
-                f"{_other_separator(column, names) or nearest_name_hint(column, names)}"
+                f"{_other_separator(column, names) or column_hint(role, column, names)}"
             )
         if role not in optional:
             raise UserError(f"{path} has no {missing}")
@@ -222,7 +222,7 @@ def _read_jsonl(
                     raise UserError(f"{problem}: it is null; fill it in or remove the line")
                 raise UserError(
                     f"{problem}; its keys are {', '.join(value)}."
-                    f"{nearest_name_hint(key, value)}"
+                    f"{column_hint(role, key, value)}"
                 )
         yield RawExample(path, line, values)
 

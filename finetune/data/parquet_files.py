@@ -4,9 +4,9 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
-from finetune.data.raw_examples import RawExample
+from finetune.data.raw_examples import RawExample, column_hint
 
 _ROWS_AT_ONCE = 1024
 
@@ -70,7 +70,7 @@ def _column_names(
                 continue
             raise UserError(
                 f"{path} has no column {column!r} ({role}); its columns are: "
-                f"{', '.join(names)}.{nearest_name_hint(str(column), names)}"
+                f"{', '.join(names)}.{column_hint(role, str(column), names)}"
             )
         if names.count(column) > 1:
             raise UserError(f"{path} has more than one column {column!r}")

@@ -2,11 +2,19 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, nearest_name_hint
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def column_hint(role: str, column: str, names: Iterable[str]) -> str:
+    """Returns which of the names was probably meant by the missing column of a role."""
+    if role in names:
+        return f' Did you mean {role!r}? Then set "columns" to {{"{role}": "{role}", …}}'
+    return nearest_name_hint(column, names)
 
 
 class RawExample(NamedTuple):

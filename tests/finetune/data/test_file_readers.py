@@ -212,6 +212,12 @@ def test_missing_optional_columns_are_left_out(tmp_path):
         ("a.jsonl", '{"text": "a", "label": 1, "label": 0}', "line 1 .* duplicate key 'label'"),
         ("a.jsonl", "[1]\n", r"line 1 must be a JSON object, not \[1\]"),
         ("a.jsonl", '{"texts": "a", "label": 1}', "line 1 has no 'text' .* texts, label. Did"),
+        (
+            "a.jsonl",
+            '{"text_a": "", "text_b": ""}',
+            "Did you mean 'text_a'. Then set \"columns",
+        ),
+        ("a.csv", "text_b,text_a,label\nx,y,1", "Did you mean 'text_a'. Then set \"columns"),
         ("a.jsonl", '{"text": null, "label": 1}', "line 1 has no 'text' .*: it is null; fill"),
         ("a.tsv", "text\tlabel\rw\t1\r", "its lines end in carriage returns"),
     ],
