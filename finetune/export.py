@@ -18,7 +18,7 @@ from electra_tf.inference.export.pretrained import EMBEDDINGS, EmbeddingsServabl
 from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
-from electra_tf.text.vocabulary import load_model_vocabulary
+from electra_tf.text.vocabulary import MODEL_FLAG, load_model_vocabulary
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
@@ -52,7 +52,7 @@ def load_finetuned(
         )
     components = (*run.task_names, EMBEDDINGS)
     component = choose_component(config.component, components, config.model_dir)
-    vocabulary = load_model_vocabulary(run.vocab_file, run.vocab_size, "--model_dir")
+    vocabulary = load_model_vocabulary(run.vocab_file, run.vocab_size, MODEL_FLAG)
     tokenizer = CachedTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     tasks = restore_tasks(run, tokenizer, saved[TASKS])
     model, checkpoint, step = _restore_model(run, tasks, config.model_dir)

@@ -12,6 +12,7 @@ from electra_tf.util.paths import as_path
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEFAULT_FLAG = "--vocab-file"
+MODEL_FLAG = "--model_dir"
 # Stands in for the token of an embedding row that has none.
 UNUSED_TOKEN = "[unused_row_{}]"
 # Tokens that a model has not learned; users replace them by words of their own.
@@ -105,7 +106,8 @@ def load_model_vocabulary(
     have been rounded up.
 
     Args:
-        path, flag: as in `load_vocabulary`.
+        path, flag: as in `load_vocabulary`. Programs that take the vocabulary of
+            `MODEL_FLAG` have no `--vocab_size`.
         vocab_size: number of embeddings.
 
     Raises:
@@ -113,16 +115,23 @@ def load_model_vocabulary(
     """
     vocabulary = load_vocabulary(path, flag)
     missing = range(vocabulary.size, vocab_size)
-    if vocabulary.size > vocab_size:
+    has_size_flag = flag != MODEL_FLAG
+    if vocabulary.size > vocab_size and has_size_flag:
         raise UserError(
             f"--vocab_size is {vocab_size}, but {path} has {vocabulary.size} entries: pass "
             f"--vocab_size={vocabulary.size}, or the vocabulary of the model"
         )
+    if vocabulary.size > vocab_size:
+        raise UserError(
+            f"{flag}: the model has {vocab_size} embeddings, but {path} has {vocabulary.size} "
+            "entries, so it is of another model: restore the vocabulary of this one"
+        )
     if not missing:
         return vocabulary
+    fewer = f"--vocab_size={vocab_size}" if has_size_flag else f"the model's {vocab_size}"
     warn_once(
-        f"{path} has {vocabulary.size} entries, fewer than --vocab_size={vocab_size}: the last "
-        f"{len(missing)} embeddings have no token"
+        f"{path} has {vocabulary.size} entries, fewer than {fewer}: the last {len(missing)} "
+        "embeddings have no token"
     )
     unused = {UNUSED_TOKEN.format(row): row for row in missing}
     return dataclasses.replace(

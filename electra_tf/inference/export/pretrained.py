@@ -22,7 +22,7 @@ from electra_tf.model.positions import gather_positions
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.text_inputs import EncoderInputs, single_text_inputs, tokenize_with_masks
 from electra_tf.text.tokenizer import Tokenizer
-from electra_tf.text.vocabulary import load_model_vocabulary
+from electra_tf.text.vocabulary import MODEL_FLAG, load_model_vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.errors import UserError
 
@@ -167,7 +167,7 @@ def load_pretrained(
     """Returns a component of a pre-trained model; see `ServableLoader.load`."""
     component = choose_component(config.component, COMPONENTS, config.model_dir)
     run = on_one_device(PretrainingConfig(**select_fields(PretrainingConfig, saved)))
-    vocabulary = load_model_vocabulary(run.vocab_file, run.vocab_size, "--model_dir")
+    vocabulary = load_model_vocabulary(run.vocab_file, run.vocab_size, MODEL_FLAG)
     model, step, checkpoint = model_builder.load_model(run, vocabulary, create_strategy(run))
     print_fn(f"Model:   {component} of {checkpoint}, step {step}, {run.precision}")
     if component != GENERATOR and not model.has_trained_electra:

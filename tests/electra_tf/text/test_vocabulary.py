@@ -5,6 +5,7 @@ import hashlib
 import pytest
 
 from electra_tf.text.vocabulary import (
+    MODEL_FLAG,
     describe_other_tokens,
     load_model_vocabulary,
     load_vocabulary,
@@ -87,6 +88,13 @@ def test_embeddings_without_a_token_get_an_unused_one(tmp_path, capsys):
     )
     with pytest.raises(UserError, match=r"--vocab_size is 5, but .* has 6 entries: pass"):
         load_model_vocabulary(path, 5)
+    # Exports have no such flag.
+    load_model_vocabulary(path, 7, MODEL_FLAG)
+    assert "6 entries, fewer than the model's 7: the last 1" in capsys.readouterr().err
+    with pytest.raises(
+        UserError, match=r"^--model_dir: the model has 5 .*, so it is of another"
+    ):
+        load_model_vocabulary(path, 5, MODEL_FLAG)
 
 
 @pytest.mark.parametrize(
