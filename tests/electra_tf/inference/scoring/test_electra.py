@@ -96,6 +96,18 @@ def test_scores_and_predictions(make_model, overrides, temperature, ratio, monke
     assert differ  # the discriminator has a say
 
 
+def test_cores_that_share_a_batch_compute_the_same(make_model):
+    model = make_model(precision="mixed_bfloat16")
+    alone, shared = (
+        create_scorer(model, "electra", 4, cores, num_candidates=2).score(TEXTS)
+        for cores in (1, 2)
+    )
+    for expected, score in zip(alone, shared, strict=True):
+        np.testing.assert_allclose(score.log_probs, expected.log_probs, rtol=1e-3)
+        for name, predicted in expected.predictions.items():
+            np.testing.assert_array_equal(score.predictions[name], predicted)
+
+
 def test_a_masked_language_model_predicts_its_most_likely_token(make_config):
     keras.utils.set_random_seed(0)
     model = build_model(make_config(objective="mlm"), SPECIAL)
