@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -18,11 +18,23 @@ from finetune.data.suspicious import warn_of_unknown_rows
 from finetune.results.provenance import Provenance
 from finetune.results.result_files import is_of, json_path
 from finetune.task_data import TRAIN, TaskData
-from finetune.tasks.base import PREDICT, SplitData, Task, json_lines
-from finetune.trainer import Trainer
+from finetune.tasks.base import PREDICT, Outputs, SplitData, Task, json_lines
 
 # Separators of the cells and rows of a tsv file.
 _SEPARATOR = re.compile(r"\r\n|[\t\r\n]")
+
+
+class OutputsPredictor(Protocol):
+    """What predicts: a `Trainer`, or an ensemble."""
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker writes files."""
+
+    def predict(
+        self, task: Task, data: SplitData, batch_size: int | None = None
+    ) -> list[Outputs]:
+        """Returns the outputs of the task's head for every row, in order."""
 
 
 def check_outputs(config: FinetuningConfig) -> None:
@@ -54,19 +66,19 @@ def _output_files(config: FinetuningConfig) -> dict[str, str]:
 
 def write_test_outputs(
     config: FinetuningConfig,
-    trainer: Trainer,
+    predictor: OutputsPredictor,
     tasks: Sequence[Task],
     data: TaskData,
-    trial: int,
+    trial: int | str,
 ) -> list[str]:
     """Predicts the test splits of all tasks; returns the paths written by the chief.
 
     Args:
         config: hyperparameters.
-        trainer: trainer with the weights of the trial.
+        predictor: has the weights of the trial, or of the ensemble.
         tasks: tasks of the run.
         data: their data.
-        trial: index of the trial, from 1, for the names of the files.
+        trial: index of the trial, from 1, or another name for the files.
 
     Raises:
         UserError: a test file is missing or malformed.
@@ -76,8 +88,8 @@ def write_test_outputs(
     for task in tasks:
         for split in task.test_splits:
             part = _unlabeled(task, split, data)
-            outputs = trainer.predict(task, part, config.predict_batch_size)
-            if trainer.is_chief:
+            outputs = predictor.predict(task, part, config.predict_batch_size)
+            if predictor.is_chief:
                 paths += task.write_test_outputs(folder, part, outputs, trial)
     return paths
 
@@ -87,7 +99,9 @@ def _test_outputs_dir(config: FinetuningConfig) -> str:
     return os.path.join(config.pretrained_model_dir, f"test_predictions{suffix}")
 
 
-def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: TaskData) -> str:
+def predict_file(
+    config: FinetuningConfig, predictor: OutputsPredictor, task: Task, data: TaskData
+) -> str:
     """Predicts `config.predict_file` and returns the path of the predictions.
 
     All workers predict; the chief writes.
@@ -97,8 +111,8 @@ def predict_file(config: FinetuningConfig, trainer: Trainer, task: Task, data: T
     """
     path = predictions_path(config, task)
     part = _unlabeled(task, PREDICT, data)
-    outputs = trainer.predict(task, part, config.predict_batch_size)
-    if not trainer.is_chief:
+    outputs = predictor.predict(task, part, config.predict_batch_size)
+    if not predictor.is_chief:
         return path
     predictions = task.predictions(part, outputs)
     text = json_lines(predictions) if path.endswith(".jsonl") else _tsv(path, predictions)

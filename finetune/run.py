@@ -35,20 +35,31 @@ from finetune.data.suspicious import (
     warn_of_single_label,
     warn_of_unknown_rows,
 )
+from finetune.ensemble import (
+    ENSEMBLE,
+    Ensemble,
+    ScoredTrial,
+    check_averages,
+    ensemble_file,
+    finished_trials,
+    make_ensemble,
+)
 from finetune.initialization import find_checkpoint, pretrained_positions
 from finetune.prediction_files import (
     check_not_task_files,
     check_outputs,
     predict_file,
     warn_of_older_predictions,
+    write_test_outputs,
 )
+from finetune.results import result_files
 from finetune.results.provenance import (
     Provenance,
     common_provenance,
     files_digest,
     scored_settings_digest,
 )
-from finetune.results.result_files import finished_trials, json_path
+from finetune.results.result_files import json_path
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
@@ -94,6 +105,7 @@ def _run(
     data = TaskData(config, print_fn, writes=context.workers.is_chief)
     runs, train_data = load_data(config, tasks, data)
     _check_predictable(config, tasks, data)
+    check_averages(config, tasks)
     if context.workers.is_chief:
         _warn_of_suspicious_data(config, tasks, data, train_data, runs, print_fn)
     vocabulary = tasks[0].tokenizer.vocabulary.sha256
@@ -137,10 +149,17 @@ def _run(
             if config.do_train and not config.keep_all_models and not is_last:
                 with contextlib.suppress(OSError):
                     remove_folder(trial.model_dir)
+    predictor: Trainer | Ensemble = trainer
+    if config.ensemble_size > 1:
+        trials = finished_trials(done, results)
+        predictor = make_ensemble(config, trainer, tasks, data, trials, print_fn)
+        if config.write_test_outputs:
+            for path in write_test_outputs(config, predictor, tasks, data, ENSEMBLE):
+                print_fn(f"Predictions: {path}")
+    elif config.do_predict and not config.evaluated_checkpoint:  # it is still loaded
+        _restore_best(trainer, finished_trials(done, results))
     if config.do_predict:
-        if not config.evaluated_checkpoint:  # it is still loaded
-            _restore_best(trainer, done, results)
-        print_fn(f"Predictions: {predict_file(config, trainer, tasks[0], data)}")
+        print_fn(f"Predictions: {predict_file(config, predictor, tasks[0], data)}")
     return results
 
 
@@ -161,7 +180,7 @@ def _finished_trials(
         vocabulary,
     )
     path = json_path(config.results_dir, config.tasks_label)
-    found = finished_trials(path, provenance)
+    found = result_files.finished_trials(path, provenance)
     return {} if trainer.workers.any_worker(not found) else found
 
 
@@ -262,32 +281,26 @@ def _files_digest(config: FinetuningConfig, tasks: Sequence[Task]) -> str:
     )
 
 
-def _restore_best(
-    trainer: Trainer, runs: Sequence[TrialRun], results: Sequence[TrialResult]
-) -> None:
-    """Loads the model of the trial with the best dev score, of the saved ones."""
-
-    def value(pair: tuple[TrialRun, TrialResult]) -> float:
-        key = next(iter(pair[1].metrics), None)
-        main = pair[1].metrics[key][pair[1].main[key]] if key else 0.0
-        return main if math.isfinite(main) else -math.inf
-
-    finished = [pair for pair in zip(runs, results, strict=True) if pair[1].finished]
-    there = [pair for pair in finished if os.path.isdir(pair[0].model_dir)]
+def _restore_best(trainer: Trainer, trials: Sequence[ScoredTrial]) -> None:
+    """Loads the model of the best trial, of the saved ones; `trials` has the best first."""
+    there = [trial for trial in trials if os.path.isdir(trial.run.model_dir)]
     if not there:
-        raise UserError("--do_predict: no trial finished, so there is no model to predict with")
-    if len(there) > 1 and not any(result.metrics for _, result in there):
+        raise UserError(
+            "--do_predict: there is no model to predict with, since those of all trials that "
+            "finished are gone"
+        )
+    chosen, best = there[0], trials[0]
+    if len(there) > 1 and not any(trial.result.metrics for trial in there):
         warn_once(
-            f"--do_eval=false scores none of the {len(there)} trials, so {there[0][0].title} "
+            f"--do_eval=false scores none of the {len(there)} trials, so {chosen.run.title} "
             "predicts; with --do_eval, the best one would"
         )
-    chosen, best = max(there, key=value), max(finished, key=value)
-    if value(chosen) < value(best):
+    if chosen.value < best.value:
         warn_once(
-            f"{chosen[0].title} predicts: the model of {best[0].title}, whose dev score is "
+            f"{chosen.run.title} predicts: the model of {best.run.title}, whose dev score is "
             "better, is gone (--keep_all_models=false keeps the last one)"
         )
-    trainer.restore(chosen[0].model_dir)
+    trainer.restore(chosen.run.model_dir)
 
 
 def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> None:
@@ -324,6 +337,7 @@ def _write_results(
         paths.append(write_folds(config, trials))
     else:
         remove_files(folds_file(config))  # of scores that these replace
+    remove_files(ensemble_file(config))
     print_fn("")
     for line in format_summary(results):
         print_fn(line)

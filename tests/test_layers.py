@@ -56,6 +56,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("finetune.trainer",),
     ("finetune.prediction_files",),
     ("finetune.trials",),
+    ("finetune.ensemble",),
     ("finetune.run",),
     ("finetune.search",),
     ("flags",),

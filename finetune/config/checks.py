@@ -36,6 +36,7 @@ _POSITIVE = (
     "log_steps",
     "eval_steps",
     "early_stopping_patience",
+    "ensemble_size",
 )
 _NOT_NEGATIVE = (
     "learning_rate",
@@ -63,6 +64,7 @@ def check_finetuning(config: FinetuningFields) -> None:
         raise UserError("--strategy=tpu requires a single length: remove --bucket_by_length")
     _check_folds(config)
     _check_predictions(config)
+    _check_ensemble(config)
     _check_folders(config)
     if not (
         config.do_train or config.do_eval or config.do_predict or config.write_test_outputs
@@ -146,6 +148,20 @@ def _check_predictions(config: FinetuningFields) -> None:
             "--num_folds trains a model per fold, so there is no single model to predict with: "
             "remove --do_predict and --write_test_outputs"
         )
+
+
+def _check_ensemble(config: FinetuningFields) -> None:
+    flag = f"--ensemble_size={config.ensemble_size}"
+    if config.ensemble_size == 1:
+        return
+    if config.num_folds is not None:
+        raise UserError(f"{flag}: models of --num_folds are trained on other examples each")
+    if config.num_trials < config.ensemble_size:
+        raise UserError(f"{flag} needs as many trials, not --num_trials={config.num_trials}")
+    if not config.do_eval:
+        raise UserError(f"{flag} needs --do_eval, whose scores choose the trials")
+    if not config.keep_all_models:
+        raise UserError(f"{flag} needs the models of all trials: remove --keep_all_models")
 
 
 def _check_folders(config: FinetuningFields) -> None:

@@ -186,6 +186,11 @@ class FinetuningConfig(FinetuningFields):
                 "fine-tuned heads to evaluate. Pass the folder of a fine-tuned model, or "
                 "remove it to evaluate the models in --model_dir"
             )
+        if self.ensemble_size > 1:
+            raise UserError(
+                f"--init_checkpoint={self.init_checkpoint} with --do_train=false is one model, "
+                f"not --ensemble_size={self.ensemble_size}: remove one of them"
+            )
         if self.num_folds:
             raise UserError(
                 f"--init_checkpoint={self.init_checkpoint} with --do_train=false may have seen "

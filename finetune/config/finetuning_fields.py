@@ -171,6 +171,11 @@ class FinetuningFields(
     write_test_outputs: bool = hyperparameter(
         False, "Predict the test splits and write submission files.", influence=NOTHING
     )
+    ensemble_size: int = hyperparameter(
+        1,
+        "Predict with so many trials, the best ones on dev, whose outputs are averaged.",
+        influence=NOTHING,
+    )
     n_writes_test: int = hyperparameter(
         5,
         "Number of trials whose predictions --write_test_outputs writes.",

@@ -18,13 +18,10 @@ from finetune.config.task_kinds import TaskKind
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import TaskHead
 from finetune.results.worst_errors import PredictionError
+from finetune.tasks.averages import Average, Outputs
 
 # Split names of training data and of --predict_file.
 TRAIN, PREDICT = "train", "predict"
-
-# Outputs of the model for one row, by name, such as {"logits": [num_labels]}. Outputs per token
-# have the padded length of the row's batch.
-Outputs = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +73,12 @@ class Task(abc.ABC):
 
     Attributes:
         kind: one of `finetune.config.task_kinds.KINDS`.
+        average: returns the outputs of an ensemble for a row from those of its models; None
+            if there is no such mean.
     """
 
     kind: ClassVar[TaskKind]
+    average: ClassVar[Average | None] = None
 
     def __init__(self, config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> None:
         self.config = config
@@ -214,7 +214,7 @@ class Task(abc.ABC):
         """Returns one JSON-serializable prediction per example, in order."""
 
     def write_test_outputs(
-        self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int
+        self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int | str
     ) -> list[str]:
         """Writes the predictions of a test split as JSON lines; returns the paths.
 
@@ -224,7 +224,7 @@ class Task(abc.ABC):
             folder: folder of `<task>_<split>_<trial>_predictions.jsonl`.
             data: the split.
             outputs: one entry per row.
-            trial: index of the trial, from 1.
+            trial: index of the trial, from 1; or "ensemble".
         """
         path = os.path.join(folder, f"{self.name}_{data.split}_{trial}_predictions.jsonl")
         write_atomically(path, json_lines(self.predictions(data, outputs)))

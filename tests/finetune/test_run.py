@@ -35,6 +35,7 @@ from finetune import run as finetune_run
 from finetune.authors_tasks import describe_task
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
+from finetune.ensemble import finished_trials
 from finetune.export import FINETUNED
 from finetune.model_family import FINETUNING
 from finetune.results import confusion, drawing, learning_curves, run_files
@@ -759,7 +760,7 @@ def test_the_best_of_the_saved_models_predicts(tmp_path, capsys):
             )
             for run, score in zip(runs, scores, strict=True)
         ]
-        finetune_run._restore_best(trainer, runs, results)
+        finetune_run._restore_best(trainer, finished_trials(runs, results))
         return restored[-1]
 
     # The last one has no model any more.
@@ -767,8 +768,10 @@ def test_the_best_of_the_saved_models_predicts(tmp_path, capsys):
     gone = "Trial 2 predicts: the model of Trial 4, whose dev score is better, is gone"
     assert gone in capsys.readouterr().err
     assert restore(50.0, -1.0, math.nan, 40.0) == runs[0].model_dir
-    with pytest.raises(UserError, match="no trial finished"):
+    with pytest.raises(UserError, match="those of all trials that finished are gone"):
         restore(-1.0, -1.0, -1.0, 80.0)
+    with pytest.raises(UserError, match="no trial finished"):
+        restore(-1.0, -1.0, -1.0, -1.0)
     assert not capsys.readouterr().err
     assert restore(None, None, None, None) == runs[0].model_dir
     assert "scores none of the 3 trials, so Trial 1 predicts" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from finetune.data.features import (
 )
 from finetune.model import HeadOutput
 from finetune.results.worst_errors import PredictionError
+from finetune.tasks.averages import mean_of_softmax
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.choice.examples import ChoiceExample, choice_rows
 from finetune.tasks.sources import ExampleSource, SourceTask
@@ -96,6 +97,7 @@ class ChoiceTask(SourceTask):
     """
 
     kind = MULTIPLE_CHOICE
+    average = staticmethod(mean_of_softmax)
 
     def __init__(
         self,

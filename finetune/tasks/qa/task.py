@@ -216,7 +216,7 @@ class QATask(Task):
         ]
 
     def write_test_outputs(
-        self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int
+        self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int | str
     ) -> list[str]:
         """Writes JSON lines, and SQuAD's files in `squad_<split>_<trial>/`."""
         paths = super().write_test_outputs(folder, data, outputs, trial)

@@ -19,6 +19,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import LEVELS, SPAN, TAGGING, TOKEN
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.results.worst_errors import PredictionError
+from finetune.tasks.averages import mean_of_softmax
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource, SourceTask
 from finetune.tasks.tagging.examples import (
@@ -54,6 +55,7 @@ class TaggingTask(SourceTask):
     """
 
     kind = TAGGING
+    average = staticmethod(mean_of_softmax)
 
     def __init__(
         self,

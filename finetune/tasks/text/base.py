@@ -217,7 +217,7 @@ class TextTask(SourceTask, abc.ABC):
         """Returns the prediction for one example, JSON-serializable."""
 
     def write_test_outputs(
-        self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int
+        self, folder: str, data: SplitData, outputs: Sequence[Outputs], trial: int | str
     ) -> list[str]:
         """Writes JSON lines and, for GLUE tasks, the submission and the authors' pickle.
 

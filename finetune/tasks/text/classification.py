@@ -22,6 +22,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import CLASSIFICATION
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import HeadOutput
+from finetune.tasks.averages import mean_of_softmax
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
 from finetune.tasks.text.base import (
@@ -97,6 +98,7 @@ class ClassificationTask(TextTask):
     """
 
     kind = CLASSIFICATION
+    average = staticmethod(mean_of_softmax)
     head_class = ClassificationHead
 
     def __init__(

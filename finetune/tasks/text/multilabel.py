@@ -13,6 +13,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import MULTILABEL
 from finetune.data.features import FeatureSpec
 from finetune.model import HeadOutput
+from finetune.tasks.averages import mean_of_sigmoid
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
 from finetune.tasks.text.base import (
@@ -58,6 +59,7 @@ class MultilabelTask(TextTask):
     """
 
     kind = MULTILABEL
+    average = staticmethod(mean_of_sigmoid)
     head_class = MultilabelHead
 
     def __init__(

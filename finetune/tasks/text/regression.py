@@ -14,6 +14,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import REGRESSION
 from finetune.data.features import FeatureSpec
 from finetune.model import HeadOutput
+from finetune.tasks.averages import mean_of_numbers
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
 from finetune.tasks.text.base import (
@@ -55,6 +56,7 @@ class RegressionTask(TextTask):
     """
 
     kind = REGRESSION
+    average = staticmethod(mean_of_numbers)
     head_class = RegressionHead
 
     def __init__(

@@ -1,0 +1,144 @@
+"""The trials that predict: the best one on dev, or an ensemble of the best ones.
+
+The paper ensembles the best 10 of 30 models, fine-tuned with other seeds, on the test sets of
+GLUE (Clark et al. 2020, appendix B). Here, the mean is that of probabilities, or of numbers.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
+from electra_tf.util.files import write_atomically
+from finetune.config.finetuning import FinetuningConfig
+from finetune.results.summary import TrialResult
+from finetune.task_data import TaskData
+from finetune.tasks.base import Outputs, SplitData, Task
+from finetune.trainer import Trainer
+from finetune.trials.trial_runs import TrialRun
+
+# In the names of its files, in place of the number of a trial.
+ENSEMBLE = "ensemble"
+# Not that of the mean: the mean of the losses of the models.
+_LOSS = "loss"
+
+
+class ScoredTrial(NamedTuple):
+    """A trial and its result."""
+
+    run: TrialRun
+    result: TrialResult
+
+    @property
+    def value(self) -> float:
+        """Main metric on the first split; -inf if there is none."""
+        key = next(iter(self.result.metrics), None)
+        value = self.result.metrics[key][self.result.main[key]] if key else 0.0
+        return value if math.isfinite(value) else -math.inf
+
+
+class Ensemble:
+    """Predicts with the mean of models, as `Trainer` does with one.
+
+    Args:
+        trainer: loads their weights in turn.
+        model_dirs: folders of the models.
+    """
+
+    def __init__(self, trainer: Trainer, model_dirs: Sequence[str]) -> None:
+        self._trainer = trainer
+        self._model_dirs = model_dirs
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker writes files."""
+        return self._trainer.is_chief
+
+    def predict(
+        self, task: Task, data: SplitData, batch_size: int | None = None
+    ) -> list[Outputs]:
+        """Returns the mean outputs of the task's head for every row, in order."""
+        of_models = []
+        for model_dir in self._model_dirs:
+            self._trainer.restore(model_dir)
+            of_models.append(self._trainer.predict(task, data, batch_size))
+        return [task.average(outputs) for outputs in zip(*of_models, strict=True)]
+
+
+def check_averages(config: FinetuningConfig, tasks: Sequence[Task]) -> None:
+    """Raises UserError if the outputs of a task have no mean."""
+    for task in tasks:
+        if config.ensemble_size > 1 and task.average is None:
+            raise UserError(
+                f"--ensemble_size={config.ensemble_size}: answers of {task.kind.name} tasks, "
+                f"such as {task.name}, are not averaged"
+            )
+
+
+def finished_trials(
+    runs: Sequence[TrialRun], results: Sequence[TrialResult]
+) -> list[ScoredTrial]:
+    """Returns the trials that finished, the best first, and the first of equal ones.
+
+    Raises:
+        UserError: none did.
+    """
+    pairs = (ScoredTrial(*pair) for pair in zip(runs, results, strict=True))
+    finished = sorted((each for each in pairs if each.result.finished), key=lambda x: -x.value)
+    if not finished:
+        raise UserError("There is no model to predict with: no trial finished")
+    return finished
+
+
+def make_ensemble(
+    config: FinetuningConfig,
+    trainer: Trainer,
+    tasks: Sequence[Task],
+    data: TaskData,
+    trials: Sequence[ScoredTrial],
+    print_fn: Callable[[str], None],
+) -> Ensemble:
+    """Returns the ensemble of the best trials, and reports its scores on dev.
+
+    The chief writes them to `ensemble_file(config)`.
+
+    Args:
+        config: hyperparameters.
+        trainer: of the run.
+        tasks: tasks of the run.
+        data: their data.
+        trials: those that finished, the best first.
+        print_fn: prints a line.
+    """
+    chosen = list(trials[: config.ensemble_size])
+    if len(chosen) < config.ensemble_size:
+        warn_once(
+            f"--ensemble_size={config.ensemble_size}: only {len(chosen)} trials finished, and "
+            "are averaged"
+        )
+    ensemble = Ensemble(trainer, [each.run.model_dir for each in chosen])
+    numbers = sorted(each.run.number for each in chosen)
+    metrics, main = {}, {}
+    print_fn(f"\nEnsemble of trials {', '.join(map(str, numbers))}")
+    for task in tasks:
+        for split in task.dev_splits:
+            part = data.get(task, split)
+            scores = task.score(part, ensemble.predict(task, part))
+            key = f"{task.name}/{split}"
+            metrics[key] = {k: v for k, v in scores.metrics.items() if k != _LOSS}
+            main[key] = scores.main
+            shown = ", ".join(f"{name} {value:.2f}" for name, value in metrics[key].items())
+            print_fn(f"{key}: {shown}")
+    if ensemble.is_chief:
+        content = {"trials": numbers, "metrics": metrics, "main": main}
+        write_atomically(ensemble_file(config), json.dumps(content, indent=2) + "\n")
+        print_fn(f"Results: {ensemble_file(config)}")
+    return ensemble
+
+
+def ensemble_file(config: FinetuningConfig) -> str:
+    """Returns the path of the scores of the ensemble."""
+    return os.path.join(config.results_dir, f"{config.tasks_label}_{ENSEMBLE}.json")

@@ -1,0 +1,150 @@
+"""Ensembles of trials: the mean of what their models predict."""
+
+import json
+import pathlib
+import pickle
+
+import numpy as np
+import pytest
+import scipy.special
+
+from electra_tf.util.console import discard, warn_once
+from electra_tf.util.errors import UserError
+from finetune import run as finetune_run
+from finetune.ensemble import finished_trials, make_ensemble
+from finetune.results.summary import TrialResult
+from finetune.tasks.averages import mean_of_numbers, mean_of_sigmoid, mean_of_softmax
+from finetune.trials.trial_runs import TrialRun
+
+
+def test_the_best_trials_predict_together(make_finetuning_config, tmp_path):
+    unlabeled = tmp_path / "new.tsv"
+    unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w23\n2\tw3 w30 w5\n")
+    config = make_finetuning_config(
+        num_trials=3,
+        num_train_epochs=1,
+        ensemble_size=2,
+        do_predict=True,
+        predict_file=str(unlabeled),
+        write_test_outputs=True,
+    )
+    said: list[str] = []
+    results = finetune_run.run(config, said.append)
+
+    scores = [result.metrics["cola/dev"]["mcc"] for result in results]
+    best = sorted(sorted(range(3), key=lambda i: -scores[i])[:2])
+    written = json.loads(pathlib.Path(config.results_dir, "cola_ensemble.json").read_text())
+    assert written["trials"] == [i + 1 for i in best]
+    assert written["main"] == {"cola/dev": "mcc"}
+    assert set(written["metrics"]["cola/dev"]) == {"mcc", "accuracy"}
+    numbers = ", ".join(str(i + 1) for i in best)
+    assert f"\nEnsemble of trials {numbers}" in said
+
+    folder = pathlib.Path(config.pretrained_model_dir, "test_predictions")
+    names = ("1", "2", "3", "ensemble")
+    logits = {
+        name: pickle.loads((folder / f"cola_test_{name}_predictions.pkl").read_bytes())
+        for name in names
+    }
+    for example, found in logits["ensemble"].items():
+        each = [scipy.special.softmax(logits[names[i]][example]) for i in best]
+        np.testing.assert_allclose(scipy.special.softmax(found), np.mean(each, 0), rtol=1e-5)
+    predictions = pathlib.Path(config.results_dir, "cola_predictions.jsonl").read_text()
+    assert len(predictions.splitlines()) == 3
+    # The scores of an ensemble go with those of its trials.
+    changed = make_finetuning_config(num_trials=1, num_train_epochs=1)
+    finetune_run.run(changed, discard)
+    assert not pathlib.Path(config.results_dir, "cola_ensemble.json").exists()
+
+
+def test_answers_to_questions_are_not_averaged(make_finetuning_config, tmp_path):
+    folder = tmp_path / "raw" / "squadv1"
+    folder.mkdir(parents=True)
+    answers = [{"text": "w2", "answer_start": 3}]
+    question = {"id": "q", "question": "w1", "answers": answers}
+    paragraph = {"context": "w1 w2 w3", "qas": [question] * 1}
+    content = json.dumps({"data": [{"title": "t", "paragraphs": [paragraph]}]})
+    for split in ("train", "dev"):
+        (folder / f"{split}.json").write_text(content)
+    config = make_finetuning_config(
+        task_names=("squadv1",),
+        raw_data_dir=str(tmp_path / "raw"),
+        num_trials=2,
+        ensemble_size=2,
+    )
+    with pytest.raises(UserError, match=r"--ensemble_size=2: answers of qa tasks, such as sq"):
+        finetune_run.run(config, discard)
+    assert not pathlib.Path(config.model_dir + "_1").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"ensemble_size": 0}, "--ensemble_size must be positive"),
+        ({"num_trials": 2}, "--ensemble_size=3 needs as many trials, not --num_trials=2"),
+        ({"num_trials": -1}, "--ensemble_size=3 needs as many trials"),
+        ({"num_folds": 2}, "--ensemble_size=3: models of --num_folds"),
+        ({"do_eval": False}, "--ensemble_size=3 needs --do_eval"),
+        ({"keep_all_models": False}, "needs the models of all trials"),
+    ],
+)
+def test_trials_that_make_no_ensemble_are_refused(make_finetuning_config, overrides, message):
+    with pytest.raises(UserError, match=message):
+        make_finetuning_config(**{"num_trials": 3, "ensemble_size": 3, **overrides})
+
+
+def test_trials_that_diverged_are_left_out(make_finetuning_config, capsys):
+    runs = [TrialRun(number, number, f"m_{number}") for number in (1, 2, 3)]
+    results = [
+        TrialResult(
+            trial=run.number,
+            seed=run.seed,
+            status=status,
+            metrics={"t/dev": {"f1": score}},
+            main={"t/dev": "f1"},
+        )
+        for run, status, score in zip(
+            runs, ("ok", "diverged", "ok"), (1.0, 3.0, 2.0), strict=True
+        )
+    ]
+    trials = finished_trials(runs, results)
+    assert [trial.run.number for trial in trials] == [3, 1]
+
+    class Trainer:
+        is_chief = False
+
+    warn_once.cache_clear()
+    said: list[str] = []
+    config = make_finetuning_config(num_trials=3, ensemble_size=3)
+    make_ensemble(config, Trainer(), (), None, trials, said.append)
+    assert said == ["\nEnsemble of trials 1, 3"]
+    assert "--ensemble_size=3: only 2 trials finished" in capsys.readouterr().err
+
+
+def test_the_mean_of_probabilities():
+    """Not that of logits."""
+    outputs = [
+        {"logits": np.log(np.array(p, np.float32)), "predictions": np.int32(i), "loss": x}
+        for i, p, x in ((0, [0.6, 0.3, 0.1], 1.0), (1, [0.1, 0.8, 0.1], 3.0))
+    ]
+    found = mean_of_softmax(outputs)
+    np.testing.assert_allclose(np.exp(found["logits"]), [0.35, 0.55, 0.1], rtol=1e-6)
+    assert (found["predictions"], found["loss"]) == (1, 2.0)
+    assert found["predictions"].dtype == np.int32
+    # A choice that an example lacks has no probability in any model.
+    lacking = [{"logits": np.array([1.0, -np.inf], np.float32)}] * 2
+    np.testing.assert_array_equal(mean_of_softmax(lacking)["logits"], [0.0, -np.inf])
+
+
+def test_the_mean_of_independent_probabilities():
+    logits = [np.array(values, np.float32) for values in ([-1.0, 5.0, 90.0], [2.0, -7.0, 95.0])]
+    found = mean_of_sigmoid([{"logits": each} for each in logits])
+    expected = np.mean(scipy.special.expit(np.float64(logits)), axis=0)
+    np.testing.assert_allclose(scipy.special.expit(found["logits"]), expected, rtol=1e-6)
+    assert found["predictions"].tolist() == (expected > 0.5).tolist()
+    assert 90 < found["logits"][2] < 95
+
+
+def test_the_mean_of_numbers():
+    outputs = [{"predictions": np.float32(x), "loss": np.float32(x)} for x in (1.0, 2.0)]
+    assert mean_of_numbers(outputs) == {"predictions": 1.5, "loss": 1.5}
