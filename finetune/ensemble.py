@@ -4,7 +4,6 @@ The paper ensembles the best 10 of 30 models, fine-tuned with other seeds, on th
 GLUE (Clark et al. 2020, appendix B). Here, the mean is that of probabilities, or of numbers.
 """
 
-import json
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import to_json, write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
@@ -51,6 +50,7 @@ class Ensemble:
     def __init__(self, trainer: Trainer, model_dirs: Sequence[str]) -> None:
         self._trainer = trainer
         self._model_dirs = model_dirs
+        self._announces = True
 
     @property
     def is_chief(self) -> bool:
@@ -63,8 +63,9 @@ class Ensemble:
         """Returns the mean outputs of the task's head for every row, in order."""
         of_models = []
         for model_dir in self._model_dirs:
-            self._trainer.restore(model_dir)
+            self._trainer.restore(model_dir, announces=self._announces)
             of_models.append(self._trainer.predict(task, data, batch_size))
+        self._announces = False
         return [task.average(outputs) for outputs in zip(*of_models, strict=True)]
 
 
@@ -128,13 +129,20 @@ def make_ensemble(
             part = data.get(task, split)
             scores = task.score(part, ensemble.predict(task, part))
             key = f"{task.name}/{split}"
-            metrics[key] = {k: v for k, v in scores.metrics.items() if k != _LOSS}
+            metrics[key] = {
+                name: float(value) if math.isfinite(value) else None
+                for name, value in scores.metrics.items()
+                if name != _LOSS
+            }
             main[key] = scores.main
-            shown = ", ".join(f"{name} {value:.2f}" for name, value in metrics[key].items())
-            print_fn(f"{key}: {shown}")
+            shown = (
+                f"{name} {'-' if value is None else format(value, '.2f')}"
+                for name, value in metrics[key].items()
+            )
+            print_fn(f"{key}: {', '.join(shown)}")
     if ensemble.is_chief:
         content = {"trials": numbers, "metrics": metrics, "main": main}
-        write_atomically(ensemble_file(config), json.dumps(content, indent=2) + "\n")
+        write_atomically(ensemble_file(config), to_json(content))
         print_fn(f"Results: {ensemble_file(config)}")
     return ensemble
 

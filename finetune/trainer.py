@@ -238,8 +238,12 @@ class Trainer:
         """SHA-256 of the encoder that training would start from; None if there is none."""
         return initial_digest(self._config.init_checkpoint)
 
-    def restore(self, model_dir: str) -> None:
+    def restore(self, model_dir: str, *, announces: bool = True) -> None:
         """Loads the fine-tuned weights of a folder.
+
+        Args:
+            model_dir: the folder.
+            announces: print what is loaded.
 
         Raises:
             UserError: there are none, or they are of another model.
@@ -252,7 +256,8 @@ class Trainer:
                 f"There is no fine-tuned model in {model_dir}: train first, or change "
                 "--model_dir, --model_name or --task_names"
             )
-        self._print_fn(f"Weights: {checkpoints.latest}")
+        if announces:
+            self._print_fn(f"Weights: {checkpoints.latest}")
         if description := load_saved_config(model_dir):
             step = int(self._step.numpy())
             warn_of_unfinished(description.hyperparameters, step, checkpoints.latest)
