@@ -254,6 +254,18 @@ def test_questions_without_answer(answers, expected):
     assert not all(given[:2] + given[3:])
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_no_texts_have_no_answers(model_dir, name):
+    """A client may send an empty batch, such as the rest of its rows."""
+    config = ExportConfig(model_dir=model_dir, export_dir=pathlib.Path("none"), component=name)
+    servable = load_servable(config, LOADERS, discard)
+    found = servable.answer_texts(
+        {text: tf.zeros([0], tf.string) for text in servable.text_names}
+    )
+    assert found
+    assert all(value.shape[0] == 0 for value in found.values())
+
+
 def test_ids_get_the_answers_of_their_texts(model_dir):
     """The signature "tokens" of a task whose text is one short row."""
     servable = load_servable(

@@ -169,7 +169,7 @@ class QAServable(TaskServable[QATask]):
     def _predict_in_parts(self, inputs: EncoderInputs) -> ServedOutputs:
         """Runs `predict` on a few windows at a time."""
         rows = tf.shape(inputs.input_ids)[0]
-        num_parts = (rows + _WINDOWS_AT_ONCE - 1) // _WINDOWS_AT_ONCE
+        num_parts = tf.maximum((rows + _WINDOWS_AT_ONCE - 1) // _WINDOWS_AT_ONCE, 1)
         part_rows = (rows + num_parts - 1) // num_parts
         padding = [[0, num_parts * part_rows - rows], [0, 0]]
         parts = tuple(
@@ -274,7 +274,9 @@ def _best_of_examples(
     num_spans = tf.shape(scores)[1]
     of_example = tf.RaggedTensor.from_row_splits(scores, rows, validate=False)
     dense = of_example.to_tensor(_NOT_A_SPAN)  # (batch, windows, spans)
-    flat = tf.reshape(dense, [-1, tf.shape(dense)[1] * num_spans])
+    # A batch may have no examples, and then no windows.
+    most_windows = tf.maximum(tf.shape(dense)[1], 1)
+    flat = tf.reshape(dense, [tf.shape(dense)[0], most_windows * num_spans])
     best = tf.argmax(flat, axis=1, output_type=tf.int32)
     score = tf.gather(flat, best, batch_dims=1)
     return rows[:-1] + best // num_spans, best % num_spans, score

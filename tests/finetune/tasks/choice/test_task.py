@@ -194,6 +194,8 @@ def test_a_task_is_learned_and_served(make_finetuning_config, spec, tmp_path, mo
     assert [c.decode() for c in answers["choice"].numpy()] == [
         prediction["choice"] for prediction in predictions
     ]
+    none = {"text": tf.zeros([0], tf.string), "choices": tf.zeros([0, 0], tf.string)}
+    assert {value.shape[0] for value in servable.answer_texts(none).values()} == {0}
     for scores, prediction in zip(answers["scores"].numpy(), predictions, strict=True):
         wanted = list(prediction["probabilities"].values())
         np.testing.assert_allclose(scores[: len(wanted)], wanted, atol=1e-5)
