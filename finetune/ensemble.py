@@ -79,9 +79,7 @@ def check_averages(config: FinetuningConfig, tasks: Sequence[Task]) -> None:
             )
 
 
-def finished_trials(
-    runs: Sequence[TrialRun], results: Sequence[TrialResult]
-) -> list[ScoredTrial]:
+def rank_trials(runs: Sequence[TrialRun], results: Sequence[TrialResult]) -> list[ScoredTrial]:
     """Returns the trials that finished, the best first, and the first of equal ones.
 
     Raises:

@@ -41,8 +41,8 @@ from finetune.ensemble import (
     ScoredTrial,
     check_averages,
     ensemble_file,
-    finished_trials,
     make_ensemble,
+    rank_trials,
 )
 from finetune.initialization import find_checkpoint, pretrained_positions
 from finetune.prediction_files import (
@@ -52,14 +52,13 @@ from finetune.prediction_files import (
     warn_of_older_predictions,
     write_test_outputs,
 )
-from finetune.results import result_files
 from finetune.results.provenance import (
     Provenance,
     common_provenance,
     files_digest,
     scored_settings_digest,
 )
-from finetune.results.result_files import json_path
+from finetune.results.result_files import finished_trials, json_path
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
@@ -151,13 +150,13 @@ def _run(
                     remove_folder(trial.model_dir)
     predictor: Trainer | Ensemble = trainer
     if config.ensemble_size > 1:
-        trials = finished_trials(done, results)
+        trials = rank_trials(done, results)
         predictor = make_ensemble(config, trainer, tasks, data, trials, print_fn)
         if config.write_test_outputs:
             for path in write_test_outputs(config, predictor, tasks, data, ENSEMBLE):
                 print_fn(f"Predictions: {path}")
     elif config.do_predict and not config.evaluated_checkpoint:  # it is still loaded
-        _restore_best(trainer, finished_trials(done, results))
+        _restore_best(trainer, rank_trials(done, results))
     if config.do_predict:
         print_fn(f"Predictions: {predict_file(config, predictor, tasks[0], data)}")
     return results
@@ -180,7 +179,7 @@ def _finished_trials(
         vocabulary,
     )
     path = json_path(config.results_dir, config.tasks_label)
-    found = result_files.finished_trials(path, provenance)
+    found = finished_trials(path, provenance)
     return {} if trainer.workers.any_worker(not found) else found
 
 

@@ -11,7 +11,7 @@ import scipy.special
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from finetune import run as finetune_run
-from finetune.ensemble import finished_trials, make_ensemble
+from finetune.ensemble import make_ensemble, rank_trials
 from finetune.results.summary import TrialResult
 from finetune.tasks.averages import mean_of_numbers, mean_of_sigmoid, mean_of_softmax
 from finetune.trials.trial_runs import TrialRun
@@ -107,7 +107,7 @@ def test_trials_that_diverged_are_left_out(make_finetuning_config, capsys):
             runs, ("ok", "diverged", "ok"), (1.0, 3.0, 2.0), strict=True
         )
     ]
-    trials = finished_trials(runs, results)
+    trials = rank_trials(runs, results)
     assert [trial.run.number for trial in trials] == [3, 1]
 
     class Trainer:

@@ -35,7 +35,7 @@ from finetune import run as finetune_run
 from finetune.authors_tasks import describe_task
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import FeatureTable, iterate_batches
-from finetune.ensemble import finished_trials
+from finetune.ensemble import rank_trials
 from finetune.export import FINETUNED
 from finetune.model_family import FINETUNING
 from finetune.results import confusion, drawing, learning_curves, run_files
@@ -760,7 +760,7 @@ def test_the_best_of_the_saved_models_predicts(tmp_path, capsys):
             )
             for run, score in zip(runs, scores, strict=True)
         ]
-        finetune_run._restore_best(trainer, finished_trials(runs, results))
+        finetune_run._restore_best(trainer, rank_trials(runs, results))
         return restored[-1]
 
     # The last one has no model any more.

@@ -13,7 +13,7 @@ from electra_tf.training.checkpoints.checkpoint_files import checkpoint_steps
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.console import warn_once
 from finetune import run as finetuning
-from finetune.ensemble import finished_trials
+from finetune.ensemble import rank_trials
 from finetune.results.summary import TrialResult
 from finetune.trials.trial_runs import TrialRun
 
@@ -203,5 +203,5 @@ def test_predictions_are_not_those_of_a_trial_without_a_score(tmp_path):
                 main={"cola/dev": "mcc"},
             )
         )
-    finetuning._restore_best(Trainer(), finished_trials(runs, results))
+    finetuning._restore_best(Trainer(), rank_trials(runs, results))
     assert restored == ["2"]
