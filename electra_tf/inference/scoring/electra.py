@@ -19,13 +19,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from electra_tf.config.choices import ARGMAX
 from electra_tf.inference.scoring.config import ELECTRA
 from electra_tf.inference.scoring.masked import Cloze, MaskedScorer
-from electra_tf.inference.scoring.scorer import OnePassScorer, TextScore, attention_mask
-from electra_tf.model.layers import Linear
+from electra_tf.inference.scoring.scorer import DiscriminatorScorer, TextScore
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -35,7 +33,7 @@ GENERATOR = "generator"
 _COPIES_AT_ONCE = 4096
 
 
-class ElectraScorer(OnePassScorer):
+class ElectraScorer(DiscriminatorScorer):
     """Scores by the discriminator's probabilities and those of the generator.
 
     Args:
@@ -71,9 +69,6 @@ class ElectraScorer(OnePassScorer):
         self._predicts = num_candidates > 0
         self._unmasked_per_masked = model.unmasked_per_masked(config)
 
-    def _linears(self) -> list[Linear]:
-        return [*self._model.electra.linears, self._model.discriminator_predictions.dense]
-
     def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text."""
         scores = []
@@ -86,18 +81,6 @@ class ElectraScorer(OnePassScorer):
             log_probs = text_log_probs(values, cloze.log_probs, self._unmasked_per_masked)
             scores.append(TextScore(log_probs, predictions))
         return scores
-
-    def _score_batch(
-        self, input_ids: tf.Tensor, text_numbers: tf.Tensor, position_ids: tf.Tensor
-    ) -> tf.Tensor:
-        """Returns float32 [batch, seq], the logit of "replaced" of every token."""
-        sequence = self._model.electra(
-            input_ids,
-            attention_mask(text_numbers),
-            tf.zeros_like(input_ids),
-            position_ids=position_ids,
-        ).sequence_output
-        return self._model.discriminator_predictions(sequence, float32=True)
 
     def _predict(self, ids: Sequence[int], cloze: Cloze) -> np.ndarray:
         """Returns int32 [tokens], the most likely candidate for each token of a text."""

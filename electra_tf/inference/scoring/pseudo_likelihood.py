@@ -18,7 +18,12 @@ from electra_tf.config.choices import ELECTRIC as ELECTRIC_OBJECTIVE
 from electra_tf.inference.scoring.config import AUTO, ELECTRA, ELECTRIC, MASKED, TWO_TOWER
 from electra_tf.inference.scoring.electra import ElectraScorer
 from electra_tf.inference.scoring.masked import MaskedScorer
-from electra_tf.inference.scoring.scorer import OnePassScorer, Scorer, attention_mask
+from electra_tf.inference.scoring.scorer import (
+    DiscriminatorScorer,
+    OnePassScorer,
+    Scorer,
+    attention_mask,
+)
 from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
 from electra_tf.objectives.electric import token_log_probs
@@ -28,22 +33,13 @@ from electra_tf.util.errors import UserError
 _NO_RANDOMNESS = Randomness(0, 0, dropout=False)
 
 
-class ElectricScorer(OnePassScorer):
+class ElectricScorer(DiscriminatorScorer):
     """Scores by negative energies; the energies are the discriminator's logits."""
-
-    def _linears(self) -> list[Linear]:
-        return [*self._model.electra.linears, self._model.discriminator_predictions.dense]
 
     def _score_batch(
         self, input_ids: tf.Tensor, text_numbers: tf.Tensor, position_ids: tf.Tensor
     ) -> tf.Tensor:
-        sequence = self._model.electra(
-            input_ids,
-            attention_mask(text_numbers),
-            tf.zeros_like(input_ids),
-            position_ids=position_ids,
-        ).sequence_output
-        return -self._model.discriminator_predictions(sequence, float32=True)
+        return -super()._score_batch(input_ids, text_numbers, position_ids)
 
 
 class TwoTowerScorer(OnePassScorer):

@@ -182,6 +182,25 @@ class OnePassScorer(Scorer):
         """Returns float32 [batch, seq]: log-probabilities of tokens, or what gives them."""
 
 
+class DiscriminatorScorer(OnePassScorer):
+    """Computes the discriminator's logits, and scores by them."""
+
+    def _linears(self) -> list[Linear]:
+        return [*self._model.electra.linears, self._model.discriminator_predictions.dense]
+
+    def _score_batch(
+        self, input_ids: tf.Tensor, text_numbers: tf.Tensor, position_ids: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns float32 [batch, seq], the logit of every token."""
+        sequence = self._model.electra(
+            input_ids,
+            attention_mask(text_numbers),
+            tf.zeros_like(input_ids),
+            position_ids=position_ids,
+        ).sequence_output
+        return self._model.discriminator_predictions(sequence, float32=True)
+
+
 def compiles_all(compute_dtype: str) -> bool:
     """Whether XLA compiles a scorer's whole function."""
     return compute_dtype == "float32"
