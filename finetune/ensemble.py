@@ -13,14 +13,13 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_atomically
 from finetune.config.finetuning import FinetuningConfig
+from finetune.prediction_files import ENSEMBLE
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, SplitData, Task
 from finetune.trainer import Trainer
 from finetune.trials.trial_runs import TrialRun
 
-# In the names of its files, in place of the number of a trial.
-ENSEMBLE = "ensemble"
 # Not that of the mean: the mean of the losses of the models.
 _LOSS = "loss"
 

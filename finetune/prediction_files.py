@@ -20,6 +20,8 @@ from finetune.results.result_files import is_of, json_path
 from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, Outputs, SplitData, Task, json_lines
 
+# In the names of files, in place of the number of a trial.
+ENSEMBLE = "ensemble"
 # Separators of the cells and rows of a tsv file.
 _SEPARATOR = re.compile(r"\r\n|[\t\r\n]")
 
@@ -137,20 +139,31 @@ def warn_of_older_predictions(
     if not config.do_predict and len(tasks) == 1:
         path = predictions_path(config, tasks[0])
         older["do_predict"] = [path] if os.path.exists(path) else []
-    if not config.write_test_outputs:
-        folder = pathlib.Path(_test_outputs_dir(config))
-        older["write_test_outputs"] = [
-            str(path)
-            for task in tasks
-            for split in task.test_splits
-            for path in sorted(folder.glob(f"{task.name}_{split}_*_predictions.jsonl"))
-        ]
+    folder = pathlib.Path(_test_outputs_dir(config))
+    replaced = _written_trials(config)
+    older["write_test_outputs"] = [
+        str(path)
+        for task in tasks
+        for split in task.test_splits
+        for path in sorted(folder.glob(f"{task.name}_{split}_*_predictions.jsonl"))
+        if path.name.split("_")[-2] not in replaced
+    ]
     for flag, paths in older.items():
         if paths:
+            again = "" if getattr(config, flag) else f", or predict again with --{flag}"
             warn_once(
                 f"{paths[0]} is of an earlier run, whose model may be another one than that of "
-                f"the results now: remove it, or predict again with --{flag}"
+                f"the results now: remove it{again}"
             )
+
+
+def _written_trials(config: FinetuningConfig) -> set[str]:
+    """Returns the trials whose predictions of test splits a run writes, as files name them."""
+    if not config.write_test_outputs:
+        return set()
+    count = config.n_writes_test if config.num_trials < 0 else config.num_trials
+    numbers = range(1, min(count, config.n_writes_test) + 1)
+    return {*map(str, numbers), *([ENSEMBLE] if config.ensemble_size > 1 else [])}
 
 
 def _unlabeled(task: Task, split: str, data: TaskData) -> SplitData:

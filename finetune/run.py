@@ -36,7 +36,6 @@ from finetune.data.suspicious import (
     warn_of_unknown_rows,
 )
 from finetune.ensemble import (
-    ENSEMBLE,
     Ensemble,
     ScoredTrial,
     check_averages,
@@ -46,6 +45,7 @@ from finetune.ensemble import (
 )
 from finetune.initialization import find_checkpoint, pretrained_positions
 from finetune.prediction_files import (
+    ENSEMBLE,
     check_not_task_files,
     check_outputs,
     predict_file,

@@ -40,6 +40,19 @@ _METRIC_SETTINGS = (
     "temperature",
     WORDS,
 )
+# Settings that determine which tokens the discriminator has seen replaced, and how often.
+_REPLACEMENT_SETTINGS = (
+    "disallow_correct",
+    "generator_type",
+    "mask_prob",
+    "mask_prob_end",
+    "masking",
+    "max_predictions_per_seq",
+    "objective",
+    "replacement",
+    "temperature",
+    "temperature_end",
+)
 FLAG = "--allow_changed_settings"
 
 
@@ -117,6 +130,29 @@ def check_recorded_model(config: PretrainingConfig) -> None:
             f"The model in {config.model_dir} differs from the configured one: "
             f"{'; '.join(changes)}. Set --model_size and --model_hparam_overrides as in its "
             f"{CONFIG_FILE}"
+        )
+
+
+def check_recorded_replacements(config: PretrainingConfig, flag: str) -> None:
+    """Raises UserError if a saved discriminator was trained on other replacements.
+
+    Args:
+        config: of the model.
+        flag: what needs its settings, for the error.
+    """
+    saved = load_saved_config(config.model_dir)
+    if saved is None:
+        return
+    given = dataclasses.asdict(config)
+    changes = [
+        change.describe()
+        for change in changed_settings(PretrainingConfig, saved.hyperparameters, given)
+        if change.name in _REPLACEMENT_SETTINGS
+    ]
+    if changes:
+        raise UserError(
+            f"{flag} needs the settings that the model in {config.model_dir} was trained with, "
+            f"but these differ: {'; '.join(changes)}. Pass the flags of its run"
         )
 
 

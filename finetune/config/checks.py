@@ -155,13 +155,15 @@ def _check_ensemble(config: FinetuningFields) -> None:
     if config.ensemble_size == 1:
         return
     if config.num_folds is not None:
-        raise UserError(f"{flag}: models of --num_folds are trained on other examples each")
+        raise UserError(f"{flag}: each model of --num_folds is trained on other examples")
     if config.num_trials < config.ensemble_size:
         raise UserError(f"{flag} needs as many trials, not --num_trials={config.num_trials}")
     if not config.do_eval:
         raise UserError(f"{flag} needs --do_eval, whose scores choose the trials")
     if not config.keep_all_models:
-        raise UserError(f"{flag} needs the models of all trials: remove --keep_all_models")
+        raise UserError(
+            f"{flag} needs the models of all trials: remove --keep_all_models=false"
+        )
 
 
 def _check_folders(config: FinetuningFields) -> None:

@@ -173,7 +173,7 @@ class FinetuningFields(
     )
     ensemble_size: int = hyperparameter(
         1,
-        "Predict with so many trials, the best ones on dev, whose outputs are averaged.",
+        "Number of trials, the best ones on dev, whose outputs are averaged for predictions.",
         influence=NOTHING,
     )
     n_writes_test: int = hyperparameter(

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from electra_tf.util.errors import UserError, nearest_name_hint
@@ -10,8 +10,8 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def column_hint(role: str, column: str, names: Iterable[str]) -> str:
-    """Returns which of the names was probably meant by the missing column of a role."""
+def column_hint(role: str, column: str, names: Collection[str]) -> str:
+    """Returns which of the names was probably meant by a missing column, or nothing."""
     if role in names:
         return f' Did you mean {role!r}? Then set "columns" to {{"{role}": "{role}", …}}'
     return nearest_name_hint(column, names)

@@ -57,12 +57,35 @@ def test_the_best_trials_predict_together(make_finetuning_config, tmp_path):
     assert not pathlib.Path(config.results_dir, "cola_ensemble.json").exists()
 
 
+def test_tasks_of_other_kinds_are_averaged(make_finetuning_config, tmp_path):
+    """Tags, whose outputs are those of tokens, and numbers; of tasks that train together."""
+    rows = "".join(f"w{i % 30},w{i % 7},{i % 5}\n" for i in range(20))
+    path = tmp_path / "similar.csv"
+    path.write_text(f"text_a,text_b,label\n{rows}")
+    columns = {"text_a": "text_a", "text_b": "text_b", "label": "label"}
+    spec = {"name": "near", "kind": "regression", "columns": columns}
+    config = make_finetuning_config(
+        task_names=("chunk", "near"),
+        task_spec=json.dumps({**spec, "files": {"train": str(path), "dev": str(path)}}),
+        num_trials=2,
+        num_train_epochs=1,
+        ensemble_size=2,
+    )
+    results = finetune_run.run(config, discard)
+    path = pathlib.Path(config.results_dir, "chunk,near_ensemble.json")
+    metrics = json.loads(path.read_text())["metrics"]
+    assert metrics.keys() == results[0].metrics.keys() == {"chunk/dev", "near/dev"}
+    assert all(
+        metrics[key].keys() == results[0].metrics[key].keys() - {"loss"} for key in metrics
+    )
+
+
 def test_answers_to_questions_are_not_averaged(make_finetuning_config, tmp_path):
     folder = tmp_path / "raw" / "squadv1"
     folder.mkdir(parents=True)
     answers = [{"text": "w2", "answer_start": 3}]
     question = {"id": "q", "question": "w1", "answers": answers}
-    paragraph = {"context": "w1 w2 w3", "qas": [question] * 1}
+    paragraph = {"context": "w1 w2 w3", "qas": [question]}
     content = json.dumps({"data": [{"title": "t", "paragraphs": [paragraph]}]})
     for split in ("train", "dev"):
         (folder / f"{split}.json").write_text(content)
@@ -83,7 +106,7 @@ def test_answers_to_questions_are_not_averaged(make_finetuning_config, tmp_path)
         ({"ensemble_size": 0}, "--ensemble_size must be positive"),
         ({"num_trials": 2}, "--ensemble_size=3 needs as many trials, not --num_trials=2"),
         ({"num_trials": -1}, "--ensemble_size=3 needs as many trials"),
-        ({"num_folds": 2}, "--ensemble_size=3: models of --num_folds"),
+        ({"num_folds": 2}, "--ensemble_size=3: each model of --num_folds"),
         ({"do_eval": False}, "--ensemble_size=3 needs --do_eval"),
         ({"keep_all_models": False}, "needs the models of all trials"),
     ],

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import shutil
 import types
 
@@ -33,7 +34,9 @@ def test_predictions_of_an_earlier_model_are_told_of(make_finetuning_config, tmp
     unlabeled = tmp_path / "new.tsv"
     unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w23\n")
     data = tmp_path / "data"
-    shutil.copytree(make_finetuning_config().data_dir, data)
+    # Other tests predict with the same model.
+    without = shutil.ignore_patterns("test_predictions")
+    shutil.copytree(make_finetuning_config().data_dir, data, ignore=without)
 
     def said(**changes) -> list[str]:
         capsys.readouterr()
@@ -45,6 +48,14 @@ def test_predictions_of_an_earlier_model_are_told_of(make_finetuning_config, tmp
     assert not said(**predicts)
     assert not said()  # of the same model
     results, tests = said(learning_rate=1e-4)
+    # Of an ensemble and of trials that a run has no more.
+    folder = pathlib.Path(data / "models" / "m" / "test_predictions")
+    older = [folder / f"cola_test_{name}_predictions.jsonl" for name in (2, "ensemble")]
+    for path in older:
+        path.write_text("{}\n")
+    (stale,) = said(**predicts, learning_rate=1e-3)
+    assert stale.startswith(f"warning: {older[0]} is of")
+    assert stale.endswith(": remove it")
     assert results.startswith(f"warning: {tmp_path}/results/cola_predictions.jsonl is of")
     assert "/test_predictions/cola_test_1_predictions.jsonl is of" in tests
 

@@ -113,6 +113,7 @@ def text_log_probs(
 
 
 def _check(model: PretrainingModel) -> None:
+    """Refuses models without samples, and warns of tokens that are masked at other rates."""
     config = model.config
     reason = None
     if config.disallow_correct:
@@ -124,8 +125,17 @@ def _check(model: PretrainingModel) -> None:
             "--method=electra derives probabilities from samples of the generator's softmax, "
             f"but the model was trained with {reason}"
         )
+    ratio = model.unmasked_per_masked(config)
+    if not ratio:  # p(x) = D(x), whatever is masked
+        return
+    rate, most = 1 / (1 + ratio), config.max_predictions_per_seq
+    cause = None
     if config.masking in ("strategic", "learned"):
+        cause = f"--masking={config.masking}"
+    elif most < int(rate * config.max_seq_length):
+        cause = f"--max_predictions_per_seq={most}"
+    if cause:
         warn_once(
-            "--method=electra takes all tokens to be masked as often, but the model was "
-            f"trained with --masking={config.masking}: the probabilities are biased by it"
+            f"--method=electra takes every token to be masked with probability {rate:g}, but "
+            f"the model was trained with {cause}: the probabilities are biased by it"
         )

@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import model_builder
-from electra_tf.inference.scoring.config import WORD_ERRORS, ScoringConfig
+from electra_tf.config.resumption import check_recorded_replacements
+from electra_tf.inference.scoring.config import ELECTRA, WORD_ERRORS, ScoringConfig
 from electra_tf.inference.scoring.nbest import (
     NBestList,
     error_rates,
@@ -70,6 +71,8 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
             f"--nbest_metric={config.nbest_metric} has no effect: no list of --nbest_file has "
             "a reference"
         )
+    if config.method == ELECTRA:
+        check_recorded_replacements(config.model, f"--method={ELECTRA}")
     if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):
         limit_operation_threads()
     strategy = create_strategy(config.model)  # before TensorFlow computes anything

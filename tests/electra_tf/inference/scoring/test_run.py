@@ -92,6 +92,20 @@ def test_counts_the_tokens_that_are_predicted(make_scoring, method):
 
 
 @pytest.mark.parametrize(
+    ("setting", "value"),
+    [("temperature", 2.0), ("mask_prob_end", 0.3), ("replacement", "argmax")],
+)
+def test_electra_scores_with_the_settings_of_its_training(make_scoring, model, setting, value):
+    other = dataclasses.replace(model, **{setting: value})
+    config = make_scoring(text_file="w1 w2\n", method="electra", model=other)
+    with pytest.raises(UserError, match=rf"--method=electra needs .* {setting}: .* before, "):
+        run(config, quiet)
+    assert not config.output_file.exists()
+    # The generator's own probabilities do not depend on them.
+    run(dataclasses.replace(config, method="mlm"), quiet)
+
+
+@pytest.mark.parametrize(
     ("content", "problem"),
     [
         (None, ": No such file or directory"),
