@@ -23,7 +23,7 @@ from typing import Any
 import torch
 import triton
 
-from electra_tf.model.gpu import tiles, triton_attention, triton_rows
+from electra_tf.model.gpu import tiles, triton_attention, triton_rows, triton_vocabulary
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 
@@ -31,9 +31,13 @@ HEAD_SIZE = 64
 RATE = 0.1
 KEY = (123_456_789, 3_307_312_575)
 TOLERANCE = 0.01
+VOCABULARY_SIZE = 30522
 # Choices of tiles: queries and keys; rows times columns; programs; warps; stages.
 BLOCKS, TILE_SIZES, PROGRAMS = (32, 64, 128), (512, 1024, 2048, 4096), (528, 1056, 2112)
 WARPS, STAGES = (1, 2, 4, 8), (1, 2, 3)
+# Of results; those of the others are their case's.
+DTYPES = dict.fromkeys(("lse", "losses", "d_bias", "sums"), torch.float32)
+DTYPES |= dict.fromkeys(("predictions", "tokens"), torch.int32)
 MILLISECONDS = 20
 
 
@@ -46,12 +50,12 @@ class Case:
         kernel: Triton's.
         operands: its first arguments, by name.
         constants: its last arguments, without those of tiles.
-        results: of some tiles: names and shapes of the results; dtypes are those of
-            `operands`' first, but for `lse` and sums.
+        results: of some tiles: names and shapes of the results.
         launch: of some tiles: grid, constants and options of the kernel.
         expected: float64 results by name; "d_bias" and "sums" are summed over axis 0.
         used: the tiles in use.
         others: other tiles.
+        dtype: of the results that `DTYPES` does not have.
     """
 
     label: str
@@ -63,19 +67,18 @@ class Case:
     expected: Callable[[], dict[str, torch.Tensor]]
     used: Any
     others: Sequence[Any]
+    dtype: torch.dtype = torch.bfloat16
 
     def allocate(self, chosen: Any) -> dict[str, torch.Tensor]:
-        """Returns the results, full of NaN."""
-        first = next(iter(self.operands.values()))
-        return {
-            name: torch.full(
-                shape,
-                math.nan,
-                dtype=torch.float32 if name in ("lse", "d_bias", "sums") else first.dtype,
-                device=first.device,
-            )
-            for name, shape in self.results(chosen).items()
-        }
+        """Returns the results, full of NaN, or of -1."""
+        device = next(iter(self.operands.values())).device
+        own = torch.float32 if device.type == "cpu" else self.dtype
+        found = {}
+        for name, shape in self.results(chosen).items():
+            dtype = DTYPES.get(name, own)
+            value = math.nan if dtype.is_floating_point else -1
+            found[name] = torch.full(shape, value, dtype=dtype, device=device)
+        return found
 
     def run(self, chosen: Any, results: dict[str, torch.Tensor]) -> None:
         """Runs the kernel."""
@@ -129,7 +132,7 @@ def largest_error(case: Case) -> float:
     for name, expected in case.expected().items():
         found = results[name].double()
         found = found.sum(0) if name in ("d_bias", "sums") else found
-        errors.append(float((found - expected).norm() / expected.norm()))
+        errors.append(float((found - expected).norm() / expected.double().norm()))
     # Unlike max, this is NaN if one is.
     return float(torch.tensor(errors).max())
 
@@ -163,7 +166,9 @@ def cases(batch: int, length: int, heads: int, device: str) -> Iterator[Case]:
     hidden = heads * HEAD_SIZE
     yield from attention_cases(batch, length, heads, device)
     yield from norm_cases(batch * length, hidden, device)
+    yield from norm_dropout_cases(batch * length, hidden, device)
     yield gelu_case(batch * length, 4 * hidden, device)
+    yield from vocabulary_cases(batch * max(1, 19 * length // 128), device)
 
 
 def attention_cases(batch: int, length: int, heads: int, device: str) -> Iterator[Case]:
@@ -289,6 +294,52 @@ def norm_cases(rows: int, width: int, device: str) -> Iterator[Case]:
     )
 
 
+def norm_dropout_cases(rows: int, width: int, device: str) -> Iterator[Case]:
+    """Yields the two kernels of the normalization of float32 embeddings."""
+    x, d_y = normal(device, rows, width).float(), normal(device, rows, width)
+    gamma, beta = normal(device, width).float(), normal(device, width).float()
+    constants = {"ROWS": rows, "WIDTH": width, "EPSILON": 1e-12} | dropout_constants()
+
+    def compute() -> dict[str, torch.Tensor]:
+        given = [t.double().requires_grad_() for t in (x, gamma, beta)]
+        y = dropped(torch.nn.functional.layer_norm(given[0], (width,), *given[1:], eps=1e-12))
+        d_x, *sums = torch.autograd.grad((y * d_y.double()).sum(), given)
+        return {"y": y.detach(), "d_x": d_x, "sums": torch.stack(sums)}
+
+    used = tiles.norm_forward(rows, width)
+    yield Case(
+        f"norm_dropout_forward, {rows} x {width}",
+        triton_rows.norm_dropout_forward,
+        {"x": x, "gamma": gamma, "beta": beta, "key": key(device)},
+        constants,
+        lambda _: {"y": (rows, width)},
+        lambda t: (
+            (t.programs, 1, 1),
+            {"TILE": t.rows, "COLUMNS": t.columns, "num_warps": t.num_warps},
+        ),
+        lambda: {"y": compute()["y"]},
+        used,
+        row_tiles(used, rows, sums=False),
+    )
+
+    def expected() -> dict[str, torch.Tensor]:
+        found = compute()
+        return {name: found[name] for name in ("d_x", "sums")}
+
+    yield Case(
+        f"norm_dropout_backward, {rows} x {width}",
+        triton_rows.norm_dropout_backward,
+        {"x": x, "gamma": gamma, "key": key(device), "d_y": d_y},
+        constants,
+        lambda t: {"d_x": (rows, width), "sums": (t.programs, 2, width)},
+        lambda t: ((t.programs, 1, 1), step_options(t)),
+        expected,
+        tiles.norm_backward(rows, width),
+        row_tiles(tiles.norm_backward(rows, width), rows, sums=True),
+        torch.float32,
+    )
+
+
 def gelu_case(rows: int, width: int, device: str) -> Case:
     """Returns the kernel of the gradient of GELU."""
     x, d_y = normal(device, rows, width), normal(device, rows, width)
@@ -312,6 +363,88 @@ def gelu_case(rows: int, width: int, device: str) -> Case:
         used,
         row_tiles(used, rows, sums=True),
     )
+
+
+def vocabulary_cases(rows: int, device: str) -> Iterator[Case]:
+    """Yields the kernels of cross-entropy and sampling."""
+    width = VOCABULARY_SIZE
+    logits, d_losses = 3 * normal(device, rows, width), normal(device, rows).float()
+    targets = torch.randint(width, (rows,), device=device, dtype=torch.int32)
+    choices = [
+        tiles.VocabularyTiles(*each)
+        for each in itertools.product((1024, *TILE_SIZES[2:], 8192), WARPS[2:])
+    ]
+
+    def options(t: tiles.VocabularyTiles) -> dict[str, int]:
+        return {"COLUMNS": t.columns, "num_warps": t.num_warps}
+
+    def expected() -> dict[str, torch.Tensor]:
+        exact = logits.double()
+        losses = torch.nn.functional.cross_entropy(exact, targets.long(), reduction="none")
+        return {"losses": losses, "predictions": exact.argmax(-1)}
+
+    forward = Case(
+        f"cross_entropy_forward, {rows} x {width}",
+        triton_vocabulary.cross_entropy_forward,
+        {"logits": logits, "targets": targets},
+        {"WIDTH": width},
+        lambda _: dict.fromkeys(("losses", "predictions", "lse"), (rows,)),
+        lambda t: ((rows, 1, 1), options(t)),
+        expected,
+        tiles.CROSS_ENTROPY_FORWARD,
+        choices,
+    )
+    yield forward
+    made = forward.allocate(forward.used)
+    forward.run(forward.used, made)
+
+    def gradient() -> dict[str, torch.Tensor]:
+        d = logits.double().softmax(-1)
+        d[torch.arange(rows, device=device), targets.long()] -= 1
+        return {"d_logits": d * d_losses[:, None].double()}
+
+    yield Case(
+        f"cross_entropy_backward, {rows} x {width}",
+        triton_vocabulary.cross_entropy_backward,
+        {"logits": logits, "targets": targets, "lse": made["lse"], "d_losses": d_losses},
+        {"WIDTH": width},
+        lambda _: {"d_logits": (rows, width)},
+        lambda t: ((rows * tiles.divide(width, t.columns), 1, 1), options(t)),
+        gradient,
+        tiles.CROSS_ENTROPY_BACKWARD,
+        choices,
+    )
+
+    def sampled() -> dict[str, torch.Tensor]:
+        counters = torch.arange(rows * width, device=device).reshape(rows, width)
+        bits = mixed((mixed(counters ^ KEY[0]) + KEY[1]) % 2**32) >> 9
+        noise = -torch.log(-torch.log((bits + 0.5) * 2**-23))
+        return {"tokens": (logits.double() + noise).argmax(-1)}
+
+    yield Case(
+        f"sample_tokens, {rows} x {width}",
+        triton_vocabulary.sample_tokens,
+        {
+            "logits": logits,
+            "disallow": torch.full_like(targets, -1),
+            "key": key(device),
+            "first_row": torch.zeros(1, dtype=torch.int64).to(torch.uint32).to(device),
+            "temperature": torch.ones(1, device=device),
+        },
+        {"WIDTH": width, "DISALLOWED": 1e9},
+        lambda _: {"tokens": (rows,)},
+        lambda t: ((rows, 1, 1), options(t)),
+        sampled,
+        tiles.SAMPLE,
+        choices,
+    )
+
+
+def mixed(x: torch.Tensor) -> torch.Tensor:
+    """Returns int64 of 32 bits after `_mix` of `electra_tf.model.randomness`."""
+    x = (x ^ (x >> 16)) * 0x7FEB352D % 2**32
+    x = (x ^ (x >> 15)) * 0x846CA68B % 2**32
+    return x ^ (x >> 16)
 
 
 def row_tiles(used: tiles.RowTiles, rows: int, *, sums: bool) -> list[tiles.RowTiles]:

@@ -17,8 +17,9 @@ from electra_tf.util.console import markdown_table
 # The first whose parts of a name occur in that of a kernel; the rest is element-wise.
 KINDS = {
     "Triton's attention": ("attention_",),
-    "Triton's normalizations": ("add_norm_",),
+    "Triton's normalizations": ("add_norm_", "norm_dropout_"),
     "Triton's GELU": ("bias_gelu_",),
+    "Triton's vocabulary": ("cross_entropy_", "sample_tokens"),
     "matrix products": ("nvjet", "gemm", "cutlass", "cublas"),
     "layer norm and softmax": ("softmax", "triton"),
     "reductions": ("input_",),

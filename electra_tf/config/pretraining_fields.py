@@ -341,8 +341,9 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     )
     triton_kernels: bool = hyperparameter(
         False,
-        "Compute attention, normalizations and GELU in kernels that Triton compiles, with "
-        "--jit_compile in half precision on NVIDIA GPUs; needs the extra `gpu`.",
+        "Compute attention, normalizations, GELU, and softmax and sampling over the vocabulary "
+        "in kernels that Triton compiles, with --jit_compile in half precision on NVIDIA GPUs; "
+        "needs the extra `gpu`.",
         influence=NOTHING,
     )
     rematerialize: bool = hyperparameter(

@@ -3,6 +3,8 @@
 import tensorflow as tf
 
 from electra_tf.model import randomness
+from electra_tf.model.gpu import vocabulary as gpu_vocabulary
+from electra_tf.model.gpu.calls import has_kernels
 from electra_tf.model.kernels import fused
 
 # Subtracted from the logit of a token that must not be sampled.
@@ -44,6 +46,15 @@ def sample_from_softmax(
     else:
         first = tf.cast(tf.convert_to_tensor(first_example), tf.int32)
         logits = tf.stop_gradient(logits)
+        if has_kernels(logits):
+            return gpu_vocabulary.sample(
+                logits,
+                disallow,
+                key,
+                first * logits.shape[1],
+                temperature,
+                disallowed_logit=DISALLOWED_LOGIT,
+            )
         if tf.is_tensor(temperature):  # the kernel is compiled for a number
             logits, temperature = sampling_logits(logits, temperature), 1.0
         scores = _gumbel_scores(logits, disallow, key, first, temperature=temperature)

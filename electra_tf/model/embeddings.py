@@ -149,12 +149,12 @@ def _embed(
     # A one-hot product, because the gradient of a gather from two rows is slow.
     segments = tf.one_hot(segment_ids, config.type_vocab_size)
     segments = tf.einsum("bls,se->ble", segments, embeddings.token_type_embeddings)
-    x = norm_dropout(
+    return norm_dropout(
         words + positions + segments,
         norm.gamma,
         norm.beta,
         tf.zeros([2], tf.uint32) if dropout_key is None else dropout_key,
         rate=0.0 if dropout_key is None else config.hidden_dropout_prob,
         epsilon=config.layer_norm_epsilon,
+        dtype=embeddings.compute_dtype,
     )
-    return tf.cast(x, embeddings.compute_dtype)

@@ -5,6 +5,8 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model.batch_types import MaskedLMOutput
+from electra_tf.model.gpu import vocabulary as gpu_vocabulary
+from electra_tf.model.gpu.calls import has_kernels
 from electra_tf.model.kernels import fused
 from electra_tf.model.layer_functions import activation_norm, add_bias, bias_activation
 from electra_tf.model.layers import LayerNorm, Linear
@@ -104,7 +106,10 @@ def get_softmax_output(
         targets: int32 [batch, n].
         weights: float32 [batch, n].
     """
-    per_example_loss = softmax_cross_entropy(logits, targets)
+    if has_kernels(logits):
+        per_example_loss, preds = gpu_vocabulary.cross_entropy(logits, targets)
+    else:
+        per_example_loss = softmax_cross_entropy(logits, targets)
+        preds = tf.argmax(logits, axis=-1, output_type=tf.int32)
     loss = tf.reduce_sum(weights * per_example_loss) / (tf.reduce_sum(weights) + WEIGHT_EPSILON)
-    preds = tf.argmax(logits, axis=-1, output_type=tf.int32)
     return MaskedLMOutput(logits, per_example_loss, preds, loss)

@@ -16,6 +16,7 @@ from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model import randomness
 from electra_tf.model.gpu import attention as gpu_attention
 from electra_tf.model.gpu import rows as gpu_rows
+from electra_tf.model.gpu.calls import has_kernels
 from electra_tf.model.kernels import (
     barrier,
     fused,
@@ -223,10 +224,14 @@ def _float32(x: tf.Tensor) -> tf.Tensor:
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Returns `x + bias` in the dtype of `x`."""
 
+    # Behind the barrier of a fused function, XLA would first copy what it has padded a product
+    # with.
+    function = _add_bias.__wrapped__ if has_kernels(x) else _add_bias
+
     # XLA would copy the gradient of `x`, and compute that of the bias slowly.
     @tf.custom_gradient
     def add(x: tf.Tensor, bias: tf.Tensor):
-        return _add_bias(x, bias), lambda upstream: (upstream, sum_rows(upstream))
+        return function(x, bias), lambda upstream: (upstream, sum_rows(upstream))
 
     return add(tf.convert_to_tensor(x), tf.convert_to_tensor(bias))
 
@@ -390,7 +395,7 @@ def add_norm(
     return tf.cast(normalize(_float32(residual) + x32, gamma, beta, epsilon), x.dtype)
 
 
-@fused("rate", "epsilon", sum_apart=True)
+@fused("rate", "epsilon", "dtype", sum_apart=True, gpu_kernel=gpu_rows.norm_dropout)
 def norm_dropout(
     x: tf.Tensor,
     gamma: tf.Tensor,
@@ -399,10 +404,11 @@ def norm_dropout(
     *,
     rate: float,
     epsilon: float,
+    dtype: str,
 ) -> tf.Tensor:
-    """Returns dropout(LayerNorm(x)) in the dtype of `x`."""
+    """Returns dropout(LayerNorm(x)) in this dtype."""
     return tf.cast(
-        randomness.dropout(normalize(_float32(x), gamma, beta, epsilon), rate, key), x.dtype
+        randomness.dropout(normalize(_float32(x), gamma, beta, epsilon), rate, key), dtype
     )
 
 

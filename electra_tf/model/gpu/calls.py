@@ -21,6 +21,7 @@ TRITON_TYPES = {
     tf.bfloat16: "bf16",
     tf.float16: "fp16",
     tf.uint32: "u32",
+    tf.int32: "i32",
 }
 _TARGET = "__gpu$xla.gpu.ptx"
 _WARP = 32
@@ -65,10 +66,16 @@ def gpu_kernels(capability: int | None) -> Iterator[None]:
         _capability.reset(token)
 
 
-def has_kernels(*tensors: tf.Tensor) -> bool:
-    """Whether kernels are wanted, and take these: of half precision and known shapes."""
+def has_kernels(*tensors: tf.Tensor, dtype: tf.DType | None = None) -> bool:
+    """Whether kernels are wanted, and take these: of half precision and known shapes.
+
+    Args:
+        *tensors: what kernels read.
+        dtype: that of the results, if it is another than that of the tensors.
+    """
     return _capability.get() is not None and all(
-        x.dtype in (tf.bfloat16, tf.float16) and x.shape.is_fully_defined() for x in tensors
+        (dtype or x.dtype) in (tf.bfloat16, tf.float16) and x.shape.is_fully_defined()
+        for x in tensors
     )
 
 

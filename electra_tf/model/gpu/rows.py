@@ -80,6 +80,63 @@ def add_norm(
     return call(x, residual, bias, gamma, beta, key)
 
 
+def norm_dropout(
+    plain: Plain,
+    x: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    key: tf.Tensor,
+    *,
+    rate: float,
+    epsilon: float,
+    dtype: str,
+) -> tf.Tensor | None:
+    """As `layer_functions.norm_dropout`, by kernels; see `gpu_kernel` of `kernels.fused`."""
+    del plain
+    if x.dtype != tf.float32 or not has_kernels(x, dtype=tf.as_dtype(dtype)):
+        return None
+    rows, width = _rows_and_width(x)
+    constants = {
+        "ROWS": rows,
+        "WIDTH": width,
+        "EPSILON": epsilon,
+        "RATE": rate,
+        "THRESHOLD": round(rate * 2**32),
+    }
+
+    @tf.custom_gradient
+    def call(x, gamma, beta, key):
+        forward = tiles.norm_forward(rows, width)
+        (y,) = call_kernel(
+            MODULE,
+            "norm_dropout_forward",
+            {"x": x, "gamma": gamma, "beta": beta, "key": key},
+            {"y": tf.TensorSpec(x.shape, dtype)},
+            {**constants, "TILE": forward.rows, "COLUMNS": forward.columns},
+            Launch((forward.programs, 1, 1), forward.num_warps),
+        )
+
+        def gradient(d_y: tf.Tensor):
+            backward = tiles.norm_backward(rows, width)
+            d_x, sums = call_kernel(
+                MODULE,
+                "norm_dropout_backward",
+                {"x": x, "gamma": gamma, "key": key, "d_y": d_y},
+                {
+                    "d_x": tf.TensorSpec(x.shape, x.dtype),
+                    "sums": tf.TensorSpec([backward.programs, 2, width], tf.float32),
+                },
+                {**constants, **_steps(backward)},
+                Launch((backward.programs, 1, 1), backward.num_warps),
+            )
+            d_gamma, d_beta = tf.unstack(tf.reduce_sum(sums, axis=0))
+            return d_x, d_gamma, d_beta, None
+
+        return y, gradient
+
+    return call(x, gamma, beta, key)
+
+
 def bias_activation(
     plain: Plain, x: tf.Tensor, bias: tf.Tensor, *, activation: str
 ) -> tf.Tensor | None:

@@ -45,6 +45,21 @@ class RowTiles(NamedTuple):
     num_warps: int
 
 
+class VocabularyTiles(NamedTuple):
+    """Columns of a block of vocabulary logits, a power of two.
+
+    `num_warps` is as in `calls.Launch`.
+    """
+
+    columns: int
+    num_warps: int
+
+
+CROSS_ENTROPY_FORWARD = VocabularyTiles(1024, 4)
+CROSS_ENTROPY_BACKWARD = VocabularyTiles(2048, 8)
+SAMPLE = VocabularyTiles(2048, 8)
+
+
 def attention_forward(length: int) -> AttentionTiles:
     """Returns the tiles for sequences of this length and heads of size 64."""
     return AttentionTiles(64, 32, 4, 3) if length <= 128 else AttentionTiles(64, 64, 4, 3)

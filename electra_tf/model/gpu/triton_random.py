@@ -1,4 +1,4 @@
-"""The dropout of `electra_tf.model.randomness`, for Triton kernels."""
+"""The random numbers of `electra_tf.model.randomness`, for Triton kernels."""
 
 import triton
 import triton.language as tl
@@ -21,3 +21,17 @@ def keeps(first, second, rows, columns, width, THRESHOLD: tl.constexpr):
     bits = (bits ^ (bits >> 16)) * 0x7FEB352D
     bits = (bits ^ (bits >> 15) ^ second) * 0x846CA68B
     return bits >= THRESHOLD
+
+
+@triton.jit
+def _mix(x):
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def uniform(first, second, counter):
+    """As `randomness.uniform` of the key and uint32 counters."""
+    bits = _mix(_mix(counter ^ first) + second) >> 9
+    return (bits.to(tl.float32) + 0.5) * 1.1920928955078125e-07

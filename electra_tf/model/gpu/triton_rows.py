@@ -25,11 +25,35 @@ def _normalized(
     x = x.to(tl.float32) + bias[None, :]
     if RATE > 0:
         x = tl.where(kept, x * (1 / (1 - RATE)), 0.0)
-    x = tl.where(inside, x + residual.to(tl.float32), 0.0)
+    return _standardized(x + residual.to(tl.float32), inside, WIDTH, EPSILON)
+
+
+@triton.jit
+def _standardized(x, inside, WIDTH: tl.constexpr, EPSILON: tl.constexpr):
+    """Returns the rows less their means, over their deviations, and 1 over the deviations."""
+    x = tl.where(inside, x, 0.0)
     mean = tl.sum(x, 1) / WIDTH
     centered = tl.where(inside, x - mean[:, None], 0.0)
     scale = tl.math.rsqrt(tl.sum(centered * centered, 1) / WIDTH + EPSILON)
     return centered * scale[:, None], scale
+
+
+@triton.jit
+def _norm_gradient(normalized, scale, g, WIDTH: tl.constexpr):
+    """Returns the gradient of what is normalized, with that of the normalized rows.
+
+    With the rows N, their scale s and the gradient G it is s * (G - mean(G) - N * mean(G * N))
+    (Ba et al. 2016).
+    """
+    mean = tl.sum(g, 1) / WIDTH
+    slope = tl.sum(g * normalized, 1) / WIDTH
+    return scale[:, None] * (g - mean[:, None] - normalized * slope[:, None])
+
+
+@triton.jit
+def _keeps(first, second, rows, columns, WIDTH: tl.constexpr, THRESHOLD: tl.constexpr):
+    rows, columns = rows.to(tl.uint32)[:, None], columns.to(tl.uint32)[None, :]
+    return keeps(first, second, rows, columns, WIDTH, THRESHOLD)
 
 
 @triton.jit
@@ -57,14 +81,7 @@ def add_norm_forward(
     vector = columns < WIDTH
     kept = inside
     if RATE > 0:
-        kept = keeps(
-            tl.load(key),
-            tl.load(key + 1),
-            rows.to(tl.uint32)[:, None],
-            columns.to(tl.uint32)[None, :],
-            WIDTH,
-            THRESHOLD,
-        )
+        kept = _keeps(tl.load(key), tl.load(key + 1), rows, columns, WIDTH, THRESHOLD)
     normalized, _ = _normalized(
         tl.load(x + at, mask=inside, other=0.0),
         tl.load(residual + at, mask=inside, other=0.0),
@@ -100,11 +117,7 @@ def add_norm_backward(
     TILE: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Writes the gradients of `x` and `residual`, and sums for bias, gamma and beta.
-
-    With the normalized rows N, their scale s and G = dy * gamma, the gradient of what is
-    normalized is s * (G - mean(G) - N * mean(G * N)) (Ba et al. 2016).
-    """
+    """Writes the gradients of `x` and `residual`, and sums for bias, gamma and beta."""
     columns = tl.arange(0, COLUMNS)
     vector = columns < WIDTH
     bias_of = tl.load(bias + columns, mask=vector, other=0.0)
@@ -120,14 +133,7 @@ def add_norm_backward(
         at = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
         kept = inside
         if RATE > 0:
-            kept = keeps(
-                first,
-                second,
-                rows.to(tl.uint32)[:, None],
-                columns.to(tl.uint32)[None, :],
-                WIDTH,
-                THRESHOLD,
-            )
+            kept = _keeps(first, second, rows, columns, WIDTH, THRESHOLD)
         normalized, scale = _normalized(
             tl.load(x + at, mask=inside, other=0.0),
             tl.load(residual + at, mask=inside, other=0.0),
@@ -141,10 +147,7 @@ def add_norm_backward(
         dy = tl.load(d_y + at, mask=inside, other=0.0).to(tl.float32)
         d_beta += dy
         d_gamma += dy * normalized
-        g = dy * gamma_of[None, :]
-        mean = tl.sum(g, 1) / WIDTH
-        slope = tl.sum(g * normalized, 1) / WIDTH
-        d = scale[:, None] * (g - mean[:, None] - normalized * slope[:, None])
+        d = _norm_gradient(normalized, scale, dy * gamma_of[None, :], WIDTH)
         tl.store(d_residual + at, d.to(d_residual.dtype.element_ty), mask=inside)
         if RATE > 0:
             d = tl.where(kept, d * (1 / (1 - RATE)), 0.0)
@@ -154,6 +157,81 @@ def add_norm_backward(
     tl.store(sums, tl.sum(d_bias, 0), mask=vector)
     tl.store(sums + WIDTH, tl.sum(d_gamma, 0), mask=vector)
     tl.store(sums + 2 * WIDTH, tl.sum(d_beta, 0), mask=vector)
+
+
+@triton.jit
+def norm_dropout_forward(
+    x,
+    gamma,
+    beta,
+    key,
+    y,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    EPSILON: tl.constexpr,
+    RATE: tl.constexpr,
+    THRESHOLD: tl.constexpr,
+    TILE: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Writes dropout(LayerNorm(x)) of float32 `x`."""
+    columns = tl.arange(0, COLUMNS)
+    rows = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    vector = columns < WIDTH
+    inside = (rows[:, None] < ROWS) & vector[None, :]
+    at = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+    value, _ = _standardized(tl.load(x + at, mask=inside, other=0.0), inside, WIDTH, EPSILON)
+    value *= tl.load(gamma + columns, mask=vector, other=0.0)[None, :]
+    value += tl.load(beta + columns, mask=vector, other=0.0)[None, :]
+    if RATE > 0:
+        kept = _keeps(tl.load(key), tl.load(key + 1), rows, columns, WIDTH, THRESHOLD)
+        value = tl.where(kept, value * (1 / (1 - RATE)), 0.0)
+    tl.store(y + at, value.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def norm_dropout_backward(
+    x,
+    gamma,
+    key,
+    d_y,
+    d_x,
+    sums,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    EPSILON: tl.constexpr,
+    RATE: tl.constexpr,
+    THRESHOLD: tl.constexpr,
+    STEPS: tl.constexpr,
+    TILE: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Writes the gradient of float32 `x`, and sums for gamma and beta."""
+    columns = tl.arange(0, COLUMNS)
+    vector = columns < WIDTH
+    gamma_of = tl.load(gamma + columns, mask=vector, other=0.0)
+    if RATE > 0:
+        first, second = tl.load(key), tl.load(key + 1)
+    d_gamma = tl.zeros([TILE, COLUMNS], tl.float32)
+    d_beta = tl.zeros([TILE, COLUMNS], tl.float32)
+    for step in range(STEPS):
+        rows = (tl.program_id(0) * STEPS + step) * TILE + tl.arange(0, TILE)
+        inside = (rows[:, None] < ROWS) & vector[None, :]
+        at = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+        normalized, scale = _standardized(
+            tl.load(x + at, mask=inside, other=0.0), inside, WIDTH, EPSILON
+        )
+        dy = tl.load(d_y + at, mask=inside, other=0.0).to(tl.float32)
+        if RATE > 0:
+            kept = _keeps(first, second, rows, columns, WIDTH, THRESHOLD)
+            dy = tl.where(kept, dy * (1 / (1 - RATE)), 0.0)
+        d_beta += dy
+        d_gamma += dy * normalized
+        d = _norm_gradient(normalized, scale, dy * gamma_of[None, :], WIDTH)
+        tl.store(d_x + at, d, mask=inside)
+    sums += tl.program_id(0) * 2 * WIDTH + columns
+    tl.store(sums, tl.sum(d_gamma, 0), mask=vector)
+    tl.store(sums + WIDTH, tl.sum(d_beta, 0), mask=vector)
 
 
 @triton.jit

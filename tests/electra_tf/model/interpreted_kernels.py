@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.model import layer_functions, randomness
-from electra_tf.model.gpu import attention, calls, rows, tiles
+from electra_tf.generators.sampling import DISALLOWED_LOGIT, sample_from_softmax
+from electra_tf.model import heads, layer_functions, randomness
+from electra_tf.model.gpu import attention, calls, rows, tiles, vocabulary
 from electra_tf.model.kernels import without_fusion
 
 
@@ -68,9 +69,9 @@ def interpreted(monkeypatch):
         kernel[launch.grid](**inputs, **outputs, **constants)
         return [tf.constant(x.array) for x in outputs.values()]
 
-    monkeypatch.setattr(attention, "call_kernel", call)
-    monkeypatch.setattr(rows, "call_kernel", call)
-    monkeypatch.setattr(rows, "has_kernels", lambda *_: True)
+    for module in (attention, rows, vocabulary):
+        monkeypatch.setattr(module, "call_kernel", call)
+    monkeypatch.setattr(rows, "has_kernels", lambda *_, **__: True)
     monkeypatch.setattr(rows, "barrier", lambda *x: x)  # XLA's own
 
 
@@ -114,6 +115,23 @@ def test_add_norm(shape, rate, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [(3, 7, 48), (1, 1, 20)])
+@pytest.mark.usefixtures("interpreted")
+def test_norm_dropout(shape, rate, monkeypatch):
+    monkeypatch.setattr(tiles, "NORM_TILE_SIZE", 128)
+    monkeypatch.setattr(tiles, "NORM_BACKWARD_TILE_SIZE", 64)
+    monkeypatch.setattr(tiles, "NORM_BACKWARD_PROGRAMS", 3)
+    width = shape[-1]
+    options = {"rate": rate, "epsilon": 1e-12, "dtype": "float32"}
+    assert_equal(
+        lambda *x: rows.norm_dropout(None, *x, key(), **options),
+        lambda *x: layer_functions.norm_dropout(*x, key(), **options),
+        [normal(*shape), normal(width), normal(width) + 1],
+        trained=3,
+    )
+
+
 @pytest.mark.parametrize("shape", [(3, 7, 40), (9, 16), (2, 1, 150)])
 @pytest.mark.usefixtures("interpreted")
 def test_bias_gelu(shape, monkeypatch):
@@ -151,3 +169,67 @@ def test_attention(length, rate):
         [normal(batch, length, width), normal(width)],
         trained=2,
     )
+
+
+# Of one block of columns, and of several.
+@pytest.fixture(params=[13, 64, 150])
+def vocabulary_logits(request, interpreted, monkeypatch) -> tf.Tensor:
+    del interpreted
+    for name in ("CROSS_ENTROPY_FORWARD", "CROSS_ENTROPY_BACKWARD", "SAMPLE"):
+        monkeypatch.setattr(tiles, name, tiles.VocabularyTiles(64, 1))
+    logits = 5 * normal(2, 3, request.param)
+    # Two highest of a row, and none that is finite but one.
+    tied = tf.tensor_scatter_nd_update(logits, [[0, 0, 4], [0, 0, 12]], [40.0, 40.0])
+    only = tf.where(tf.range(request.param) == 7, 0.5, -np.inf)
+    return tf.tensor_scatter_nd_update(tied, [[1, 2]], only[None])
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_tokens_of_logits_that_are_no_numbers_are_in_the_vocabulary():
+    """A run ends with its NaN loss, not with a read beyond the embeddings."""
+    logits = np.zeros([1, 3, 20], np.float32)
+    logits[0, 0], logits[0, 1, 3] = np.nan, np.nan
+    targets = tf.ones([1, 3], tf.int32)
+    losses, predictions = vocabulary.cross_entropy(tf.constant(logits), targets)
+    np.testing.assert_array_equal(np.isnan(losses), [[True, True, False]])
+    given = tf.fill([1, 3], -1), key(), 0, 1.0
+    tokens = vocabulary.sample(tf.constant(logits), *given, disallowed_logit=DISALLOWED_LOGIT)
+    assert np.all((predictions.numpy() >= 0) & (predictions.numpy() < 20))
+    assert np.all((tokens.numpy() >= 0) & (tokens.numpy() < 20))
+
+
+def test_cross_entropy(vocabulary_logits):
+    targets = tf.constant([[12, 3, 5], [0, 7, 7]])
+    assert_equal(
+        lambda x: vocabulary.cross_entropy(x, targets)[0],
+        lambda x: heads.softmax_cross_entropy(x, targets),
+        [vocabulary_logits],
+        trained=1,
+    )
+    _, predictions = vocabulary.cross_entropy(vocabulary_logits, targets)
+    expected = tf.argmax(vocabulary_logits, -1, output_type=tf.int32)
+    np.testing.assert_array_equal(predictions, expected)
+    assert predictions[0, 0] == 4
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_samples(vocabulary_logits, temperature):
+    # The most likely tokens of the first row; none of the second.
+    disallow = tf.argmax(vocabulary_logits, -1, output_type=tf.int32) - tf.constant([[0], [99]])
+    found, expected = [], []
+    for example in range(20):
+        found.append(
+            vocabulary.sample(
+                vocabulary_logits,
+                disallow,
+                key(),
+                example * 3,
+                temperature,
+                disallowed_logit=DISALLOWED_LOGIT,
+            )
+        )
+        with without_fusion():
+            given = {"temperature": temperature, "disallow": disallow, "first_example": example}
+            expected.append(sample_from_softmax(vocabulary_logits, key(), **given))
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found)) > 5

@@ -11,8 +11,11 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.model import layer_functions
+from electra_tf.generators.sampling import sample_from_softmax
+from electra_tf.model import layer_functions, randomness
+from electra_tf.model.embeddings import Embeddings
 from electra_tf.model.gpu import attention, calls, tiles
+from electra_tf.model.heads import get_softmax_output
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.util.console import warn_once
 
@@ -25,7 +28,7 @@ def test_interpreted_kernels():
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
-    assert ran.stdout.startswith("." * 17), ran.stdout
+    assert ran.stdout.startswith("." * 37), ran.stdout
 
 
 ENCODER = EncoderConfig(
@@ -59,7 +62,11 @@ def create_layer(x, mask, capability, **options):
 
 
 def kernels_called(*arguments, **options) -> list[str]:
-    graph = create_layer(*arguments, **options).get_concrete_function().graph.as_graph_def()
+    return kernels_in(create_layer(*arguments, **options))
+
+
+def kernels_in(function) -> list[str]:
+    graph = function.get_concrete_function().graph.as_graph_def()
     nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
     configs = [n.attr["backend_config"].s.decode() for n in nodes if n.op == "XlaCustomCallV2"]
     return sorted(re.match(r'\{name = "(\w+)"', config)[1] for config in configs)
@@ -102,6 +109,36 @@ def test_heads_of_other_sizes_are_warned_of(capsys):
 def test_without_kernels(x, rows, capability):
     mask = tf.TensorSpec([rows, 24], tf.float32)
     assert kernels_called(x, mask, capability) == []
+
+
+def test_embeddings_call_kernels():
+    embeddings = Embeddings(ENCODER, dtype="mixed_bfloat16")
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([3, 24], tf.int32)])
+    def embed(ids):
+        key = randomness.make_key(0, 0, "dropout")
+        with compiled_as_a_whole(), calls.gpu_kernels(90), tf.GradientTape() as tape:
+            y = embeddings(ids, tf.zeros_like(ids), key)
+            return tape.gradient(y, [v.value for v in embeddings.trainable_variables])
+
+    assert kernels_in(embed) == ["norm_dropout_backward", "norm_dropout_forward"]
+
+
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float32])
+def test_losses_and_samples_call_kernels(dtype):
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([3, 5, 50], dtype)])
+    def lose_and_sample(logits):
+        key = randomness.make_key(0, 0, "sampling")
+        with compiled_as_a_whole(), calls.gpu_kernels(90), tf.GradientTape() as tape:
+            tape.watch(logits)
+            output = get_softmax_output(logits, tf.zeros([3, 5], tf.int32), tf.ones([3, 5]))
+            tokens = sample_from_softmax(logits, key, temperature=2.0, first_example=3)
+            assert tokens.dtype == output.preds.dtype == tf.int32
+            assert tokens.shape == output.preds.shape == [3, 5]
+            return tape.gradient(output.loss, logits), tokens
+
+    called = ["cross_entropy_backward", "cross_entropy_forward", "sample_tokens"]
+    assert kernels_in(lose_and_sample) == (called if dtype == tf.bfloat16 else [])
 
 
 def test_the_call_of_a_kernel():

@@ -56,7 +56,7 @@ KERNELS = {
     "norm_dropout": (
         layer_functions.norm_dropout,
         [normal(*X), normal(WIDTH), normal(WIDTH), key()],
-        {"rate": 0.3, "epsilon": 1e-12},
+        {"rate": 0.3, "epsilon": 1e-12, "dtype": "float32"},
     ),
     "activation_norm": (
         layer_functions.activation_norm,
