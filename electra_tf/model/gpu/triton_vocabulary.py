@@ -32,7 +32,8 @@ def cross_entropy_forward(
 ):
     """Writes -log softmax(logits)[target], the most likely token, and log2 of the sum of exp.
 
-    Each column of a block has its own maximum and sum until the end.
+    A target outside the vocabulary has a loss of NaN. Each column of a block has its own
+    maximum and sum until the end.
     """
     row = tl.program_id(0)
     logits += row.to(tl.int64) * WIDTH
@@ -53,7 +54,9 @@ def cross_entropy_forward(
     most = tl.max(highest, 0)
     log_sum = most + tl.math.log2(tl.sum(total * tl.math.exp2(highest - most), 0))
     target = tl.load(targets + row)
-    tl.store(losses + row, log_sum * LN2 - tl.load(logits + target).to(tl.float32))
+    is_token = (target >= 0) & (target < WIDTH)
+    of_target = tl.load(logits + target, mask=is_token, other=float("nan")).to(tl.float32)
+    tl.store(losses + row, log_sum * LN2 - of_target)
     tl.store(predictions + row, _first_of_highest(highest, places, WIDTH))
     tl.store(lse + row, log_sum)
 

@@ -212,6 +212,12 @@ def test_cross_entropy(vocabulary_logits):
     assert predictions[0, 0] == 4
 
 
+@pytest.mark.usefixtures("interpreted")
+def test_targets_outside_of_the_vocabulary_end_the_run():
+    losses, _ = vocabulary.cross_entropy(normal(3, 20), tf.constant([19, 20, -1]))
+    np.testing.assert_array_equal(np.isnan(losses), [False, True, True])
+
+
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_samples(vocabulary_logits, temperature):
     # The most likely tokens of the first row; none of the second.
