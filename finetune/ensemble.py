@@ -5,15 +5,13 @@ GLUE (Clark et al. 2020, appendix B). Here, the mean is that of probabilities, o
 """
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import to_json, write_atomically
 from finetune.config.finetuning import FinetuningConfig
-from finetune.prediction_files import ENSEMBLE
+from finetune.results.ensemble_scores import EnsembleScores, ensemble_file
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, SplitData, Task
@@ -101,7 +99,7 @@ def make_ensemble(
 ) -> Ensemble:
     """Returns the ensemble of the best trials, and reports its scores on dev.
 
-    The chief writes them to `ensemble_file(config)`.
+    The chief writes them to their `ensemble_file`.
 
     Args:
         config: hyperparameters.
@@ -138,12 +136,7 @@ def make_ensemble(
             )
             print_fn(f"{key}: {', '.join(shown)}")
     if ensemble.is_chief:
-        content = {"trials": numbers, "metrics": metrics, "main": main}
-        write_atomically(ensemble_file(config), to_json(content))
-        print_fn(f"Results: {ensemble_file(config)}")
+        path = ensemble_file(config.results_dir, config.tasks_label)
+        EnsembleScores(numbers, metrics, main).write(path)
+        print_fn(f"Results: {path}")
     return ensemble
-
-
-def ensemble_file(config: FinetuningConfig) -> str:
-    """Returns the path of the scores of the ensemble."""
-    return os.path.join(config.results_dir, f"{config.tasks_label}_{ENSEMBLE}.json")

@@ -39,7 +39,6 @@ from finetune.ensemble import (
     Ensemble,
     ScoredTrial,
     check_averages,
-    ensemble_file,
     make_ensemble,
     rank_trials,
 )
@@ -52,6 +51,7 @@ from finetune.prediction_files import (
     warn_of_older_predictions,
     write_test_outputs,
 )
+from finetune.results.ensemble_scores import ensemble_file
 from finetune.results.provenance import (
     Provenance,
     common_provenance,
@@ -336,7 +336,7 @@ def _write_results(
         paths.append(write_folds(config, trials))
     else:
         remove_files(folds_file(config))  # of scores that these replace
-    remove_files(ensemble_file(config))
+    remove_files(ensemble_file(config.results_dir, config.tasks_label))
     print_fn("")
     for line in format_summary(results):
         print_fn(line)

@@ -19,6 +19,7 @@ from electra_tf.training.monitoring.health import is_judged
 from electra_tf.training.monitoring.run_info import LOG_FILE, read_log
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, read_object, to_json, write_atomically
+from finetune.results.ensemble_scores import EnsembleScores, ensemble_file, read_ensemble
 from finetune.results.provenance import PRETRAINED, scored_settings_digest
 from finetune.results.result_files import JSON_SUFFIX, MODEL_DIR, read_results
 from finetune.results.result_text import format_metric
@@ -65,6 +66,7 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
     unjudged: list[str] = []
     notes: list[str] = []
     model_dir = _model_dir(path, results.tasks)
+    ensemble = read_ensemble(ensemble_file(folder, results.tasks))
     provenance = read_object(os.fspath(path), "provenance")
     for trial in results.trials:
         title = f"trial {trial.label}"
@@ -95,7 +97,7 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
         environment=environment,
         health=health,
         unjudged=unjudged,
-        tables=[_scores(key, results.trials) for key in _splits(results.trials)],
+        tables=[_scores(key, results.trials, ensemble) for key in _splits(results.trials)],
         errors=_errors(folder, results.tasks, results.trials),
         confusions=_confusions(folder, results.tasks, results.trials),
         notes=notes,
@@ -140,7 +142,7 @@ def _splits(trials: Sequence[TrialResult]) -> list[str]:
     return list(dict.fromkeys(key for trial in trials for key in trial.metrics))
 
 
-def _scores(key: str, trials: Sequence[TrialResult]) -> Table:
+def _scores(key: str, trials: Sequence[TrialResult], ensemble: EnsembleScores | None) -> Table:
     metrics = list(dict.fromkeys(n for trial in trials for n in trial.metrics.get(key, {})))
     rows = [
         [
@@ -157,6 +159,11 @@ def _scores(key: str, trials: Sequence[TrialResult]) -> Table:
         means = [_mean([values.get(name) for values in scored]) for name in metrics]
         texts = [format_metric(n, mean) for n, mean in zip(metrics, means, strict=True)]
         rows.append(["mean", "", "", "", *texts])
+    if ensemble is not None and key in ensemble.metrics:
+        values = ensemble.metrics[key]
+        texts = [format_metric(n, values[n]) if n in values else "" for n in metrics]
+        numbers = ", ".join(map(str, ensemble.trials))
+        rows.append([f"ensemble of trials {numbers}", "", "", "", *texts])
     names = [name.replace("_", " ") for name in metrics]
     return Table(key, ["", "seed", "status", "steps", *names], rows)
 

@@ -12,6 +12,9 @@ from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from finetune import run as finetune_run
 from finetune.ensemble import make_ensemble, rank_trials
+from finetune.results.ensemble_scores import read_ensemble
+from finetune.results.report_runs import read_finetuning_run
+from finetune.results.result_files import json_path
 from finetune.results.summary import TrialResult
 from finetune.tasks.averages import mean_of_numbers, mean_of_sigmoid, mean_of_softmax
 from finetune.trials.trial_runs import TrialRun
@@ -39,6 +42,10 @@ def test_the_best_trials_predict_together(make_finetuning_config, tmp_path):
     assert set(written["metrics"]["cola/dev"]) == {"mcc", "accuracy"}
     numbers = ", ".join(str(i + 1) for i in best)
     assert f"\nEnsemble of trials {numbers}" in said
+    (table,) = read_finetuning_run(json_path(config.results_dir, "cola")).tables
+    assert table.rows[-1][0] == f"ensemble of trials {numbers}"
+    mcc = written["metrics"]["cola/dev"]["mcc"]
+    assert table.rows[-1][list(table.header).index("mcc")] == f"{mcc:.2f}"
 
     folder = pathlib.Path(config.pretrained_model_dir, "test_predictions")
     names = ("1", "2", "3", "ensemble")
@@ -171,3 +178,19 @@ def test_the_mean_of_independent_probabilities():
 def test_the_mean_of_numbers():
     outputs = [{"predictions": np.float32(x), "loss": np.float32(x)} for x in (1.0, 2.0)]
     assert mean_of_numbers(outputs) == {"predictions": 1.5, "loss": 1.5}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"trials": ["1"], "metrics": {}, "main": {}},
+        {"trials": [1], "metrics": {"a/dev": {"f1": "9"}}, "main": {}},
+        {"trials": 1, "metrics": {}, "main": {}},
+        {"trials": [1], "metrics": []},
+    ],
+)
+def test_damaged_scores_are_refused(tmp_path, content):
+    path = tmp_path / "cola_ensemble.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"cola_ensemble\.json has no scores of an ensemble"):
+        read_ensemble(str(path))
