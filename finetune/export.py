@@ -62,7 +62,7 @@ def load_finetuned(
         config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
     )
     warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
-    if component == EMBEDDINGS:
+    if component not in run.task_names:
         return EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
     (task,) = [task for task in tasks if task.name == component]
     if run.long_text == WINDOWS and task.kind is CLASSIFICATION:

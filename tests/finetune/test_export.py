@@ -384,6 +384,14 @@ def test_the_embeddings_of_a_finetuned_model_are_those_of_its_encoder(model_dir,
     np.testing.assert_allclose(found["sentence_embedding"], means, atol=1e-6)
 
 
+def test_a_task_may_be_called_like_the_embeddings(tmp_path):
+    model_dir = write_finetuned(tmp_path, {"embeddings": TASKS["topic"]})
+    servable = load_servable(
+        ExportConfig(model_dir=model_dir, export_dir=tmp_path / "x"), LOADERS, discard
+    )
+    assert servable.metadata["task"] == "embeddings"
+
+
 @pytest.mark.parametrize("name", ["number", "spans", "unsure"])
 def test_onnx_models_answer_ids_in_float32_and_int8(model_dir, tmp_path, name):
     reason = "needs ONNX: pip install tf2onnx onnxruntime"
