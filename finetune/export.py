@@ -23,11 +23,12 @@ from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.vocabulary import MODEL_FLAG, load_model_vocabulary
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.strategies import create_strategy
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.classification_fields import WINDOWS
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.saved_settings import warn_of_unfinished
-from finetune.config.task_kinds import CLASSIFICATION
+from finetune.config.task_kinds import CLASSIFICATION, TAGGING
 from finetune.model import FinetuningModel
 from finetune.tasks.base import Task
 from finetune.tasks.registry import restore_tasks
@@ -74,6 +75,11 @@ def load_finetuned(
         print_fn(
             f"Texts:   longer than {length} tokens are split into windows, with the "
             f"{run.window_pooling} of their logits; rows of token ids are not split"
+        )
+    if run.authors_tagging_truncation and task.kind is TAGGING:
+        warn_once(
+            f"{config.model_dir} was fine-tuned with --authors_tagging_truncation, which "
+            "exports do not have: they tag all words that fit, more than the run has scored"
         )
     return pkgutil.resolve_name(task.kind.servable)(model, task, length)
 

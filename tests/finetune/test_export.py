@@ -399,6 +399,14 @@ def test_windows_of_another_length_have_its_stride(tmp_path, given, length, serv
     assert servable.metadata["window_stride"] == servable.task.window_stride == served
 
 
+def test_the_authors_truncation_of_tagging_is_not_exported(tmp_path, capsys):
+    folder = write_finetuned(
+        tmp_path, {"words": TASKS["words"]}, authors_tagging_truncation=True
+    )
+    load_servable(ExportConfig(model_dir=folder, export_dir=tmp_path / "x"), LOADERS, discard)
+    assert "--authors_tagging_truncation, which exports do not have" in capsys.readouterr().err
+
+
 def test_a_task_may_be_called_like_the_embeddings(tmp_path):
     model_dir = write_finetuned(tmp_path, {"embeddings": TASKS["topic"]})
     servable = load_servable(
