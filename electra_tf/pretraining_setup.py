@@ -134,6 +134,7 @@ def restore(
             config.init_checkpoint,
             named_variables(model),
             encoder_variables(model.electra),
+            encoder=model.electra.config,
             flag="--init_checkpoint",
             print_fn=print_fn,
         )

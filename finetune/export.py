@@ -1,5 +1,6 @@
 """Loads fine-tuned models as servables for export."""
 
+import dataclasses
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,14 +19,16 @@ from electra_tf.inference.export.pretrained import EMBEDDINGS, EmbeddingsServabl
 from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.vocabulary import MODEL_FLAG, load_model_vocabulary
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.strategies import create_strategy
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.classification_fields import WINDOWS
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.saved_settings import warn_of_unfinished
-from finetune.config.task_kinds import CLASSIFICATION
+from finetune.config.task_kinds import CLASSIFICATION, TAGGING
 from finetune.model import FinetuningModel
 from finetune.tasks.base import Task
 from finetune.tasks.registry import restore_tasks
@@ -52,23 +55,31 @@ def load_finetuned(
         )
     components = (*run.task_names, EMBEDDINGS)
     component = choose_component(config.component, components, config.model_dir)
+    length = serving_length(
+        config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
+    )
+    # What follows from the length, such as the stride of windows, is that of the served one.
+    stride = min(run.window_stride, length - NUM_SPECIAL[1])
+    run = dataclasses.replace(run, max_seq_length=length, window_stride=stride)
     vocabulary = load_model_vocabulary(run.vocab_file, run.vocab_size, MODEL_FLAG)
     tokenizer = CachedTokenizer(vocabulary, run.do_lower_case, run.strip_accents)
     tasks = restore_tasks(run, tokenizer, saved[TASKS])
     model, checkpoint, step = _restore_model(run, tasks, config.model_dir)
     warn_of_unfinished(saved, step, checkpoint)
     print_fn(f"Model:   {component} of {checkpoint}, {run.precision}")
-    length = serving_length(
-        config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
-    )
     warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
-    if component == EMBEDDINGS:
+    if component not in run.task_names:
         return EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
     (task,) = [task for task in tasks if task.name == component]
     if run.long_text == WINDOWS and task.kind is CLASSIFICATION:
         print_fn(
             f"Texts:   longer than {length} tokens are split into windows, with the "
             f"{run.window_pooling} of their logits; rows of token ids are not split"
+        )
+    if run.authors_tagging_truncation and task.kind is TAGGING:
+        warn_once(
+            f"{config.model_dir} was fine-tuned with --authors_tagging_truncation, which "
+            "exports do not have: they tag all words that fit, more than the run has scored"
         )
     return pkgutil.resolve_name(task.kind.servable)(model, task, length)
 

@@ -138,6 +138,14 @@ def load_finetuned(
             f"fine-tuned model: {error}"
         ) from error
     mapping = finetuned_variables(model)
-    load_variables(checkpoint, mapping, mapping, path=path, flag=INIT_FLAG, print_fn=print_fn)
+    load_variables(
+        checkpoint,
+        mapping,
+        mapping,
+        encoder=model.encoder_config,
+        path=path,
+        flag=INIT_FLAG,
+        print_fn=print_fn,
+    )
     labels = {task.name: task.labels for task in checkpoint.description.tasks}
     return checkpoint.step or 0, labels

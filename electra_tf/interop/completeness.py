@@ -36,7 +36,7 @@ def without_unknown_arrays(
             missing, or its shape differs from the description.
     """
     mapping = _variables(checkpoint)
-    check_arrays(checkpoint.arrays, mapping, source)
+    check_arrays(checkpoint.arrays, mapping, source, compare="the sizes in its config.json")
     names = {name for entry in mapping for name in entry.names}
     known = {f"{name}{slot}" for name in names for slot in ("", *SLOTS)}
     unknown = [

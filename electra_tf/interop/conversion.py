@@ -183,6 +183,12 @@ def _with_heads(
             "--num_attention_heads is for checkpoints of the authors' code, which do not "
             f"record it; this one has {description.encoder.num_attention_heads}"
         )
+    hidden_size = description.encoder.hidden_size
+    if hidden_size % num_attention_heads:
+        raise UserError(
+            f"--num_attention_heads={num_attention_heads} does not divide the hidden size of "
+            f"the checkpoint, {hidden_size}"
+        )
     encoder = dataclasses.replace(description.encoder, num_attention_heads=num_attention_heads)
     description = dataclasses.replace(description, encoder=encoder, heads_recorded=True)
     return dataclasses.replace(checkpoint, description=description)

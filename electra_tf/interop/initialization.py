@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.interop.formats import INIT_FLAG, find_format, make_format
 from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.interop.moments import slot_variables
@@ -26,6 +27,7 @@ from electra_tf.interop.variable_names import (
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.training.optimizer import inner_optimizer
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 # A run needs the encoder; pre-training also uses the rest of the model.
@@ -38,6 +40,7 @@ def initialize_from_checkpoint(
     mapping: Iterable[NamedVariable],
     required: Iterable[NamedVariable],
     *,
+    encoder: EncoderConfig,
     flag: str,
     print_fn: Callable[[str], None] = print,
 ) -> LoadReport:
@@ -50,6 +53,7 @@ def initialize_from_checkpoint(
         path: a folder, or the prefix of a checkpoint's files.
         mapping: all variables that may be loaded.
         required: the variables of the encoder, all of which must be loaded.
+        encoder: shape of the model's encoder.
         flag: flag to name in errors.
         print_fn: prints matched, missing and unused names, and what has no counterpart.
 
@@ -64,7 +68,13 @@ def initialize_from_checkpoint(
         print_fn(f"Copied from the discriminator's, which were shared: {', '.join(copies)}")
         checkpoint = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **copies})
     return load_variables(
-        checkpoint, mapping, required, path=path, flag=flag, print_fn=print_fn
+        checkpoint,
+        mapping,
+        required,
+        encoder=encoder,
+        path=path,
+        flag=flag,
+        print_fn=print_fn,
     )
 
 
@@ -98,6 +108,7 @@ def load_variables(
     mapping: Iterable[NamedVariable],
     required: Iterable[NamedVariable],
     *,
+    encoder: EncoderConfig,
     path: str,
     flag: str,
     print_fn: Callable[[str], None] = print,
@@ -121,11 +132,25 @@ def load_variables(
         )
     needed = [name for entry in required for name in entry.names]
     report = assign_arrays(checkpoint.weights, mapping, f"{path} ({flag})", needed)
+    _warn_of_other_heads(checkpoint, encoder, f"{path} ({flag})")
     report = report._replace(unused=tuple(sorted({*report.unused, *checkpoint.unread})))
     print_fn(f"Loaded from {checkpoint.path or path}, variables:")
     for line in (*report.lines(), *(f"no counterpart: {note}" for note in checkpoint.notes)):
         print_fn(f"  {line}")
     return report
+
+
+def _warn_of_other_heads(
+    checkpoint: ModelCheckpoint, encoder: EncoderConfig, source: str
+) -> None:
+    """Warns of another number of attention heads, which the shapes do not tell."""
+    recorded = checkpoint.description.encoder.num_attention_heads
+    if checkpoint.description.heads_recorded and encoder.num_attention_heads != recorded:
+        warn_once(
+            f"The model has {encoder.num_attention_heads} attention heads, but {source} has "
+            f"{recorded}, for which its weights were trained: set num_attention_heads in "
+            f"--model_hparam_overrides to {recorded}, or omit it"
+        )
 
 
 def resume_authors_run(
@@ -241,5 +266,11 @@ def load_encoder_of(
     """Loads an encoder from a checkpoint that has been read from `path`; see `load_encoder`."""
     mapping = encoder_variables(encoder)
     return load_variables(
-        checkpoint, mapping, mapping, path=path, flag=INIT_FLAG, print_fn=print_fn
+        checkpoint,
+        mapping,
+        mapping,
+        encoder=encoder.config,
+        path=path,
+        flag=INIT_FLAG,
+        print_fn=print_fn,
     )

@@ -234,8 +234,14 @@ def check_arrays(
     mapping: Iterable[NamedVariable],
     source: str,
     required: Collection[str] | None = None,
+    *,
+    compare: str = "--model_size, --model_hparam_overrides, --embedding_size, --vocab_size and "
+    "--generator_hidden_size",
 ) -> None:
     """Checks arrays as `assign_arrays` does, whose arguments it has.
+
+    Args:
+        compare: what sets the shapes of the model, for the message.
 
     Raises:
         UserError: a required array (by default, any) is missing, or a shape differs.
@@ -249,8 +255,7 @@ def check_arrays(
     if wrong:
         raise UserError(
             f"The shapes of the checkpoint {source} differ from those of the model; compare "
-            "--model_size, --model_hparam_overrides, --embedding_size, --vocab_size and "
-            "--generator_hidden_size. Differing variables:\n  " + "\n  ".join(wrong)
+            f"{compare}. Differing variables:\n  " + "\n  ".join(wrong)
         )
     required = set(shapes if required is None else required)
     lacking = [name for name in shapes if name in required and name not in arrays]

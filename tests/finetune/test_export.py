@@ -384,6 +384,37 @@ def test_the_embeddings_of_a_finetuned_model_are_those_of_its_encoder(model_dir,
     np.testing.assert_allclose(found["sentence_embedding"], means, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("given", "length", "served"), [(0, None, 16), (0, 12, 6), (25, 12, 10), (4, 12, 4)]
+)
+def test_windows_of_another_length_have_its_stride(tmp_path, given, length, served):
+    """Half of the length by default, and never more than a window has of a text."""
+    settings = {"long_text": "windows", "window_stride": given}
+    config = ExportConfig(
+        model_dir=write_finetuned(tmp_path, {"topic": TASKS["topic"]}, **settings),
+        export_dir=tmp_path / "x",
+        max_seq_length=length,
+    )
+    servable = load_servable(config, LOADERS, discard)
+    assert servable.metadata["window_stride"] == servable.task.window_stride == served
+
+
+def test_the_authors_truncation_of_tagging_is_not_exported(tmp_path, capsys):
+    folder = write_finetuned(
+        tmp_path, {"words": TASKS["words"]}, authors_tagging_truncation=True
+    )
+    load_servable(ExportConfig(model_dir=folder, export_dir=tmp_path / "x"), LOADERS, discard)
+    assert "--authors_tagging_truncation, which exports do not have" in capsys.readouterr().err
+
+
+def test_a_task_may_be_called_like_the_embeddings(tmp_path):
+    model_dir = write_finetuned(tmp_path, {"embeddings": TASKS["topic"]})
+    servable = load_servable(
+        ExportConfig(model_dir=model_dir, export_dir=tmp_path / "x"), LOADERS, discard
+    )
+    assert servable.metadata["task"] == "embeddings"
+
+
 @pytest.mark.parametrize("name", ["number", "spans", "unsure"])
 def test_onnx_models_answer_ids_in_float32_and_int8(model_dir, tmp_path, name):
     reason = "needs ONNX: pip install tf2onnx onnxruntime"

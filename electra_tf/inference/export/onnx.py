@@ -22,7 +22,7 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
     The latter is ONNX Runtime's dynamic quantization: kernels are int8 with a scale per output
     channel, tables of embeddings uint8 with one scale, and the activations that enter a product
     are quantized at runtime. The products of classifiers stay in float32. Inputs are int32
-    [batch, seq] of any size.
+    [batch, seq] of any size, with at least one row.
 
     Args:
         servable: the model, in float32.
@@ -56,6 +56,9 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
             directory / FLOAT32_FILE,
             directory / INT8_FILE,
             per_channel=True,
+            # Kernels of 7 bits: CPUs with AVX2 or AVX-512 but without VNNI add two products of
+            # an activation (at most 255) and a weight in 16 bits, which would saturate.
+            reduce_range=True,
             weight_type=quantization.QuantType.QInt8,
             nodes_to_exclude=_small_products(model),
         )

@@ -1,5 +1,6 @@
 """Checkpoints with arrays that are missing or left over."""
 
+import json
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -54,6 +55,16 @@ def test_a_head_that_is_not_whole_is_refused(tmp_path, target, name, tensor, mis
     with pytest.raises(UserError, match=f"lacks 1 variables of the model:\n  {missing}"):
         run(source, target, tmp_path / "there")
     assert not (tmp_path / "there").exists()
+
+
+def test_other_sizes_than_those_of_the_config_are_refused(tmp_path):
+    """The converter has no flags of sizes, which the message would name."""
+    source = shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", tmp_path / "source")
+    path = source / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "type_vocab_size": 3}))
+    with pytest.raises(UserError, match="compare the sizes in its config") as error:
+        run(source, "tf1", tmp_path / "there")
+    assert "--model" not in str(error.value)
 
 
 def test_a_generator_that_is_not_whole_is_refused(tmp_path):

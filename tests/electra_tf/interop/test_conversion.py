@@ -171,6 +171,9 @@ def test_the_authors_checkpoints_need_a_vocabulary(tmp_path):
     more = {"vocab_file": str(tmp_path / "v.txt")}
     with pytest.raises(UserError, match="pass --num_attention_heads"):
         run(source, "huggingface", tmp_path / "there", **more)
+    more["num_attention_heads"] = 5
+    with pytest.raises(UserError, match="--num_attention_heads=5 does not divide the hidden"):
+        run(source, "huggingface", tmp_path / "there", **more)
     more["num_attention_heads"] = 4
     run(source, "huggingface", tmp_path / "there", **more)
     config = json.loads((tmp_path / "there/sts/config.json").read_text())

@@ -19,6 +19,7 @@ from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
 from electra_tf.model_builder import build_model
 from electra_tf.text.tokenizer_description import hash_vocabulary
+from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
 from finetune.config.finetuning import FinetuningConfig
@@ -108,6 +109,7 @@ def test_own_embeddings_of_a_generator_start_as_those_that_it_shared(
         folder,
         named_variables(model),
         encoder_variables(model.electra),
+        encoder=model.electra.config,
         flag="--init_checkpoint",
         print_fn=lines.append,
     )
@@ -121,6 +123,22 @@ def test_own_embeddings_of_a_generator_start_as_those_that_it_shared(
     np.testing.assert_array_equal(own.norm.gamma.numpy(), shared.norm.gamma.numpy())
     assert lines[0].startswith("Copied from the discriminator's, which were shared: generator/")
     assert next(line for line in lines if line.startswith("  missing")).split()[1] == "0"
+
+
+def test_other_heads_than_those_of_the_checkpoint_are_warned_of(
+    published, tiny_data, tmp_path, capsys
+):
+    """Shapes do not tell them, so they would load in silence."""
+    config = config_from(published, tiny_data, tmp_path)
+    encoder = discriminator_config(config)
+    load_encoder(published, Encoder(encoder), discard)
+    assert not capsys.readouterr().err
+    other = dataclasses.replace(encoder, num_attention_heads=4)
+    assert encoder.num_attention_heads == 2
+    load_encoder(published, Encoder(other), discard)
+    warning = capsys.readouterr().err
+    assert "The model has 4 attention heads" in warning
+    assert f"{published} (--init_checkpoint) has 2" in warning
 
 
 def test_less_than_the_encoder_fails_before_anything_is_written(published, tiny_data, tmp_path):

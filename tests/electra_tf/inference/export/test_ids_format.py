@@ -151,6 +151,11 @@ def test_onnx(exported_litert):
     products = [node for node in onnx.load(paths[1]).graph.node if node.op_type == "MatMul"]
     assert any("discriminator_predictions" in node.name for node in products)
 
+    # No CPU's sum of two products with uint8 saturates in 16 bits.
+    weights = map(onnx.numpy_helper.to_array, onnx.load(paths[1]).graph.initializer)
+    kernels = [weight for weight in weights if weight.dtype == np.int8]
+    assert max(np.abs(kernel.astype(int)).max() for kernel in kernels) * 255 * 2 < 2**15
+
     # Fused operators are much faster.
     operators = [node.op_type for node in onnx.load(paths[0]).graph.node]
     assert "LayerNormalization" in operators
