@@ -89,10 +89,11 @@ def _check_tasks_and_trials(config: FinetuningFields) -> None:
             f"--num_trials must be at most {MOST_SEEDS}, because each trial has another seed, "
             f"not {config.num_trials}"
         )
-    if config.num_trials < 0 and (config.num_folds is not None or config.do_predict):
+    needs_number = config.num_folds is not None or config.do_predict or not config.do_train
+    if config.num_trials < 0 and needs_number:
         raise UserError(
-            f"--num_trials={config.num_trials} never ends: --num_folds and --do_predict need a "
-            "positive number of trials"
+            f"--num_trials={config.num_trials} never ends: --num_folds, --do_predict and "
+            "--do_train=false need a positive number of trials"
         )
     if parse_class_weights(config.class_weights) and len(config.task_names) > 1:
         raise UserError("--class_weights with label names needs a single task in --task_names")

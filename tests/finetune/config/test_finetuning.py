@@ -166,6 +166,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"warmup_proportion": 1.5}, "--warmup_proportion must be in"),
         ({"layerwise_lr_decay": 1.1}, "--layerwise_lr_decay must be at most 1, not 1.1"),
         ({"num_trials": -1, "num_folds": 2}, "--num_trials=-1 never ends"),
+        ({"num_trials": -1, "do_train": False}, "--num_trials=-1 never ends"),
         ({"num_folds": 1}, "--num_folds must be at least 2"),
         ({"num_train_epochs": 0.0}, r"--num_train_epochs must be positive, not 0\.0"),
         ({"train_batch_size": -8}, "--train_batch_size must be positive, not -8"),
