@@ -11,6 +11,7 @@ from electra_tf.config.hyperparameters import (
     check_not_negative,
     check_positive,
     check_seed,
+    check_sizes,
 )
 from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.util.errors import UserError
@@ -38,6 +39,7 @@ _POSITIVE = (
     "early_stopping_patience",
     "ensemble_size",
 )
+_SIZES = ("train_batch_size", "eval_batch_size", "predict_batch_size")
 _NOT_NEGATIVE = (
     "learning_rate",
     "weight_decay_rate",
@@ -54,6 +56,7 @@ def check_finetuning(config: FinetuningFields) -> None:
     """Raises UserError for invalid values, naming the flag."""
     _check_tasks_and_trials(config)
     check_positive(config, _POSITIVE)
+    check_sizes(config, _SIZES)
     check_seed(config.seed, max(1, config.num_trials))
     check_not_negative(config, _NOT_NEGATIVE)
     _check_rates(config)

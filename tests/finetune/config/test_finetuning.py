@@ -170,6 +170,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"num_folds": 1}, "--num_folds must be at least 2"),
         ({"num_train_epochs": 0.0}, r"--num_train_epochs must be positive, not 0\.0"),
         ({"train_batch_size": -8}, "--train_batch_size must be positive, not -8"),
+        ({"predict_batch_size": 2**31}, "--predict_batch_size must be less than 2147483648"),
         ({"log_steps": 0}, "--log_steps must be positive, not 0"),
         ({"seed": -1}, "--seed must be from 0 to 4294967295, not -1"),
         ({"seed": 2**32 - 2, "num_trials": 3}, "--seed must be from 0 to 4294967293, not"),
