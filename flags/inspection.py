@@ -151,6 +151,13 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
             raise UserError(f"--{name}={path}: no such folder: {folder}")
         check_output_file(path, f"--{name}")
         check_not_input(path, f"--{name}", {"--vocab_file": settings["vocab_file"]})
+    json, html = flag_values.json, flag_values.html
+    if (
+        json is not None
+        and html is not None
+        and os.path.realpath(json) == os.path.realpath(html)
+    ):
+        raise UserError(f"--json and --html are the same file, {json}: pass another path")
     config = InspectionConfig(
         settings=settings,
         examples=flag_values.examples,
