@@ -65,7 +65,7 @@ from electra_tf.training.nonfinite import describe_terms
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
-from electra_tf.util.output_checks import check_output_file
+from electra_tf.util.output_checks import check_distinct, check_output_file
 
 PrintFn = Callable[[str], None]
 
@@ -231,7 +231,9 @@ def evaluate(
     """
     check_allowed_names(config)
     vocabulary = load_checked_vocabulary(config)
-    for name in ("results_txt", "results_json", "results_pkl"):
+    results = ("results_txt", "results_json", "results_pkl")
+    check_distinct({f"--{name}": getattr(config, name) or None for name in results})
+    for name in results:
         if path := getattr(config, name):
             check_output_file(path, f"--{name}")
             check_not_input(path, f"--{name}", {"--vocab_file": vocabulary.path})

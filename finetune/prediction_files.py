@@ -11,7 +11,11 @@ from typing import Any, Protocol
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input, write_atomically
-from electra_tf.util.output_checks import check_output_file, check_output_folder
+from electra_tf.util.output_checks import (
+    check_distinct,
+    check_output_file,
+    check_output_folder,
+)
 from finetune.config.defaults import DEBUG_SUFFIX
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import warn_of_unknown_rows
@@ -46,6 +50,7 @@ def check_outputs(config: FinetuningConfig) -> None:
     if config.write_test_outputs:
         folder = _test_outputs_dir(config)
         check_output_folder(folder, f"--write_test_outputs: {folder}")
+    check_distinct(_output_files(config))
     for flag, path in _output_files(config).items():
         check_output_file(path, flag)
 

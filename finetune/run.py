@@ -66,6 +66,7 @@ from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import Trainer
+from finetune.trials.evaluation_checks import check_models
 from finetune.trials.trial_runs import TrialRun, fold_runs, folds_file, trial_runs, write_folds
 from finetune.trials.trial_session import TrialSession
 
@@ -114,6 +115,9 @@ def _run(
     task_files = _files_digest(config, tasks)
     trainer = Trainer(config, tasks, context, print_fn)
     describe_run(config, trainer, tasks, context, print_fn)
+    if not config.do_train and not config.evaluated_checkpoint:
+        runs = [*runs]
+        check_models(runs, tasks, trainer.initial_digest)
     count = config.num_trials * (config.num_folds or 1)
     done: list[TrialRun] = []
     results: list[TrialResult] = []

@@ -92,9 +92,10 @@ class TaskData:
         else:
             examples = task.load(split, report)
         if not examples:
+            reasons = f": {', '.join(report.counts())}" if report.problems else ""
             raise UserError(
                 f"{task.name}: the split {split!r} has no usable example "
-                f"({', '.join(task.split_files(split))})"
+                f"({', '.join(task.split_files(split))}){reasons}"
             )
         if self._config.debug:
             examples = examples[: self._config.train_batch_size]

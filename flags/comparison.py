@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from absl import flags
 
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_empty
+from electra_tf.util.files import check_not_empty, check_not_input
+from electra_tf.util.output_checks import check_output_file
 from finetune.results.result_files import JSON_SUFFIX
 from flags.remote.paths import Role
 
@@ -60,16 +61,22 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Comparison
     """Returns the configuration of the parsed flags.
 
     Raises:
-        UserError: a result file does not exist, or a path is empty.
+        UserError: a result file does not exist, a path is empty, or the table cannot be
+            written, or would replace a result file.
     """
-    check_not_empty(flag_values.output, "--output")
+    output = flag_values.output
+    check_not_empty(output, "--output")
     results = [path for value in flag_values.results for path in _results_files(value)]
     if flag_values.names is None:
         names = None
     else:
         names = tuple(n.strip() for value in flag_values.names for n in value.split(","))
-    output = flag_values.output
-    return ComparisonConfig(tuple(results), names, output and os.path.expanduser(output))
+    if output is not None:
+        output = os.path.expanduser(output)
+        check_output_file(output, "--output")
+        for path in results:
+            check_not_input(output, "--output", {"--results": path})
+    return ComparisonConfig(tuple(results), names, output)
 
 
 def _results_files(value: str) -> list[str]:

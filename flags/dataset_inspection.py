@@ -9,7 +9,7 @@ from typing import Any
 from electra_tf.config.pretraining import TRAIN_FLAG
 from electra_tf.inference.masked_examples import legend, load_masking, masked_examples, render
 from electra_tf.text.vocabulary import Vocabulary, load_model_vocabulary, load_vocabulary
-from electra_tf.util.files import to_json, write_atomically
+from electra_tf.util.files import check_not_input, to_json, write_atomically
 from flags.inspection import STANDARD_OUTPUT, InspectionConfig
 from flags.records import training_records
 from pretrain_data.inspect.console_report import common_folder, format_report
@@ -34,6 +34,9 @@ def run(config: InspectionConfig) -> None:
     if config.html:
         import_template_engine()
     files = find_record_files(config.patterns, TRAIN_FLAG)
+    for flag, output in (("--json", config.json), ("--html", config.html)):
+        for path in files if output else ():
+            check_not_input(output, flag, {TRAIN_FLAG: path})
     vocabulary = load_vocabulary(config.settings["vocab_file"], "--vocab_file")
     if config.verify:
         _verify(config, files, vocabulary)

@@ -17,6 +17,7 @@ from electra_tf.interop.formats import pretraining_config
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_empty, check_not_input
+from electra_tf.util.output_checks import check_output_file
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.config.defaults import own_kinds
@@ -72,15 +73,19 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
     Raises:
         UserError: a value is invalid, or a recipe cannot be read.
     """
-    check_not_empty(flag_values.json, "--json")
+    json = flag_values.json
+    check_not_empty(json, "--json")
+    if json is not None:
+        json = os.path.expanduser(json)
+        check_output_file(json, "--json")
     given = hyperparameters.explicit_values(
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
     place = {"data_dir": given.get("data_dir", "."), "model_name": given.get("model_name")}
     recipes = [path.strip() for each in flag_values.recipe or () for path in each.split(",")]
-    if flag_values.json:
+    if json is not None:
         for path in with_included([find_recipe(each) for each in recipes]):
-            check_not_input(flag_values.json, "--json", {"--recipe": path})
+            check_not_input(json, "--json", {"--recipe": path})
     with _here(place) as place:
         runs = [_count_recipe(path, place) for path in recipes]
         if set(given) - set(_PLACE):
@@ -91,8 +96,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
                 pretraining_config if "init_checkpoint" in given else PretrainingConfig.create
             )
             runs.append(_count_pretraining(name, create(**given)))
-    json = flag_values.json
-    return FlopsConfig(tuple(runs), json and os.path.expanduser(json))
+    return FlopsConfig(tuple(runs), json)
 
 
 @contextlib.contextmanager

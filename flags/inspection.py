@@ -17,7 +17,7 @@ from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
 from electra_tf.util.files import check_not_empty, check_not_input
-from electra_tf.util.output_checks import check_output_file
+from electra_tf.util.output_checks import check_distinct, check_output_file
 from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
 from flags.remote.paths import Role
@@ -151,6 +151,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
             raise UserError(f"--{name}={path}: no such folder: {folder}")
         check_output_file(path, f"--{name}")
         check_not_input(path, f"--{name}", {"--vocab_file": settings["vocab_file"]})
+    check_distinct({"--json": flag_values.json, "--html": flag_values.html})
     config = InspectionConfig(
         settings=settings,
         examples=flag_values.examples,

@@ -6,13 +6,9 @@ from typing import Any
 from electra_tf.util.errors import is_out_of_memory, reason_of
 
 # Flags of which a smaller value takes less memory.
-_SMALLER = (
-    "train_batch_size",
-    "batch_size",
-    "score_batch_size",
-    "max_seq_length",
-    "num_processes",
-)
+_OF_TRAINING = ("train_batch_size",)
+_OF_EVALUATION = ("eval_batch_size", "predict_batch_size")
+_SMALLER = ("batch_size", "score_batch_size", "max_seq_length", "num_processes")
 _ACCUMULATION = "gradient_accumulation_steps"
 _REMATERIALIZE, _PRECISION = "rematerialize", "precision"
 _JIT_COMPILE, _KERNELS = "jit_compile", "triton_kernels"
@@ -36,13 +32,17 @@ def describe_out_of_memory(error: Exception, values: Mapping[str, Any]) -> str |
             "out of GPU memory: a tensor could not be copied there. nvidia-smi lists other "
             "programs that use the GPU"
         )
-    smaller = [f"--{name}" for name in _SMALLER if name in values]
+    # Programs that load models have the flags of their training, too.
+    trains = values.get("do_train") is not False and "score_batch_size" not in values
+    evaluates = values.get("do_train") is False
+    batches = (*(_OF_TRAINING if trains else ()), *(_OF_EVALUATION if evaluates else ()))
+    smaller = [f"--{name}" for name in (*batches, *_SMALLER) if name in values]
     if smaller:
         message += f". Reduce {' or '.join(smaller)}"
-    if _ACCUMULATION in values:
+    if _ACCUMULATION in values and trains:
         message += f", or raise --{_ACCUMULATION}, which keeps the batch"
     others = []
-    if _REMATERIALIZE in values and not values[_REMATERIALIZE]:
+    if _REMATERIALIZE in values and not values[_REMATERIALIZE] and trains:
         others.append(f"--{_REMATERIALIZE}")
     if _PRECISION in values and values[_PRECISION] in (None, "float32"):
         others.append(f"--{_PRECISION}=mixed_bfloat16")

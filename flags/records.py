@@ -11,6 +11,7 @@ from electra_tf.config.resumption import DATA
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_not_input
 from pretrain_data.records.files import find_record_files
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
@@ -120,9 +121,17 @@ def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
 
 
 def evaluated_records(config: PretrainingConfig) -> RecordFiles:
-    """Returns the records that `--do_eval` evaluates: held-out ones, else training records."""
+    """Returns the records that `--do_eval` evaluates: held-out ones, else training records.
+
+    Raises:
+        UserError: there are none, or the results would overwrite one of their files.
+    """
     patterns = records_of_length(config, config.max_seq_length)
-    return held_out_records(config) or _read_once(config, patterns, TRAIN_FLAG)
+    records = held_out_records(config) or _read_once(config, patterns, TRAIN_FLAG)
+    for name in ("results_txt", "results_json", "results_pkl"):
+        for path in records.files() if getattr(config, name) else ():
+            check_not_input(getattr(config, name), f"--{name}", {records.flag: path})
+    return records
 
 
 def _read_once(config: PretrainingConfig, patterns: str, flag: str) -> RecordFiles:

@@ -18,6 +18,7 @@ from electra_tf.config.hyperparameters import (
     check_not_negative,
     check_positive,
     check_seed,
+    check_sizes,
 )
 from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.config.pretraining_fields import PretrainingFields
@@ -41,6 +42,7 @@ _POSITIVE = (
     "clip_norm",
     "shuffle_buffer_size",
 )
+_SIZES = ("max_predictions_per_seq", "train_batch_size", "eval_batch_size")
 _NOT_NEGATIVE = (
     "num_warmup_steps",
     "learning_rate",
@@ -72,6 +74,7 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         encoder: shape of its full-size encoder.
     """
     check_positive(config, _POSITIVE)
+    check_sizes(config, _SIZES)
     check_not_negative(config, _NOT_NEGATIVE)
     check_seed(config.seed)
     _check_masking_and_sampling(config)

@@ -15,6 +15,8 @@ RANGE = "range"
 MOST_SEEDS = 2**32
 # Limit of hyperparameters that models use as float32 numbers.
 _LARGEST = 1e30
+# Limit of hyperparameters that are sizes of tensors, whose dimensions are int32 numbers.
+_LARGEST_SIZE = 2**31
 # Largest numbers of float32 and int64.
 _LARGEST_VALUES: Mapping[type, float] = {float: 3.4e38, int: 2**63 - 1}
 # What a hyperparameter influences: the trained weights; the reported values, but not the
@@ -193,6 +195,14 @@ def check_positive(config: Any, names: Sequence[str]) -> None:
         value = getattr(config, name)
         if value is not None and not value > 0:
             raise UserError(f"--{name} must be positive, not {value}")
+
+
+def check_sizes(config: Any, names: Sequence[str]) -> None:
+    """Raises UserError if a hyperparameter is too large for the size of a tensor."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and value >= _LARGEST_SIZE:
+            raise UserError(f"--{name} must be less than {_LARGEST_SIZE}, not {value}")
 
 
 def check_not_negative(config: Any, names: Sequence[str]) -> None:

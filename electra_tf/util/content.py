@@ -25,6 +25,8 @@ _OTHER_FORMATS = {
 ONLY_CARRIAGE_RETURNS = (
     "its lines end in carriage returns (CR): save it with line feeds (LF, or CR LF)"
 )
+# Lines are no longer than that on average; a paragraph may have a stray carriage return.
+_MEAN_LINE_BYTES = 1024
 # UTF-8 text has no NUL bytes; in UTF-16, every second byte of alphabetic text is NUL.
 _MAX_NUL_SHARE = 0.25
 
@@ -51,3 +53,13 @@ def not_text(head: bytes) -> str | None:
             "iconv -f UTF-16LE -t UTF-8 converts it"
         )
     return None
+
+
+def is_without_line_feeds(head: bytes) -> bool:
+    """Whether lines end in carriage returns alone.
+
+    Args:
+        head: the first `HEAD_BYTES` bytes of the file, or more.
+    """
+    head = head[:HEAD_BYTES]
+    return b"\n" not in head and head.count(b"\r") >= max(2, len(head) / _MEAN_LINE_BYTES)

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import is_stream
@@ -18,6 +19,21 @@ def check_output_file(path: str | os.PathLike, flag: str) -> None:
         raise UserError(f"{flag}={path} is a folder: pass the path of a file")
     if not is_stream(os.fspath(path)):
         check_output_folder(os.path.dirname(os.path.abspath(path)), f"{flag}={path}")
+
+
+def check_distinct(outputs: Mapping[str, str | os.PathLike | None]) -> None:
+    """Raises UserError if two flags name the same file to write, of which one would be lost.
+
+    Args:
+        outputs: files by flag; None is not written. Devices, such as /dev/null, may be shared.
+    """
+    flags: dict[str, str] = {}
+    for flag, path in outputs.items():
+        if path is None or is_stream(os.fspath(path)):
+            continue
+        other = flags.setdefault(os.path.realpath(path), flag)
+        if other != flag:
+            raise UserError(f"{flag}={path} is the file of {other}, too: pass another path")
 
 
 def check_output_folder(path: str | os.PathLike, named: str) -> None:

@@ -11,6 +11,7 @@ from electra_tf.config.hyperparameters import (
     check_not_negative,
     check_positive,
     check_seed,
+    check_sizes,
 )
 from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.util.errors import UserError
@@ -38,6 +39,7 @@ _POSITIVE = (
     "early_stopping_patience",
     "ensemble_size",
 )
+_SIZES = ("train_batch_size", "eval_batch_size", "predict_batch_size")
 _NOT_NEGATIVE = (
     "learning_rate",
     "weight_decay_rate",
@@ -54,6 +56,7 @@ def check_finetuning(config: FinetuningFields) -> None:
     """Raises UserError for invalid values, naming the flag."""
     _check_tasks_and_trials(config)
     check_positive(config, _POSITIVE)
+    check_sizes(config, _SIZES)
     check_seed(config.seed, max(1, config.num_trials))
     check_not_negative(config, _NOT_NEGATIVE)
     _check_rates(config)
@@ -89,10 +92,11 @@ def _check_tasks_and_trials(config: FinetuningFields) -> None:
             f"--num_trials must be at most {MOST_SEEDS}, because each trial has another seed, "
             f"not {config.num_trials}"
         )
-    if config.num_trials < 0 and (config.num_folds is not None or config.do_predict):
+    needs_number = config.num_folds is not None or config.do_predict or not config.do_train
+    if config.num_trials < 0 and needs_number:
         raise UserError(
-            f"--num_trials={config.num_trials} never ends: --num_folds and --do_predict need a "
-            "positive number of trials"
+            f"--num_trials={config.num_trials} never ends: --num_folds, --do_predict and "
+            "--do_train=false need a positive number of trials"
         )
     if parse_class_weights(config.class_weights) and len(config.task_names) > 1:
         raise UserError("--class_weights with label names needs a single task in --task_names")

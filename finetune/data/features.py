@@ -106,12 +106,13 @@ class DataReport:
         """Adds one case, such as `add("answer not in the context", id=qas_id)`."""
         self.problems[problem].append(where)
 
+    def counts(self) -> list[str]:
+        """Returns each kind of problem and the number of its cases."""
+        return [f"{len(cases):,} x {problem}" for problem, cases in self.problems.items()]
+
     def lines(self) -> list[str]:
         """Returns one line per kind of problem."""
-        return [
-            f"{self.task_name} {self.split}: {len(cases):,} x {problem}"
-            for problem, cases in self.problems.items()
-        ]
+        return [f"{self.task_name} {self.split}: {count}" for count in self.counts()]
 
     def write(self, path: str) -> None:
         """Writes all cases as JSON: {problem: [{where}, ...]}."""

@@ -105,7 +105,7 @@ def read_text(path: str) -> str:
 
 
 def _tsv_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(_lines(path, text), start=1):
+    for number, line in enumerate(split_lines(path, text), start=1):
         yield number, line.split("\t") if line else []
 
 
@@ -205,7 +205,7 @@ def _column_indices(
 def _read_jsonl(
     path: str, text: str, columns: Mapping[str, str | int], optional: Sequence[str]
 ) -> Iterator[RawExample]:
-    for line, content in enumerate(_lines(path, text), start=1):
+    for line, content in enumerate(split_lines(path, text), start=1):
         if not content.strip():
             continue
         value = parse_json(content, f"{path}: line {line}")
@@ -265,15 +265,19 @@ def _read_conll(
             )
     sentences = read_sentences(
         path,
-        _lines(path, text),
+        split_lines(path, text),
         lambda width: _column_indices(path, columns, optional, None, width),
     )
     for line, sentence in sentences:
         yield RawExample(path, line, sentence)
 
 
-def _lines(path: str, text: str) -> list[str]:
-    """Splits at line breaks, but not at characters such as U+2028, as `splitlines` does."""
+def split_lines(path: str, text: str) -> list[str]:
+    """Splits at line breaks, but not at characters such as U+2028, as `splitlines` does.
+
+    Raises:
+        UserError: lines end in carriage returns alone; the message names `path`.
+    """
     if "\r" in text.strip() and "\n" not in text:
         raise UserError(f"{path}: {ONLY_CARRIAGE_RETURNS}")
     return re.split(r"\r?\n", text)
@@ -283,16 +287,22 @@ def _warn_of_lost_example(
     path: str, names: Sequence[str], label: str, labels: set[str]
 ) -> None:
     """Warns of a first line that is read as names of columns, but looks like an example."""
-    if list(names) == [str(i) for i in range(len(names))]:
-        return  # the names that pandas gives
-    if label in labels or all(map(_is_number, (label, *labels))):
+    if are_indices(names):
+        return
+    if label in labels or all(map(is_number, (label, *labels))):
         warn_once(
             f"{path}: line 1, whose label column has {brief(label)}, is read as the names of "
             'the columns; if it is an example, set "header" to false'
         )
 
 
-def _is_number(text: str) -> bool:
+def are_indices(names: Sequence[str]) -> bool:
+    """Whether names of columns are 0, 1, 2, …, as pandas names them."""
+    return list(names) == [str(i) for i in range(len(names))]
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell has a decimal number."""
     return re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+", text) is not None
 
 

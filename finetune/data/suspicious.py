@@ -4,7 +4,7 @@ import collections
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -22,6 +22,8 @@ _MANY_EXAMPLES = 20
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 # Category of characters without a glyph, such as U+200B.
 _FORMAT = "Cf"
+# How labels differ that are meant alike.
+_ALIKE = "case, spacing, invisible characters, Unicode form or how a number is written"
 # Separators of lists in a cell that labels themselves seldom contain.
 _SEPARATORS = ",;|"
 
@@ -155,15 +157,21 @@ def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: s
     if pairs:
         more = f", and {len(pairs) - 3} more" if len(pairs) > 3 else ""
         warn_once(
-            f"{train_path}: these labels differ only in case, spacing, invisible characters, "
-            "Unicode form or how a number is written, but count as different labels: "
-            f"{'; '.join(pairs[:3])}{more}"
+            f"{train_path}: these labels differ only in {_ALIKE}, but count as different "
+            f"labels: {'; '.join(pairs[:3])}{more}"
         )
     if len(names) > _FEW_LABELS and len(names) > num_occurrences / 2:
         warn_once(
             f"{train_path} has {len(names)} different labels in {num_occurrences}, such as "
             f'{names[0]!r}; is the right column named in "columns"?'
         )
+
+
+def alike_label_hint(label: str, names: Iterable[str]) -> str:
+    """Returns `. It differs from 'x' only in …`, or an empty string if no label is alike."""
+    simplified = _simplified(label)
+    alike = next((name for name in names if _simplified(name) == simplified), None)
+    return "" if alike is None else f". It differs from {alike!r} only in {_ALIKE}"
 
 
 def _simplified(name: str) -> str | float:

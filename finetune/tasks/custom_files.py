@@ -14,7 +14,7 @@ from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
 from finetune.data.folds import example_groups, hold_out
 from finetune.data.raw_examples import RawExample, brief
-from finetune.data.suspicious import warn_of_odd_labels
+from finetune.data.suspicious import alike_label_hint, warn_of_odd_labels
 from finetune.tasks.base import PREDICT
 
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -292,14 +292,14 @@ class Labels:
         if label in self._known:
             return label
         listed = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
-        spec = self._spec
+        spec, hint = self._spec, alike_label_hint(label, self.names)
         if self._train_path is None:
             raise UserError(
                 f"{where}: unknown label {label!r}; task {spec.name!r} has the labels {listed} "
-                f'("labels" in {spec.source})'
+                f'("labels" in {spec.source}){hint}'
             )
         raise UserError(
-            f"{where}: label {label!r} is not in {self._train_path}, which has {listed}; "
+            f"{where}: label {label!r} is not in {self._train_path}, which has {listed}{hint}; "
             f'correct the line, or list all labels as "labels" in {spec.source}'
         )
 

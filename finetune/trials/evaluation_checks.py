@@ -12,6 +12,8 @@ from electra_tf.config.recorded_settings import changed_settings
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.interop.formats import INIT_FLAG
 from electra_tf.interop.model_checkpoint import TASKS
+from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
+from electra_tf.training.checkpoints.checkpoint_files import newest_whole
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.defaults import RANDOM_INIT
@@ -24,6 +26,7 @@ from finetune.trials.model_folders import (
     TRAIN_FILES,
     has_older_folds,
     is_undescribed,
+    saved_labels,
     saved_pretrained,
     task_labels,
     train_digest,
@@ -34,6 +37,34 @@ from finetune.trials.trial_runs import TrialRun
 _MODEL_NAME = "model_name"
 # Keys of the description of a regression.
 _RANGE = ("min_label", "max_label")
+
+
+def check_models(
+    trials: Sequence[TrialRun], tasks: Sequence[Task], initial_digest: str | None
+) -> None:
+    """Raises UserError unless the models of all trials are there and can be evaluated.
+
+    Otherwise results of the first ones would have replaced those of all. Labels in checkpoints
+    of the authors' names are checked when they are loaded.
+
+    Args:
+        trials: trials or folds of an evaluation without training.
+        tasks: its tasks.
+        initial_digest: digest of the encoder of `init_checkpoint`; None if there is none.
+    """
+    for trial in trials:
+        model_dir = trial.model_dir
+        if has_only_authors_checkpoint(model_dir):
+            continue
+        check_described(model_dir)
+        if newest_whole(model_dir) is None:
+            raise UserError(
+                f"There is no fine-tuned model in {model_dir}, of {trial.title.lower()}: train "
+                "first, or change --num_trials, --model_dir, --model_name or --task_names"
+            )
+        check_pretrained(model_dir, initial_digest)
+        check_labels(model_dir, saved_labels(model_dir), tasks)
+        check_fold(trial)
 
 
 def warn_of_trained_examples(

@@ -29,15 +29,12 @@ from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 from finetune.trainer import DivergedError, Trainer
 from finetune.trials.evaluation_checks import (
-    check_described,
-    check_fold,
     check_labels,
-    check_pretrained,
     check_ranges,
     warn_of_other_inputs,
     warn_of_trained_examples,
 )
-from finetune.trials.model_folders import clear_folder, run_hyperparameters, saved_labels
+from finetune.trials.model_folders import clear_folder, run_hyperparameters
 from finetune.trials.trial_runs import TrialRun
 
 PrintFn = Callable[[str], None]
@@ -77,7 +74,8 @@ class TrialSession:
     def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
         """Trains, evaluates and predicts, as far as the hyperparameters say.
 
-        The result of a trial that diverges has no scores.
+        The result of a trial that diverges has no scores. A model that is not trained has
+        passed `check_models`.
 
         Args:
             train_data: the train split of each task, by name.
@@ -98,10 +96,6 @@ class TrialSession:
         elif path := self._finetuned_elsewhere():
             check_labels(path, self._trainer.load_finetuned(path), self._tasks)
         else:
-            check_described(trial.model_dir)
-            check_pretrained(trial.model_dir, self._trainer.initial_digest)
-            check_labels(trial.model_dir, saved_labels(trial.model_dir), self._tasks)
-            check_fold(trial)
             self._trainer.restore(trial.model_dir)
         if not config.do_train:
             model, recorded = self._evaluated_model()

@@ -589,6 +589,23 @@ def test_an_evaluation_removes_no_models(make_finetuning_config):
     assert os.path.isdir(f"{config.model_dir}_1")
 
 
+def test_an_evaluation_of_missing_models_leaves_the_results(make_finetuning_config):
+    config = make_finetuning_config(num_train_epochs=1, num_trials=2)
+    finetune_run.run(config, quiet)
+    results = pathlib.Path(config.results_dir, "cola_results.json")
+    before = results.read_bytes()
+    weights = next(pathlib.Path(f"{config.model_dir}_2").glob("ckpt-*.data*"))
+    evaluation = make_finetuning_config(num_train_epochs=1, num_trials=2, do_train=False)
+    for change, message in (
+        (lambda: weights.write_bytes(b""), "model_2 has checkpoints, but none of them is"),
+        (lambda: shutil.rmtree(weights.parent), r"no fine-tuned model in .*_2, of trial 2"),
+    ):
+        change()
+        with pytest.raises(UserError, match=message):
+            finetune_run.run(evaluation, quiet)
+        assert results.read_bytes() == before
+
+
 def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):
     original = finetune_run.Trainer.train
 

@@ -92,6 +92,14 @@ def test_a_split_without_usable_examples_is_named(load, monkeypatch):
     with pytest.raises(UserError, match=r"^cola: the split 'train' has no usable example \("):
         load()
 
+    def drop_one(_, split, report):
+        report.add("text too short")
+        return []
+
+    monkeypatch.setattr(TsvSource, "load", drop_one)
+    with pytest.raises(UserError, match=r"train\.tsv\): 1 x text too short$"):
+        load()
+
 
 def test_features_are_reused(load):
     first, was_cached = load()

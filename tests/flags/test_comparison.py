@@ -60,6 +60,15 @@ def test_refuses_what_is_not_there(tmp_path):
         parse(f"--results={tmp_path / 'empty'}")
 
 
+def test_the_table_replaces_no_results(tmp_path):
+    path = write_run(tmp_path / "a", "small")
+    for results in (path, str(tmp_path / "a")):
+        with pytest.raises(UserError, match=r"--output=.* is the file that --results reads"):
+            parse("--results", results, "--output", path)
+    with pytest.raises(UserError, match=r"--output=.* is a folder"):
+        parse("--results", path, "--output", str(tmp_path))
+
+
 def test_the_program_prints_and_writes_the_table(tmp_path):
     paths = [write_run(tmp_path / name, name) for name in ("small", "base")]
     output = tmp_path / "new" / "table.md"

@@ -139,6 +139,11 @@ def test_the_flags_are_not_overwritten(flag, tmp_path, monkeypatch, capfd):
     assert path.read_text() == "--train_batch_size=8\n"
 
 
+def test_numbers_that_cannot_be_written_are_refused_first(tmp_path):
+    with pytest.raises(UserError, match=r"--json=.* is a folder"):
+        parse("--json", str(tmp_path))
+
+
 def test_the_program(tmp_path):
     output = tmp_path / "flops.json"
     result = subprocess.run(

@@ -100,6 +100,13 @@ def test_bad_input_is_refused(tiny_data, files, tmp_path):
     vocab_file = parse(files).settings["vocab_file"]
     with pytest.raises(UserError, match=r"--json=.* is the file that --vocab_file reads"):
         parse(files, f"--json={vocab_file}")
+    page = tmp_path / "page"
+    with pytest.raises(UserError, match=r"--html=.*/page is the file of --json, too"):
+        parse(files, f"--json={page}", f"--html={tmp_path}/./page")
+    record_file = files.partition("=")[2].replace("*", "-0-of-2")
+    for flag in ("--json", "--html"):
+        with pytest.raises(UserError, match=rf"{flag}=.* file that --pretrain_tfrecords reads"):
+            dataset_inspection.run(parse(files, f"{flag}={record_file}"))
     with pytest.raises(UserError, match=r"none.txt \(--vocab_file\) does not exist"):
         parse(files, f"--vocab_file={tmp_path}/none.txt")
     with pytest.raises(UserError, match="--max_seq_length is 32, but the records have 16"):

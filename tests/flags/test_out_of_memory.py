@@ -39,6 +39,18 @@ def test_an_allocation_that_fails_names_flags_of_the_program():
     assert describe_out_of_memory(MemoryError("8 EiB"), {}) == "out of memory: 8 EiB"
 
 
+def test_what_does_not_train_names_its_own_batches():
+    evaluating = {**TRAINING, "do_train": False, "eval_batch_size": None}
+    assert describe_out_of_memory(MemoryError(), evaluating) == (
+        "out of memory. Reduce --eval_batch_size or --max_seq_length. Less memory, too: "
+        "--precision=mixed_bfloat16"
+    )
+    scoring = {**TRAINING, "do_train": None, "eval_batch_size": None, "score_batch_size": 64}
+    assert "Reduce --score_batch_size or --max" in describe_out_of_memory(
+        MemoryError(), scoring
+    )
+
+
 def test_a_full_disk_and_other_errors_are_something_else():
     for message in ("/x/a.index; No space left on device", "a; Disk quota exceeded"):
         assert describe_out_of_memory(exhausted(message), TRAINING) is None

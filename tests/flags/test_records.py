@@ -54,6 +54,14 @@ def test_evaluating_some_of_the_trained_files_is_warned_of(
     assert "1 of 1 evaluated files are trained on, such as" in capsys.readouterr().err
 
 
+def test_results_do_not_replace_the_records(make_config, tiny_data):
+    path = str(tiny_data / "pretrain_tfrecords" / "pretrain_data.tfrecord-1-of-2")
+    given = {"do_train": False, "do_eval": True, "results_pkl": path}
+    for more, flag in (({}, "--pretrain_tfrecords"), ({"eval_tfrecords": path}, "--eval_tf")):
+        with pytest.raises(UserError, match=rf"--results_pkl=.* is the file that {flag}"):
+            evaluated_records(make_config(**given, **more))
+
+
 def test_token_frequencies_of_other_records_than_those_of_the_training_are_told(
     make_config, tiny_data, capsys
 ):

@@ -100,6 +100,7 @@ class CustomQATask(QATask):
             report,
             v2=v2,
             is_training=is_training,
+            labeled=labeled,
             authors_answer_check=self._authors_answer_check,
         )
         file_format = self._own_files.format_of(path)
@@ -124,7 +125,7 @@ class CustomQATask(QATask):
         else:
             self._read_records(path, collector, labeled=labeled)
         if not collector.examples:
-            reasons = ", ".join(f"{len(c):,} x {name}" for name, c in report.problems.items())
+            reasons = ", ".join(report.counts())
             raise UserError(
                 f"{path} contains no usable question{f': {reasons}' if reasons else ''}"
             )

@@ -85,6 +85,7 @@ class QuestionCollector:
         v2: whether questions may be unanswerable, as in SQuAD 2.0.
         is_training: drop questions whose answer is not in the context. Otherwise they are
             scored by the texts of their answers.
+        labeled: whether all questions should have answers, unless `v2`.
         authors_answer_check: also drop answers that differ from the context only in the kind
             of whitespace (U+00A0), as the authors' code does.
     """
@@ -95,12 +96,15 @@ class QuestionCollector:
         *,
         v2: bool,
         is_training: bool,
+        labeled: bool = True,
         authors_answer_check: bool = False,
     ) -> None:
         self.examples: list[QAExample] = []
         self._report = report
         self._v2 = v2
         self._is_training = is_training
+        # In SQuAD 2.0, questions without answers are scored as unanswerable ones.
+        self._needs_answers = is_training or (labeled and not v2)
         self._authors_answer_check = authors_answer_check
         self._ids: set[str] = set()
 
@@ -136,8 +140,8 @@ class QuestionCollector:
             if span is None:
                 where = {"id": qas_id, "answer": located.text, "start": located.start}
                 self._report.add(NOT_FOUND, **where, dropped=self._is_training)
-        elif not is_impossible and self._is_training:
-            self._report.add(NO_ANSWER, id=qas_id)
+        elif not is_impossible and self._needs_answers:
+            self._report.add(NO_ANSWER, id=qas_id, dropped=self._is_training)
         if self._is_training and not is_impossible and span is None:
             return
         start, end = span or (None, None)

@@ -126,6 +126,7 @@ class QATask(Task):
             report,
             v2=self.v2,
             is_training=is_training,
+            labeled=split == TRAIN or split in self.dev_splits,
             authors_answer_check=self.config.authors_qa_answer_check,
         )
         for path in self.split_files(split):

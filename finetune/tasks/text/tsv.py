@@ -4,9 +4,10 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
-from finetune.data.file_readers import read_text
+from finetune.data.file_readers import are_indices, is_number, read_text, split_lines
 from finetune.tasks.text.examples import InputExample, Label, LabelParser
 
 TRAIN = "train"
@@ -169,7 +170,7 @@ class TsvSource:
 
 def _lines(path: str) -> list[str]:
     # Blank lines at the end are ignored; elsewhere they are rows with one column.
-    return [line.removesuffix("\r") for line in read_text(path).rstrip("\r\n").split("\n")]
+    return split_lines(path, read_text(path).rstrip("\r\n"))
 
 
 def _rows(path: str, layout: TsvLayout, report: DataReport) -> Iterator[tuple[int, list[str]]]:
@@ -184,6 +185,8 @@ def _rows(path: str, layout: TsvLayout, report: DataReport) -> Iterator[tuple[in
             f"{path}, line 1: {expected} columns, separated by tabs, where at least "
             f"{layout.least_columns} are expected"
         )
+    if layout.header:
+        _warn_of_lost_example(path, lines[0].split("\t"))
     for number, line in enumerate(lines, start=1):
         cells = line.split("\t")
         if len(cells) != expected:
@@ -196,3 +199,13 @@ def _rows(path: str, layout: TsvLayout, report: DataReport) -> Iterator[tuple[in
             )
         if not (layout.header and number == 1):
             yield number, cells
+
+
+def _warn_of_lost_example(path: str, names: list[str]) -> None:
+    """Warns of a first line that is read as names of columns, but has an index or a label."""
+    numbers = [] if are_indices(names) else [name for name in names if is_number(name)]
+    if numbers:
+        warn_once(
+            f"{path}: line 1, which has the number {numbers[0]}, is read as the names of the "
+            "columns; if it is an example, put a line of names before it"
+        )

@@ -2,20 +2,25 @@
 
 from typing import BinaryIO
 
-from electra_tf.util.content import HEAD_BYTES, not_text
+from electra_tf.util.content import HEAD_BYTES, is_without_line_feeds, not_text
 from electra_tf.util.paths import AnyPath
 from pretrain_data.corpus.unreadable import FILE, UnreadableError
 
 
 def check_utf8(text: BinaryIO, path: AnyPath, flag: str) -> None:
-    """Raises UnreadableError if the start of a file is not UTF-8 text.
+    """Raises UnreadableError if the start of a file is not UTF-8 text, or has no line feeds.
 
-    Single invalid bytes are no error: they are repaired and counted where text is decoded.
+    If lines end in carriage returns alone, all of them would be one. Single invalid bytes are
+    no error: they are repaired and counted where text is decoded.
 
     Args:
         text: uncompressed content from its start, of which the first bytes are read.
         path: name of the file, for messages.
         flag: flag to name in errors.
     """
-    if reason := not_text(text.read(HEAD_BYTES)):
+    head = text.read(HEAD_BYTES)
+    if reason := not_text(head):
+        raise UnreadableError(FILE, path, flag, reason)
+    if is_without_line_feeds(head):
+        reason = "has lines that end in carriage returns (CR), not in line feeds (LF, CR LF)"
         raise UnreadableError(FILE, path, flag, reason)

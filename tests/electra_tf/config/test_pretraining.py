@@ -394,6 +394,8 @@ def test_json_holds_every_hyperparameter():
         ({"max_seq_length": 513}, "512 position embeddings"),
         ({"generator_layers": 0.01}, "--generator_layers=0.01"),
         ({"train_batch_size": 0}, "--train_batch_size must be positive"),
+        ({"eval_batch_size": 2**31}, "--eval_batch_size must be less than 2147483648"),
+        ({"max_predictions_per_seq": 2**53}, "--max_predictions_per_seq must be less than"),
         ({"temperature": 0.0}, "--temperature must be at least"),
         ({"learning_rate": -1.0}, "--learning_rate must be at least 0, not -1"),
         ({"precision": "float16"}, "--precision must be one of"),

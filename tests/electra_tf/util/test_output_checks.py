@@ -3,7 +3,7 @@
 import pytest
 
 from electra_tf.util.errors import UserError
-from electra_tf.util.output_checks import check_output_file
+from electra_tf.util.output_checks import check_distinct, check_output_file
 
 
 def test_output_files_that_cannot_be_written_are_told_of_beforehand(tmp_path):
@@ -18,3 +18,11 @@ def test_output_files_that_cannot_be_written_are_told_of_beforehand(tmp_path):
     for path in (tmp_path / "file", tmp_path / "new/deep/output", "/dev/null", "/dev/stdout"):
         check_output_file(path, "--output")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_two_outputs_of_one_file_are_refused(tmp_path):
+    path = tmp_path / "new"
+    check_distinct({"--a": path, "--b": tmp_path / "other", "--c": None, "--d": None})
+    check_distinct({"--a": "/dev/null", "--b": "/dev/null"})
+    with pytest.raises(UserError, match=r"^--b=.*/\./new is the file of --a, too"):
+        check_distinct({"--a": path, "--b": f"{tmp_path}/./new"})

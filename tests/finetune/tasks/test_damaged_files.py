@@ -162,7 +162,7 @@ def mutations(name: str, content: str, generator: np.random.Generator) -> Iterat
 PLACE = re.compile(
     r"line \d+|data\[|is empty|contains no|no usable|too few|same group|nothing to learn|"
     r"header|has no column|UTF-16|UTF-32|are NUL|not valid JSON|must be an object|"
-    r"lacks \"data\"|\"data\" must"
+    r"lacks \"data\"|\"data\" must|end in carriage returns"
 )
 
 

@@ -183,6 +183,7 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path, suffix):
         ("a.jsonl", bz2.compress(b"text" * 99), "is compressed with bzip2"),
         ("a.txt", b"PK\x03\x04\x14", "is a ZIP archive"),
         ("a.txt", b"%PDF-1.7\n", "is a PDF"),
+        ("a.txt", b"one\rtwo\r", "has lines that end in carriage returns (CR), not in line"),
         ("a.TXT", b"text", "Did you mean '.txt'?"),
     ],
 )
@@ -198,8 +199,11 @@ def test_text_that_begins_like_another_format_is_text(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"PAR1 of the text\n")
     (tmp_path / "b.txt").write_bytes(b"BZh\n")
     (tmp_path / "c.txt").write_bytes(b"one \0 two\n")
+    (tmp_path / "d.txt").write_bytes(b"one\rtwo")
+    long = b"word " * 400 + b"\r\r" + b"word " * 400
+    (tmp_path / "e.txt").write_bytes(long)
     found = documents(find_inputs([str(tmp_path)]).parts)
-    assert found == ["PAR1 of the text", "BZh", "one \0 two"]
+    assert found == ["PAR1 of the text", "BZh", "one \0 two", "one\rtwo", long.decode()]
 
 
 def test_damage_inside_of_a_parquet_file_is_one_line(tmp_path):

@@ -235,6 +235,10 @@ def test_errors_of_labels(make_source):
         UserError, match=r"dev\.tsv: line 3: unknown label 'neutral'; .* labels neg, pos"
     ):
         load(make_source(files, labels=["neg", "pos"]), "dev")
+    alike = {"train.tsv": tsv("a\té", "b\tneg"), "dev.tsv": tsv("a\te\u0301")}
+    for labels in ({}, {"labels": ["é", "neg"]}):
+        with pytest.raises(UserError, match=r"It differs from 'é' only in case, .*Uni"):
+            load(make_source(alike, **labels), "dev")
     with_neutral = make_source(files, labels=["neg", "neutral", "pos"])
     assert [e.label for e in load(with_neutral, "dev")] == ["pos", "neutral"]
     same = {"train.tsv": tsv("a\tx", "b\tx")}

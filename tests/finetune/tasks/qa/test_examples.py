@@ -108,7 +108,13 @@ def test_questions_without_an_answer_have_no_place_in_version_1(write_squad):
     examples, problems = read(path, v2=False)
     assert [e.qas_id for e in examples] == ["b"]
     assert not examples[0].is_impossible
-    assert [case["id"] for case in problems[NO_ANSWER]] == ["a"]
+    assert problems[NO_ANSWER] == [{"id": "a", "dropped": True}]
+    # Nothing can be right in dev, where they count, but a file to predict has no answers.
+    examples, problems = read(path, v2=False, is_training=False)
+    assert [e.qas_id for e in examples] == ["a", "b"]
+    assert problems[NO_ANSWER] == [{"id": "a", "dropped": False}]
+    for given in ({"v2": False, "labeled": False}, {"v2": True}):
+        assert not read(path, is_training=False, **given)[1]
 
 
 def test_repeated_ids_are_reported(write_squad):

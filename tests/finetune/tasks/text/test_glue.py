@@ -170,6 +170,7 @@ def test_an_empty_text_is_reported(load):
         ("sts", [STS_HEADER, "0\t\t\t\t\t\t\ta\tb\tnan"], ["line 2", "from 0 to 5", "'nan'"]),
         ("sst", ["sentence\tlabel"], ["train.tsv contains no examples"]),
         ("sst", [""], ["train.tsv is empty"]),
+        ("cola", ["ks08\t1\t\ta\rks08\t1\t\tb"], ["train.tsv", "carriage return"]),
     ],
 )
 def test_bad_input(load, tmp_path, name, lines, messages):
@@ -177,6 +178,23 @@ def test_bad_input(load, tmp_path, name, lines, messages):
         load(name, "train", *lines)
     for message in (str(tmp_path / name / "train.tsv"), *messages):
         assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "warned"),
+    [
+        ("sst", "a\t1", True),
+        ("sst", "sentence\tlabel", False),
+        ("sst", "0\t1", False),  # of pandas
+        ("rte", "0\ta\tb\tentailment", True),
+    ],
+)
+def test_an_example_in_place_of_the_names_is_warned_of(load, capsys, name, first, warned):
+    label = "1" if name == "sst" else "entailment"
+    row = "\t".join(["c"] * first.count("\t") + [label])
+    examples, _ = load(name, "train", first, row)
+    assert len(examples) == 1
+    assert ("is read as the names of the columns" in capsys.readouterr().err) == warned
 
 
 def test_missing_file_and_split(tmp_path):
