@@ -37,13 +37,7 @@ def add_norm(
         return None
     spec = tf.TensorSpec(x.shape, x.dtype)
     rows, width = _rows_and_width(x)
-    constants = {
-        "ROWS": rows,
-        "WIDTH": width,
-        "EPSILON": epsilon,
-        "RATE": rate,
-        "THRESHOLD": round(rate * 2**32),
-    }
+    constants = _norm_constants(rows, width, rate, epsilon)
 
     @tf.custom_gradient
     def call(x, residual, bias, gamma, beta, key):
@@ -96,13 +90,7 @@ def norm_dropout(
     if x.dtype != tf.float32 or not has_kernels(x, dtype=tf.as_dtype(dtype)):
         return None
     rows, width = _rows_and_width(x)
-    constants = {
-        "ROWS": rows,
-        "WIDTH": width,
-        "EPSILON": epsilon,
-        "RATE": rate,
-        "THRESHOLD": round(rate * 2**32),
-    }
+    constants = _norm_constants(rows, width, rate, epsilon)
 
     @tf.custom_gradient
     def call(x, gamma, beta, key):
@@ -170,6 +158,18 @@ def bias_activation(
 
 def _rows_and_width(x: tf.Tensor) -> tuple[int, int]:
     return math.prod(x.shape[:-1]), x.shape[-1]
+
+
+def _norm_constants(
+    rows: int, width: int, rate: float, epsilon: float
+) -> dict[str, int | float]:
+    return {
+        "ROWS": rows,
+        "WIDTH": width,
+        "EPSILON": epsilon,
+        "RATE": rate,
+        "THRESHOLD": round(rate * 2**32),
+    }
 
 
 def _steps(backward: tiles.RowTiles) -> dict[str, int]:

@@ -75,6 +75,14 @@ def interpreted(monkeypatch):
     monkeypatch.setattr(rows, "barrier", lambda *x: x)  # XLA's own
 
 
+@pytest.fixture
+def small_norm_tiles(monkeypatch):
+    """Several tiles and programs for the rows of a test."""
+    monkeypatch.setattr(tiles, "NORM_TILE_SIZE", 128)
+    monkeypatch.setattr(tiles, "NORM_BACKWARD_TILE_SIZE", 64)
+    monkeypatch.setattr(tiles, "NORM_BACKWARD_PROGRAMS", 3)
+
+
 def normal(*shape: int) -> tf.Tensor:
     return tf.constant(np.random.default_rng(sum(shape)).normal(size=shape), tf.float32)
 
@@ -99,11 +107,8 @@ def assert_equal(function, plain, tensors, trained):
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("shape", [(3, 7, 48), (70, 16), (1, 1, 20)])
-@pytest.mark.usefixtures("interpreted")
-def test_add_norm(shape, rate, monkeypatch):
-    monkeypatch.setattr(tiles, "NORM_TILE_SIZE", 128)
-    monkeypatch.setattr(tiles, "NORM_BACKWARD_TILE_SIZE", 64)
-    monkeypatch.setattr(tiles, "NORM_BACKWARD_PROGRAMS", 3)
+@pytest.mark.usefixtures("interpreted", "small_norm_tiles")
+def test_add_norm(shape, rate):
     width = shape[-1]
     tensors = [normal(*shape), 2 * normal(*shape), *(normal(width) + i for i in range(3))]
     options = {"rate": rate, "epsilon": 1e-12}
@@ -117,11 +122,8 @@ def test_add_norm(shape, rate, monkeypatch):
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("shape", [(3, 7, 48), (1, 1, 20)])
-@pytest.mark.usefixtures("interpreted")
-def test_norm_dropout(shape, rate, monkeypatch):
-    monkeypatch.setattr(tiles, "NORM_TILE_SIZE", 128)
-    monkeypatch.setattr(tiles, "NORM_BACKWARD_TILE_SIZE", 64)
-    monkeypatch.setattr(tiles, "NORM_BACKWARD_PROGRAMS", 3)
+@pytest.mark.usefixtures("interpreted", "small_norm_tiles")
+def test_norm_dropout(shape, rate):
     width = shape[-1]
     options = {"rate": rate, "epsilon": 1e-12, "dtype": "float32"}
     assert_equal(
