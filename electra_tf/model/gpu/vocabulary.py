@@ -22,7 +22,7 @@ def cross_entropy(logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.
         targets: int32, of the other axes.
     """
     rows, width = _rows_and_width(logits)
-    shape, vectors = targets.shape, tf.TensorSpec([rows], tf.float32)
+    vectors = tf.TensorSpec([rows], tf.float32)
     forward, backward = tiles.CROSS_ENTROPY_FORWARD, tiles.CROSS_ENTROPY_BACKWARD
 
     @tf.custom_gradient
@@ -56,7 +56,7 @@ def cross_entropy(logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.
         return (losses, predictions), gradient
 
     flat = tf.reshape(logits, [rows, width]), tf.reshape(targets, [rows])
-    return tuple(tf.reshape(x, shape) for x in call(*flat))
+    return tuple(tf.reshape(x, logits.shape[:-1]) for x in call(*flat))
 
 
 def sample(
