@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from electra_tf.config.encoder import NOT_IN_SHAPES
 from electra_tf.config.hyperparameters import EVALUATION, TRAINING
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change, changed_settings, influences
@@ -19,8 +20,6 @@ HELD_OUT = "held_out"
 _RECORDED = (DATA, VOCABULARY, WORDS, FILE_READERS, HELD_OUT)
 # Settings that the stages of an objective depend on.
 STAGE_SETTINGS = ("num_train_steps", "objective_hparams")
-# Settings of the encoder that the shapes of its variables do not tell.
-_NOT_IN_SHAPES = ("hidden_act", "layer_norm_epsilon", "num_attention_heads")
 # Settings of training that change what an evaluation measures, but not the model.
 _METRIC_SETTINGS = (
     "disallow_correct",
@@ -123,7 +122,7 @@ def check_recorded_model(config: PretrainingConfig) -> None:
     changes = [
         change.describe()
         for change in changed_settings(PretrainingConfig, saved.hyperparameters, given)
-        if change.name in _NOT_IN_SHAPES
+        if change.name in NOT_IN_SHAPES
     ]
     if changes:
         raise UserError(

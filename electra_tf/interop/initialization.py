@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.encoder import GELUS, NOT_IN_SHAPES, EncoderConfig
 from electra_tf.interop.formats import INIT_FLAG, find_format, make_format
 from electra_tf.interop.model_checkpoint import ModelCheckpoint
 from electra_tf.interop.moments import slot_variables
@@ -132,7 +132,7 @@ def load_variables(
         )
     needed = [name for entry in required for name in entry.names]
     report = assign_arrays(checkpoint.weights, mapping, f"{path} ({flag})", needed)
-    _warn_of_other_heads(checkpoint, encoder, f"{path} ({flag})")
+    _warn_of_other_settings(checkpoint, encoder, f"{path} ({flag})")
     report = report._replace(unused=tuple(sorted({*report.unused, *checkpoint.unread})))
     print_fn(f"Loaded from {checkpoint.path or path}, variables:")
     for line in (*report.lines(), *(f"no counterpart: {note}" for note in checkpoint.notes)):
@@ -140,17 +140,25 @@ def load_variables(
     return report
 
 
-def _warn_of_other_heads(
+def _warn_of_other_settings(
     checkpoint: ModelCheckpoint, encoder: EncoderConfig, source: str
 ) -> None:
-    """Warns of another number of attention heads, which the shapes do not tell."""
-    recorded = checkpoint.description.encoder.num_attention_heads
-    if checkpoint.description.heads_recorded and encoder.num_attention_heads != recorded:
-        warn_once(
-            f"The model has {encoder.num_attention_heads} attention heads, but {source} has "
-            f"{recorded}, for which its weights were trained: set num_attention_heads in "
-            f"--model_hparam_overrides to {recorded}, or omit it"
-        )
+    """Warns of what the model computes otherwise, which the shapes do not tell.
+
+    The forms of GELU differ by less than 1e-3, so weights trained with one go with the other.
+    """
+    if not checkpoint.description.heads_recorded:
+        return
+    recorded = checkpoint.description.encoder
+    both_gelu = {encoder.hidden_act, recorded.hidden_act} <= GELUS
+    for name in NOT_IN_SHAPES:
+        ours, theirs = getattr(encoder, name), getattr(recorded, name)
+        if ours != theirs and not (name == "hidden_act" and both_gelu):
+            warn_once(
+                f"{name} of the model is {ours}, but {source} has {theirs}, for which its "
+                f"weights were trained: set it to {theirs} in --model_hparam_overrides, or "
+                "omit it"
+            )
 
 
 def resume_authors_run(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.encoder import GELUS, EncoderConfig
 from electra_tf.config.trained_positions import untrained_positions_notes
 from electra_tf.interop.huggingface.format import PAIR
 from electra_tf.interop.model_checkpoint import (
@@ -73,7 +73,6 @@ VOCAB_FILE = os.path.join("assets", "tokenizer", "vocabulary.txt")
 REGISTERED_NAME = "keras_hub>ElectraBackbone"
 # Fixed by KerasHub's backbone.
 HIDDEN_ACT = "gelu_tanh"
-_GELUS = ("gelu", HIDDEN_ACT)
 _KERASHUB = ("keras_hub", "kerashub", "A preset of KerasHub")
 LAYER_NORM_EPSILON = 1e-12
 
@@ -135,7 +134,7 @@ class KerasHubFormat(CheckpointFormat):
                 "KerasHub's ElectraBackbone fixes the epsilon of layer normalization at "
                 f"{LAYER_NORM_EPSILON}, but this model has {encoder.layer_norm_epsilon}"
             )
-        if encoder.hidden_act not in _GELUS:
+        if encoder.hidden_act not in GELUS:
             raise UserError(
                 f"KerasHub's ElectraBackbone computes GELU, but this model has hidden_act "
                 f"{encoder.hidden_act}"

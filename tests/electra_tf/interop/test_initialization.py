@@ -125,20 +125,30 @@ def test_own_embeddings_of_a_generator_start_as_those_that_it_shared(
     assert next(line for line in lines if line.startswith("  missing")).split()[1] == "0"
 
 
-def test_other_heads_than_those_of_the_checkpoint_are_warned_of(
+def test_what_shapes_do_not_tell_of_the_checkpoint_is_warned_of(
     published, tiny_data, tmp_path, capsys
 ):
-    """Shapes do not tell them, so they would load in silence."""
+    """Such weights would load in silence."""
     config = config_from(published, tiny_data, tmp_path)
     encoder = discriminator_config(config)
-    load_encoder(published, Encoder(encoder), discard)
-    assert not capsys.readouterr().err
-    other = dataclasses.replace(encoder, num_attention_heads=4)
-    assert encoder.num_attention_heads == 2
-    load_encoder(published, Encoder(other), discard)
-    warning = capsys.readouterr().err
-    assert "The model has 4 attention heads" in warning
-    assert f"{published} (--init_checkpoint) has 2" in warning
+    assert (encoder.num_attention_heads, encoder.hidden_act) == (2, "gelu")
+
+    def warnings(**changes) -> str:
+        load_encoder(published, Encoder(dataclasses.replace(encoder, **changes)), discard)
+        return capsys.readouterr().err
+
+    source = f"{published} (--init_checkpoint)"
+    assert not warnings()
+    assert not warnings(hidden_act="gelu_tanh")
+    assert f"num_attention_heads of the model is 4, but {source} has 2" in warnings(
+        num_attention_heads=4
+    )
+    assert f"hidden_act of the model is relu, but {source} has gelu" in warnings(
+        hidden_act="relu"
+    )
+    assert f"layer_norm_epsilon of the model is 0.001, but {source} has 1e-12" in warnings(
+        layer_norm_epsilon=1e-3
+    )
 
 
 def test_less_than_the_encoder_fails_before_anything_is_written(published, tiny_data, tmp_path):
