@@ -96,10 +96,17 @@ def convert(
     target_format = make_format(config.target_format, families)
     with whole_folder(config.output_dir) as folder:
         notes += target_format.write(checkpoint, folder)
+        written = os.listdir(folder)
         _check_shadowing(target_format.shadowing, folder, config.output_dir)
         if checkpoint_names(folder):  # those of the output folder may be of later steps
             for name in checkpoint_names(config.output_dir):
                 remove_checkpoint(os.path.join(config.output_dir, name))
+    left = sorted(set(os.listdir(output)).difference(written))
+    if left:
+        warn_once(
+            f"--output={output} still has what was there before, which is no part of the new "
+            f"model: {', '.join(left)}"
+        )
     for note in notes:
         print_fn(f"No counterpart: {note}")
     print_fn(f"Output: {config.output_dir} ({config.target_format})")
@@ -214,6 +221,11 @@ def _with_tokenizer(checkpoint: ModelCheckpoint, config: ConversionConfig) -> Mo
     own_vocabulary = os.path.join(containing_folder(config.source), VOCAB_FILE)
     vocab_file = config.vocab_file or own_vocabulary
     given = {name: getattr(config, name) for name in SETTINGS}
+    if config.strip_accents and config.do_lower_case is False:
+        warn_once(
+            "--strip_accents has no effect with --do_lower_case=false: accents are only "
+            "stripped from lowercased text"
+        )
     if not description.tokenizer_recorded:
         settings = tokenizer_settings(given, vocab_file)
         hyperparameters = dict(description.hyperparameters)

@@ -70,13 +70,14 @@ def test_a_format_that_another_checkpoint_has_is_refused(tmp_path):
     run(SMALL, "tf1", tmp_path / "there", source_format="huggingface")
 
 
-def test_a_folder_with_content_is_left_alone(tmp_path):
+def test_a_folder_with_content_is_left_alone(tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("precious")
     with pytest.raises(UserError, match="is not empty"):
         run(SMALL, "huggingface", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     run(SMALL, "huggingface", tmp_path, overwrite=True)
     assert (tmp_path / "generator/model.safetensors").exists()
+    assert "is no part of the new model: mine.txt" in capsys.readouterr().err
     with pytest.raises(UserError, match="is a file"):
         run(SMALL, "huggingface", tmp_path / "mine.txt")
 
@@ -91,13 +92,14 @@ def test_what_is_converted_is_never_overwritten(tmp_path, target):
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_an_overwritten_checkpoint_is_gone_even_if_its_step_was_later(tmp_path):
+def test_an_overwritten_checkpoint_is_gone_even_if_its_step_was_later(tmp_path, capsys):
     run(SMALL, "electra_tf", tmp_path / "first")
     for path in (tmp_path / "first").glob("ckpt-0.*"):
         path.rename(path.with_name(path.name.replace("ckpt-0", "ckpt-9")))
     (tmp_path / "first" / "ckpt-9.manifest.json").unlink()
     lines = run(SMALL, "electra_tf", tmp_path / "first", overwrite=True)
     assert lines[-1] == f"Output: {tmp_path / 'first'} (electra_tf)"
+    assert "no part of the new model" not in capsys.readouterr().err
     assert read(tmp_path / "first", "electra_tf").path == str(tmp_path / "first" / "ckpt-0")
 
 
@@ -219,6 +221,15 @@ def test_case_and_accents_of_the_authors_checkpoints_are_given(tmp_path, target)
     # Once recorded, it cannot be said otherwise.
     with pytest.raises(UserError, match=r"--strip_accents is true, but .* records that it"):
         run(tmp_path / "accents", "tf1", tmp_path / "more", strip_accents=True)
+
+
+def test_stripped_accents_of_cased_text_are_warned_of(tmp_path, capsys):
+    source = authors_model(tmp_path / "theirs")
+    more = {"num_attention_heads": 4, "do_lower_case": False}
+    run(source, "tf1", tmp_path / "cased", **more)
+    assert "--strip_accents" not in capsys.readouterr().err
+    run(source, "tf1", tmp_path / "stripped", **more, strip_accents=True)
+    assert "--strip_accents has no effect with" in capsys.readouterr().err
 
 
 def test_a_converted_checkpoint_describes_its_tokenizer(tmp_path):
