@@ -9,6 +9,7 @@ import numpy as np
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import QA
@@ -296,5 +297,9 @@ def make_qa_task(config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
 
 
 def _existing(stem: str, suffixes: Sequence[str]) -> str:
+    """Returns the path of the first file that exists; warns of others, which are not read."""
     paths = [stem + suffix for suffix in suffixes]
-    return next((path for path in paths if os.path.exists(path)), paths[0])
+    first, *others = [path for path in paths if os.path.exists(path)] or paths[:1]
+    for other in others:
+        warn_once(f"{other} is not read, since {first} is there")
+    return first

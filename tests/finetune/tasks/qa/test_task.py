@@ -143,6 +143,20 @@ def test_mrqa_files_may_be_compressed(make_config, tokenizer, tmp_path):
     assert task.predictions(data, outputs)[0]["answer"] == "Berg"
 
 
+def test_a_compressed_file_beside_its_uncompressed_one_is_warned_of(
+    make_config, tokenizer, tmp_path, capsys
+):
+    folder = tmp_path / "raw/newsqa"
+    folder.mkdir(parents=True)
+    for name in ("train.jsonl", "train.jsonl.gz", "dev.jsonl.gz"):
+        (folder / name).touch()
+    task = make_qa_task(make_config(raw_data_dir=str(tmp_path / "raw")), "newsqa", tokenizer)
+    assert task.split_files("train") == [str(folder / "train.jsonl")]
+    warned = capsys.readouterr().err
+    assert f"{folder}/train.jsonl.gz is not read, since {folder}/train.jsonl is there" in warned
+    assert "dev" not in warned
+
+
 def test_unknown_names_get_a_hint(make_config, tokenizer):
     with pytest.raises(UserError, match="Did you mean 'squad'"):
         make_qa_task(make_config(), "sqad", tokenizer)
