@@ -99,6 +99,8 @@ class HeldOutEvaluator:
         terms = {name: values.pop(f"{_TERM}{name}") for name in self._coefficients}
         loss = sum(self._coefficients[name] * mean for name, mean in terms.items())
         losses = {f"{name}_loss": mean for name, mean in terms.items()}
+        if both := losses.keys() & values.keys():
+            raise ValueError(f"{', '.join(sorted(both))}: a loss term and a metric of one name")
         if keys is not None:
             within_token.add(keys.numpy())
             values[WITHIN_TOKEN_AUC] = within_token.result()

@@ -114,14 +114,10 @@ def _auc(histograms: np.ndarray, *, smooth: bool) -> float:
 def masked_lm_sums(inputs: PretrainInputs, output: MaskedLMOutput) -> MetricSums:
     """Returns the sums of `masked_lm_loss` and `masked_lm_accuracy`."""
     weights = inputs.masked_lm_weights
-    sums = {
+    return {
         "masked_lm_loss": mean_sums(output.per_example_loss, weights),
         "masked_lm_accuracy": mean_sums(tf.equal(output.preds, inputs.masked_lm_ids), weights),
     }
-    if output.span_boundary_loss is not None:
-        total = tf.reduce_sum(weights)
-        sums["span_boundary_loss"] = tf.stack([output.span_boundary_loss * total, total])
-    return sums
 
 
 def sampling_sums(inputs: PretrainInputs, fake: FakeData) -> MetricSums:
@@ -138,17 +134,13 @@ def sampling_sums(inputs: PretrainInputs, fake: FakeData) -> MetricSums:
 def discriminator_sums(fake: FakeData, disc: DiscriminatorOutput) -> MetricSums:
     """Returns the discriminator's sums over the tokens of its loss.
 
-    `disc_loss` is the mean over tokens, the training loss; `disc_loss_per_example` and
-    `disc_auc_with_padding` are `disc_loss` and `disc_auc` of the authors' code.
+    `disc_loss_per_example` and `disc_auc_with_padding` are `disc_loss` and `disc_auc` of the
+    authors' code. Here, `disc_loss` is the loss term "disc", the mean over tokens.
     """
     labels, weights = fake.is_fake_tokens, disc.weights
     correct = tf.equal(disc.preds, labels)
-    token_losses = tf.nn.sigmoid_cross_entropy_with_logits(
-        labels=tf.cast(labels, tf.float32), logits=disc.logits
-    )
     real_rows = tf.reduce_max(weights, axis=-1)
     return {
-        "disc_loss": mean_sums(token_losses, weights),
         "disc_loss_per_example": mean_sums(disc.per_example_loss, real_rows),
         "disc_accuracy": mean_sums(correct, weights),
         "disc_precision": mean_sums(correct, tf.cast(disc.preds, tf.float32) * weights),

@@ -107,10 +107,7 @@ class Adversarial(PretrainingModel):
         terms |= self.masking_terms(inputs, masked_lm)
         if hparams.masked_lm_weight:
             terms["gen"] = LossTerm(masked_lm.loss, hparams.masked_lm_weight, count)
-        extra = {
-            "reward": metrics.mean_sums(rewards, weights),
-            "baseline_loss": metrics.mean_sums(baseline_losses, weights),
-        }
+        extra = {"reward": metrics.mean_sums(rewards, weights)}
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator, extra=extra)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
@@ -121,7 +118,7 @@ class Adversarial(PretrainingModel):
         return {**weights, "gen": count} if self.hparams.masked_lm_weight else weights
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of ELECTRA, the reward and the baseline."""
+        """Returns the sums of ELECTRA, and of the reward."""
         return {**super().metric_sums(output), **output.extra}
 
     @classmethod

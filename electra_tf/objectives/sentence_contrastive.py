@@ -79,7 +79,6 @@ class SentenceContrastive(PretrainingModel):
         }
         correct = tf.equal(logits > 0, labels > 0)
         extra = {
-            "sentence_loss": metrics.mean_sums(losses, weights),
             "sentence_accuracy": metrics.mean_sums(correct, weights),
             "corrupted_sentences": metrics.mean_sums(labels, weights),
         }

@@ -8,6 +8,7 @@ import tensorflow as tf
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
+from electra_tf.pretraining_evaluation import HeldOutEvaluator
 from electra_tf.pretraining_model import PretrainingModel
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
@@ -167,3 +168,13 @@ def test_dropout_differs_by_step_and_is_off_in_evaluation(make_model):
     np.testing.assert_array_equal(*fixed)
     assert np.any(logits(step=0, dropout=False) != fixed[0])
     assert np.any(logits(step=0, replica=1) != fixed[0])
+
+
+def test_a_metric_never_takes_the_place_of_a_loss(make_model, monkeypatch):
+    model = make_model()
+    strategy = tf.distribute.get_strategy()
+    values = HeldOutEvaluator(model, strategy).run([features()], 1).values
+    assert {"gen_loss", "disc_loss"} <= values.keys()
+    monkeypatch.setattr(model, "metric_sums", lambda output: {"disc_loss": tf.ones([2])})
+    with pytest.raises(ValueError, match="disc_loss: a loss term and a metric of one name"):
+        HeldOutEvaluator(model, strategy).run([features()], 1)

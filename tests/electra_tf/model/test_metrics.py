@@ -124,21 +124,15 @@ def values_of(sums: metrics.MetricSums) -> dict[str, float]:
     return metrics.finalize({name: value.numpy() for name, value in sums.items()})
 
 
-@pytest.mark.parametrize("boundary_loss", [None, tf.constant(0.5)])
-def test_masked_lm_metrics_are_means_over_masked_tokens(boundary_loss):
+def test_masked_lm_metrics_are_means_over_masked_tokens():
     output = MaskedLMOutput(
         logits=tf.zeros([2, 2, 10]),
         per_example_loss=tf.constant([[1.0, 2.0], [6.0, 100.0]]),
         preds=tf.constant([[9, 1], [7, 0]]),
         loss=tf.constant(3.0),
-        span_boundary_loss=boundary_loss,
     )
     sums = metrics.masked_lm_sums(MASKED, output)
-    expected = {"masked_lm_loss": 3, "masked_lm_accuracy": 2 / 3}
-    if boundary_loss is not None:
-        expected["span_boundary_loss"] = 0.5
-        np.testing.assert_array_equal(sums["span_boundary_loss"], [1.5, 3])
-    assert values_of(sums) == pytest.approx(expected)
+    assert values_of(sums) == pytest.approx({"masked_lm_loss": 3, "masked_lm_accuracy": 2 / 3})
 
 
 def fake_data() -> FakeData:
@@ -164,9 +158,6 @@ def test_discriminator_metrics():
     )
     values = values_of(metrics.discriminator_sums(fake_data(), disc))
     # Right: 3 of 4, and 1 of 3; of 3 predicted and of 2 replaced tokens, 1.
-    wrong_way = [-2, -3, 1, -1, -3, 1, 2]  # the logit, negative if right
-    losses = [math.log1p(math.exp(x)) for x in wrong_way]
-    assert values["disc_loss"] == pytest.approx(sum(losses) / 7, rel=1e-5)
     assert values["disc_loss_per_example"] == 0.5
     assert values["disc_accuracy"] == pytest.approx(4 / 7)
     assert values["disc_precision"] == pytest.approx(1 / 3)

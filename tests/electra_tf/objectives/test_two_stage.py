@@ -88,7 +88,7 @@ def test_the_terms_and_metrics_are_those_of_the_stage(make_model):
     assert float(term.loss) == pytest.approx(expected, rel=1e-5)
     weights = model.term_weights(second.inputs)
     assert {k: float(v) for k, v in weights.items()} == {"disc": tokens}
-    assert {"masked_lm_loss", "disc_loss", "sampled_masked_lm_accuracy"} <= set(
+    assert {"masked_lm_loss", "disc_accuracy", "sampled_masked_lm_accuracy"} <= set(
         model.metric_sums(second)
     )
 
