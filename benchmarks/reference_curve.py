@@ -18,6 +18,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import influences
 from electra_tf.report.reference import NAME, RECORDS, SETTINGS, SOURCE
 from electra_tf.report.runs import read_training_run
+from electra_tf.training.monitoring.run_info import RATES
 from electra_tf.util.files import read_lines, to_json, write_atomically
 from flags import command_line
 
@@ -26,13 +27,6 @@ _RECIPE = flags.DEFINE_string("recipe", None, "Flag file of the recipe.", requir
 _OUTPUT = flags.DEFINE_string("output", None, "File to write.", required=True)
 _SOURCE = flags.DEFINE_string("source", None, "Data and hardware of the run.", required=True)
 
-_LEFT_OUT = (
-    "steps_per_second",
-    "sequences_per_second",
-    "tokens_per_second",
-    "seconds_left",
-    "mfu",
-)
 _DIGITS = 5
 
 
@@ -62,7 +56,7 @@ def shorten(record: dict) -> dict:
     return {
         name: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
         for name, value in record.items()
-        if name not in _LEFT_OUT and "/" not in name
+        if name not in RATES and "/" not in name
     }
 
 

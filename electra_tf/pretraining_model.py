@@ -254,9 +254,7 @@ class PretrainingModel(keras.Model):
         logits = self.discriminator_predictions(sequence)
         if logit_offset is not None:
             logits += logit_offset
-        losses = weights * tf.nn.sigmoid_cross_entropy_with_logits(
-            labels=tf.cast(labels, tf.float32), logits=logits
-        )
+        losses = weights * self.detection_losses(labels, logits)
         per_example_loss = tf.reduce_sum(losses, axis=-1) / (
             WEIGHT_EPSILON + tf.reduce_sum(weights, axis=-1)
         )
@@ -264,6 +262,17 @@ class PretrainingModel(keras.Model):
         preds = tf.cast(logits > 0, tf.int32)
         return DiscriminatorOutput(
             logits, tf.sigmoid(logits), preds, per_example_loss, loss, weights
+        )
+
+    def detection_losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """Returns the cross-entropy of every token, float32 [batch, seq], before its weight.
+
+        Args:
+            labels: int32 [batch, seq], 1 for replaced tokens.
+            logits: float32 [batch, seq].
+        """
+        return tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=tf.cast(labels, tf.float32), logits=logits
         )
 
     def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:

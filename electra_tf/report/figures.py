@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from electra_tf.report.runs import Confusion, ReportRun
 from electra_tf.training.monitoring.diagnoses import GRADIENT_NORM, UPDATE_RATIO
+from electra_tf.training.monitoring.run_info import RATES, SECONDS_LEFT
 from electra_tf.util.extras import import_extra
 
 EXTRA = "report"
@@ -12,14 +13,11 @@ EXTRA = "report"
 SPEEDS = (
     "learning_rate",
     "gradient_norm",
-    "steps_per_second",
-    "sequences_per_second",
-    "tokens_per_second",
-    "mfu",
+    *(name for name in RATES if name != SECONDS_LEFT),
 )
 # Drawn by `electra_tf.report.layers`.
 BY_LAYER = (GRADIENT_NORM, UPDATE_RATIO)
-_NO_METRICS = frozenset({"step", "kind", "seconds_left", "trial", "fold"})
+_NO_METRICS = frozenset({"step", "kind", SECONDS_LEFT, "trial", "fold"})
 # First in the page; the others follow in the order of the log.
 _FIRST = (
     "loss",

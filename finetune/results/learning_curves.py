@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from electra_tf.training.monitoring.run_info import RATES
 from finetune.results.drawing import drawing, printable, save_figure
 
 if TYPE_CHECKING:
@@ -26,10 +27,7 @@ _NO_METRICS = frozenset(
         "learning_rate",
         "gradient_norm",
         "seconds",
-        "seconds_left",
-        "steps_per_second",
-        "sequences_per_second",
-        "tokens_per_second",
+        *RATES,
     }
 )
 _METRIC_DASHES = ("-", "--", ":", "-.")

@@ -19,7 +19,12 @@ from electra_tf.config.recorded_settings import Change
 from electra_tf.text.inspected_tokens import InspectedToken, render
 from electra_tf.training.monitoring.diagnoses import RunFacts
 from electra_tf.training.monitoring.health import HealthWatch
-from electra_tf.training.monitoring.run_info import LOG_FILE, SENTENCES_FILE, read_log
+from electra_tf.training.monitoring.run_info import (
+    LOG_FILE,
+    SECONDS_LEFT,
+    SENTENCES_FILE,
+    read_log,
+)
 from electra_tf.training.monitoring.step_bar import StepBar
 from electra_tf.training.monitoring.trackers import (
     Tracker,
@@ -148,14 +153,14 @@ class TrainLog:
         self._compiles = True
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
-        """Logs the metrics of the steps since the last record."""
+        """Logs the metrics and the rates (`RATES`) of the steps since the last record."""
         now = time.monotonic()
         rate = (step - self._last_step) / max(now - self._last_time, 1e-9)
         left = (self._num_train_steps - step) / rate if rate else math.inf
         rates = {
             "steps_per_second": rate,
             "sequences_per_second": rate * self._batch_size,
-            "seconds_left": left,
+            SECONDS_LEFT: left,
         }
         if self._seq_length is not None:
             rates["tokens_per_second"] = rates["sequences_per_second"] * self._seq_length

@@ -25,6 +25,9 @@ RUN_INFO_FILE = "run_info.json"
 ENVIRONMENT, DATA = "environment", "data"
 # Statistics of the data.
 STATISTICS = ("unigram_accuracy", "unknown_share")
+# How fast training is, in the log beside the metrics; tokens are counted with padding.
+SECONDS_LEFT = "seconds_left"
+RATES = ("steps_per_second", "sequences_per_second", "tokens_per_second", SECONDS_LEFT, "mfu")
 # Kinds of records whose values are metrics.
 METRIC_KINDS = ("train", "eval")
 _PACKAGES = ("tensorflow", "keras", "numpy")

@@ -161,11 +161,11 @@ class ClassificationTask(TextTask):
         if not self._has_weights:
             return rows
         ids = np.array([row[self.target_spec.name] for row in rows])
-        weights = np.ones(self.num_outputs)
+        weights = np.ones(len(self.labels))
         if is_training:
             weights = self._named_weights
             if weights is None:
-                weights = balanced_class_weights(ids, self.num_outputs)
+                weights = balanced_class_weights(ids, len(self.labels))
         for row, label_id in zip(rows, ids, strict=True):
             row[f"{self.name}_{_WEIGHTS}"] = float(weights[label_id])
         return rows

@@ -54,7 +54,7 @@ def batches() -> Any:
 
 @pytest.fixture(autouse=True)
 def plain():
-    """Plain operations compile faster, and compute the same (see test_fused)."""
+    """Plain operations compile faster, and compute the same: see `model/test_kernels.py`."""
     with without_fusion():
         yield
 
