@@ -12,6 +12,7 @@ import tokenize
 
 import pytest
 
+from finetune.config.task_kinds import KINDS
 from flags.reference import reference
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -195,6 +196,13 @@ def test_every_benchmark_is_on_their_page():
     modules = {path.stem for path in BENCHMARKS_PAGE.parent.glob("*.py")} - {"__init__"}
     folders = {path.parent.name for path in BENCHMARKS_PAGE.parent.glob("*/__main__.py")}
     assert sorted((modules | folders) ^ named) == []
+
+
+@pytest.mark.parametrize("page", ["own_task", "finetuning"])
+def test_every_kind_of_task_is_in_the_tables(page):
+    rows = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8").splitlines()
+    for kind in KINDS:
+        assert any(row.startswith(f"| `{kind.name}` |") for row in rows), kind.name
 
 
 def test_the_hyperparameters_are_those_of_the_configuration():
