@@ -139,6 +139,12 @@ class KerasHubFormat(CheckpointFormat):
                 f"KerasHub's ElectraBackbone computes GELU, but this model has hidden_act "
                 f"{encoder.hidden_act}"
             )
+        ours = [name for name in checkpoint.weights if name.startswith(ENCODER)]
+        lost = set(ours).difference(name for _, name, _ in _names(encoder))
+        if lost:
+            raise UserError(
+                f"KerasHub's ElectraBackbone has no counterpart of {', '.join(sorted(lost))}"
+            )
         keras_hub = import_extra(*_KERASHUB)
 
         backbone = keras_hub.models.ElectraBackbone(**backbone_arguments(encoder))

@@ -102,6 +102,16 @@ def test_another_activation_is_refused(tmp_path, activation):
         KERASHUB.write(checkpoint, str(tmp_path / "x"))
 
 
+def test_weights_that_kerashub_lacks_are_refused(tmp_path):
+    """Its variables are set by name, so others would be lost in silence."""
+    checkpoint = read(HUGGINGFACE_DATA / "small", "huggingface")
+    gate = {"electra/encoder/layer_0/gate/kernel": np.ones([2, 2], np.float32)}
+    checkpoint = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **gate})
+    with pytest.raises(UserError, match="no counterpart of electra/encoder/layer_0/gate/ker"):
+        KERASHUB.write(checkpoint, str(tmp_path / "x"))
+    assert not (tmp_path / "x").exists()
+
+
 def test_another_epsilon_is_refused(tmp_path):
     checkpoint = read(HUGGINGFACE_DATA / "gelu_new", "huggingface")
     with pytest.raises(UserError, match="1e-12, but this model has 1e-05"):
