@@ -2,25 +2,15 @@
 
 import itertools
 
-from electra_tf.config.choices import (
-    EMBEDDING_SHARING,
-    GENERATORS,
-    MASKING,
-    OBJECTIVES,
-    REPLACEMENTS,
-)
 from electra_tf.config.distribution import check_accumulation
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import (
-    OPTIMIZERS,
-    PRECISIONS,
     check_choices,
     check_not_negative,
     check_positive,
     check_seed,
     check_sizes,
 )
-from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
 
@@ -54,16 +44,6 @@ _NOT_NEGATIVE = (
     "disc_weight",
     "lr_decay_power",
 )
-_CHOICES = {
-    "precision": PRECISIONS,
-    "optimizer": OPTIMIZERS,
-    "on_nonfinite": ON_NONFINITE,
-    "objective": OBJECTIVES,
-    "masking": MASKING,
-    "generator_type": GENERATORS,
-    "embedding_sharing": EMBEDDING_SHARING,
-    "replacement": REPLACEMENTS,
-}
 
 
 def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None:
@@ -84,7 +64,7 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
             f"--length_curriculum={','.join(map(str, config.length_curriculum))} must be "
             f"increasing, and less than --max_seq_length={config.max_seq_length}"
         )
-    check_choices(config, _CHOICES)
+    check_choices(config)
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
     if config.triton_kernels:

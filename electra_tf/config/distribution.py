@@ -99,15 +99,6 @@ class DistributionConfig:
 
     def check_distribution(self) -> None:
         """Raises UserError for an invalid combination, naming the flag."""
-        for name, choices in (
-            ("strategy", STRATEGIES),
-            ("device", DEVICES),
-            ("shard_by", SHARDINGS),
-        ):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"--{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
-                )
         for name in (
             "num_gpus",
             "num_virtual_cpus",

@@ -36,7 +36,7 @@ VALUE_KINDS: Mapping[type, str] = {
 def hyperparameter(
     default: Any,
     help_text: str,
-    choices: tuple[str, ...] | None = None,
+    choices: Collection[str] | None = None,
     *,
     influence: str = TRAINING,
     null: Any = None,
@@ -46,7 +46,7 @@ def hyperparameter(
     Args:
         default: default value.
         help_text: help of the flag.
-        choices: valid values; None allows all.
+        choices: valid values, or a registry with them as keys; None allows all.
         influence: what a change influences, see `electra_tf.config.recorded_settings`.
         null: value of a null in `--hparams`, where it means something to the authors' code;
             None leaves the default.
@@ -213,17 +213,12 @@ def check_not_negative(config: Any, names: Sequence[str]) -> None:
             raise UserError(f"--{name} must be at least 0, not {value}")
 
 
-def check_choices(config: Any, choices: Mapping[str, Collection[str]]) -> None:
-    """Raises UserError if the value of a hyperparameter is not one of its choices.
-
-    Args:
-        config: the hyperparameters.
-        choices: the valid values, by hyperparameter.
-    """
-    for name, valid in choices.items():
-        value = getattr(config, name)
-        if value not in valid:
-            raise UserError(f"--{name} must be one of {', '.join(valid)}, not {value!r}")
+def check_choices(config: Any) -> None:
+    """Raises UserError if the value of a hyperparameter is not one of its choices."""
+    for field in dataclasses.fields(config):
+        valid, value = field.metadata["choices"], getattr(config, field.name)
+        if valid and value is not None and value not in valid:
+            raise UserError(f"--{field.name} must be one of {', '.join(valid)}, not {value!r}")
 
 
 def check_seed(seed: int, num_seeds: int = 1) -> None:

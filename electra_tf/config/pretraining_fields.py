@@ -59,7 +59,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         None,
         "Pre-training objective. If unset, selected by --electra_objective and "
         "--electric_objective; electra by default.",
-        tuple(OBJECTIVES),
+        OBJECTIVES,
     )
     objective_hparams: Mapping[str, Any] = hyperparameter(
         None,
@@ -97,7 +97,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         "Final masking rate of a linear schedule; constant at --mask_prob if unset. "
         "Evaluations use --mask_prob.",
     )
-    masking: str = hyperparameter("token", "Masking strategy.", tuple(MASKING))
+    masking: str = hyperparameter("token", "Masking strategy.", MASKING)
     masking_hparams: Mapping[str, Any] = hyperparameter(
         None,
         "Hyperparameters specific to the masking strategy, as a JSON object (`Hparams` in its "
@@ -154,7 +154,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         5, "Number of most recent checkpoints to keep; 0 keeps all.", influence=NOTHING, null=0
     )
 
-    model_size: str = hyperparameter("small", "Size of the discriminator.", tuple(MODEL_SIZES))
+    model_size: str = hyperparameter("small", "Size of the discriminator.", MODEL_SIZES)
     model_hparam_overrides: Mapping[str, Any] = hyperparameter(
         None,
         'Overrides of the model size, as a JSON object: {"num_hidden_layers": 6}. '
@@ -187,7 +187,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         None,
         "Source of the replacement tokens. If unset, selected by --uniform_generator and "
         "--two_tower_generator; by default two_tower for Electric, else masked_lm.",
-        tuple(GENERATORS),
+        GENERATORS,
     )
     uniform_generator: bool = hyperparameter(
         False, "The same as --generator_type=uniform.", influence=SYNONYM
@@ -199,7 +199,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         None,
         "Weights that the generator shares with the discriminator. If unset, selected by "
         "--untied_generator and --untied_generator_embeddings; embeddings by default.",
-        tuple(EMBEDDING_SHARING),
+        EMBEDDING_SHARING,
     )
     untied_generator: bool = hyperparameter(
         True,

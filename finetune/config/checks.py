@@ -5,15 +5,12 @@ import os
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import (
     MOST_SEEDS,
-    OPTIMIZERS,
-    PRECISIONS,
     check_choices,
     check_not_negative,
     check_positive,
     check_seed,
     check_sizes,
 )
-from electra_tf.config.nonfinite import ON_NONFINITE
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
 from finetune.config.class_weights import parse_class_weights
@@ -48,7 +45,6 @@ _NOT_NEGATIVE = (
     "lr_decay_power",
     "answerable_weight",
 )
-_CHOICES = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "on_nonfinite": ON_NONFINITE}
 _SHORTEST = 8
 
 
@@ -60,7 +56,7 @@ def check_finetuning(config: FinetuningFields) -> None:
     check_seed(config.seed, max(1, config.num_trials))
     check_not_negative(config, _NOT_NEGATIVE)
     _check_rates(config)
-    check_choices(config, _CHOICES)
+    check_choices(config)
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
     if config.strategy == TPU and config.bucket_by_length:

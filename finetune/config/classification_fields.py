@@ -5,7 +5,7 @@ No TensorFlow is imported here.
 
 import dataclasses
 
-from electra_tf.config.hyperparameters import EVALUATION, hyperparameter
+from electra_tf.config.hyperparameters import EVALUATION, check_choices, hyperparameter
 from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.util.errors import UserError
 from finetune.config.class_weights import NO_WEIGHTS
@@ -59,13 +59,7 @@ class ClassificationFields:
         Args:
             max_seq_length: maximum sequence length, in tokens.
         """
-        for name, choices in (
-            ("long_text", (TRUNCATE, WINDOWS)),
-            ("window_pooling", (MEAN, MAX)),
-        ):
-            value = getattr(self, name)
-            if value not in choices:
-                raise UserError(f"--{name} must be one of {', '.join(choices)}, not {value!r}")
+        check_choices(self)
         if self.long_text != WINDOWS:
             for name in ("window_stride", "window_pooling"):
                 if getattr(self, name) != getattr(ClassificationFields, name):

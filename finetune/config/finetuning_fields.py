@@ -72,7 +72,7 @@ class FinetuningFields(
     )
 
     model_size: str | None = hyperparameter(
-        None, "Model size of the encoder; that of the checkpoint if unset.", tuple(MODEL_SIZES)
+        None, "Model size of the encoder; that of the checkpoint if unset.", MODEL_SIZES
     )
     model_hparam_overrides: Mapping[str, Any] = hyperparameter(
         None,
