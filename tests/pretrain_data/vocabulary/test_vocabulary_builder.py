@@ -1,5 +1,6 @@
 """Tests of the training of vocabularies."""
 
+import contextlib
 import dataclasses
 import gzip
 import itertools
@@ -156,12 +157,27 @@ def test_long_runs_without_spaces_are_learned(tmp_path):
     assert vocabulary.unk_id not in ids
 
 
-def test_korean_that_would_be_taken_apart_is_named(text_dir):
-    messages = []
-    (text_dir / "a.txt").write_text("\ud55c\uad6d\uc5b4 \ubb38\uc7a5\uc785\ub2c8\ub2e4\n" * 9)
-    config = VocabularyBuildConfig(text_dir, text_dir.parent / "v.txt", vocab_size=40)
-    build_vocabulary(config, messages.append)
-    assert any("are Korean" in line and "--no-strip-accents" in line for line in messages)
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("\ud55c\uad6d\uc5b4 \ubb38\uc7a5\uc785\ub2c8\ub2e4", "Korean"),
+        ("\u304c\u3093\u3070\u3063\u3066 \u30d1\u30f3", "Japanese"),
+        ("\u0e01\u0e34\u0e19 \u0e19\u0e49\u0e33", "Thai or Lao"),
+        ("\u0915\u0941\u091b \u0932\u094b\u0917", "of Indic scripts"),
+        ("\u1781\u17d2\u1789\u17bb\u17c6", "Tibetan, Burmese or Khmer"),
+    ],
+)
+def test_letters_that_stripping_accents_would_damage_are_named(text_dir, text, script):
+    (text_dir / "a.txt").write_text(f"{text}\n" * 40, encoding="utf-8")
+    for strip_accents in (True, False):
+        messages = []
+        config = VocabularyBuildConfig(
+            text_dir, text_dir.parent / "v.txt", 32, strip_accents=strip_accents, overwrite=True
+        )
+        with contextlib.suppress(UserError):  # so little text has few pieces
+            build_vocabulary(config, messages.append)
+        warned = [f"words are {script}, and" in m and "-strip-accents" in m for m in messages]
+        assert any(warned) == strip_accents
 
 
 def test_same_text_gives_the_same_file_whatever_the_order(text_dir):
