@@ -27,8 +27,10 @@ ONLY_CARRIAGE_RETURNS = (
 )
 # Lines are no longer than that on average; a paragraph may have a stray carriage return.
 _MEAN_LINE_BYTES = 1024
-# UTF-8 text has no NUL bytes; in UTF-16, every second byte of alphabetic text is NUL.
-_MAX_NUL_SHARE = 0.25
+# UTF-8 text has hardly any. In UTF-16, every second byte is NUL in Latin letters, and another
+# control character in Arabic, Cyrillic and Thai ones: without this, both would pass for ASCII.
+_CONTROL_CHARACTERS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
+_MAX_CONTROL_SHARE = 0.1
 
 
 def not_text(head: bytes) -> str | None:
@@ -47,10 +49,11 @@ def not_text(head: bytes) -> str | None:
     for mark, encoding in _ENCODINGS.items():
         if head.startswith(mark):
             return f"is {encoding} (iconv -f {encoding} -t UTF-8 converts it)"
-    if head.count(0) > _MAX_NUL_SHARE * len(head):
+    num_controls = len(head) - len(head.translate(None, _CONTROL_CHARACTERS))
+    if num_controls > _MAX_CONTROL_SHARE * len(head):
         return (
-            "is not UTF-8 text: many of its bytes are NUL. If it is UTF-16, "
-            "iconv -f UTF-16LE -t UTF-8 converts it"
+            "is not UTF-8 text: many of its bytes are NUL or other control characters. If it "
+            "is UTF-16, iconv -f UTF-16LE -t UTF-8 converts it"
         )
     return None
 
