@@ -10,7 +10,8 @@ from finetune.data.raw_examples import valid_text
 
 # Words of a context are separated as in the authors' code; other whitespace, such as U+00A0, is
 # part of words.
-_WORD = re.compile("[^ \t\r\n\u202f]+")
+_SEPARATORS = " \t\r\n\u202f"
+_WORD = re.compile(f"[^{_SEPARATORS}]+")
 NOT_FOUND = "answer not found in the context"
 NO_ANSWER = "no answer given, in a task where every question has one"
 REPEATED_ID = "question id given more than once"
@@ -62,6 +63,7 @@ class QAExample:
         is_impossible: whether the question is unanswerable.
         orig_answer_text: first gold answer, or None if it was not found.
         start_position, end_position: its first and last word in `context.words`.
+        answer_prefix: what is before it in its first word: in Chinese, maybe sentences.
         group: group of the example in folds and held-out splits: by default its context.
     """
 
@@ -74,6 +76,7 @@ class QAExample:
     orig_answer_text: str | None = None
     start_position: int | None = None
     end_position: int | None = None
+    answer_prefix: str = ""
     group: str = ""
 
 
@@ -144,7 +147,7 @@ class QuestionCollector:
             self._report.add(NO_ANSWER, id=qas_id, dropped=self._is_training)
         if self._is_training and not is_impossible and span is None:
             return
-        start, end = span or (None, None)
+        start, end, prefix = span or (None, None, "")
         self.examples.append(
             QAExample(
                 eid=len(self.examples),
@@ -156,11 +159,12 @@ class QuestionCollector:
                 orig_answer_text=None if span is None else valid_text(located.text),
                 start_position=start,
                 end_position=end,
+                answer_prefix=prefix,
                 group=context.text if group is None else group,
             )
         )
 
-    def _find(self, context: Context, answer: GivenAnswer) -> tuple[int, int] | None:
+    def _find(self, context: Context, answer: GivenAnswer) -> tuple[int, int, str] | None:
         text = valid_text(answer.text)
         start, end = answer.start, answer.end
         if start is None:
@@ -176,10 +180,10 @@ class QuestionCollector:
 
     def _words_of(
         self, context: Context, text: str, start: int, end: int
-    ) -> tuple[int, int] | None:
+    ) -> tuple[int, int, str] | None:
         """Returns the first and last word of the characters `start` to `end`.
 
-        None if they do not contain `text`.
+        Also what is before them in the first word. None if the words do not contain `text`.
         """
         if not text.strip() or not 0 <= start <= end < len(context.text):
             return None
@@ -192,7 +196,8 @@ class QuestionCollector:
             found = " ".join(found.split())
         if " ".join(text.split()).lower() not in found.lower():
             return None
-        return first, last
+        start_of_word = 1 + max(context.text.rfind(each, 0, start) for each in _SEPARATORS)
+        return first, last, context.text[start_of_word:start]
 
 
 def _first_occurrence(context: str, answer: str) -> tuple[int, int] | None:
