@@ -205,20 +205,23 @@ def check_recorded_vocabulary(
         )
 
 
-def warn_of_unknown_tokens(
-    where: str, num_unknown: int, num_tokens: int, vocab_file: str | os.PathLike
+def warn_of_unknown_words(
+    where: str, num_unknown: int, num_words: int, vocab_file: str | os.PathLike
 ) -> None:
     """Warns if a vocabulary does not fit a text.
 
+    Of the tokens, unknown words are a small share where words are long: in Thai, a word is as
+    long as a sentence.
+
     Args:
         where: which text.
-        num_unknown: number of its tokens that are [UNK].
-        num_tokens: number of all its tokens.
+        num_unknown: number of its words that are [UNK].
+        num_words: number of all its words, see `Vocabulary.count_words`.
         vocab_file: the vocabulary.
     """
-    if num_unknown > MOST_UNKNOWN * num_tokens:
+    if num_unknown > MOST_UNKNOWN * num_words:
         warn_once(
-            f"{num_unknown / num_tokens:.1%} of the tokens of {where} are unknown ([UNK]): "
+            f"{num_unknown / num_words:.1%} of the words of {where} are unknown ([UNK]): "
             f"check that {vocab_file} fits the language and the casing of the text"
         )
 

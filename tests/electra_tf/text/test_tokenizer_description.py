@@ -11,7 +11,7 @@ from electra_tf.text.tokenizer_description import (
     hash_vocabulary,
     load_tokenizer_description,
     tokenizer_settings,
-    warn_of_unknown_tokens,
+    warn_of_unknown_words,
     write_tokenizer_description,
 )
 from electra_tf.util.errors import UserError
@@ -84,10 +84,10 @@ def test_accents_of_a_vocabulary_are_not_stripped_silently(vocab_file, entry, ca
 
 
 @pytest.mark.parametrize(("num_unknown", "warns"), [(0, False), (5, False), (6, True)])
-def test_many_unknown_tokens_are_warned_of(num_unknown, warns, capsys):
-    warn_of_unknown_tokens(f"text {num_unknown}", num_unknown, 100, "vocab.txt")
+def test_many_unknown_words_are_warned_of(num_unknown, warns, capsys):
+    warn_of_unknown_words(f"text {num_unknown}", num_unknown, 100, "vocab.txt")
     error = capsys.readouterr().err
-    assert ("6.0% of the tokens of text 6 are unknown" in error) == warns
+    assert ("6.0% of the words of text 6 are unknown" in error) == warns
     assert ("vocab.txt" in error) == warns
 
 
