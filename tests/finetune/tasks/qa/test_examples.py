@@ -277,6 +277,11 @@ def test_ids_of_squad_and_mrqa(tmp_path, suffix, fields, expected):
         ("a.jsonl", '{"header": {}}\n[]\n', "line 2 must be an object, not list"),
         (
             "a.jsonl",
+            '{"context": "x", "question": "y"}',
+            'line 1 lacks "qas".*name the "columns"',
+        ),
+        (
+            "a.jsonl",
             '{"context": "x", "qas": [{"qid": "q", "question": "y", "detected_answers": '
             '[{"text": "x", "char_spans": [3]}]}]}',
             r"line 1.qas\[0\].detected_answers\[0\]: \"char_spans\" must be a list of pairs",
