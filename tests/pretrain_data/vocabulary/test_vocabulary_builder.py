@@ -283,6 +283,14 @@ def test_what_is_left_out_or_repaired_is_told(text_dir):
     assert f"{held_out}: 1 invalid UTF-8 sequences were replaced with U+FFFD." in messages
 
 
+def test_a_damaged_file_is_refused_without_a_flag_that_only_records_have(text_dir):
+    (text_dir / "c.txt.gz").write_bytes(gzip.compress(b"text", mtime=0)[:-1])
+    with pytest.raises(
+        UserError, match=r"c\.txt\.gz .* Repair or remove it; the programs that"
+    ):
+        build(text_dir)
+
+
 def test_counts_do_not_depend_on_processes_and_blocks(text_dir, monkeypatch):
     found = find_corpus(text_dir)
     whole = count_words(found, True, True)
