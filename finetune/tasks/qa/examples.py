@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -209,9 +210,17 @@ def _first_occurrence(context: str, answer: str) -> tuple[int, int] | None:
     pattern = r"\s+".join(map(re.escape, answer.split()))
     if not pattern:
         return None
-    for candidate in (rf"(?<!\w){pattern}(?!\w)", pattern):
+    for needs_whole_words in (True, False):
         for flags in (re.NOFLAG, re.IGNORECASE):
-            found = re.search(candidate, context, flags)
-            if found:
-                return found.start(), found.end() - 1
+            # Occurrences may overlap.
+            for found in re.finditer(rf"(?=({pattern}))", context, flags):
+                start, end = found.span(1)
+                around = context[max(start - 1, 0) : start] + context[end : end + 1]
+                if not (needs_whole_words and any(map(_is_in_word, around))):
+                    return start, end - 1
     return None
+
+
+def _is_in_word(character: str) -> bool:
+    """Whether a character is a letter, digit, "_" or mark, such as the vowel signs of Hindi."""
+    return re.match(r"\w", character) is not None or unicodedata.category(character)[0] == "M"

@@ -204,6 +204,13 @@ def test_ends_of_mrqa_may_be_behind_the_answer(tmp_path):
         ("by Anna", " ", None),
         ("a.c b abc", "abc", (2, 2)),
         ("\U0001f600 the bridge", "bridge", (2, 2)),
+        # Vowel signs and accents are parts of words, too.
+        ("\u0930\u093e\u092e\u0941 \u0930\u093e\u092e", "\u0930\u093e\u092e", (1, 1)),
+        ("\u0915\u093f \u0915", "\u0915", (1, 1)),
+        ("cafe\u0301 cafe", "cafe", (1, 1)),
+        ("\u0915\u093f \u0916", "\u0915", (0, 0)),
+        ("aaa aa", "aa", (1, 1)),
+        ("xa b a b a", "a b a", (2, 4)),
     ],
 )
 def test_an_answer_without_its_place_is_found_as_words(context, answer, words):
