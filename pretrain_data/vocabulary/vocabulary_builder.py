@@ -7,7 +7,9 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from electra_tf.text.tokenizer import MAX_CODE_POINTS_PER_WORD
 from electra_tf.text.tokenizer_description import (
+    MOST_UNKNOWN,
     TokenizerDescription,
     description_file,
     load_tokenizer_description,
@@ -212,10 +214,19 @@ def _print_result(
     print_fn: Callable[[str], None],
 ) -> None:
     coverage = measure(vocabulary, word_counts)
+    if coverage.unknown_text > MOST_UNKNOWN:
+        num_long = sum(n for w, n in word_counts.items() if len(w) > MAX_CODE_POINTS_PER_WORD)
+        print_fn(
+            f"Warning: {coverage.unknown_text:.1%} of the text is in words that become [UNK], "
+            f"because they have a rare character, or (in {num_long:,} cases) more than "
+            f"{MAX_CODE_POINTS_PER_WORD} characters: pass a higher --character_coverage or "
+            "--vocab-size, and put spaces between the words of scripts without."
+        )
     print_fn(
         f"{vocabulary.size:,} entries in {format_seconds(seconds)}: "
         f"{coverage.num_pieces / coverage.num_words:.2f} pieces per word, "
-        f"{coverage.num_unknown / coverage.num_words:.3%} of the words unknown.\n"
+        f"{coverage.num_unknown / coverage.num_words:.3%} of the words unknown, with "
+        f"{coverage.unknown_text:.3%} of the characters.\n"
         f"Vocabulary: {config.output_file}\n"
         f"Tokenizer:  {description_file(config.output_file)}\n"
         "Next:       python build_pretraining_dataset.py "

@@ -327,6 +327,18 @@ def test_long_words_are_split_a_few_at_a_time(tmp_path, monkeypatch):
     assert len(sizes) >= 3
 
 
+def test_text_that_becomes_unknown_is_warned_of(text_dir):
+    """Without spaces between words, few of them may be most of the text."""
+    word = "\u0e01\u0e32" * 150
+    (text_dir / "thai.txt").write_text(f"{word}\n" * 60, encoding="utf-8")
+    messages = []
+    build_vocabulary(
+        VocabularyBuildConfig(text_dir, text_dir.parent / "v.txt", 200), messages.append
+    )
+    (warning,) = [m for m in messages if "of the text is in words that become" in m]
+    assert "(in 60 cases) more than 200 characters: pass" in warning
+
+
 def test_pieces_are_learned_from_counts_of_any_characters():
     words = {"lowest": 1 << 33, "newest": 1 << 33, "a\u2581b": 9, "\u2585c": 9, "x": 1, "yx": 1}
     pieces = learn_pieces(words, 44, character_coverage=1.0, **NO_MESSAGES)
@@ -363,11 +375,13 @@ def test_report_on_held_out_text_beside_a_second_vocabulary(text_dir):
     assert [value.strip() for value in rows["words"]] == ["7", "7"]
     # "zzz" and the ideograph; the second vocabulary has no capitals, either.
     assert [value.strip() for value in rows["unknown words"]] == ["28.571%", "42.857%"]
+    assert [value.strip() for value in rows["characters in them"]] == ["19.048%", "38.095%"]
     assert first_pieces.startswith(f"{output_file}\n  longest pieces: ")
     assert second_pieces.startswith(str(second.path))
     coverage = measure(load_vocabulary(output_file), {"wats": 2, "the": 1, "zzz": 4})
     assert coverage.num_words == 7
     assert coverage.num_unknown == 4
+    assert coverage.unknown_text == 12 / 23
     assert coverage.piece_counts.sum() == coverage.num_pieces
     assert "wats".startswith(coverage.longest()[0].removeprefix("##")[:1])
     assert coverage.rarest()[0] in ("the", "t", "##he", "##h", "##e", "th")
