@@ -11,6 +11,12 @@ _ENCODINGS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+# Escape sequences that switch to two bytes per character, all of which are ASCII.
+_ESCAPES = {
+    b"\x1b$B": "ISO-2022-JP",
+    b"\x1b$@": "ISO-2022-JP",
+    b"\x1b$)C": "ISO-2022-KR",
+}
 # First bytes of files that are often named like text, and what to do with them.
 _OTHER_FORMATS = {
     b"\x1f\x8b": "is compressed with gzip (.gz belongs at the end of its name)",
@@ -48,6 +54,9 @@ def not_text(head: bytes) -> str | None:
             return reason
     for mark, encoding in _ENCODINGS.items():
         if head.startswith(mark):
+            return f"is {encoding} (iconv -f {encoding} -t UTF-8 converts it)"
+    for escape, encoding in _ESCAPES.items():
+        if escape in head:
             return f"is {encoding} (iconv -f {encoding} -t UTF-8 converts it)"
     num_controls = len(head) - len(head.translate(None, _CONTROL_CHARACTERS))
     if num_controls > _MAX_CONTROL_SHARE * len(head):

@@ -22,6 +22,8 @@ from electra_tf.util.content import HEAD_BYTES, not_text
             "control characters",
         ),
         ("\u0645\u0635\u0631 \u0648\u0627\u0644".encode("utf-16-be"), "control characters"),
+        ("Subject: \u6771\u4eac".encode("iso2022_jp"), "is ISO-2022-JP"),
+        ("\ud55c\uad6d\uc5b4".encode("iso2022_kr"), "is ISO-2022-KR"),
         ("\u043c\u0438\u0440 \u0438 \u043c\u044b".encode("utf-16-le"), "control characters"),
     ],
 )
