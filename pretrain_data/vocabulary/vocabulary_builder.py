@@ -225,8 +225,8 @@ def _print_result(
     print_fn(
         f"{vocabulary.size:,} entries in {format_seconds(seconds)}: "
         f"{coverage.num_pieces / coverage.num_words:.2f} pieces per word, "
-        f"{coverage.num_unknown / coverage.num_words:.3%} of the words unknown, with "
-        f"{coverage.unknown_text:.3%} of the characters.\n"
+        f"{coverage.num_unknown / coverage.num_words:.3%} of the words unknown, "
+        f"which are {coverage.unknown_text:.3%} of the text.\n"
         f"Vocabulary: {config.output_file}\n"
         f"Tokenizer:  {description_file(config.output_file)}\n"
         "Next:       python build_pretraining_dataset.py "

@@ -110,7 +110,7 @@ def print_report(coverages: Sequence[Coverage], print_fn: Callable[[str], None])
         "pieces per word": lambda c: f"{c.num_pieces / c.num_words:.3f}",
         "words of one piece": lambda c: f"{c.num_whole / c.num_words:.2%}",
         "unknown words": lambda c: f"{c.num_unknown / c.num_words:.3%}",
-        "characters in them": lambda c: f"{c.unknown_text:.3%}",
+        "text in unknown words": lambda c: f"{c.unknown_text:.3%}",
         "unused entries": lambda c: f"{len(c.unused()):,}",
     }
     rows = [[name, *map(value, coverages)] for name, value in values.items()]

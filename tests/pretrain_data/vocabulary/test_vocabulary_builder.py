@@ -375,7 +375,7 @@ def test_report_on_held_out_text_beside_a_second_vocabulary(text_dir):
     assert [value.strip() for value in rows["words"]] == ["7", "7"]
     # "zzz" and the ideograph; the second vocabulary has no capitals, either.
     assert [value.strip() for value in rows["unknown words"]] == ["28.571%", "42.857%"]
-    assert [value.strip() for value in rows["characters in them"]] == ["19.048%", "38.095%"]
+    assert [value.strip() for value in rows["text in unknown words"]] == ["19.048%", "38.095%"]
     assert first_pieces.startswith(f"{output_file}\n  longest pieces: ")
     assert second_pieces.startswith(str(second.path))
     coverage = measure(load_vocabulary(output_file), {"wats": 2, "the": 1, "zzz": 4})
