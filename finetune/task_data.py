@@ -11,7 +11,7 @@ from electra_tf.config.recorded_settings import settings_digest
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import remove_files
 from finetune.config.finetuning import FinetuningConfig
-from finetune.config.task_kinds import TAGGING
+from finetune.config.task_kinds import QA, TAGGING
 from finetune.data.feature_cache import CacheEntry, FeatureCache
 from finetune.data.features import SHARED_SPECS, DataReport, Row
 from finetune.tasks.base import SplitData, Task
@@ -20,8 +20,9 @@ TRAIN = "train"
 _EXAMPLES_LOGGED = 2
 # Increment it when the features of the same input change.
 FEATURES_VERSION = 2
-# The same, for tagging only.
+# The same, for tagging and for question answering only.
 _CONLL_VERSION = 2
+_ANSWERS_VERSION = 2
 # Hyperparameters that features depend on.
 _SETTINGS = (
     "max_seq_length",
@@ -193,6 +194,8 @@ def fingerprint(task: Task, split: str, *, is_training: bool, anywhere: bool = F
         settings["debug"] = True
     if task.kind is TAGGING:
         settings["conll_version"] = _CONLL_VERSION
+    if task.kind is QA:
+        settings["answers_version"] = _ANSWERS_VERSION
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
     for path in task.split_files(split):
         digest.update((os.path.basename(path) if anywhere else path).encode())

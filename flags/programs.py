@@ -42,7 +42,8 @@ def build_vocabulary() -> None:
         python build_vocabulary.py --corpus-dir demo/corpus --vocab-size 4096 \
             --output-file demo/output/vocab.txt
 
-    For Korean, keep accents; stripping them decomposes the syllables:
+    For Korean, Japanese, Thai and Indic languages, keep accents; stripping them takes letters
+    apart:
 
         python build_vocabulary.py --corpus-dir corpus --vocab-size 8192 \
             --output-file data/vocab.txt --no-strip-accents

@@ -43,8 +43,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_boolean(
         "do_strip_accents",
         True,
-        "Strip accents when lowercasing; --no-strip-accents keeps them, which Korean requires, "
-        "because stripping decomposes its syllables.",
+        "Strip accents when lowercasing; --no-strip-accents keeps them, which Korean, "
+        "Japanese, Thai and Indic languages require: stripping takes their letters apart.",
         **options,
     )
     flags.DEFINE_float(

@@ -8,7 +8,8 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from electra_tf.text.vocabulary import SPECIAL_TOKENS, describe_other_tokens
@@ -20,7 +21,7 @@ from electra_tf.util.paths import AnyPath, as_path
 DESCRIPTION_SUFFIX = ".tokenizer.json"
 SETTINGS = ("do_lower_case", "strip_accents")
 # Vocabularies of lowercased text have none; KoELECTRA's, which is cased, has 1.2 % of them.
-_MOST_CAPITALS = 0.005
+_MOST_LOST = 0.005
 # Text in the language of its vocabulary has far fewer.
 MOST_UNKNOWN = 0.05
 
@@ -166,8 +167,9 @@ def tokenizer_settings(
     described = described or load_tokenizer_description(vocab_file)
     values = {name: True if given.get(name) is None else given[name] for name in SETTINGS}
     if described is None:
-        if given.get("do_lower_case") is None:
-            _warn_of_capitals(vocab_file, flags["do_lower_case"])
+        # Without lowercasing, nothing is lost.
+        assumed = [n for n in SETTINGS if given.get(n) is None and values["do_lower_case"]]
+        _warn_of_lost_entries(vocab_file, assumed, flags)
         return values
     for name in SETTINGS:
         expected = getattr(described, name)
@@ -203,20 +205,23 @@ def check_recorded_vocabulary(
         )
 
 
-def warn_of_unknown_tokens(
-    where: str, num_unknown: int, num_tokens: int, vocab_file: str | os.PathLike
+def warn_of_unknown_words(
+    where: str, num_unknown: int, num_words: int, vocab_file: str | os.PathLike
 ) -> None:
     """Warns if a vocabulary does not fit a text.
 
+    Of the tokens, unknown words are a small share where words are long: in Thai, a word is as
+    long as a sentence.
+
     Args:
         where: which text.
-        num_unknown: number of its tokens that are [UNK].
-        num_tokens: number of all its tokens.
+        num_unknown: number of its words that are [UNK].
+        num_words: number of all its words, see `Vocabulary.count_words`.
         vocab_file: the vocabulary.
     """
-    if num_unknown > MOST_UNKNOWN * num_tokens:
+    if num_unknown > MOST_UNKNOWN * num_words:
         warn_once(
-            f"{num_unknown / num_tokens:.1%} of the tokens of {where} are unknown ([UNK]): "
+            f"{num_unknown / num_words:.1%} of the words of {where} are unknown ([UNK]): "
             f"check that {vocab_file} fits the language and the casing of the text"
         )
 
@@ -236,18 +241,42 @@ def _warn_of_other_tokens(
         )
 
 
-def _warn_of_capitals(vocab_file: str | os.PathLike, flag: str) -> None:
-    """Warns if text is lowercased by default, though the vocabulary looks cased."""
+def _warn_of_lost_entries(
+    vocab_file: str | os.PathLike, assumed: Collection[str], flags: Mapping[str, str]
+) -> None:
+    """Warns if many entries cannot occur in text that is lowercased or stripped by default.
+
+    Args:
+        vocab_file: the vocabulary.
+        assumed: settings that have their default.
+        flags: how to name the settings.
+    """
     try:
         lines = as_path(vocab_file).read_bytes().decode("utf-8", "replace").split("\n")
     except OSError:
         return  # whoever loads it says so
     entries = [line.strip() for line in lines]
     entries = [each for each in entries if each and not (each[0] == "[" and each[-1] == "]")]
-    capitals = [each for each in entries if each != each.lower()]
-    if len(capitals) > _MOST_CAPITALS * len(entries):
-        warn_once(
-            f"{len(capitals):,} of the {len(entries):,} entries of {vocab_file} have capitals, "
-            f"such as {capitals[-1]!r}, but text is lowercased: pass {flag}=false if the "
-            f"vocabulary is cased, else {flag}=true"
-        )
+    for name, normalized, has, effect, made_of in (
+        ("do_lower_case", str.lower, "capitals", "text is lowercased", "is cased"),
+        (
+            "strip_accents",
+            _without_accents,
+            "accents, vowel signs or composed syllables",
+            "accents are stripped from text",
+            "has been made of text with them",
+        ),
+    ):
+        lost = [each for each in entries if each != normalized(each)] if name in assumed else []
+        if len(lost) > _MOST_LOST * len(entries):
+            warn_once(
+                f"{len(lost):,} of the {len(entries):,} entries of {vocab_file} have {has}, "
+                f"such as {lost[-1]!r}, but {effect}: pass {flags[name]}=false if the "
+                f"vocabulary {made_of}, else {flags[name]}=true"
+            )
+            return
+
+
+def _without_accents(text: str) -> str:
+    decomposed = unicodedata.normalize("NFD", text)
+    return "".join(each for each in decomposed if unicodedata.category(each) != "Mn")

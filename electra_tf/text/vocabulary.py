@@ -1,10 +1,13 @@
 """WordPiece vocabulary files: one token per line; its id is the line number, from 0."""
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -15,6 +18,8 @@ DEFAULT_FLAG = "--vocab-file"
 MODEL_FLAG = "--model_dir"
 # Stands in for the token of an embedding row that has none.
 UNUSED_TOKEN = "[unused_row_{}]"
+# Begins the pieces of a word after the first.
+CONTINUATION = "##"
 # Tokens that a model has not learned; users replace them by words of their own.
 _UNUSED = re.compile(r"\[unused.*\]")
 
@@ -70,6 +75,20 @@ class Vocabulary:
     def mask_id(self) -> int:
         """Id of [MASK]."""
         return self.ids[MASK]
+
+    def count_words(self, ids: Sequence[int]) -> int:
+        """Returns the number of words in token ids; [CLS], [SEP] and [PAD] are none."""
+        return int(np.count_nonzero(self._begins_word[np.asarray(ids, np.int64)]))
+
+    @functools.cached_property
+    def _begins_word(self) -> np.ndarray:
+        """Whether a token begins a word, bool [size]."""
+        return np.array(
+            [
+                not token.startswith(CONTINUATION) and token not in (PAD, CLS, SEP)
+                for token in self.tokens
+            ]
+        )
 
 
 def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocabulary:

@@ -11,6 +11,12 @@ _ENCODINGS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+# Escape sequences that switch to two bytes per character, all of which are ASCII.
+_ESCAPES = {
+    b"\x1b$B": "ISO-2022-JP",
+    b"\x1b$@": "ISO-2022-JP",
+    b"\x1b$)C": "ISO-2022-KR",
+}
 # First bytes of files that are often named like text, and what to do with them.
 _OTHER_FORMATS = {
     b"\x1f\x8b": "is compressed with gzip (.gz belongs at the end of its name)",
@@ -27,8 +33,10 @@ ONLY_CARRIAGE_RETURNS = (
 )
 # Lines are no longer than that on average; a paragraph may have a stray carriage return.
 _MEAN_LINE_BYTES = 1024
-# UTF-8 text has no NUL bytes; in UTF-16, every second byte of alphabetic text is NUL.
-_MAX_NUL_SHARE = 0.25
+# UTF-8 text has hardly any. In UTF-16, every second byte is NUL in Latin letters, and another
+# control character in Arabic, Cyrillic and Thai ones: without this, both would pass for ASCII.
+_CONTROL_CHARACTERS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
+_MAX_CONTROL_SHARE = 0.1
 
 
 def not_text(head: bytes) -> str | None:
@@ -47,10 +55,14 @@ def not_text(head: bytes) -> str | None:
     for mark, encoding in _ENCODINGS.items():
         if head.startswith(mark):
             return f"is {encoding} (iconv -f {encoding} -t UTF-8 converts it)"
-    if head.count(0) > _MAX_NUL_SHARE * len(head):
+    for escape, encoding in _ESCAPES.items():
+        if escape in head:
+            return f"is {encoding} (iconv -f {encoding} -t UTF-8 converts it)"
+    num_controls = len(head) - len(head.translate(None, _CONTROL_CHARACTERS))
+    if num_controls > _MAX_CONTROL_SHARE * len(head):
         return (
-            "is not UTF-8 text: many of its bytes are NUL. If it is UTF-16, "
-            "iconv -f UTF-16LE -t UTF-8 converts it"
+            "is not UTF-8 text: many of its bytes are NUL or other control characters. If it "
+            "is UTF-16, iconv -f UTF-16LE -t UTF-8 converts it"
         )
     return None
 

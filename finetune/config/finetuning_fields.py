@@ -253,8 +253,8 @@ class FinetuningFields(
 
     authors_qa_answer_check: bool = hyperparameter(
         False,
-        "QA: drop answers that differ from the context only in the kind of whitespace, as the "
-        "authors' code does.",
+        "QA: drop answers that differ from the context only in the kind of whitespace, and "
+        "learn an answer at its first occurrence in a word, as the authors' code does.",
     )
 
     raw_data_dir: str | None = hyperparameter(

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -14,6 +15,9 @@ def column_hint(role: str, column: str, names: Collection[str]) -> str:
     """Returns which of the names was probably meant by a missing column, or nothing."""
     if role in names:
         return f' Did you mean {role!r}? Then set "columns" to {{"{role}": "{role}", …}}'
+    composed = unicodedata.normalize("NFC", column)
+    if any(unicodedata.normalize("NFC", name) == composed for name in names):
+        return " One of these is the same text in another Unicode form (NFC, NFD): copy it."
     return nearest_name_hint(column, names)
 
 

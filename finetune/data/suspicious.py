@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from electra_tf.text.tokenizer_description import warn_of_unknown_tokens
+from electra_tf.text.tokenizer_description import warn_of_unknown_words
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.console import warn_once
 from finetune.data.features import Row, is_input_ids, is_segment_ids, row_length
@@ -118,9 +118,7 @@ def warn_of_unknown_rows(name: str, rows: Sequence[Row], vocabulary: Vocabulary)
     ids = [row[each] for row in rows for each in filter(is_input_ids, row)]
     ids = np.concatenate([np.zeros(0, np.int32), *ids])
     num_unknown = int(np.count_nonzero(ids == vocabulary.unk_id))
-    # [CLS] and [SEP] are not of the texts.
-    is_text = (ids != vocabulary.cls_id) & (ids != vocabulary.sep_id)
-    warn_of_unknown_tokens(name, num_unknown, int(is_text.sum()), vocabulary.path)
+    warn_of_unknown_words(name, num_unknown, vocabulary.count_words(ids), vocabulary.path)
 
 
 def warn_of_long_rows(name: str, rows: Sequence[Row], pretrained: int, checkpoint: str) -> None:

@@ -56,7 +56,7 @@ class CorpusBuilder:
 
         _use_one_thread_and_no_gpu()
         self._config = config
-        self._unk_id = vocabulary.unk_id
+        self._vocabulary = vocabulary
         self._tokenizer = CorpusTokenizer(
             Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
         )
@@ -171,7 +171,8 @@ class CorpusBuilder:
             examples=len(examples),
             tokens_written=len(ids) - sum(example.num_special for example in examples),
             padding=len(examples) * self._config.max_seq_length - len(ids),
-            unknown=int(np.count_nonzero(ids == self._unk_id)),
+            unknown=int(np.count_nonzero(ids == self._vocabulary.unk_id)),
+            words=self._vocabulary.count_words(ids),
         )
 
     def _without_held_out(

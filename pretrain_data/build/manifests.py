@@ -84,6 +84,7 @@ def manifest_of_results(
         num_packed=sum(result.num_packed for result in results),
         num_padding=sum(result.totals.padding for result in results),
         num_unknown=sum(result.totals.unknown for result in results),
+        num_words=sum(result.totals.words for result in results),
         num_duplicates=sum(result.num_left_out.get(DUPLICATE, 0) for result in results),
         num_near_duplicates=sum(
             result.num_left_out.get(NEAR_DUPLICATE, 0) for result in results

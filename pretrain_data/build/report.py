@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 
-from electra_tf.text.tokenizer_description import warn_of_unknown_tokens
+from electra_tf.text.tokenizer_description import warn_of_unknown_words
 from electra_tf.util.console import format_seconds
 from pretrain_data.build.output_dir import SHARD_PREFIX
 from pretrain_data.build.selection import CAUSES, DUPLICATE, NEAR_DUPLICATE
@@ -44,9 +44,7 @@ def print_result(
         )
     if manifest.pack:
         print_fn(f"{manifest.num_packed:,} examples contain several documents.")
-    warn_of_unknown_tokens(
-        "the records", manifest.num_unknown, manifest.num_tokens_written, vocab_file
-    )
+    warn_of_unknown_words("the records", manifest.num_unknown, manifest.num_words, vocab_file)
     text_megabytes = manifest.num_text_bytes / 1e6
     duration = f"{seconds:.1f} s" if seconds < 10 else format_seconds(seconds)
     print_fn(
@@ -117,6 +115,7 @@ def _describe_tokens(manifest: records_manifest.Manifest) -> str:
     num_positions = manifest.num_examples * manifest.max_seq_length
     padding = f"{manifest.num_padding / num_positions:.1%} of the positions are padding"
     unknown = ""
-    if manifest.num_unknown and written:
-        unknown = f"; {manifest.num_unknown / written:.2%} of the tokens are unknown ([UNK])"
+    if manifest.num_unknown:
+        share = manifest.num_unknown / manifest.num_words
+        unknown = f"; {share:.2%} of the words are unknown ([UNK])"
     return f"{text}{unknown}; {padding}."

@@ -20,8 +20,8 @@ class UnreadableError(UserError):
 
     def __init__(self, kind: str, path: str | os.PathLike, flag: str, reason: str) -> None:
         super().__init__(
-            f"{kind} {path} ({flag}) {reason}. Repair it, or skip what cannot be read with "
-            "--skip_unreadable."
+            f"{kind} {path} ({flag}) {reason}. Repair or remove it; the programs that build "
+            "records can also skip what cannot be read (--skip_unreadable)."
         )
         self._arguments = (kind, str(path), flag, reason)
         self.path, self.reason = str(path), reason

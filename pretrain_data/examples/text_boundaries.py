@@ -3,9 +3,8 @@
 import unicodedata
 from collections.abc import Sequence
 
-from electra_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from electra_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, Vocabulary
 
-CONTINUATION = "##"
 # Punctuation that ends a sentence, of the scripts that have their own.
 _TERMINATORS = frozenset(".!?…。．｡！？؟۔।॥።፧។။։՜՞‼⁇⁈⁉")
 # Besides closing brackets and quotation marks, which Unicode names.

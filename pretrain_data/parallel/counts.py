@@ -4,7 +4,7 @@ from typing import NamedTuple, Self
 
 
 class BuildCounts(NamedTuple):
-    """Progress of one process; tokens are without [CLS] and [SEP]."""
+    """Progress of one process; tokens are without [CLS] and [SEP], words are those written."""
 
     disk_bytes: int = 0
     text_bytes: int = 0
@@ -15,6 +15,7 @@ class BuildCounts(NamedTuple):
     tokens_written: int = 0
     padding: int = 0
     unknown: int = 0
+    words: int = 0
 
     def plus(self, other: Self) -> Self:
         """Returns the sums."""

@@ -47,6 +47,7 @@ class Manifest:
         num_tokens_read, num_tokens_written: number of tokens of the corpus and of the records,
             without [CLS] and [SEP]; None if unknown.
         num_unknown: number of [UNK] in the records; None if it was not counted.
+        num_words: number of words in the records; None if it was not counted.
         dropped_tokens: number of tokens in no record, by cause.
         unreadable: why files and folders were skipped (--skip_unreadable), by path.
         eval_fraction: share of the documents in the records of `HELD_OUT_DIR`.
@@ -98,6 +99,7 @@ class Manifest:
     num_packed: int = 0
     num_padding: int | None = None
     num_unknown: int | None = None
+    num_words: int | None = None
     sentences: str = "lines"
     sentence_language: str | None = None
     num_units: int | None = None

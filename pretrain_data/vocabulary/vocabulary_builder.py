@@ -2,11 +2,14 @@
 
 import hashlib
 import pathlib
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from electra_tf.text.tokenizer import MAX_CODE_POINTS_PER_WORD
 from electra_tf.text.tokenizer_description import (
+    MOST_UNKNOWN,
     TokenizerDescription,
     description_file,
     load_tokenizer_description,
@@ -27,9 +30,16 @@ from pretrain_data.vocabulary.word_pieces import learn_pieces, sentencepiece
 
 OUTPUT_FLAG = "--output-file"
 REPORT_FLAG = "--report"
-# A Korean share of words from which stripping accents is worth a warning.
-_WARNED_KOREAN_SHARE = 0.01
-_FIRST_JAMO, _LAST_JAMO = "\u1100", "\u11ff"
+# A share of words that stripping accents damages from which it is worth a warning.
+_WARNED_SHARE = 0.01
+# Scripts in which it does so: the words, their characters, and what it does.
+_DAMAGED_SCRIPTS = (
+    ("Korean", "\u1100-\u11ff", "decomposes their syllables"),
+    ("Japanese", "\u3041-\u30fa", "removes voicing marks, so \u304c becomes \u304b"),
+    ("Thai or Lao", "\u0e00-\u0eff", "removes vowels and tones"),
+    ("of Indic scripts", "\u0900-\u0dff", "removes vowel signs"),
+    ("Tibetan, Burmese or Khmer", "\u0f00-\u109f\u1780-\u17ff", "removes vowel signs"),
+)
 
 
 def build_vocabulary(
@@ -78,7 +88,7 @@ def build_vocabulary(
     if not word_counts:
         raise UserError(f"The corpus in {config.corpus_name} contains no words.")
     print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
-    _warn_of_jamo(config, word_counts, print_fn)
+    _warn_of_lost_letters(config, word_counts, print_fn)
     pieces = learn_pieces(
         word_counts, config.vocab_size, print_fn, character_coverage=config.character_coverage
     )
@@ -154,24 +164,23 @@ def _count_held_out(
     return [counts[settings] for settings in settings_of_each]
 
 
-def _warn_of_jamo(
+def _warn_of_lost_letters(
     config: VocabularyBuildConfig,
     word_counts: Mapping[str, int],
     print_fn: Callable[[str], None],
 ) -> None:
+    """Warns if stripping accents removes or decomposes what are letters of their script."""
     if not (config.do_lower_case and config.strip_accents):
         return
-    num_korean = sum(
-        count
-        for word, count in word_counts.items()
-        if any(_FIRST_JAMO <= character <= _LAST_JAMO for character in word)
-    )
-    share = num_korean / sum(word_counts.values())
-    if share >= _WARNED_KOREAN_SHARE:
-        print_fn(
-            f"Warning: {share:.0%} of the words are Korean, and stripping accents decomposes "
-            "their syllables: pass --no-strip-accents."
-        )
+    num_words = sum(word_counts.values())
+    for name, characters, effect in _DAMAGED_SCRIPTS:
+        is_damaged = re.compile(f"[{characters}]").search
+        share = sum(n for word, n in word_counts.items() if is_damaged(word)) / num_words
+        if share >= _WARNED_SHARE:
+            print_fn(
+                f"Warning: {share:.0%} of the words are {name}, and stripping accents "
+                f"{effect}: pass --no-strip-accents."
+            )
 
 
 def _check_output_file(config: VocabularyBuildConfig) -> None:
@@ -205,10 +214,19 @@ def _print_result(
     print_fn: Callable[[str], None],
 ) -> None:
     coverage = measure(vocabulary, word_counts)
+    if coverage.unknown_text > MOST_UNKNOWN:
+        num_long = sum(n for w, n in word_counts.items() if len(w) > MAX_CODE_POINTS_PER_WORD)
+        print_fn(
+            f"Warning: {coverage.unknown_text:.1%} of the text is in words that become [UNK], "
+            f"because they have a rare character, or (in {num_long:,} cases) more than "
+            f"{MAX_CODE_POINTS_PER_WORD} characters: pass a higher --character_coverage or "
+            "--vocab-size, and put spaces between the words of scripts without."
+        )
     print_fn(
         f"{vocabulary.size:,} entries in {format_seconds(seconds)}: "
         f"{coverage.num_pieces / coverage.num_words:.2f} pieces per word, "
-        f"{coverage.num_unknown / coverage.num_words:.3%} of the words unknown.\n"
+        f"{coverage.num_unknown / coverage.num_words:.3%} of the words unknown, "
+        f"which are {coverage.unknown_text:.3%} of the text.\n"
         f"Vocabulary: {config.output_file}\n"
         f"Tokenizer:  {description_file(config.output_file)}\n"
         "Next:       python build_pretraining_dataset.py "

@@ -21,6 +21,8 @@ class Coverage:
     Attributes:
         vocabulary: the vocabulary.
         num_words: number of words.
+        num_characters: number of their characters.
+        num_unknown_characters: number of those in words that became [UNK].
         num_pieces: number of tokens, one for an unknown word.
         num_whole: number of words that are one token, other than [UNK].
         piece_counts: int64 [vocabulary.size]; number of occurrences of each entry.
@@ -28,6 +30,8 @@ class Coverage:
 
     vocabulary: Vocabulary
     num_words: int
+    num_characters: int
+    num_unknown_characters: int
     num_pieces: int
     num_whole: int
     piece_counts: np.ndarray
@@ -36,6 +40,11 @@ class Coverage:
     def num_unknown(self) -> int:
         """Number of words that became [UNK]."""
         return int(self.piece_counts[self.vocabulary.unk_id])
+
+    @property
+    def unknown_text(self) -> float:
+        """Share of the characters in words that became [UNK]."""
+        return self.num_unknown_characters / self.num_characters
 
     def longest(self) -> list[str]:
         """Returns the longest entries of the text, without special tokens."""
@@ -67,7 +76,7 @@ def measure(vocabulary: Vocabulary, word_counts: Mapping[str, int]) -> Coverage:
     """
     tokenizer = Tokenizer(vocabulary)
     words = list(word_counts)
-    num_pieces = num_whole = 0
+    num_characters = num_unknown_characters = num_pieces = num_whole = 0
     piece_counts = np.zeros(vocabulary.size, np.int64)
     for start in range(0, len(words), _WORDS_AT_ONCE):
         batch = words[start : start + _WORDS_AT_ONCE]
@@ -76,9 +85,20 @@ def measure(vocabulary: Vocabulary, word_counts: Mapping[str, int]) -> Coverage:
         ids, lengths = rows.values.numpy(), rows.row_lengths().numpy()
         np.add.at(piece_counts, ids, np.repeat(counts, lengths))
         num_pieces += int(lengths @ counts)
-        is_whole = (lengths == 1) & (ids[rows.row_starts().numpy()] != vocabulary.unk_id)
-        num_whole += int(is_whole @ counts)
-    return Coverage(vocabulary, sum(word_counts.values()), num_pieces, num_whole, piece_counts)
+        is_unknown = ids[rows.row_starts().numpy()] == vocabulary.unk_id
+        num_whole += int(((lengths == 1) & ~is_unknown) @ counts)
+        characters = np.array([len(word) for word in batch]) * counts
+        num_characters += int(characters.sum())
+        num_unknown_characters += int(is_unknown @ characters)
+    return Coverage(
+        vocabulary,
+        sum(word_counts.values()),
+        num_characters,
+        num_unknown_characters,
+        num_pieces,
+        num_whole,
+        piece_counts,
+    )
 
 
 def print_report(coverages: Sequence[Coverage], print_fn: Callable[[str], None]) -> None:
@@ -90,6 +110,7 @@ def print_report(coverages: Sequence[Coverage], print_fn: Callable[[str], None])
         "pieces per word": lambda c: f"{c.num_pieces / c.num_words:.3f}",
         "words of one piece": lambda c: f"{c.num_whole / c.num_words:.2%}",
         "unknown words": lambda c: f"{c.num_unknown / c.num_words:.3%}",
+        "text in unknown words": lambda c: f"{c.unknown_text:.3%}",
         "unused entries": lambda c: f"{len(c.unused()):,}",
     }
     rows = [[name, *map(value, coverages)] for name, value in values.items()]

@@ -756,7 +756,7 @@ def test_test_splits_and_files_are_predicted(
     header, first, second = (tmp_path / "out.tsv").read_text().splitlines()
     column = header.split("\t").index("prediction")
     assert [line.split("\t")[column] for line in (first, second)] == ["1", "0"]
-    assert "of the tokens of cola predict are unknown ([UNK])" in capsys.readouterr().err
+    assert "of the words of cola predict are unknown ([UNK])" in capsys.readouterr().err
 
 
 def test_the_best_of_the_saved_models_predicts(tmp_path, capsys):

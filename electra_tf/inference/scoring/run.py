@@ -24,7 +24,7 @@ from electra_tf.inference.scoring.pseudo_likelihood import create_scorer
 from electra_tf.inference.scoring.scorer import Scorer, TextScore, compiles_all
 from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
-from electra_tf.text.tokenizer_description import warn_of_unknown_tokens
+from electra_tf.text.tokenizer_description import warn_of_unknown_words
 from electra_tf.training.distribution.cores import cores_of, limit_operation_threads
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once
@@ -147,9 +147,9 @@ class _TextEncoder:
                 )
             self.num_truncated += len(row) > room
             rows[i] = frame(vocabulary, row[:room]).input_ids.tolist()
-        num_tokens = sum(len(row) - NUM_SPECIAL[1] for row in rows)
+        num_words = sum(vocabulary.count_words(row) for row in rows)
         num_unknown = sum(row.count(vocabulary.unk_id) for row in rows)
-        warn_of_unknown_tokens(flag, num_unknown, num_tokens, vocabulary.path)
+        warn_of_unknown_words(flag, num_unknown, num_words, vocabulary.path)
         return rows
 
 

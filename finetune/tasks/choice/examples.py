@@ -13,7 +13,7 @@ from finetune.data.features import (
     Row,
     sequence_names,
 )
-from finetune.tasks.text.examples import TRUNCATED, InputExample, text_rows
+from finetune.tasks.text.examples import InputExample, text_rows
 
 _NO_TOKENS = np.zeros(0, np.int32)
 
@@ -72,9 +72,9 @@ def choice_rows(
     ]
     of_pairs = DataReport(report.task_name, report.split)
     sequences = iter(text_rows(task_name, pairs, tokenizer, max_seq_length, of_pairs))
-    truncated = {case["eid"]: case for case in of_pairs.problems[TRUNCATED]}
-    for case in truncated.values():
-        report.add(TRUNCATED, **case)
+    for problem, cases in of_pairs.problems.items():
+        for case in {case["eid"]: case for case in cases}.values():
+            report.add(problem, **case)
     rows = []
     for example in examples:
         row: Row = {f"{task_name}_eid": example.eid}

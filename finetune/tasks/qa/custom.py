@@ -102,6 +102,7 @@ class CustomQATask(QATask):
             is_training=is_training,
             labeled=labeled,
             authors_answer_check=self._authors_answer_check,
+            within_words=not self._authors_answer_check,
         )
         file_format = self._own_files.format_of(path)
         if file_format in ("squad", "mrqa"):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ from finetune.data.raw_examples import valid_text
 
 # Words of a context are separated as in the authors' code; other whitespace, such as U+00A0, is
 # part of words.
-_WORD = re.compile("[^ \t\r\n\u202f]+")
+_SEPARATORS = " \t\r\n\u202f"
+_WORD = re.compile(f"[^{_SEPARATORS}]+")
 NOT_FOUND = "answer not found in the context"
 NO_ANSWER = "no answer given, in a task where every question has one"
 REPEATED_ID = "question id given more than once"
@@ -62,6 +64,8 @@ class QAExample:
         is_impossible: whether the question is unanswerable.
         orig_answer_text: first gold answer, or None if it was not found.
         start_position, end_position: its first and last word in `context.words`.
+        answer_prefix: what is before it in its first word: in Chinese, maybe sentences. Empty
+            if only its first occurrence there is wanted.
         group: group of the example in folds and held-out splits: by default its context.
     """
 
@@ -74,6 +78,7 @@ class QAExample:
     orig_answer_text: str | None = None
     start_position: int | None = None
     end_position: int | None = None
+    answer_prefix: str = ""
     group: str = ""
 
 
@@ -88,6 +93,8 @@ class QuestionCollector:
         labeled: whether all questions should have answers, unless `v2`.
         authors_answer_check: also drop answers that differ from the context only in the kind
             of whitespace (U+00A0), as the authors' code does.
+        within_words: learn an answer at its place in a word that contains it several times, as
+            sentences without spaces do; otherwise at the first one, as the authors' code does.
     """
 
     def __init__(
@@ -98,6 +105,7 @@ class QuestionCollector:
         is_training: bool,
         labeled: bool = True,
         authors_answer_check: bool = False,
+        within_words: bool = False,
     ) -> None:
         self.examples: list[QAExample] = []
         self._report = report
@@ -106,6 +114,7 @@ class QuestionCollector:
         # In SQuAD 2.0, questions without answers are scored as unanswerable ones.
         self._needs_answers = is_training or (labeled and not v2)
         self._authors_answer_check = authors_answer_check
+        self._within_words = within_words
         self._ids: set[str] = set()
 
     def add(
@@ -144,7 +153,7 @@ class QuestionCollector:
             self._report.add(NO_ANSWER, id=qas_id, dropped=self._is_training)
         if self._is_training and not is_impossible and span is None:
             return
-        start, end = span or (None, None)
+        start, end, prefix = span or (None, None, "")
         self.examples.append(
             QAExample(
                 eid=len(self.examples),
@@ -156,11 +165,12 @@ class QuestionCollector:
                 orig_answer_text=None if span is None else valid_text(located.text),
                 start_position=start,
                 end_position=end,
+                answer_prefix=prefix if self._within_words else "",
                 group=context.text if group is None else group,
             )
         )
 
-    def _find(self, context: Context, answer: GivenAnswer) -> tuple[int, int] | None:
+    def _find(self, context: Context, answer: GivenAnswer) -> tuple[int, int, str] | None:
         text = valid_text(answer.text)
         start, end = answer.start, answer.end
         if start is None:
@@ -176,10 +186,10 @@ class QuestionCollector:
 
     def _words_of(
         self, context: Context, text: str, start: int, end: int
-    ) -> tuple[int, int] | None:
+    ) -> tuple[int, int, str] | None:
         """Returns the first and last word of the characters `start` to `end`.
 
-        None if they do not contain `text`.
+        Also what is before them in the first word. None if the words do not contain `text`.
         """
         if not text.strip() or not 0 <= start <= end < len(context.text):
             return None
@@ -192,7 +202,8 @@ class QuestionCollector:
             found = " ".join(found.split())
         if " ".join(text.split()).lower() not in found.lower():
             return None
-        return first, last
+        start_of_word = 1 + max(context.text.rfind(each, 0, start) for each in _SEPARATORS)
+        return first, last, context.text[start_of_word:start]
 
 
 def _first_occurrence(context: str, answer: str) -> tuple[int, int] | None:
@@ -204,9 +215,17 @@ def _first_occurrence(context: str, answer: str) -> tuple[int, int] | None:
     pattern = r"\s+".join(map(re.escape, answer.split()))
     if not pattern:
         return None
-    for candidate in (rf"(?<!\w){pattern}(?!\w)", pattern):
+    for needs_whole_words in (True, False):
         for flags in (re.NOFLAG, re.IGNORECASE):
-            found = re.search(candidate, context, flags)
-            if found:
-                return found.start(), found.end() - 1
+            # Occurrences may overlap.
+            for found in re.finditer(rf"(?=({pattern}))", context, flags):
+                start, end = found.span(1)
+                around = context[max(start - 1, 0) : start] + context[end : end + 1]
+                if not (needs_whole_words and any(map(_is_in_word, around))):
+                    return start, end - 1
     return None
+
+
+def _is_in_word(character: str) -> bool:
+    """Whether a character is a letter, digit, "_" or mark, such as the vowel signs of Hindi."""
+    return re.match(r"\w", character) is not None or unicodedata.category(character)[0] == "M"

@@ -14,6 +14,7 @@ from finetune.tasks.qa.examples import Context, QAExample
 
 # Ids of the windows of an example are consecutive; ids of examples are this far apart.
 EIDS_PER_EXAMPLE = 1000
+PART_OF_WORD = "answer that is a part of a word, and is learned as the whole word"
 # Tie-breaker besides the distance to the nearer edge: prefers windows of full length.
 LENGTH_WEIGHT = 0.01
 
@@ -78,9 +79,7 @@ class QAFeaturizer:
             starts, room = self._window_starts(question, pieces)
             span = None
             if example.start_position is not None:
-                span = _answer_pieces(example, pieces, answer)
-                if span is None:
-                    report.add("answer without tokens", id=example.qas_id)
+                span = self._answer_pieces(example, pieces, answer, report)
             self._report_lengths(example, len(starts), span, report)
             found = False
             for number, start in enumerate(starts):
@@ -152,6 +151,36 @@ class QAFeaturizer:
         # The first window that reaches the end of the context is the last one.
         return list(range(0, max(count - room + step, min(count, 1)), step)), room
 
+    def _answer_pieces(
+        self, example: QAExample, pieces: Pieces, answer: np.ndarray, report: DataReport
+    ) -> tuple[int, int] | None:
+        """Returns the first and last piece of an answer; None if it has none.
+
+        Words may contain more than the answer ("(1895-1943)." for "1895"), so it is the
+        occurrence of the answer's pieces within those of its words, or all of them if there
+        is none. Of several, which are common without spaces between words, it is the one that
+        is nearest to the place of the answer.
+        """
+        first = int(pieces.first_of_word[example.start_position])
+        last = int(pieces.first_of_word[example.end_position + 1]) - 1
+        count = len(answer)
+        starts = []
+        if count:
+            starts = first + np.flatnonzero(pieces.ids[first : last - count + 2] == answer[0])
+        starts = [n for n in starts if np.array_equal(pieces.ids[n : n + count], answer)]
+        if len(starts) > 1:
+            (before,) = self._tokenizer.tokenize([example.answer_prefix])
+            starts.sort(key=lambda start: abs(start - first - len(before)))
+        if starts:
+            return starts[0], starts[0] + count - 1
+        if first > last:  # words of dropped characters only have no pieces
+            report.add("answer without tokens", id=example.qas_id)
+            return None
+        words = example.context.words[example.start_position : example.end_position + 1]
+        if len("".join(example.orig_answer_text.split())) < len("".join(words)):
+            report.add(PART_OF_WORD, id=example.qas_id, pieces=last - first + 1)
+        return first, last
+
     def _input(self, question: np.ndarray, window_ids: np.ndarray) -> Row:
         framed = frame(self._tokenizer.vocabulary, question, window_ids)
         return {
@@ -179,25 +208,6 @@ def _join(context: Context, ids_of_words: dict[str, np.ndarray]) -> Pieces:
     parts = [ids_of_words[word] for word in context.words]
     first_of_word = np.cumsum([0, *map(len, parts)])
     return Pieces(np.concatenate([np.zeros(0, np.int32), *parts]), first_of_word)
-
-
-def _answer_pieces(
-    example: QAExample, pieces: Pieces, answer: np.ndarray
-) -> tuple[int, int] | None:
-    """Returns the first and last piece of an answer.
-
-    Words may contain more than the answer ("(1895-1943)." for "1895"), so it is the first
-    occurrence of the answer's pieces within those of its words, or all of them if there is
-    none.
-    """
-    first = int(pieces.first_of_word[example.start_position])
-    last = int(pieces.first_of_word[example.end_position + 1]) - 1
-    if len(answer):
-        for start in range(first, last - len(answer) + 2):
-            if np.array_equal(pieces.ids[start : start + len(answer)], answer):
-                return start, start + len(answer) - 1
-    # Words of dropped characters only have no pieces.
-    return (first, last) if first <= last else None
 
 
 def _best_windows(starts: Sequence[int], room: int, num_pieces: int) -> np.ndarray:

@@ -42,6 +42,12 @@ def _read_mrqa(path: str, collector: QuestionCollector) -> None:
         if not line.strip():
             continue
         paragraph = parse_json(line, where)
+        if isinstance(paragraph, dict) and "question" in paragraph and "qas" not in paragraph:
+            raise UserError(
+                f'{where} lacks "qas", the questions of a context in the format of MRQA. If '
+                'each line is one question, name the "columns" of the task, such as '
+                "--own_task_columns=question=question,context=context,answers=answers"
+            )
         if not (isinstance(paragraph, dict) and "header" in paragraph):
             _add_paragraph(paragraph, where, collector, _MRQA_IDS)
 

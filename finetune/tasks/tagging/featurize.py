@@ -13,6 +13,7 @@ from finetune.tasks.tagging.examples import TaggingExample
 
 CUT_WORDS = "sentence with words beyond max_seq_length"
 NO_PIECES = "word without visible characters, read as [UNK]"
+HAS_SPACE = "word with white space, at which exported models divide it"
 
 
 def tagging_rows(
@@ -80,6 +81,8 @@ def _ids(
             break
         if not len(of_word):
             report.add(NO_PIECES, eid=example.eid, word=word)
+        if len(word.split()) > 1:
+            report.add(HAS_SPACE, eid=example.eid, word=word)
         positions.append(1 + len(ids))  # after [CLS]
         ids += word_ids
     return frame(vocabulary, ids).input_ids.tolist(), positions

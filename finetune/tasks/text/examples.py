@@ -16,6 +16,7 @@ Label = str | tuple[str, ...] | float
 # Returns the label of a text, or raises ValueError with what is wrong.
 LabelParser = Callable[[str], Label]
 TRUNCATED = "text truncated"
+NO_TOKENS = "text without visible characters, read as empty"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,12 +85,13 @@ def text_rows(
     """Returns `input_ids`, `segment_ids` and `<task>_eid` of each example.
 
     Long texts are truncated at the end, the longer one of a pair first; `report` counts
-    them. Both vectors are int32 [tokens], without padding.
+    them, and texts without tokens. Both vectors are int32 [tokens], without padding.
     """
     ids_a = tokenizer.tokenize([example.text_a for example in examples])
     ids_b = tokenizer.tokenize([example.text_b or "" for example in examples])
     rows = []
     for example, a, b in zip(examples, ids_a, ids_b, strict=True):
+        report_lost_texts(example, a, b, report)
         # As in the authors' code, a second text without tokens has no segment.
         room = max_seq_length - NUM_SPECIAL[2 if len(b) else 1]
         keep_a, keep_b = truncated_lengths(len(a), len(b), room)
@@ -104,3 +106,15 @@ def text_rows(
             }
         )
     return rows
+
+
+def report_lost_texts(
+    example: InputExample, ids_a: np.ndarray, ids_b: np.ndarray, report: DataReport
+) -> None:
+    """Reports an example with a text of characters that the tokenizer drops.
+
+    Such as U+200B and emoji that are newer than its tables.
+    """
+    texts = ((example.text_a, ids_a), (example.text_b or "", ids_b))
+    if any(text.strip() and not len(ids) for text, ids in texts):
+        report.add(NO_TOKENS, eid=example.eid)

@@ -16,7 +16,7 @@ from electra_tf.text.text_inputs import EncoderInputs, frame_rows
 from electra_tf.text.vocabulary import Vocabulary
 from finetune.config.classification_fields import MAX, MEAN
 from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, Row
-from finetune.tasks.text.examples import TRUNCATED, InputExample
+from finetune.tasks.text.examples import TRUNCATED, InputExample, report_lost_texts
 
 WINDOWED = "text divided into windows"
 _POOLING = {MEAN: np.mean, MAX: np.max}
@@ -76,6 +76,7 @@ def window_rows(
     ids_b = tokenizer.tokenize([example.text_b or "" for example in examples])
     found = []
     for example, a, b in zip(examples, ids_a, ids_b, strict=True):
+        report_lost_texts(example, a, b, report)
         room = max_seq_length - NUM_SPECIAL[2 if len(b) else 1]
         windows = text_windows(len(a), len(b), room, stride)
         if len(windows) > 1:

@@ -11,7 +11,7 @@ from electra_tf.text.tokenizer_description import (
     hash_vocabulary,
     load_tokenizer_description,
     tokenizer_settings,
-    warn_of_unknown_tokens,
+    warn_of_unknown_words,
     write_tokenizer_description,
 )
 from electra_tf.util.errors import UserError
@@ -69,11 +69,25 @@ def test_a_cased_vocabulary_is_not_lowercased_silently(vocab_file, capsys):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(("num_unknown", "warns"), [(0, False), (5, False), (6, True)])
-def test_many_unknown_tokens_are_warned_of(num_unknown, warns, capsys):
-    warn_of_unknown_tokens(f"text {num_unknown}", num_unknown, 100, "vocab.txt")
+@pytest.mark.parametrize("entry", ["\u0915\u0941", "##\u304c", "\ud55c\uad6d", "d\u1ea5u"])
+def test_accents_of_a_vocabulary_are_not_stripped_silently(vocab_file, entry, capsys):
+    with vocab_file.open("a", encoding="utf-8") as file:
+        file.write(f"{entry}\n")
+    tokenizer_settings({"do_lower_case": True}, vocab_file)
     error = capsys.readouterr().err
-    assert ("6.0% of the tokens of text 6 are unknown" in error) == warns
+    assert f"such as {entry!r}, but accents are stripped from text: pass --strip_acc" in error
+    for given in ({"do_lower_case": False}, {"strip_accents": True}, {"strip_accents": False}):
+        tokenizer_settings(given, vocab_file)
+    describe(vocab_file)
+    tokenizer_settings({}, vocab_file)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("num_unknown", "warns"), [(0, False), (5, False), (6, True)])
+def test_many_unknown_words_are_warned_of(num_unknown, warns, capsys):
+    warn_of_unknown_words(f"text {num_unknown}", num_unknown, 100, "vocab.txt")
+    error = capsys.readouterr().err
+    assert ("6.0% of the words of text 6 are unknown" in error) == warns
     assert ("vocab.txt" in error) == warns
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 
+import numpy as np
 import pytest
 
 from electra_tf.text.vocabulary import (
@@ -27,6 +28,13 @@ def test_ids_are_line_numbers(tmp_path):
     assert vocabulary.size == 8
     assert vocabulary.ids["##b"] == 6
     assert vocabulary.sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_words_are_counted_by_their_first_pieces(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text(SPECIAL + "a\n##b\n")
+    ids = np.array([2, 5, 6, 6, 1, 4, 5, 3, 0, 0])  # a##b##b [UNK] [MASK] a
+    assert load_vocabulary(path).count_words(ids) == 4
 
 
 def test_special_tokens_may_be_anywhere(tmp_path):

@@ -16,6 +16,15 @@ from electra_tf.util.content import HEAD_BYTES, not_text
         (b"PAR1" + bytes(9), "Parquet"),
         ("text".encode("utf-16"), "UTF-16"),
         ("text of many words".encode("utf-16-le"), "many of its bytes are NUL"),
+        # Without a byte that is not ASCII.
+        (
+            "\u0e01\u0e34\u0e19 \u0e02\u0e49\u0e32\u0e27".encode("utf-16-le"),
+            "control characters",
+        ),
+        ("\u0645\u0635\u0631 \u0648\u0627\u0644".encode("utf-16-be"), "control characters"),
+        ("Subject: \u6771\u4eac".encode("iso2022_jp"), "is ISO-2022-JP"),
+        ("\ud55c\uad6d\uc5b4".encode("iso2022_kr"), "is ISO-2022-KR"),
+        ("\u043c\u0438\u0440 \u0438 \u043c\u044b".encode("utf-16-le"), "control characters"),
     ],
 )
 def test_other_content_is_named(head, reason):

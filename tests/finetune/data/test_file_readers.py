@@ -229,6 +229,18 @@ def test_broken_files_are_named_with_line(tmp_path, name, content, message):
     assert path in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
+def test_columns_that_look_the_same_are_told_apart(tmp_path, name):
+    content = "r\u00e9ponse\tlabel\nx\t1\n"
+    if name == "a.jsonl":
+        content = '{"r\u00e9ponse": "x", "label": "1"}\n'
+    columns = {"text_a": "re\u0301ponse", "label": "label"}
+    with pytest.raises(UserError, match="the same text in another Unicode form"):
+        read_records(
+            write(tmp_path, name, content), file_format=name.split(".")[1], columns=columns
+        )
+
+
 def test_missing_and_broken_compressed_files_are_named(tmp_path):
     with pytest.raises(UserError, match=r"No such file: .*none\.tsv"):
         read_records(str(tmp_path / "none.tsv"), file_format="tsv", columns=TEXT_LABEL)

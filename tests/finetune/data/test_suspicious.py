@@ -85,7 +85,7 @@ def test_segments_that_the_encoder_does_not_know(size, warned, capsys):
     assert error.count(f"cola train {size}: in 1 of 3 sequences, tokens have") == warned
 
 
-def test_unknown_tokens_of_all_sequences_are_counted(vocabulary, capsys):
+def test_unknown_words_of_all_sequences_are_counted(vocabulary, capsys):
     unknown, known = vocabulary.unk_id, vocabulary.ids["the"]
     warn_of_unknown_rows("task train", [row(*[known] * 20), row()], vocabulary)
     assert capsys.readouterr().err == ""
@@ -93,7 +93,7 @@ def test_unknown_tokens_of_all_sequences_are_counted(vocabulary, capsys):
     second = {"input_ids/1": np.array([first, unknown, unknown, last])}
     choices = row(first, *[known] * 8, last, **second)
     warn_of_unknown_rows("task dev", [choices], vocabulary)
-    assert "20.0% of the tokens of task dev are unknown" in capsys.readouterr().err
+    assert "20.0% of the words of task dev are unknown" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -154,8 +154,20 @@ def test_unknown_tokens_are_counted_and_many_warned_of(build, corpus_dir, tmp_pa
         features = tf.train.Example.FromString(record).features.feature
         ids += features["input_ids"].int64_list.value
     assert ids.count(1) == many.num_unknown
-    assert "of the tokens are unknown ([UNK]); " in messages[-1]
-    assert "of the tokens of the records are unknown" in capsys.readouterr().err
+    assert "of the words are unknown ([UNK]); " in messages[-1]
+    assert "of the words of the records are unknown" in capsys.readouterr().err
+
+
+def test_unknown_words_are_a_share_of_the_words(build, corpus_dir, capsys):
+    """Where words are long, such as in Thai, few of the tokens are most of the text."""
+    for path in corpus_dir.rglob("*.txt"):
+        path.unlink()
+    known, unknown = "electra" * 20, "\u0e01" * 140
+    (corpus_dir / "a.txt").write_text(f"{known} {known} {unknown}\n" * 50)
+    manifest = build()
+    assert (manifest.num_unknown, manifest.num_words) == (50, 150)
+    assert manifest.num_unknown < 0.05 * manifest.num_tokens_written
+    assert "33.3% of the words of the records are unknown" in capsys.readouterr().err
 
 
 def test_settings_without_effect_are_warned_of(build, capsys):

@@ -1,5 +1,6 @@
 """Tests of the training of vocabularies."""
 
+import contextlib
 import dataclasses
 import gzip
 import itertools
@@ -156,12 +157,27 @@ def test_long_runs_without_spaces_are_learned(tmp_path):
     assert vocabulary.unk_id not in ids
 
 
-def test_korean_that_would_be_taken_apart_is_named(text_dir):
-    messages = []
-    (text_dir / "a.txt").write_text("\ud55c\uad6d\uc5b4 \ubb38\uc7a5\uc785\ub2c8\ub2e4\n" * 9)
-    config = VocabularyBuildConfig(text_dir, text_dir.parent / "v.txt", vocab_size=40)
-    build_vocabulary(config, messages.append)
-    assert any("are Korean" in line and "--no-strip-accents" in line for line in messages)
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("\ud55c\uad6d\uc5b4 \ubb38\uc7a5\uc785\ub2c8\ub2e4", "Korean"),
+        ("\u304c\u3093\u3070\u3063\u3066 \u30d1\u30f3", "Japanese"),
+        ("\u0e01\u0e34\u0e19 \u0e19\u0e49\u0e33", "Thai or Lao"),
+        ("\u0915\u0941\u091b \u0932\u094b\u0917", "of Indic scripts"),
+        ("\u1781\u17d2\u1789\u17bb\u17c6", "Tibetan, Burmese or Khmer"),
+    ],
+)
+def test_letters_that_stripping_accents_would_damage_are_named(text_dir, text, script):
+    (text_dir / "a.txt").write_text(f"{text}\n" * 40, encoding="utf-8")
+    for strip_accents in (True, False):
+        messages = []
+        config = VocabularyBuildConfig(
+            text_dir, text_dir.parent / "v.txt", 32, strip_accents=strip_accents, overwrite=True
+        )
+        with contextlib.suppress(UserError):  # so little text has few pieces
+            build_vocabulary(config, messages.append)
+        warned = [f"words are {script}, and" in m and "-strip-accents" in m for m in messages]
+        assert any(warned) == strip_accents
 
 
 def test_same_text_gives_the_same_file_whatever_the_order(text_dir):
@@ -267,6 +283,14 @@ def test_what_is_left_out_or_repaired_is_told(text_dir):
     assert f"{held_out}: 1 invalid UTF-8 sequences were replaced with U+FFFD." in messages
 
 
+def test_a_damaged_file_is_refused_without_a_flag_that_only_records_have(text_dir):
+    (text_dir / "c.txt.gz").write_bytes(gzip.compress(b"text", mtime=0)[:-1])
+    with pytest.raises(
+        UserError, match=r"c\.txt\.gz .* Repair or remove it; the programs that"
+    ):
+        build(text_dir)
+
+
 def test_counts_do_not_depend_on_processes_and_blocks(text_dir, monkeypatch):
     found = find_corpus(text_dir)
     whole = count_words(found, True, True)
@@ -301,6 +325,18 @@ def test_long_words_are_split_a_few_at_a_time(tmp_path, monkeypatch):
     assert sum(sizes) == sum(map(len, words)) > 4_800_000
     assert max(sizes) <= 2 << 20
     assert len(sizes) >= 3
+
+
+def test_text_that_becomes_unknown_is_warned_of(text_dir):
+    """Without spaces between words, few of them may be most of the text."""
+    word = "\u0e01\u0e32" * 150
+    (text_dir / "thai.txt").write_text(f"{word}\n" * 60, encoding="utf-8")
+    messages = []
+    build_vocabulary(
+        VocabularyBuildConfig(text_dir, text_dir.parent / "v.txt", 200), messages.append
+    )
+    (warning,) = [m for m in messages if "of the text is in words that become" in m]
+    assert "(in 60 cases) more than 200 characters: pass" in warning
 
 
 def test_pieces_are_learned_from_counts_of_any_characters():
@@ -339,11 +375,13 @@ def test_report_on_held_out_text_beside_a_second_vocabulary(text_dir):
     assert [value.strip() for value in rows["words"]] == ["7", "7"]
     # "zzz" and the ideograph; the second vocabulary has no capitals, either.
     assert [value.strip() for value in rows["unknown words"]] == ["28.571%", "42.857%"]
+    assert [value.strip() for value in rows["text in unknown words"]] == ["19.048%", "38.095%"]
     assert first_pieces.startswith(f"{output_file}\n  longest pieces: ")
     assert second_pieces.startswith(str(second.path))
     coverage = measure(load_vocabulary(output_file), {"wats": 2, "the": 1, "zzz": 4})
     assert coverage.num_words == 7
     assert coverage.num_unknown == 4
+    assert coverage.unknown_text == 12 / 23
     assert coverage.piece_counts.sum() == coverage.num_pieces
     assert "wats".startswith(coverage.longest()[0].removeprefix("##")[:1])
     assert coverage.rarest()[0] in ("the", "t", "##he", "##h", "##e", "th")

@@ -204,6 +204,13 @@ def test_ends_of_mrqa_may_be_behind_the_answer(tmp_path):
         ("by Anna", " ", None),
         ("a.c b abc", "abc", (2, 2)),
         ("\U0001f600 the bridge", "bridge", (2, 2)),
+        # Vowel signs and accents are parts of words, too.
+        ("\u0930\u093e\u092e\u0941 \u0930\u093e\u092e", "\u0930\u093e\u092e", (1, 1)),
+        ("\u0915\u093f \u0915", "\u0915", (1, 1)),
+        ("cafe\u0301 cafe", "cafe", (1, 1)),
+        ("\u0915\u093f \u0916", "\u0915", (0, 0)),
+        ("aaa aa", "aa", (1, 1)),
+        ("xa b a b a", "a b a", (2, 4)),
     ],
 )
 def test_an_answer_without_its_place_is_found_as_words(context, answer, words):
@@ -275,6 +282,11 @@ def test_ids_of_squad_and_mrqa(tmp_path, suffix, fields, expected):
         ("a.jsonl", '{"header": {}}\n{"context": 3, "qas": []}\n', 'line 2: "context" must'),
         ("a.jsonl", '{"header": {}}\n\nnothing\n', "line 3 is not valid JSON"),
         ("a.jsonl", '{"header": {}}\n[]\n', "line 2 must be an object, not list"),
+        (
+            "a.jsonl",
+            '{"context": "x", "question": "y"}',
+            'line 1 lacks "qas".*name the "columns"',
+        ),
         (
             "a.jsonl",
             '{"context": "x", "qas": [{"qid": "q", "question": "y", "detected_answers": '

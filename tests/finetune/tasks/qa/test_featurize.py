@@ -6,7 +6,7 @@ import pytest
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
 from finetune.tasks.qa.examples import Context, GivenAnswer, QuestionCollector
-from finetune.tasks.qa.featurize import QAFeaturizer
+from finetune.tasks.qa.featurize import PART_OF_WORD, QAFeaturizer
 
 
 def make_examples(*questions, v2=True):
@@ -67,11 +67,35 @@ def test_one_window(featurize, tokenizer):
 )
 def test_answers_are_narrowed_to_pieces(featurize, tokenizer, answer, tokens):
     context = "Japanese Berg (1895-1943)."
-    (row,), _, _ = featurize(make_examples((context, "Who?", answer)))
+    (row,), _, report = featurize(make_examples((context, "Who?", answer)))
+    assert (PART_OF_WORD in report.problems) == (answer == "nese")
     if tokens is None:
         assert (row["squad_start_positions"], row["squad_end_positions"]) == (0, 0)
     else:
         assert answer_tokens(row, tokenizer) == tokens
+
+
+@pytest.mark.parametrize(
+    ("start", "within_words", "position"),
+    [(0, True, 3), (5, True, 5), (11, True, 7), (None, True, 3), (5, False, 3), (11, False, 7)],
+)
+def test_an_answer_that_occurs_several_times_is_found_at_its_place(
+    featurize, start, within_words, position
+):
+    """Text without spaces is a single word, in which the authors take the first place."""
+    collector = QuestionCollector(
+        DataReport("squad", "train"), v2=False, is_training=True, within_words=within_words
+    )
+    collector.add(
+        Context("1895\u30011895 (1895)"),
+        qas_id="q",
+        question="?",
+        answers=["1895"],
+        located=GivenAnswer("1895", start),
+    )
+    (row,), _, report = featurize(collector.examples)
+    assert row["squad_start_positions"] == row["squad_end_positions"] == position
+    assert not report.problems
 
 
 def plain_windows(count: int, room: int, stride: int) -> tuple[list[range], list[int]]:
@@ -138,7 +162,7 @@ def test_an_answer_without_tokens_is_reported(featurize, tokenizer):
     assert (row["squad_start_positions"], row["squad_end_positions"]) == (0, 0)
     examples = make_examples((f"the old ({dropped}) bridge", "who", dropped))
     (row,), _, report = featurize(examples)
-    assert not report.problems
+    assert report.problems == {PART_OF_WORD: [{"id": "q0", "pieces": 2}]}
     assert answer_tokens(row, tokenizer) == ["(", ")"]
 
 

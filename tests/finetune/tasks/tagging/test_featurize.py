@@ -2,7 +2,7 @@ import pytest
 
 from finetune.data.features import DataReport
 from finetune.tasks.tagging.examples import TaggingExample
-from finetune.tasks.tagging.featurize import CUT_WORDS, NO_PIECES, tagging_rows
+from finetune.tasks.tagging.featurize import CUT_WORDS, HAS_SPACE, NO_PIECES, tagging_rows
 from tests.finetune.tasks.text.tiny import CLS, SEP, UNK, A, B, C, D, X, Y, make_tokenizer
 
 
@@ -52,6 +52,15 @@ def test_whole_words_that_fit(featurize, words, length, input_ids, positions, pr
     if problems is None:
         problems = {NO_PIECES: [{"eid": 3, "word": "\u200b"}]}
     assert found[3] == problems
+
+
+@pytest.mark.parametrize("space", [" ", "\u00a0", "\u3000"])
+def test_words_that_exports_divide_are_reported(featurize, space):
+    """Vietnamese words of several syllables have spaces in them."""
+    word = f"bx{space}d"
+    input_ids, positions, _, problems = featurize(["a", word, "c"], 9)
+    assert (input_ids, positions) == ([CLS, A, B, X, D, C, SEP], [1, 2, 5])
+    assert problems == {HAS_SPACE: [{"eid": 3, "word": word}]}
 
 
 def test_a_word_that_looks_like_a_special_token_is_a_word(featurize):

@@ -2,7 +2,8 @@ import pytest
 
 from electra_tf.text.framing import truncated_lengths
 from finetune.data.features import DataReport
-from finetune.tasks.text.examples import TRUNCATED, InputExample, text_rows
+from finetune.tasks.text.examples import NO_TOKENS, TRUNCATED, InputExample, text_rows
+from finetune.tasks.text.windows import window_rows
 from tests.finetune.tasks.text.tiny import CLS, SEP, A, B, C, D, make_tokenizer
 
 
@@ -44,3 +45,22 @@ def test_rows(tmp_path, text_a, text_b, input_ids, segment_ids, reported):
     assert row["t_eid"] == 4
     cases = report.problems.get(TRUNCATED, [])
     assert cases == [{"eid": 4, "tokens": tokens, "kept": kept} for tokens, kept in reported]
+
+
+@pytest.mark.parametrize(
+    ("text_a", "text_b", "is_reported"),
+    [
+        ("\u200b", None, True),
+        ("a", "\ufeff \u200d", True),
+        ("\U0001fae8", None, True),  # an emoji of Unicode 15
+        ("a \u200b", "b", False),
+        ("", " ", False),  # reported where it is read
+    ],
+)
+def test_texts_without_tokens_are_reported(tmp_path, text_a, text_b, is_reported):
+    examples = [InputExample(4, text_a, text_b, "0")]
+    tokenizer = make_tokenizer(tmp_path)
+    for rows, options in ((text_rows, ()), (window_rows, (2,))):
+        report = DataReport("t", "dev")
+        rows("t", examples, tokenizer, 7, *options, report)
+        assert report.problems == ({NO_TOKENS: [{"eid": 4}]} if is_reported else {})
