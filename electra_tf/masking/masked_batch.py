@@ -168,15 +168,18 @@ def mask_batch(
         config: configuration of the run.
         special: ids of the special tokens.
         strategy: chooses the positions.
-        features: `input_ids`, `input_mask`, `segment_ids`, int32 [batch, seq].
+        features: `input_ids`, `input_mask`, `segment_ids` [batch, seq], tensors or arrays,
+            which become int32.
         randomness: random stream of masking.
     """
+    names = ("input_ids", "input_mask", "segment_ids")
+    inputs = PretrainInputs(*(tf.cast(features[name], tf.int32) for name in names))
     return mask(
-        PretrainInputs(features["input_ids"], features["input_mask"], features["segment_ids"]),
+        inputs,
         special,
         randomness.key("masking"),
         mask_prob=mask_prob_of(config, randomness),
-        max_predictions_per_seq=max_predictions(config, features["input_ids"].shape[1]),
+        max_predictions_per_seq=max_predictions(config, inputs.input_ids.shape[1]),
         strategy=strategy,
         with_replacement=config.masking_with_replacement,
         first_example=randomness.first_example,
