@@ -9,7 +9,7 @@ import numpy as np
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.text.word_table import WordTable
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, refuse_single_string
 
 # Type code of id arrays: C int.
 ID_TYPE = "i"
@@ -95,8 +95,7 @@ class CachedTokenizer:
         Raises:
             UserError: `texts` is a single string, whose characters would be the texts.
         """
-        if isinstance(texts, str):
-            raise UserError(f"texts must be a list of strings, not {texts!r:.80}")
+        refuse_single_string("texts", texts)
         return [
             np.frombuffer(ids, np.int32).copy() if len(ids) else np.zeros(0, np.int32)
             for ids in self._cached.tokenize(list(texts))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.util.errors import UserError, nearest_name_hint
-from electra_tf.util.paths import as_path
+from electra_tf.util.paths import convert_paths
 
 SAVED_MODEL = "saved_model"
 # Of all other formats.
@@ -71,7 +71,7 @@ class ExportConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model_dir", os.fspath(self.model_dir))
-        object.__setattr__(self, "export_dir", as_path(self.export_dir))
+        convert_paths(self, "export_dir")
         if self.format not in FORMATS:
             raise UserError(f"--format must be one of {', '.join(FORMATS)}, not {self.format}")
         if self.max_seq_length is not None and self.max_seq_length < MIN_SEQ_LENGTH:
