@@ -160,7 +160,8 @@ def create_model(
         config: of the run.
         vocabulary: of the model.
         token_counts: counts the tokens of the records, where masking or a unigram generator
-            needs that; None serves a model that neither masks nor samples.
+            needs that. Without it, such a model can neither mask nor sample, nor can any model
+            mask by a `word_list`.
 
     Raises:
         UserError: there are no records to count.

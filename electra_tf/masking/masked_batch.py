@@ -18,6 +18,7 @@ from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
 from electra_tf.model.positions import gather_positions, scatter_update
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import mask_prob_of
+from electra_tf.util.errors import UserError
 
 # Fraction of the masked positions replaced by [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85
@@ -171,7 +172,15 @@ def mask_batch(
         features: `input_ids`, `input_mask`, `segment_ids` [batch, seq], tensors or arrays,
             which become int32.
         randomness: random stream of masking.
+
+    Raises:
+        UserError: the strategy was created without the word list of the run.
     """
+    if config.word_list and getattr(strategy.tokens, "words", None) is None:
+        raise UserError(
+            f"--word_list={config.word_list} has not been read, so the model cannot mask by "
+            "it: pass token_counts to create_model or load_model"
+        )
     names = ("input_ids", "input_mask", "segment_ids")
     inputs = PretrainInputs(*(tf.cast(features[name], tf.int32) for name in names))
     return mask(
