@@ -18,7 +18,8 @@ def custom_gradient(function: Callable) -> Callable:
 
     TensorFlow 2.21 registers the gradient of each call in a graph until the process ends. With
     the gradient stay its graph and the variables that the graph reads: all weights of every
-    model that has been traced. Here, graphs keep their gradients themselves.
+    model that has been traced. Here, graphs keep their gradients themselves. Those of
+    `tf.recompute_grad` still stay.
     """
     decorated = tf.custom_gradient(function)
 
