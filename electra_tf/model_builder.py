@@ -152,13 +152,16 @@ def create_model(
     vocabulary: Vocabulary,
     token_counts: TokenCounter | None = None,
 ) -> PretrainingModel:
-    """Returns the model with random weights.
+    """Returns the model with random weights, drawn from Keras's random seed.
+
+    Call `keras.utils.set_random_seed` before for the same weights again.
 
     Args:
         config: of the run.
         vocabulary: of the model.
         token_counts: counts the tokens of the records, where masking or a unigram generator
-            needs that; None serves a model that neither masks nor samples.
+            needs that. Without it, such a model can neither mask nor sample, nor can any model
+            mask by a `word_list`.
 
     Raises:
         UserError: there are no records to count.
@@ -183,8 +186,9 @@ def create_training_state(
 ) -> tuple[PretrainingModel, keras.optimizers.Optimizer, tf.Variable]:
     """Returns a model, its optimizer and the step, created inside the strategy's scope.
 
-    The weights are random, from the seed of the configuration, and the step is an int64
-    variable at 0. For `token_counts` see `create_model`.
+    The weights are random, from the seed of the configuration, which becomes that of Python,
+    NumPy and TensorFlow. The step is an int64 variable at 0. For `token_counts` see
+    `create_model`.
 
     Raises:
         UserError: the configuration is invalid for the objective.

@@ -78,7 +78,8 @@ def train(
 ) -> dict[str, float]:
     """Pre-trains for `num_train_steps`, resuming from the latest checkpoint.
 
-    Without a checkpoint, the run starts from `init_checkpoint`, else from random weights.
+    Without a checkpoint, the run starts from `init_checkpoint`, else from random weights. The
+    seed of the configuration becomes that of Python, NumPy and TensorFlow.
 
     Args:
         config: hyperparameters.

@@ -130,7 +130,7 @@ class PretrainingModel(keras.Model):
         """Masks a batch (section 2), once per step, before it is split into micro-batches.
 
         Args:
-            features: `input_ids`, `input_mask`, `segment_ids`, int32 [batch, seq].
+            features: `input_ids`, `input_mask`, `segment_ids` [batch, seq]; see `mask_batch`.
             randomness: random stream of masking. Without dropout (evaluation), the masking
                 rate is always `mask_prob`.
         """

@@ -14,6 +14,7 @@ from electra_tf.model import randomness as model_randomness
 from electra_tf.model.batch_types import LossTerm
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.randomness import Randomness
+from electra_tf.util.errors import UserError
 from finetune.data.features import (
     INPUT_IDS,
     TASK_ID,
@@ -164,7 +165,15 @@ class FinetuningModel(keras.Model):
         self.built = True
 
     def head(self, task_name: str) -> TaskHead:
-        """Returns the head of a task."""
+        """Returns the head of a task.
+
+        Raises:
+            UserError: the model has no such task.
+        """
+        if task_name not in self.head_names:
+            raise UserError(
+                f"The model has no task {task_name!r}: choose {', '.join(self.head_names)}"
+            )
         return getattr(self, _attribute(task_name))
 
     @property
@@ -221,7 +230,8 @@ class FinetuningModel(keras.Model):
         """Runs the head of one task, without dropout.
 
         Args:
-            features: those of the encoder and of the task.
+            features: those of the encoder, and those of the task (`Task.feature_specs`), such
+                as labels, which affect the losses alone.
             task_name: name of the task.
             skip_unread: compute the encoder's last layer only where the head reads it, which
                 changes results by rounding.

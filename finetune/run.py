@@ -77,6 +77,8 @@ _LABELS_SHOWN = 10
 def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult]:
     """Fine-tunes, evaluates and predicts, as configured.
 
+    The seeds of the trials become those of Python, NumPy and TensorFlow.
+
     Returns:
         The result of each trial, or of each fold of each trial.
 

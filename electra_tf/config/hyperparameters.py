@@ -77,14 +77,18 @@ def checked_values(config_class: type, given: Mapping[str, Any]) -> dict[str, An
 
     Args:
         config_class: dataclass of the hyperparameters.
-        given: values by name; those of other names are returned as they are.
+        given: values by name.
 
     Raises:
-        UserError: a value is of another type than its hyperparameter.
+        UserError: there is no such hyperparameter, or a value is of another type.
     """
     fields = {field.name: field for field in dataclasses.fields(config_class)}
+    for name in given:
+        if name not in fields:
+            hint = nearest_name_hint(name, fields)
+            raise UserError(f"Unknown hyperparameter {name!r}.{hint}")
     return {
-        name: _plain_value(fields[name], _without_numpy(value)) if name in fields else value
+        name: _plain_value(fields[name], _without_numpy(value))
         for name, value in given.items()
         if value is not None
     }

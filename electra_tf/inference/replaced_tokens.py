@@ -17,7 +17,7 @@ from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, refuse_single_string
 
 # Number of tokens listed below each sentence.
 _NUM_NAMED = 3
@@ -95,7 +95,8 @@ def inspect_sentences(
         seed: random seed of masking and sampling.
 
     Raises:
-        UserError: the run is in a stage without a discriminator.
+        UserError: the run is in a stage without a discriminator, or `sentences` is a single
+            string.
     """
     length = model.config.max_seq_length
     features = encode(vocabulary, tokenizer, sentences, length)
@@ -121,8 +122,12 @@ def encode(
 
     Returns:
         `input_ids`, `input_mask` and `segment_ids`, int32 [n, max_seq_length].
+
+    Raises:
+        UserError: `texts` is a single string.
     """
-    tokens = tokenizer.tokenize(tf.constant(list(texts)))
+    refuse_single_string("texts", texts)
+    tokens = tokenizer.tokenize(tf.constant(list(texts), tf.string))
     inputs = single_text_inputs(vocabulary, tokens, max_seq_length)
     missing = [[0, 0], [0, max_seq_length - tf.shape(inputs.input_ids)[1]]]
     return {name: tf.pad(value, missing) for name, value in inputs._asdict().items()}

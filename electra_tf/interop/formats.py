@@ -114,7 +114,9 @@ def named_format(
     return named
 
 
-def find_format(path: str, flag: str, families: Sequence[ModelFamily] = ()) -> CheckpointFormat:
+def find_format(
+    path: str | os.PathLike[str], flag: str, families: Sequence[ModelFamily] = ()
+) -> CheckpointFormat:
     """Returns the format of a file or folder.
 
     Args:
@@ -125,6 +127,7 @@ def find_format(path: str, flag: str, families: Sequence[ModelFamily] = ()) -> C
     Raises:
         UserError: there is no checkpoint, or its format is unknown.
     """
+    path = os.fspath(path)
     for format_class in FORMATS:
         found = format_class(families)
         if found.recognizes(path):

@@ -87,7 +87,7 @@ class KerasHubFormat(CheckpointFormat):
         """Returns whether it is a preset of `ElectraBackbone`."""
         return is_kerashub_folder(path)
 
-    def read(self, path: str) -> ModelCheckpoint:
+    def read(self, path: str | os.PathLike[str]) -> ModelCheckpoint:
         """Returns the encoder; the pooler has no counterpart.
 
         Raises:
@@ -95,6 +95,7 @@ class KerasHubFormat(CheckpointFormat):
         """
         keras_hub = import_extra(*_KERASHUB)
 
+        path = os.fspath(path)
         description = read_kerashub_description(path)
         try:
             with warnings.catch_warnings():

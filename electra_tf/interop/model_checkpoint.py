@@ -305,7 +305,7 @@ class CheckpointFormat(abc.ABC):
         """Returns whether a file or folder looks like this format; imports no TensorFlow."""
 
     @abc.abstractmethod
-    def read(self, path: str) -> ModelCheckpoint:
+    def read(self, path: str | os.PathLike[str]) -> ModelCheckpoint:
         """Returns the model at `path`; raises UserError if it cannot be read."""
 
     @abc.abstractmethod

@@ -35,12 +35,13 @@ class NativeFormat(CheckpointFormat):
             return any(name.endswith(_INDEX) for name in os.listdir(path))
         return os.path.isfile(path.removesuffix(_INDEX) + _INDEX)
 
-    def read(self, path: str) -> ModelCheckpoint:
+    def read(self, path: str | os.PathLike[str]) -> ModelCheckpoint:
         """Returns the latest checkpoint of a folder, or the one with a prefix.
 
         Raises:
             UserError: the checkpoint cannot be restored into the model of `config.json`.
         """
+        path = os.fspath(path)
         folder = containing_folder(path)
         saved = load_saved_config(folder)
         if saved is None:

@@ -72,12 +72,13 @@ class Tf1Format(CheckpointFormat):
             return any(name.endswith(_INDEX) for name in os.listdir(path))
         return os.path.isfile(path.removesuffix(_INDEX) + _INDEX)
 
-    def read(self, path: str) -> ModelCheckpoint:
+    def read(self, path: str | os.PathLike[str]) -> ModelCheckpoint:
         """Returns all arrays of a checkpoint, including the optimizer's moments.
 
         Raises:
             UserError: there is none, or it has no ELECTRA encoder.
         """
+        path = os.fspath(path)
         prefix = _prefix_of(path)
         arrays = read_tf1_arrays(prefix)
         step = arrays.pop(GLOBAL_STEP, None)

@@ -18,6 +18,7 @@ from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
 from electra_tf.model.positions import gather_positions, scatter_update
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import mask_prob_of
+from electra_tf.util.errors import UserError
 
 # Fraction of the masked positions replaced by [MASK]; the rest keep their token.
 MASK_TOKEN_PROB = 0.85
@@ -168,15 +169,26 @@ def mask_batch(
         config: configuration of the run.
         special: ids of the special tokens.
         strategy: chooses the positions.
-        features: `input_ids`, `input_mask`, `segment_ids`, int32 [batch, seq].
+        features: `input_ids`, `input_mask`, `segment_ids` [batch, seq], tensors or arrays,
+            which become int32.
         randomness: random stream of masking.
+
+    Raises:
+        UserError: the strategy was created without the word list of the run.
     """
+    if config.word_list and getattr(strategy.tokens, "words", None) is None:
+        raise UserError(
+            f"--word_list={config.word_list} has not been read, so the model cannot mask by "
+            "it: pass token_counts to create_model or load_model"
+        )
+    names = ("input_ids", "input_mask", "segment_ids")
+    inputs = PretrainInputs(*(tf.cast(features[name], tf.int32) for name in names))
     return mask(
-        PretrainInputs(features["input_ids"], features["input_mask"], features["segment_ids"]),
+        inputs,
         special,
         randomness.key("masking"),
         mask_prob=mask_prob_of(config, randomness),
-        max_predictions_per_seq=max_predictions(config, features["input_ids"].shape[1]),
+        max_predictions_per_seq=max_predictions(config, inputs.input_ids.shape[1]),
         strategy=strategy,
         with_replacement=config.masking_with_replacement,
         first_example=randomness.first_example,

@@ -121,7 +121,12 @@ class PretrainingOutput(NamedTuple):
 
     @property
     def losses(self) -> dict[str, tf.Tensor]:
-        """Losses of the terms without coefficients, and "total", their weighted sum."""
+        """Losses of the terms without coefficients, and "total", the objective of the batch."""
         losses = {name: term.loss for name, term in self.terms.items()}
-        total = tf.add_n([term.coefficient * term.loss for term in self.terms.values()])
+        total = tf.add_n(
+            [
+                term.coefficient * term.loss * (term.weight if term.summed else 1.0)
+                for term in self.terms.values()
+            ]
+        )
         return {"total": total, **losses}

@@ -112,8 +112,13 @@ class Encoder(keras.layers.Layer):
     ) -> EncoderOutput:
         """Encodes a batch.
 
+        Dropout follows from `dropout_key` alone: Keras's `training` has no effect. Ids and
+        positions outside of the tables are an error on a CPU; on GPUs and in graphs that XLA
+        compiles, they get zeros or the nearest row.
+
         Args:
-            input_ids, segment_ids: int32 [batch, seq].
+            input_ids: int32 [batch, seq].
+            segment_ids: int32 [batch, seq]; ids that the model has no segment for get zeros.
             input_mask: int32 [batch, seq], or [batch, query, key] if it depends on the query.
             dropout_key: uint32 [2] from `randomness.make_key`; None for inference.
             positions: positions to compute `sequence_output` at, int32 [batch, n] or a slice;
@@ -122,7 +127,11 @@ class Encoder(keras.layers.Layer):
 
         Returns:
             `EncoderOutput` in the compute dtype.
+
+        Raises:
+            ValueError: `input_ids` is no matrix, or longer than the position embeddings.
         """
+        self._check_shape(tf.TensorShape(input_ids.shape), position_ids is None)
         count = DROPOUTS_PER_LAYER * len(self.encoder_layers)
         embedding_key, layer_keys = None, [None] * len(self.encoder_layers)
         if dropout_key is not None:
@@ -142,6 +151,17 @@ class Encoder(keras.layers.Layer):
             x = tf.recompute_grad(run)(x) if self.rematerialize else run(x)
             x = self._without_gradient(x, number)
         return EncoderOutput(embedding_output, x)
+
+    def _check_shape(self, shape: tf.TensorShape, counts_positions: bool) -> None:
+        """Raises ValueError if a shape of `input_ids`, as far as it is known, is invalid."""
+        if shape.rank not in (None, 2):
+            raise ValueError(f"input_ids must be [batch, seq], not of shape {shape}")
+        longest, length = self.embeddings.config.max_position_embeddings, shape[1]
+        if counts_positions and length is not None and length > longest:
+            raise ValueError(
+                f"input_ids has {length} tokens a row, but the encoder has {longest} position "
+                "embeddings (max_position_embeddings)"
+            )
 
     def _without_gradient(self, x: tf.Tensor, num_layers: int) -> tf.Tensor:
         """Returns the output of the lowest layers, without gradient if these are frozen."""

@@ -21,6 +21,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 
 from electra_tf.model.compilation import compiled_by_xla
+from electra_tf.model.custom_gradients import custom_gradient
 
 _enabled = contextvars.ContextVar("fused_kernels_enabled", default=True)
 _whole = contextvars.ContextVar("graph_compiled_as_a_whole", default=False)
@@ -149,7 +150,7 @@ def _with_fused_gradient(function: Callable, sum_apart: bool) -> Callable:
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
 
-    @tf.custom_gradient
+    @custom_gradient
     def call(*tensors: tf.Tensor):
         outputs = forward(*tensors)
         float_outputs = [y.dtype.is_floating for y in tf.nest.flatten(outputs)]
@@ -181,7 +182,7 @@ def _of_matrices(function: Callable, tensors: list[tf.Tensor]) -> tf.Tensor:
 
 
 def _with_recomputing_gradient(function: Callable, sum_apart: bool = False) -> Callable:
-    @tf.custom_gradient
+    @custom_gradient
     def call(*tensors: tf.Tensor):
         floats = [x for x in tensors if x.dtype.is_floating]
         if not floats:

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.model import randomness
+from electra_tf.model.custom_gradients import custom_gradient
 from electra_tf.model.gpu import attention as gpu_attention
 from electra_tf.model.gpu import rows as gpu_rows
 from electra_tf.model.gpu.calls import has_kernels
@@ -157,7 +158,7 @@ def _attention_as_a_whole(
     of the scores is P * (dP - rowsum(dO * O)) (Dao et al. 2022, "FlashAttention", app. B.2).
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def attend(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor):
         scores = tf.matmul(query, key, transpose_b=True)
         # Drawn when it is needed, not for all layers at once.
@@ -229,7 +230,7 @@ def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     function = _add_bias.__wrapped__ if has_kernels(x) else _add_bias
 
     # XLA would copy the gradient of `x`, and compute that of the bias slowly.
-    @tf.custom_gradient
+    @custom_gradient
     def add(x: tf.Tensor, bias: tf.Tensor):
         return function(x, bias), lambda upstream: (upstream, sum_rows(upstream))
 
@@ -255,7 +256,7 @@ def split_heads(
     if not is_compiled():
         return _split_heads(qkv, bias, num_heads=num_heads, query_scale=scale)
 
-    @tf.custom_gradient
+    @custom_gradient
     def split(qkv: tf.Tensor, bias: tf.Tensor):
         outputs = _split_heads(qkv, bias, num_heads=num_heads, query_scale=scale)
 

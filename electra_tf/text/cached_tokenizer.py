@@ -1,5 +1,6 @@
 """Tokenizers for large amounts of text: the in-graph tokenizer behind a word cache."""
 
+import threading
 from array import array
 from collections.abc import Sequence
 
@@ -8,7 +9,7 @@ import numpy as np
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.text.word_table import WordTable
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, refuse_single_string
 
 # Type code of id arrays: C int.
 ID_TYPE = "i"
@@ -16,6 +17,8 @@ ID_TYPE = "i"
 DEFAULT_MAX_CACHED_WORDS = 1_000_000
 # Text without spaces is cached as long "words".
 MAX_CACHED_BYTES = 128_000_000
+# Held while a table is read and extended. All tokenizers share it, so that they can be pickled.
+_lock = threading.Lock()
 
 
 class CorpusTokenizer:
@@ -23,7 +26,7 @@ class CorpusTokenizer:
 
     BERT's tokenization never looks across a space, so the ids of a line are the
     concatenated ids of its space-separated parts. Most parts are cached; the others are
-    tokenized in one call per block of text.
+    tokenized in one call per block of text. Threads may share a tokenizer; they take turns.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_cached_words: int = DEFAULT_MAX_CACHED_WORDS):
@@ -48,10 +51,12 @@ class CorpusTokenizer:
         """
         if not lines:
             return []
-        is_full = len(self._table) > self._max_cached_words
-        if is_full or self._table.num_bytes > MAX_CACHED_BYTES:
-            self._table = WordTable()
-        ids, counts = self._table.look_up(" ".join(lines).encode(), self._tokenize_words)
+        text = " ".join(lines).encode()
+        with _lock:
+            is_full = len(self._table) > self._max_cached_words
+            if is_full or self._table.num_bytes > MAX_CACHED_BYTES:
+                self._table = WordTable()
+            ids, counts = self._table.look_up(text, self._tokenize_words)
         last_words = np.cumsum([line.count(" ") + 1 for line in lines]) - 1
         ends = (np.cumsum(counts)[last_words] * array(ID_TYPE).itemsize).tolist()
         content = ids.astype(ID_TYPE).tobytes()
@@ -90,13 +95,20 @@ class CachedTokenizer:
         Raises:
             UserError: `texts` is a single string, whose characters would be the texts.
         """
-        if isinstance(texts, str):
-            raise UserError(f"texts must be a list of strings, not {texts!r:.80}")
+        refuse_single_string("texts", texts)
         return [
             np.frombuffer(ids, np.int32).copy() if len(ids) else np.zeros(0, np.int32)
             for ids in self._cached.tokenize(list(texts))
         ]
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Returns the token strings of ids."""
+        """Returns the token strings of ids.
+
+        Raises:
+            UserError: an id is outside of the vocabulary.
+        """
+        largest = self.vocabulary.size - 1
+        for i in ids:
+            if not 0 <= i <= largest:
+                raise UserError(f"ids must be from 0 to {largest}, not {i}")
         return [self.vocabulary.tokens[i] for i in ids]

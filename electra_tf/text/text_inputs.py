@@ -7,6 +7,7 @@ import tensorflow as tf
 from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import MASK, Vocabulary
+from electra_tf.util.errors import UserError
 
 
 class EncoderInputs(NamedTuple):
@@ -26,7 +27,11 @@ def single_text_inputs(
         vocabulary: provides the special tokens.
         tokens: int32 ragged [batch, pieces].
         max_seq_length: maximum length of a row.
+
+    Raises:
+        UserError: `max_seq_length` has no room for [CLS] and [SEP].
     """
+    _check_room(max_seq_length, NUM_SPECIAL[1])
     return frame_rows(vocabulary, tokens[:, : max_seq_length - NUM_SPECIAL[1]])
 
 
@@ -43,7 +48,11 @@ def pair_inputs(
     Args:
         vocabulary, max_seq_length: as for `single_text_inputs`.
         tokens_a, tokens_b: int32 ragged [batch, pieces].
+
+    Raises:
+        UserError: `max_seq_length` has no room for [CLS] and two [SEP].
     """
+    _check_room(max_seq_length, NUM_SPECIAL[2])
     length_a, length_b = (_lengths(tokens) for tokens in (tokens_a, tokens_b))
     has_b = tf.cast(length_b > 0, tf.int32)
     room = max_seq_length - NUM_SPECIAL[1] - has_b
@@ -125,6 +134,11 @@ def truncate_rows(rows: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_lengths(
         tf.boolean_mask(rows.values, kept), keep, validate=False
     )
+
+
+def _check_room(max_seq_length: int, num_special: int) -> None:
+    if max_seq_length < num_special:
+        raise UserError(f"max_seq_length must be at least {num_special}, not {max_seq_length}")
 
 
 def _lengths(rows: tf.RaggedTensor) -> tf.Tensor:

@@ -29,6 +29,12 @@ class UserError(ValueError):
     """
 
 
+def refuse_single_string(name: str, values: Iterable[str]) -> None:
+    """Raises UserError if a list of strings is a single one, whose characters it would be."""
+    if isinstance(values, str):
+        raise UserError(f"{name} must be a list of strings, not {values!r:.80}")
+
+
 def nearest_name_hint(name: str, known: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?`, or an empty string if no known name is similar."""
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -30,6 +30,13 @@ def as_path(path: object) -> "AnyPath":
     return RemotePath(str(path)) if is_remote(path) else pathlib.Path(path)
 
 
+def convert_paths(config: Any, *names: str) -> None:
+    """Makes fields of a frozen dataclass paths, which may be given as strings; None stays."""
+    for name in names:
+        if (value := getattr(config, name)) is not None:
+            object.__setattr__(config, name, as_path(value))
+
+
 def given_path(path: str) -> "AnyPath":
     """Returns a path given by a user; `~` is the home folder."""
     return as_path(path) if is_remote(path) else pathlib.Path(path).expanduser()

@@ -3,10 +3,13 @@
 import dataclasses
 import pathlib
 
+from electra_tf.util.errors import refuse_single_string
+from electra_tf.util.paths import convert_paths
+
 
 @dataclasses.dataclass(frozen=True)
 class CorpusBuildConfig:
-    """Settings of a build of pre-training data.
+    """Settings of a build of pre-training data; paths may be given as strings.
 
     Attributes:
         corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth, or `.xz`
@@ -44,6 +47,9 @@ class CorpusBuildConfig:
         runner: one of `cluster_run.RUNNERS`, with which Apache Beam builds; None builds in
             processes of this machine.
         pipeline_options: options of Beam, such as `--parallelism=8`.
+
+    Raises:
+        UserError: `inputs` is a single string.
     """
 
     corpus_dir: pathlib.Path | None
@@ -74,6 +80,10 @@ class CorpusBuildConfig:
     sentence_language: str = "en"
     runner: str | None = None
     pipeline_options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        convert_paths(self, "corpus_dir", "vocab_file", "output_dir")
+        refuse_single_string("inputs", self.inputs)
 
     @property
     def selects_documents(self) -> bool:

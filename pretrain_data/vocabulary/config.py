@@ -3,12 +3,15 @@
 import dataclasses
 import pathlib
 
+from electra_tf.util.errors import refuse_single_string
+from electra_tf.util.paths import convert_paths
+
 MIN_VOCAB_SIZE = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyBuildConfig:
-    """Settings of vocabulary training.
+    """Settings of vocabulary training; paths may be given as strings.
 
     Attributes:
         corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth; None reads
@@ -26,6 +29,9 @@ class VocabularyBuildConfig:
         num_processes: number of processes that count words.
         report: files, globs and folders of held-out text to report on.
         compare_with: vocabulary file to report on, too.
+
+    Raises:
+        UserError: `inputs` or `report` is a single string.
     """
 
     corpus_dir: pathlib.Path | None
@@ -41,6 +47,11 @@ class VocabularyBuildConfig:
     num_processes: int = 1
     report: tuple[str, ...] = ()
     compare_with: pathlib.Path | None = None
+
+    def __post_init__(self) -> None:
+        convert_paths(self, "corpus_dir", "output_file", "compare_with")
+        refuse_single_string("inputs", self.inputs)
+        refuse_single_string("report", self.report)
 
     @property
     def corpus_name(self) -> str:

@@ -4,9 +4,11 @@ import pathlib
 import shutil
 
 import numpy as np
+import pytest
 
 from electra_tf.interop.formats import make_format
 from electra_tf.interop.native_family import load_model
+from electra_tf.util.errors import UserError
 from finetune.config.task_kinds import kind_of_task
 from finetune.model_family import FINETUNING
 from finetune.run import run
@@ -27,6 +29,8 @@ def test_a_trained_model_is_rebuilt_without_its_data(make_finetuning_config, tmp
     model = load_model(checkpoint, [FINETUNING]).model
     kernel = model.head("cola").dense.kernel.numpy()
     np.testing.assert_array_equal(kernel, checkpoint.arrays["task_specific/cola/dense/kernel"])
+    with pytest.raises(UserError, match="The model has no task 'mnli': choose cola"):
+        model.head("mnli")
 
 
 def test_kinds_of_the_authors_tasks():

@@ -1,11 +1,13 @@
 """Settings of an export; no TensorFlow is imported here."""
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.paths import convert_paths
 
 SAVED_MODEL = "saved_model"
 # Of all other formats.
@@ -39,6 +41,8 @@ def is_version(name: str) -> bool:
 class ExportConfig:
     """One export.
 
+    The folders may be given as strings or paths.
+
     Attributes:
         model_dir: folder of a pre-trained or fine-tuned model.
         export_dir: directory with one folder per version; its name is that of the served
@@ -66,6 +70,8 @@ class ExportConfig:
     top_k: int = 10
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model_dir", os.fspath(self.model_dir))
+        convert_paths(self, "export_dir")
         if self.format not in FORMATS:
             raise UserError(f"--format must be one of {', '.join(FORMATS)}, not {self.format}")
         if self.max_seq_length is not None and self.max_seq_length < MIN_SEQ_LENGTH:

@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.util.paths import convert_paths
 
 AUTO, MASKED, ELECTRA, TWO_TOWER, ELECTRIC = "auto", "mlm", "electra", "two_tower", "electric"
 METHODS = (AUTO, MASKED, ELECTRA, TWO_TOWER, ELECTRIC)
@@ -13,7 +14,7 @@ METRICS = (WORD_ERRORS, CHARACTER_ERRORS)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoringConfig:
-    """One run of `score_text.py`.
+    """One run of `score_text.py`; files may be given as strings or paths.
 
     Attributes:
         model: the run whose latest checkpoint is used.
@@ -43,3 +44,6 @@ class ScoringConfig:
     nbest_metric: str
     truncate: bool
     overwrite: bool
+
+    def __post_init__(self) -> None:
+        convert_paths(self, "output_file", "text_file", "nbest_file", "tune_nbest_file")

@@ -15,7 +15,14 @@ Four methods compute the conditional probabilities:
 import tensorflow as tf
 
 from electra_tf.config.choices import ELECTRIC as ELECTRIC_OBJECTIVE
-from electra_tf.inference.scoring.config import AUTO, ELECTRA, ELECTRIC, MASKED, TWO_TOWER
+from electra_tf.inference.scoring.config import (
+    AUTO,
+    ELECTRA,
+    ELECTRIC,
+    MASKED,
+    METHODS,
+    TWO_TOWER,
+)
 from electra_tf.inference.scoring.electra import ElectraScorer
 from electra_tf.inference.scoring.masked import MaskedScorer
 from electra_tf.inference.scoring.scorer import (
@@ -79,8 +86,11 @@ def create_scorer(
         num_candidates: also predict every token, among so many candidates; 0 predicts none.
 
     Raises:
-        UserError: the model does not support the method, or the method predicts no tokens.
+        UserError: there is no such method, the model does not support it, or it predicts no
+            tokens.
     """
+    if method not in METHODS:
+        raise UserError(f"--method must be one of {', '.join(METHODS)}, not {method!r}")
     if method == AUTO:
         method = _method_of(model)
     is_there = {

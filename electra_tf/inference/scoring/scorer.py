@@ -46,9 +46,14 @@ class Scorer(abc.ABC):
         model: pre-trained model, which is not trained any more.
         batch_size: rows per pass.
         num_cores: of the CPU, which compute parts of the rows.
+
+    Raises:
+        UserError: `batch_size` is less than 1.
     """
 
     def __init__(self, model: PretrainingModel, batch_size: int, num_cores: int = 1) -> None:
+        if batch_size < 1:
+            raise UserError(f"batch_size must be at least 1, not {batch_size}")
         self._model = model
         self._batch_size = batch_size
         self._num_cores = num_cores
@@ -119,8 +124,8 @@ class Scorer(abc.ABC):
             texts: ids with [CLS] and [SEP], which are not scored.
 
         Raises:
-            UserError: a text lacks one of these, is longer than the model's position
-                embeddings, or has ids outside of its vocabulary.
+            UserError: a text is no list of ids, lacks one of these, is longer than the model's
+                position embeddings, or has ids outside of its vocabulary.
         """
         for number, ids in enumerate(texts):
             self._check(number, ids)
@@ -129,6 +134,8 @@ class Scorer(abc.ABC):
     def _check(self, number: int, ids: Sequence[int]) -> None:
         """Refuses ids and positions without embeddings; compiled graphs take the nearest."""
         special, shape = self._model.special, self._model.encoder_config
+        if not hasattr(ids, "__len__"):
+            raise UserError(f"texts must be a list of lists of ids, not of {ids!r:.80}")
         if len(ids) < 2 or ids[0] != special.cls or ids[-1] != special.sep:
             raise UserError(
                 f"Text {number} does not start with [CLS] and end with [SEP]: see "

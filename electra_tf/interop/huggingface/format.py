@@ -97,13 +97,14 @@ class HuggingFaceFormat(CheckpointFormat):
         """Returns whether it is such a folder, or a parent folder made by `write`."""
         return is_huggingface_folder(path) or _is_pair(path)
 
-    def read(self, path: str) -> ModelCheckpoint:
+    def read(self, path: str | os.PathLike[str]) -> ModelCheckpoint:
         """Returns the model, including the generator if the folder contains both.
 
         Raises:
             UserError: weights are missing or cannot be read without PyTorch, or the model
                 differs from the authors' encoder.
         """
+        path = os.fspath(path)
         if not _is_pair(path):
             return _read_folder(path)
         return _joined(

@@ -9,6 +9,7 @@ import math
 
 import tensorflow as tf
 
+from electra_tf.model.custom_gradients import custom_gradient
 from electra_tf.model.gpu import tiles
 from electra_tf.model.gpu.calls import Launch, call_kernel, has_kernels
 from electra_tf.util.console import warn_once
@@ -68,7 +69,7 @@ def attention(
         programs = batch * num_heads * blocks
         return Launch((programs, 1, 1), chosen.num_warps, chosen.num_stages)
 
-    @tf.custom_gradient
+    @custom_gradient
     def attend(qkv: tf.Tensor, bias: tf.Tensor, mask: tf.Tensor, key: tf.Tensor):
         forward = tiles.attention_forward(length)
         operands = {"qkv": qkv, "bias": bias, "mask": mask, "key": key}

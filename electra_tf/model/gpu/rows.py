@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from electra_tf.model.custom_gradients import custom_gradient
 from electra_tf.model.gpu import tiles
 from electra_tf.model.gpu.calls import Launch, call_kernel, has_kernels
 from electra_tf.model.kernels import barrier
@@ -39,7 +40,7 @@ def add_norm(
     rows, width = _rows_and_width(x)
     constants = _norm_constants(rows, width, rate, epsilon)
 
-    @tf.custom_gradient
+    @custom_gradient
     def call(x, residual, bias, gamma, beta, key):
         operands = {"x": x, "residual": residual, "bias": bias, "gamma": gamma}
         forward = tiles.norm_forward(rows, width)
@@ -92,7 +93,7 @@ def norm_dropout(
     rows, width = _rows_and_width(x)
     constants = _norm_constants(rows, width, rate, epsilon)
 
-    @tf.custom_gradient
+    @custom_gradient
     def call(x, gamma, beta, key):
         forward = tiles.norm_forward(rows, width)
         (y,) = call_kernel(
@@ -138,7 +139,7 @@ def bias_activation(
     rows, width = _rows_and_width(x)
     backward = tiles.gelu_backward(rows, width)
 
-    @tf.custom_gradient
+    @custom_gradient
     def call(x, bias):
         def gradient(d_y: tf.Tensor):
             d_x, sums = call_kernel(

@@ -8,6 +8,7 @@ import math
 
 import tensorflow as tf
 
+from electra_tf.model.custom_gradients import custom_gradient
 from electra_tf.model.gpu import tiles
 from electra_tf.model.gpu.calls import Launch, call_kernel
 
@@ -25,7 +26,7 @@ def cross_entropy(logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.
     vectors = tf.TensorSpec([rows], tf.float32)
     forward, backward = tiles.CROSS_ENTROPY_FORWARD, tiles.CROSS_ENTROPY_BACKWARD
 
-    @tf.custom_gradient
+    @custom_gradient
     def call(logits: tf.Tensor, targets: tf.Tensor):
         losses, predictions, lse = call_kernel(
             MODULE,

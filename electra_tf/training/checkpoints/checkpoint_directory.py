@@ -62,7 +62,7 @@ class CheckpointDirectory:
 
     def __init__(
         self,
-        directory: str,
+        directory: str | os.PathLike[str],
         model: keras.Model,
         step: tf.Variable,
         optimizer: keras.optimizers.Optimizer | None = None,
@@ -71,6 +71,7 @@ class CheckpointDirectory:
         *,
         partial: bool = False,
     ) -> None:
+        directory = os.fspath(directory)
         if "://" in directory:
             raise UserError(
                 f"{directory} is not a folder on a file system, which checkpoints need: mount "

@@ -54,6 +54,11 @@ def test_values_of_another_type_are_refused(given, message):
         create(**given)
 
 
+def test_an_unknown_hyperparameter_is_refused_with_the_nearest():
+    with pytest.raises(UserError, match=r"'max_seq_lenth'\. Did you mean 'max_seq_length'"):
+        create(max_seq_lenth=64)
+
+
 def test_paths_and_numbers_of_numpy_become_plain_values():
     config = create(
         data_dir=pathlib.Path("data"),

@@ -46,6 +46,9 @@ def test_sentences_are_padded_masked_and_read_back(make_config, tiny_data):
     assert encoded["input_ids"].dtype == tf.int32
     keras.utils.set_random_seed(0)
     model = build_model(config, special_token_ids(vocabulary))
+    with pytest.raises(UserError, match="texts must be a list of strings, not 'w1 w2'"):
+        replaced_tokens.inspect_sentences(model, vocabulary, tokenizer, "w1 w2", 0)
+    assert replaced_tokens.inspect_sentences(model, vocabulary, tokenizer, [], 0) == []
     shown = replaced_tokens.inspect_sentences(model, vocabulary, tokenizer, sentences, 0)
     assert [item.original for item in shown[0]] == sentences[0].split()
     assert [len(tokens) for tokens in shown] == [8, 14, 0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.interop.formats import find_format
 from electra_tf.interop.model_checkpoint import find_family, with_hyperparameters
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import build_model
@@ -128,6 +129,19 @@ def test_only_folders_of_ours_are_recognized(make_config, tmp_path):
     assert OURS.recognizes(str(tmp_path / "ckpt-0"))
     assert OURS.recognizes(str(tmp_path / "ckpt-0.index"))
     assert not OURS.recognizes(str(tmp_path / "ckpt-1"))
+
+
+def test_paths_of_pathlib_are_read(make_config, tmp_path):
+    written = tiny_pretraining_checkpoint(make_config)
+    OURS.write(written, str(tmp_path))
+    found = find_format(tmp_path, "path", OURS.families).read(tmp_path)
+    assert_same_arrays(found.arrays, written.arrays)
+    assert isinstance(found.path, str)
+    with pytest.raises(UserError, match=f"^path: no such checkpoint: {tmp_path}/none"):
+        find_format(tmp_path / "none", "path")
+    step = tf.Variable(1, dtype=tf.int64)
+    checkpoints = CheckpointDirectory(tmp_path, load_model(written).model, step)
+    assert checkpoints.restore_latest()
 
 
 def test_folders_of_no_family_or_without_a_checkpoint_are_named(make_config, tmp_path):

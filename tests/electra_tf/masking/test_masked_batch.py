@@ -119,3 +119,16 @@ def test_a_batch_of_a_shorter_length_has_fewer_slots():
         config, SPECIAL, DEFAULT_MASKING, features, randomness=Randomness(seed=0, step=0)
     )
     assert result.masked_lm_positions.shape == (3, 5)
+
+
+def test_a_batch_may_be_arrays_of_any_integer_type():
+    config = PretrainingConfig.create(data_dir="data", model_name="test", max_seq_length=LENGTH)
+    given = dict(zip(PretrainInputs._fields[:3], rows([32, 20])[:3], strict=True))
+    arrays = {name: value.numpy().astype(np.int64) for name, value in given.items()}
+    wanted, found = (
+        mask_batch(config, SPECIAL, DEFAULT_MASKING, batch, randomness=Randomness(0, 0))
+        for batch in (given, arrays)
+    )
+    for one, other in zip(wanted, found, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)

@@ -10,8 +10,11 @@ import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.base import NoHparams, TokenStatistics
+from electra_tf.masking.masked_batch import mask_batch
 from electra_tf.masking.whole_word import WholeWordMasking, number_words
 from electra_tf.masking.word_list import WordTrie, load_word_list, word_list_sha256
+from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
+from electra_tf.model.randomness import Randomness
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 
@@ -72,6 +75,26 @@ def vocabulary(tmp_path):
 
 def load(source, vocabulary) -> WordTrie:
     return load_word_list(str(source), vocabulary, do_lower_case=True, strip_accents=True)
+
+
+def test_a_model_without_the_list_does_not_mask(vocabulary, tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("北京\n", encoding="utf-8")
+    config = PretrainingConfig.create(
+        data_dir="data", model_name="m", masking="whole_word", word_list=str(path)
+    )
+    row = tf.constant([[2, 5, 6, 7, 3]])
+    features = dict(zip(PretrainInputs._fields[:3], (row, row > 0, row * 0), strict=True))
+
+    def mask_with(words: WordTrie | None) -> PretrainInputs:
+        tokens = TokenStatistics.of(vocabulary.tokens, words=words)
+        strategy = WholeWordMasking(NoHparams(), tokens)
+        special = SpecialTokenIds(vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
+        return mask_batch(config, special, strategy, features, randomness=Randomness(0, 0))
+
+    assert mask_with(load(path, vocabulary)).masked_lm_positions.shape[0] == 1
+    with pytest.raises(UserError, match=f"--word_list={path} has not been read"):
+        mask_with(None)
 
 
 def test_a_file_of_words_is_tokenized_as_the_records(vocabulary, tmp_path):

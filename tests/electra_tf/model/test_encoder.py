@@ -39,6 +39,21 @@ def test_an_encoder_has_the_types_of_its_own_policy(policy):
     assert output.dtype == tf.float32
 
 
+@pytest.mark.parametrize("trace", [lambda call: call, tf.function])
+def test_shapes_that_cannot_be_read_are_named(trace):
+    encoder = Encoder(CONFIG)
+    encode = trace(lambda ids: encoder(ids, tf.ones_like(ids), tf.zeros_like(ids)))
+    with pytest.raises(ValueError, match=r"input_ids has 7 tokens a row, .* 6 position embedd"):
+        encode(tf.fill([1, 7], 5))
+    with pytest.raises(ValueError, match=r"input_ids must be \[batch, seq\], not .* \(6,\)"):
+        encode(tf.fill([6], 5))
+    ids = tf.fill([1, 7], 5)
+    positions = tf.range(7)[None] // 2
+    assert encoder(
+        ids, tf.ones_like(ids), tf.zeros_like(ids), position_ids=positions
+    ).sequence_output.shape == (1, 7, 8)
+
+
 def output_and_gradients(
     monkeypatch, *, rematerialize: bool, dropout: bool, frozen: int | None = None
 ) -> tuple:

@@ -1,6 +1,7 @@
 """Inputs made in the graph equal the features of training."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from electra_tf.text.framing import truncated_lengths
@@ -10,6 +11,7 @@ from electra_tf.text.text_inputs import (
     single_text_inputs,
     tokenize_with_masks,
 )
+from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
 from finetune.tasks.text.examples import InputExample, text_rows
 from tests.finetune.tasks.text.tiny import A, B, make_tokenizer
@@ -56,6 +58,16 @@ def test_a_single_text_is_cut_to_the_length(tmp_path):
         [cls, 7, 7, 7, 7, sep],
         [cls, 8, 8, sep, 0, 0],
     ]
+
+
+def test_rows_have_room_for_special_tokens(tmp_path):
+    vocabulary = make_tokenizer(tmp_path).vocabulary
+    texts = tf.ragged.constant([[7] * 9, [8, 8]], tf.int32)
+    assert single_text_inputs(vocabulary, texts, 2).input_ids.shape == (2, 2)
+    with pytest.raises(UserError, match="max_seq_length must be at least 2, not 1"):
+        single_text_inputs(vocabulary, texts, 1)
+    with pytest.raises(UserError, match="max_seq_length must be at least 3, not 2"):
+        pair_inputs(vocabulary, texts, texts, 2)
 
 
 def test_masks_in_texts(tmp_path):

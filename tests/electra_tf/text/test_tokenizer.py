@@ -1,9 +1,12 @@
 """Tests of the in-graph tokenizer against tokenization in plain Python."""
 
+import concurrent.futures
 import os
+import pickle
 import random
 import subprocess
 import sys
+import time
 import unicodedata
 
 import pytest
@@ -176,6 +179,35 @@ def test_each_word_is_tokenized_once_wherever_it_is_new(vocabulary, monkeypatch)
         assert rows == [plain_tokenize(line, vocabulary) for line in lines]
     words = {word for lines in blocks for line in lines for word in line.split(" ")}
     assert sorted(given) == sorted(word.encode() for word in words)
+
+
+def test_threads_share_a_tokenizer(vocabulary, monkeypatch):
+    tokenizer = Tokenizer(vocabulary)
+
+    def tokenize(words):
+        time.sleep(0.05)  # for another thread to begin
+        return Tokenizer.tokenize(tokenizer, words)
+
+    monkeypatch.setattr(tokenizer, "tokenize", tokenize)
+    cached = CorpusTokenizer(tokenizer)
+    texts = ["we the people", "the states", "order of the people", "we form"]
+    with concurrent.futures.ThreadPoolExecutor(len(texts)) as threads:
+        rows = [list(row) for (row,) in threads.map(lambda x: cached.tokenize([x]), texts)]
+    assert rows == [plain_tokenize(text, vocabulary) for text in texts]
+
+
+def test_a_tokenizer_goes_to_another_process(vocabulary):
+    tokenizer = pickle.loads(pickle.dumps(CachedTokenizer(vocabulary)))
+    (ids,) = tokenizer.tokenize(["we the people"])
+    assert ids.tolist() == plain_tokenize("we the people", vocabulary)
+
+
+@pytest.mark.parametrize("outside", [-1, 10**6])
+def test_ids_outside_of_the_vocabulary_have_no_tokens(vocabulary, outside):
+    tokenizer = CachedTokenizer(vocabulary)
+    assert tokenizer.tokens([vocabulary.cls_id]) == ["[CLS]"]
+    with pytest.raises(UserError, match=f"from 0 to {vocabulary.size - 1}, not {outside}"):
+        tokenizer.tokens([vocabulary.cls_id, outside])
 
 
 def test_works_in_a_saved_model_in_a_process_of_another_locale(vocabulary, tmp_path):

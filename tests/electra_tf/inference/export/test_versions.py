@@ -134,6 +134,12 @@ def test_values_that_cannot_be(tmp_path, given, message):
         ExportConfig(model_dir="m", export_dir=tmp_path, **given)
 
 
+def test_folders_may_be_strings_or_paths(tmp_path):
+    config = ExportConfig(model_dir=tmp_path / "m", export_dir=str(tmp_path / "x"))
+    assert config.model_dir == str(tmp_path / "m")
+    assert config.export_dir == tmp_path / "x"
+
+
 def write_size(servable: Servable, directory: pathlib.Path, model_name: str) -> None:
     """Stands for a format of its own."""
     text = f"{model_name}: {servable.vocabulary.size} tokens"

@@ -180,6 +180,16 @@ def test_texts_that_the_model_cannot_read_are_refused(make_model, objective):
             scorer.score([TEXTS[0], ids])
 
 
+def test_arguments_that_are_no_methods_sizes_or_texts_are_refused(make_model):
+    model = make_model()
+    with pytest.raises(UserError, match=r"--method must be one of auto, mlm, .* not 'mlmm'"):
+        create_scorer(model, "mlmm", 8)
+    with pytest.raises(UserError, match="batch_size must be at least 1, not 0"):
+        create_scorer(model, "mlm", 0)
+    with pytest.raises(UserError, match="texts must be a list of lists of ids, not of 2"):
+        create_scorer(model, "mlm", 8).score(TEXTS[0])
+
+
 def test_a_method_that_the_model_has_not_is_refused(make_model):
     with pytest.raises(UserError, match=r"--method=electric.*choose mlm"):
         create_scorer(make_model(), "electric", 8)
