@@ -66,7 +66,7 @@ from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import Trainer
-from finetune.trials.evaluation_checks import check_models
+from finetune.trials.evaluation_checks import check_models, with_trained_seed
 from finetune.trials.trial_runs import TrialRun, fold_runs, folds_file, trial_runs, write_folds
 from finetune.trials.trial_session import TrialSession
 
@@ -115,9 +115,11 @@ def _run(
     task_files = _files_digest(config, tasks)
     trainer = Trainer(config, tasks, context, print_fn)
     describe_run(config, trainer, tasks, context, print_fn)
-    if not config.do_train and not config.evaluated_checkpoint:
-        runs = [*runs]
-        check_models(runs, tasks, trainer.initial_digest)
+    if not config.do_train:
+        runs, given = [*runs], config.evaluated_checkpoint
+        if given is None:
+            check_models(runs, tasks, trainer.initial_digest)
+        runs = [with_trained_seed(run, given or run.model_dir) for run in runs]
     count = config.num_trials * (config.num_folds or 1)
     done: list[TrialRun] = []
     results: list[TrialResult] = []

@@ -802,8 +802,10 @@ def recorded_metrics(folder: pathlib.Path) -> dict:
 
 def test_evaluates_a_trained_model_alone(make_finetuning_config, finished):
     trained = recorded_metrics(finished)
-    (evaluated,) = finetune_run.run(make_finetuning_config(do_train=False), quiet)
+    evaluation = make_finetuning_config(do_train=False, seed=99)
+    (evaluated,) = finetune_run.run(evaluation, quiet)
     assert evaluated.metrics == trained
+    assert evaluated.seed == make_finetuning_config().seed  # that of the model
 
 
 def test_a_run_that_only_predicts_in_bfloat16_limits_threads(
@@ -840,11 +842,11 @@ def test_inputs_that_differ_from_those_of_training_are_warned_of(
 def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished, capsys):
     config = make_finetuning_config()
     trained = recorded_metrics(finished)
-    other = {"do_train": False, "model_dir": str(finished / "untrained")}
+    other = {"do_train": False, "model_dir": str(finished / "untrained"), "seed": 99}
     for given in (f"{config.model_dir}_1", f"{config.model_dir}_1/ckpt-16"):
         evaluation = make_finetuning_config(**other, init_checkpoint=given)
         (evaluated,) = finetune_run.run(evaluation, quiet)
-        assert evaluated.metrics == trained
+        assert (evaluated.metrics, evaluated.seed) == (trained, config.seed)
     assert "made otherwise" not in capsys.readouterr().err
     several = make_finetuning_config(**other, init_checkpoint=given, num_trials=3)
     assert several.num_trials == 1
