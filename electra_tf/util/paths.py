@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import functools
+import glob
 import io
 import os
 import pathlib
@@ -134,10 +135,13 @@ class RemotePath:
         return (self / name.rstrip("/") for name in names)
 
     def glob(self, pattern: str) -> Iterator["RemotePath"]:
-        """Returns the paths that match, except hidden ones; `*` does not match `/`."""
+        """Returns the paths in this folder that match, except hidden ones.
+
+        `*` does not match `/`; the characters of the folder's path mean themselves.
+        """
         with _as_os_errors(self):
-            found = map(RemotePath, sorted(_gfile().glob(f"{self._uri}/{pattern}")))
-        return (path for path in found if not path.name.startswith("."))
+            found = sorted(_gfile().glob(f"{glob.escape(self._uri)}/{pattern}"))
+        return (path for path in map(RemotePath, found) if not path.name.startswith("."))
 
     def walk(
         self, enters: Callable[["RemotePath"], bool] = lambda folder: True

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.util import paths
+from electra_tf.util.file_patterns import pattern_of_files
 from electra_tf.util.paths import RemotePath, as_path, open_binary, with_home
 
 
@@ -32,6 +33,21 @@ def test_a_file_that_is_missing_may_be_removed(folder):
     assert not path.exists()
     with pytest.raises(FileNotFoundError):
         path.unlink()
+
+
+def test_the_characters_of_a_folder_are_no_pattern(folder):
+    """The records of `data1` would be taken, or removed, for those of `data[1]`."""
+    files = {}
+    for name in ("data[1]", "data1", "data*"):
+        files[name] = folder / name / "shard-0"
+        (folder / name).mkdir()
+        files[name].write_bytes(b"")
+    for name, file in files.items():
+        assert [*(folder / name).glob("shard*")] == [file]
+        found = tf.io.gfile.glob(pattern_of_files(f"{folder}/{name}/shard*"))
+        assert found == [str(file)]
+    pattern = f"{folder}/data[12]/shard*"
+    assert tf.io.gfile.glob(pattern_of_files(pattern)) == [str(files["data1"])]
 
 
 def test_a_file_is_closed_once(folder):
