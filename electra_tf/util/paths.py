@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
+from electra_tf.util.errors import UserError
+
 _MARK = "://"
 # `~/` at the start of a path, which may follow a comma.
 _HOME = re.compile(r"(?:^|(?<=,))~/")
@@ -33,7 +35,7 @@ def as_path(path: object) -> "AnyPath":
 
 def given_path(path: str) -> "AnyPath":
     """Returns a path given by a user; `~` is the home folder."""
-    return as_path(path) if is_remote(path) else pathlib.Path(path).expanduser()
+    return as_path(path if is_remote(path) else os.path.expanduser(path))
 
 
 def with_home(value: Any) -> Any:
@@ -42,10 +44,18 @@ def with_home(value: Any) -> Any:
     Args:
         value: a string, of which commas may divide several paths, a list or an object of such
             ones, or anything else, which is returned as it is.
+
+    Raises:
+        UserError: the home folder is unknown, such as in a container whose user has no name.
     """
     if isinstance(value, str):
-        home = os.path.join(os.path.expanduser("~"), "")
-        return _HOME.sub(lambda _: home, value)
+        home = os.path.expanduser("~")
+        if home == "~" and _HOME.search(value):
+            raise UserError(
+                f"{value}: ~ stands for the home folder, which is unknown here: set HOME, or "
+                "pass the whole path"
+            )
+        return _HOME.sub(lambda _: os.path.join(home, ""), value)
     if type(value) in (list, tuple):
         return type(value)(with_home(each) for each in value)
     if type(value) is dict:

@@ -1,14 +1,17 @@
 """Remote paths, on TensorFlow's file system in memory."""
 
 import errno
+import pwd
 import uuid
 
 import pytest
 import tensorflow as tf
 
 from electra_tf.util import paths
+from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import pattern_of_files
-from electra_tf.util.paths import RemotePath, as_path, open_binary, with_home
+from electra_tf.util.files import local_path
+from electra_tf.util.paths import RemotePath, as_path, given_path, open_binary, with_home
 
 
 @pytest.fixture
@@ -87,3 +90,19 @@ def test_home_is_expanded_where_a_path_begins(monkeypatch):
         assert with_home(value) is value
     assert with_home(["~/a", 1]) == [f"{home}/a", 1]
     assert with_home({"train": ("~/a",)}) == {"train": (f"{home}/a",)}
+
+
+def test_a_home_that_is_unknown_is_no_folder_named_tilde(monkeypatch):
+    """As in a container whose user has no name, and without HOME."""
+
+    def unknown(number):
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(UserError, match=r"a,~/b: ~ stands for the home folder, .*: set HOME"):
+        with_home("a,~/b")
+    assert with_home("a/b") == "a/b"
+    for path in ("~", "~nobody-of-this-name/a"):
+        assert str(given_path(path)) == path
+        assert str(local_path(path, "--flag")) == path
