@@ -29,7 +29,7 @@ from electra_tf.training.monitoring.run_info import read_log, training_seconds
 from electra_tf.training.nonfinite import MOST_IN_A_ROW
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.seals import sealed, without_seal
 from finetune import run as finetune_run
 from finetune.authors_tasks import describe_task
@@ -558,6 +558,36 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
         trained.clear()
         finetune_run.run(make_finetuning_config(**{**settings, **changes}), quiet)
         assert trained[0] == "model_1"
+
+
+@pytest.mark.parametrize("keep_all_models", [True, False])
+def test_a_start_that_ends_early_keeps_the_results_of_later_trials(
+    make_finetuning_config, monkeypatch, keep_all_models
+):
+    """Of models that were removed, they would be lost."""
+    original, preempted = Trainer.train, []
+
+    def train(self, *arguments, seed, **options):
+        if seed == 42:
+            raise DivergedError("loss not finite")
+        if seed in preempted:
+            raise PreemptedError("SIGTERM")
+        return original(self, *arguments, seed=seed, **options)
+
+    monkeypatch.setattr(Trainer, "train", train)
+    settings = {"num_train_epochs": 1, "keep_all_models": keep_all_models}
+    config = make_finetuning_config(**settings, num_trials=3)
+    first = finetune_run.run(config, quiet)
+    preempted.append(44)
+    with pytest.raises(PreemptedError):
+        finetune_run.run(config, quiet)
+    path = pathlib.Path(config.results_dir, "cola_results.json")
+    saved = read_results(path).trials
+    assert [each.status for each in saved] == [each.status for each in first]
+    assert [each.metrics for each in saved] == [each.metrics for each in first]
+    # Not those of trials that the run has no more.
+    finetune_run.run(make_finetuning_config(**settings, num_trials=2), quiet)
+    assert [each.trial for each in read_results(path).trials] == [1, 2]
 
 
 def test_trials_of_another_vocabulary_are_not_reused(
