@@ -130,18 +130,18 @@ def predict_file(
 def warn_of_older_predictions(
     config: FinetuningConfig, tasks: Sequence[Task], provenance: Provenance
 ) -> None:
-    """Warns of predictions that stay beside results of another model.
+    """Warns of predictions that stay beside results of another model, or another ensemble.
 
     Args:
         config: hyperparameters.
         tasks: tasks of the run.
         provenance: what the results are of that are about to be written.
     """
+    is_same = False
     with contextlib.suppress(UserError):  # what damaged results were of is unknown
-        if is_of(json_path(config.results_dir, config.tasks_label), provenance):
-            return
+        is_same = is_of(json_path(config.results_dir, config.tasks_label), provenance)
     older: dict[str, list[str]] = {}
-    if not config.do_predict and len(tasks) == 1:
+    if not (is_same or config.do_predict) and len(tasks) == 1:
         path = predictions_path(config, tasks[0])
         older["do_predict"] = [path] if os.path.exists(path) else []
     folder = pathlib.Path(_test_outputs_dir(config))
@@ -151,7 +151,9 @@ def warn_of_older_predictions(
         for task in tasks
         for split in task.test_splits
         for path in sorted(folder.glob(f"{task.name}_{split}_*_predictions.jsonl"))
-        if path.name.split("_")[-2] not in replaced
+        if (trial := path.name.split("_")[-2]) not in replaced
+        # The provenance does not tell which trials an ensemble is of.
+        if trial == ENSEMBLE or not is_same
     ]
     for flag, paths in older.items():
         if paths:

@@ -66,7 +66,7 @@ from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import PREDICT, SplitData, Task
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import Trainer
-from finetune.trials.evaluation_checks import check_models
+from finetune.trials.evaluation_checks import check_models, with_trained_seed
 from finetune.trials.trial_runs import TrialRun, fold_runs, folds_file, trial_runs, write_folds
 from finetune.trials.trial_session import TrialSession
 
@@ -117,9 +117,11 @@ def _run(
     task_files = _files_digest(config, tasks)
     trainer = Trainer(config, tasks, context, print_fn)
     describe_run(config, trainer, tasks, context, print_fn)
-    if not config.do_train and not config.evaluated_checkpoint:
-        runs = [*runs]
-        check_models(runs, tasks, trainer.initial_digest)
+    if not config.do_train:
+        runs, given = [*runs], config.evaluated_checkpoint
+        if given is None:
+            check_models(runs, tasks, trainer.initial_digest)
+        runs = [with_trained_seed(run, given or run.model_dir) for run in runs]
     count = config.num_trials * (config.num_folds or 1)
     done: list[TrialRun] = []
     results: list[TrialResult] = []
@@ -131,11 +133,13 @@ def _run(
                 lock_model_dir(config.model_dir, "--model_dir", context.workers)
             )
         finished = _finished_trials(config, trainer, task_files, vocabulary)
+        needs_models = config.keep_all_models or config.write_test_outputs
         for trial in runs:
             print_fn(f"\n{trial.title}, seed {trial.seed}")
             is_last = len(done) + 1 == count
-            earlier = finished.get((trial.number, trial.fold))
-            if earlier and not is_last and not has_own_checkpoint(trial.model_dir):
+            earlier = finished.pop((trial.number, trial.fold), None)
+            is_gone = not (needs_models or is_last or has_own_checkpoint(trial.model_dir))
+            if earlier and is_gone:
                 print_fn("Reusing its results: --keep_all_models=false removed its model.")
                 results.append(earlier)
                 done.append(trial)
@@ -150,7 +154,9 @@ def _run(
             if config.do_eval:
                 warn_of_older_predictions(config, tasks, provenance)
             logged += trial.log_records()
-            _write_results(config, done, results, logged, provenance, print_last)
+            # Those of an earlier start are not lost if this one ends before it comes to them.
+            written = [*results, *finished.values()]
+            _write_results(config, runs, written, logged, provenance, print_last)
             if config.do_train and not config.keep_all_models and not is_last:
                 with contextlib.suppress(OSError):
                     remove_folder(trial.model_dir)
@@ -170,13 +176,15 @@ def _run(
 
 def _finished_trials(
     config: FinetuningConfig, trainer: Trainer, task_files: str, vocabulary: str
-) -> Mapping[tuple[int, int | None], TrialResult]:
-    """Returns the results of an earlier start of a run that removes the models of trials.
+) -> dict[tuple[int, int | None], TrialResult]:
+    """Returns the results of the trials of a run that an earlier start has finished.
 
-    By trial and fold; empty if the models are needed, or on any worker there are none.
+    By trial and fold, in their order; empty if on any worker there are none.
     """
-    needs_models = config.overwrite or config.write_test_outputs or not config.do_eval
-    if config.keep_all_models or needs_models or not config.do_train:
+    if config.overwrite or not (config.do_train and config.do_eval):
+        return {}
+    path = json_path(config.results_dir, config.tasks_label)
+    if trainer.workers.any_worker(not os.path.exists(path)):
         return {}
     provenance = Provenance(
         trainer.initial_digest or RANDOM_INIT,
@@ -184,8 +192,11 @@ def _finished_trials(
         scored_settings_digest(dataclasses.asdict(config), None),
         vocabulary,
     )
-    path = json_path(config.results_dir, config.tasks_label)
-    found = finished_trials(path, provenance)
+    found = {
+        (number, fold): trial
+        for (number, fold), trial in finished_trials(path, provenance).items()
+        if not 0 < config.num_trials < number and (fold is None) == (config.num_folds is None)
+    }
     return {} if trainer.workers.any_worker(not found) else found
 
 
@@ -328,7 +339,7 @@ def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: Ta
 
 def _write_results(
     config: FinetuningConfig,
-    trials: Sequence[TrialRun],
+    runs: Iterable[TrialRun],
     results: Sequence[TrialResult],
     logged: Sequence[Mapping[str, Any]],
     provenance: Provenance,
@@ -339,7 +350,9 @@ def _write_results(
         return
     paths = write_run_files(config, results, logged, provenance)
     if config.num_folds:
-        paths.append(write_folds(config, trials))
+        shown = {(each.trial, each.fold) for each in results}
+        folds = [each for each in runs if (each.number, each.fold) in shown]
+        paths.append(write_folds(config, folds))
     else:
         remove_files(folds_file(config))  # of scores that these replace
     remove_files(ensemble_file(config.results_dir, config.tasks_label))

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.config.distribution import MULTI_WORKER
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
+    DistributionContext,
     check_batch_sizes,
     create_context,
 )
 from electra_tf.util.console import discard, markdown_table, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
-from electra_tf.util.files import write_atomically
+from electra_tf.util.files import read_json, to_json, write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.summary import TrialResult
 from finetune.run import find_tasks, load_data, run
@@ -28,6 +30,9 @@ from finetune.trainer import Trainer
 
 FLAG = "--hparam_search"
 EXTRA = "search"
+# In the folder of the models: the combinations with folders, in the order of their numbers.
+_COMBINATIONS_FILE = "combinations.json"
+_COMBINATIONS = "combinations"
 
 
 class SearchRun(NamedTuple):
@@ -37,11 +42,13 @@ class SearchRun(NamedTuple):
         hyperparameters: the values.
         score: mean of the main metrics on dev, over trials or folds and tasks; None if none
             finished or a metric is undefined.
-        results_dir: folder of its results.
+        unfinished: number of trials or folds that are not in it, since they diverged.
+        results_dir: folder of its results, seen from that of the ranking.
     """
 
     hyperparameters: dict[str, Any]
     score: float | None
+    unfinished: int
     results_dir: str
 
 
@@ -52,7 +59,8 @@ def search(
 ) -> list[SearchRun]:
     """Fine-tunes with every combination of the values of a grid.
 
-    The same search again resumes, as the runs do. RESULTS/<tasks>_search.json has the scores.
+    The same search again resumes, as the runs do, and so does a search of other values where
+    they are the same. RESULTS/<tasks>_search.json has the scores.
 
     Args:
         given: hyperparameters of all runs, as for `FinetuningConfig.create`.
@@ -79,7 +87,8 @@ def search(
     for number, values in enumerate(combinations, start=1):
         with _naming(values):
             configs.append(_config(given, base, values, number))
-    check_combinations(combinations, configs)
+    context = create_context(configs[0])
+    check_combinations(combinations, configs, context)
     runs: list[SearchRun] = []
     path = os.path.join(base.results_dir, f"{base.tasks_label}_search.json")
 
@@ -87,15 +96,21 @@ def search(
         values = {name: trial.suggest_categorical(name, grid[name]) for name in grid}
         config = configs[combinations.index(values)]
         print_fn(f"\nSearch: {len(runs) + 1} of {len(configs)}, {_flags(values)}")
-        score = _score(config, run(config, print_fn))
-        runs.append(SearchRun(values, score, config.results_dir))
-        write_atomically(path, _to_json(_best_first(runs)))
+        results = run(config, print_fn)
+        score, unfinished = _score(config, results), sum(not each.finished for each in results)
+        where = os.path.relpath(config.results_dir, base.results_dir)
+        runs.append(SearchRun(values, score, unfinished, where))
+        write_atomically(path, _to_json(_best_first(runs), combinations))
         return math.nan if score is None else score
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler = optuna.samplers.GridSampler(dict(grid), seed=base.seed)
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    study.optimize(objective, n_trials=len(configs))
+    with lock_model_dir(_models_dir(base), "--model_dir", context.workers):
+        numbers = _number(combinations, _models_dir(base))
+        pairs = zip(combinations, numbers, strict=True)
+        configs = [_config(given, base, values, number) for values, number in pairs]
+        study.optimize(objective, n_trials=len(configs))
     runs = _best_first(runs)
     _report(runs, path, print_fn)
     return runs
@@ -120,7 +135,7 @@ def _config(
 ) -> FinetuningConfig:
     """Returns the configuration of a combination, with folders of its own."""
     own = {
-        "model_dir": os.path.join(f"{base.model_dir}_search", f"run_{number}"),
+        "model_dir": os.path.join(_models_dir(base), f"run_{number}"),
         "results_dir": os.path.join(
             base.results_dir, f"{base.tasks_label}_search", f"run_{number}"
         ),
@@ -131,8 +146,35 @@ def _config(
     return FinetuningConfig.create(**{**given, **values, **own})
 
 
+def _models_dir(base: FinetuningConfig) -> str:
+    return f"{base.model_dir}_search"
+
+
+def _number(combinations: Sequence[Mapping[str, Any]], folder: str) -> list[int]:
+    """Returns the numbers in the names of the folders of combinations, from 1.
+
+    A combination keeps the one that it had in an earlier search, and no other one gets it.
+
+    Args:
+        combinations: those of the search.
+        folder: folder of the models, which records the numbers.
+
+    Raises:
+        UserError: the record is damaged.
+    """
+    path = os.path.join(folder, _COMBINATIONS_FILE)
+    known = read_json(path).get(_COMBINATIONS, [])
+    if not isinstance(known, list):
+        raise UserError(f"{path}: {_COMBINATIONS!r} is {known!r:.80}, not a list")
+    known += [values for values in combinations if values not in known]
+    write_atomically(path, to_json({_COMBINATIONS: known}))
+    return [known.index(values) + 1 for values in combinations]
+
+
 def check_combinations(
-    combinations: Sequence[Mapping[str, Any]], configs: Sequence[FinetuningConfig]
+    combinations: Sequence[Mapping[str, Any]],
+    configs: Sequence[FinetuningConfig],
+    context: DistributionContext,
 ) -> None:
     """Raises UserError if the run of a combination would be refused before it trains.
 
@@ -140,7 +182,6 @@ def check_combinations(
     So data are only loaded here if they differ, as with class weights, and checkpoints if the
     shapes of the encoders do.
     """
-    context = create_context(configs[0])
     tasks: list[list[Task]] = []
     for values, config in zip(combinations, configs, strict=True):
         with _naming(values):
@@ -194,8 +235,12 @@ def _best_first(runs: Sequence[SearchRun]) -> list[SearchRun]:
     return sorted(runs, key=lambda r: -math.inf if r.score is None else r.score, reverse=True)
 
 
-def _to_json(runs: Sequence[SearchRun]) -> str:
-    content = {"best_first": [each._asdict() for each in runs]}
+def _to_json(runs: Sequence[SearchRun], combinations: Sequence[Mapping[str, Any]]) -> str:
+    ranked = [each.hyperparameters for each in runs]
+    content = {
+        "best_first": [each._asdict() for each in runs],
+        "remaining": [values for values in combinations if values not in ranked],
+    }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -210,6 +255,12 @@ def _report(runs: Sequence[SearchRun], path: str, print_fn: Callable[[str], None
     ]
     print_fn("")
     print_fn(markdown_table(["score on dev", *names], rows, text_columns=0))
+    for each in runs:
+        if each.unfinished and each.score is not None:
+            print_fn(
+                f"{_flags(each.hyperparameters)}: the score leaves out "
+                f"{each.unfinished} trials or folds that diverged"
+            )
     if runs[0].score is not None:
         print_fn(f"Best: {_flags(runs[0].hyperparameters)}")
         print_fn(

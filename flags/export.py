@@ -1,5 +1,6 @@
 """Flags of `export_saved_model.py`."""
 
+import os
 import pathlib
 import sys
 
@@ -88,7 +89,7 @@ def export_config(flag_values: flags.FlagValues = flags.FLAGS) -> ExportConfig:
         )
     }
     return ExportConfig(
-        model_dir=str(pathlib.Path(flag_values.model_dir).expanduser()),
-        export_dir=pathlib.Path(flag_values.export_dir).expanduser().resolve(),
+        model_dir=str(pathlib.Path(os.path.expanduser(flag_values.model_dir))),
+        export_dir=pathlib.Path(os.path.expanduser(flag_values.export_dir)).resolve(),
         **given,
     )

@@ -1,5 +1,6 @@
 """Flags of `serve_demo.py`."""
 
+import os
 import pathlib
 import sys
 
@@ -82,4 +83,4 @@ def demo_config(flag_values: flags.FlagValues = flags.FLAGS) -> DemoConfig:
 
 
 def _path(given: str | None) -> pathlib.Path | None:
-    return pathlib.Path(given).expanduser().resolve() if given else None
+    return pathlib.Path(os.path.expanduser(given)).resolve() if given else None

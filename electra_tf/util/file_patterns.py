@@ -1,8 +1,10 @@
-"""Comma-separated files and glob patterns; imports no TensorFlow."""
+"""Comma-separated files and glob patterns; TensorFlow is loaded for remote ones alone."""
 
 import glob
 import os
 import pathlib
+
+from electra_tf.util.paths import as_path, is_remote
 
 
 def split_patterns(patterns: str) -> list[str]:
@@ -22,10 +24,18 @@ def split_patterns(patterns: str) -> list[str]:
 def pattern_of_files(pattern: str) -> str:
     """Returns a pattern in which the name of a folder or file that exists means itself.
 
-    So the files of `data[1]/**/*` are those below `data[1]`, if there is such a folder.
+    So the files of `data[1]/**/*` are those below `data[1]`, if there is such a folder. Of a
+    remote pattern, this is the folder of the files.
+
+    Raises:
+        OSError: a remote file system cannot tell.
     """
     if not glob.has_magic(pattern):
         return pattern
+    if is_remote(pattern):
+        folder, _, name = pattern.rpartition("/")
+        means_itself = glob.has_magic(folder) and as_path(folder).is_dir()
+        return f"{glob.escape(folder)}/{name}" if means_itself else pattern
     if os.path.exists(pattern):
         return glob.escape(pattern)
     parts = pathlib.PurePath(pattern).parts

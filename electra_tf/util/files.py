@@ -182,7 +182,7 @@ def local_path(path: str, flag: str) -> pathlib.Path:
             f"{flag}: {path} is on a remote file system: copy the files or mount the bucket, "
             "and pass a path of this machine."
         )
-    return pathlib.Path(path).expanduser()
+    return pathlib.Path(os.path.expanduser(path))
 
 
 def flush_file(path: str) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import functools
+import glob
 import io
 import os
 import pathlib
@@ -10,6 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, BinaryIO
+
+from electra_tf.util.errors import UserError
 
 _MARK = "://"
 # `~/` at the start of a path, which may follow a comma.
@@ -39,7 +42,7 @@ def convert_paths(config: Any, *names: str) -> None:
 
 def given_path(path: str) -> "AnyPath":
     """Returns a path given by a user; `~` is the home folder."""
-    return as_path(path) if is_remote(path) else pathlib.Path(path).expanduser()
+    return as_path(path if is_remote(path) else os.path.expanduser(path))
 
 
 def with_home(value: Any) -> Any:
@@ -48,10 +51,18 @@ def with_home(value: Any) -> Any:
     Args:
         value: a string, of which commas may divide several paths, a list or an object of such
             ones, or anything else, which is returned as it is.
+
+    Raises:
+        UserError: the home folder is unknown, such as in a container whose user has no name.
     """
     if isinstance(value, str):
-        home = os.path.join(os.path.expanduser("~"), "")
-        return _HOME.sub(lambda _: home, value)
+        home = os.path.expanduser("~")
+        if home == "~" and _HOME.search(value):
+            raise UserError(
+                f"{value}: ~ stands for the home folder, which is unknown here: set HOME, or "
+                "pass the whole path"
+            )
+        return _HOME.sub(lambda _: os.path.join(home, ""), value)
     if type(value) in (list, tuple):
         return type(value)(with_home(each) for each in value)
     if type(value) is dict:
@@ -141,10 +152,13 @@ class RemotePath:
         return (self / name.rstrip("/") for name in names)
 
     def glob(self, pattern: str) -> Iterator["RemotePath"]:
-        """Returns the paths that match, except hidden ones; `*` does not match `/`."""
+        """Returns the paths in this folder that match, except hidden ones.
+
+        `*` does not match `/`; the characters of the folder's path mean themselves.
+        """
         with _as_os_errors(self):
-            found = map(RemotePath, sorted(_gfile().glob(f"{self._uri}/{pattern}")))
-        return (path for path in found if not path.name.startswith("."))
+            found = sorted(_gfile().glob(f"{glob.escape(self._uri)}/{pattern}"))
+        return (path for path in map(RemotePath, found) if not path.name.startswith("."))
 
     def walk(
         self, enters: Callable[["RemotePath"], bool] = lambda folder: True

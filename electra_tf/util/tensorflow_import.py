@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from electra_tf.util.allocator import keep_freed_memory
+from electra_tf.util.errors import UserError
 
 # TensorFlow Text imports Keras, whose scikit-learn wrappers and image plots import these if
 # they are installed. That takes a third of the time of the whole import.
@@ -64,7 +65,15 @@ def import_tensorflow() -> None:
     With level 0 the messages of the start are printed as well: which libraries of a GPU are
     missing, for one. The process keeps freed memory; see `electra_tf.util.allocator`. Keras's
     default type is float32, whatever the user's `~/.keras/keras.json` has for other programs.
+
+    Raises:
+        UserError: Python removes docstrings, which TensorFlow Text needs when it is imported.
     """
+    if sys.flags.optimize > 1:
+        raise UserError(
+            "PYTHONOPTIMIZE=2, or python -OO, removes docstrings, which TensorFlow Text needs: "
+            "use PYTHONOPTIMIZE=1, or none"
+        )
     keep_freed_memory()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     prints_all = os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"

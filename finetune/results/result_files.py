@@ -157,7 +157,7 @@ def finished_trials(
         is_same = is_of(path, provenance)
         trials = read_results(path).trials
     except UserError as error:
-        warn_once(f"{error}. Its trials are not reused")
+        warn_once(f"{error}. Its results are not reused")
         return {}
     if not is_same:
         return {}

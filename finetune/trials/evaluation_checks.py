@@ -10,7 +10,7 @@ from typing import Any
 
 from electra_tf.config.recorded_settings import changed_settings
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
-from electra_tf.interop.formats import INIT_FLAG
+from electra_tf.interop.formats import INIT_FLAG, saved_hyperparameters
 from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import newest_whole
@@ -65,6 +65,17 @@ def check_models(
         check_pretrained(model_dir, initial_digest)
         check_labels(model_dir, saved_labels(model_dir), tasks)
         check_fold(trial)
+
+
+def with_trained_seed(trial: TrialRun, model: str) -> TrialRun:
+    """Returns a trial with the seed that its model was trained with, if that is recorded.
+
+    Args:
+        trial: the trial or fold, with the seed that it would be trained with now.
+        model: path of the model, of any format.
+    """
+    recorded = saved_hyperparameters(model, needs_vocabulary=False)
+    return dataclasses.replace(trial, seed=recorded.get("trial_seed", trial.seed))
 
 
 def warn_of_trained_examples(

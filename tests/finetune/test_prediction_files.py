@@ -58,6 +58,12 @@ def test_predictions_of_an_earlier_model_are_told_of(make_finetuning_config, tmp
     assert stale.endswith(": remove it")
     assert results.startswith(f"warning: {tmp_path}/results/cola_predictions.jsonl is of")
     assert "/test_predictions/cola_test_1_predictions.jsonl is of" in tests
+    older[0].unlink()
+    # The same model, but the ensemble may be of other trials.
+    assert said(learning_rate=1e-3) == [
+        f"warning: {older[1]} is of an earlier run, whose model may be another one than that "
+        "of the results now: remove it, or predict again with --write_test_outputs"
+    ]
 
 
 def test_a_task_without_a_test_split_has_no_test_outputs(make_finetuning_config, tmp_path):

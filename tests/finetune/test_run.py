@@ -29,7 +29,7 @@ from electra_tf.training.monitoring.run_info import read_log, training_seconds
 from electra_tf.training.nonfinite import MOST_IN_A_ROW
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.seals import sealed, without_seal
 from finetune import run as finetune_run
 from finetune.authors_tasks import describe_task
@@ -560,6 +560,36 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
         assert trained[0] == "model_1"
 
 
+@pytest.mark.parametrize("keep_all_models", [True, False])
+def test_a_start_that_ends_early_keeps_the_results_of_later_trials(
+    make_finetuning_config, monkeypatch, keep_all_models
+):
+    """Of models that were removed, they would be lost."""
+    original, preempted = Trainer.train, []
+
+    def train(self, *arguments, seed, **options):
+        if seed == 42:
+            raise DivergedError("loss not finite")
+        if seed in preempted:
+            raise PreemptedError("SIGTERM")
+        return original(self, *arguments, seed=seed, **options)
+
+    monkeypatch.setattr(Trainer, "train", train)
+    settings = {"num_train_epochs": 1, "keep_all_models": keep_all_models}
+    config = make_finetuning_config(**settings, num_trials=3)
+    first = finetune_run.run(config, quiet)
+    preempted.append(44)
+    with pytest.raises(PreemptedError):
+        finetune_run.run(config, quiet)
+    path = pathlib.Path(config.results_dir, "cola_results.json")
+    saved = read_results(path).trials
+    assert [each.status for each in saved] == [each.status for each in first]
+    assert [each.metrics for each in saved] == [each.metrics for each in first]
+    # Not those of trials that the run has no more.
+    finetune_run.run(make_finetuning_config(**settings, num_trials=2), quiet)
+    assert [each.trial for each in read_results(path).trials] == [1, 2]
+
+
 def test_trials_of_another_vocabulary_are_not_reused(
     make_finetuning_config, tiny_data, tmp_path
 ):
@@ -802,8 +832,10 @@ def recorded_metrics(folder: pathlib.Path) -> dict:
 
 def test_evaluates_a_trained_model_alone(make_finetuning_config, finished):
     trained = recorded_metrics(finished)
-    (evaluated,) = finetune_run.run(make_finetuning_config(do_train=False), quiet)
+    evaluation = make_finetuning_config(do_train=False, seed=99)
+    (evaluated,) = finetune_run.run(evaluation, quiet)
     assert evaluated.metrics == trained
+    assert evaluated.seed == make_finetuning_config().seed  # that of the model
 
 
 def test_a_run_that_only_predicts_in_bfloat16_limits_threads(
@@ -840,11 +872,11 @@ def test_inputs_that_differ_from_those_of_training_are_warned_of(
 def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished, capsys):
     config = make_finetuning_config()
     trained = recorded_metrics(finished)
-    other = {"do_train": False, "model_dir": str(finished / "untrained")}
+    other = {"do_train": False, "model_dir": str(finished / "untrained"), "seed": 99}
     for given in (f"{config.model_dir}_1", f"{config.model_dir}_1/ckpt-16"):
         evaluation = make_finetuning_config(**other, init_checkpoint=given)
         (evaluated,) = finetune_run.run(evaluation, quiet)
-        assert evaluated.metrics == trained
+        assert (evaluated.metrics, evaluated.seed) == (trained, config.seed)
     assert "made otherwise" not in capsys.readouterr().err
     several = make_finetuning_config(**other, init_checkpoint=given, num_trials=3)
     assert several.num_trials == 1

@@ -6,9 +6,12 @@ import pathlib
 import sys
 
 import pytest
+import tensorflow as tf
 
-from electra_tf.util.console import warn_once
-from electra_tf.util.errors import UserError
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
+from electra_tf.training.distribution.workers import Workers
+from electra_tf.util.console import discard, warn_once
+from electra_tf.util.errors import PreemptedError, UserError
 from finetune import search as search_module
 from finetune.results.summary import DIVERGED, TrialResult
 from finetune.search import search
@@ -65,11 +68,76 @@ def test_every_combination_is_run_and_ranked(given, runs, tmp_path, capsys):
     path = pathlib.Path(tmp_path, "results/cola_search.json")
     content = json.loads(path.read_text())["best_first"]
     assert [each["score"] for each in content] == [50.0, 20.0, None, None]
-    assert content[0]["results_dir"] == found[0].results_dir
-    folders = {config.learning_rate: config.model_dir for config in runs}
+    assert [path.parent / each["results_dir"] for each in content] == [
+        tmp_path / "results/cola_search" / f"run_{number}" for number in (3, 1, 2, 4)
+    ]
+    assert [each["unfinished"] for each in content] == [1, 1, 1, 1]
+    # Diverged trials have no score, which would be told only where another one has.
+    told = [line for line in lines if "leaves out 1 trials or folds that diverged" in line]
+    assert len(told) == 2
+    assert told[0].startswith("--learning_rate=0.0003 --max_seq_length=8: ")
+    folders = _folders(runs)
     runs.clear()
     search(given, GRID, lines.append)
-    assert {config.learning_rate: config.model_dir for config in runs} == folders
+    assert _folders(runs) == folders
+
+
+def _folders(runs) -> dict:
+    return {(each.learning_rate, each.max_seq_length): each.model_dir for each in runs}
+
+
+def test_combinations_keep_their_folders_in_another_search(given, runs):
+    """A value more, or less, would otherwise replace finished runs by each other."""
+    pytest.importorskip("optuna", reason="the extra search is not installed")
+    search(given, GRID, discard)
+    before = _folders(runs)
+    runs.clear()
+    search(given, {"learning_rate": [2e-4, 3e-4, 1e-4], "max_seq_length": [8, 12]}, discard)
+    after = _folders(runs)
+    assert {key: after[key] for key in before if key in after} == {
+        key: before[key] for key in before if key[1] == 8
+    }
+    assert len({*before.values(), *after.values()}) == 8
+
+
+def test_an_interrupted_search_tells_what_remains(given, runs, tmp_path, monkeypatch):
+    pytest.importorskip("optuna", reason="the extra search is not installed")
+    run = search_module.run
+
+    def interrupted(config, print_fn):
+        if len(runs) == 1:
+            raise PreemptedError("SIGTERM")
+        return run(config, print_fn)
+
+    monkeypatch.setattr(search_module, "run", interrupted)
+    with pytest.raises(PreemptedError):
+        search(given, GRID, discard)
+    content = json.loads((tmp_path / "results/cola_search.json").read_text())
+    found = [*(each["hyperparameters"] for each in content["best_first"])]
+    assert len(found) == 1
+    assert len(content["remaining"]) == 3
+    assert found[0] not in content["remaining"]
+
+
+def test_a_second_search_in_the_folder_is_refused(given, runs, tmp_path):
+    pytest.importorskip("optuna", reason="the extra search is not installed")
+    workers = Workers(tf.distribute.get_strategy())
+    with (
+        lock_model_dir(str(tmp_path / "model_search"), "", workers),
+        pytest.raises(UserError, match=r"Another program is training in .*model_search "),
+    ):
+        search(given, GRID)
+    assert not runs
+
+
+def test_a_damaged_record_of_combinations_is_refused(given, runs, tmp_path):
+    pytest.importorskip("optuna", reason="the extra search is not installed")
+    path = tmp_path / "model_search/combinations.json"
+    path.parent.mkdir()
+    path.write_text('{"combinations": 3}')
+    with pytest.raises(UserError, match=r"combinations\.json: 'combinations' is 3, not a list"):
+        search(given, GRID)
+    assert not runs
 
 
 @pytest.mark.parametrize(

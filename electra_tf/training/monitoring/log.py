@@ -121,7 +121,8 @@ class TrainLog:
     ) -> None:
         self.path = os.path.join(model_dir, LOG_FILE)
         self.tensorboard_dir = os.path.join(model_dir, TENSORBOARD_DIR)
-        make_folders(model_dir)
+        # TensorFlow would make a folder that the others of a group cannot write to.
+        make_folders(self.tensorboard_dir)
         self._num_train_steps = num_train_steps
         self._batch_size = batch_size
         self._seq_length, self._stage = seq_length, 0

@@ -1,13 +1,17 @@
 """Remote paths, on TensorFlow's file system in memory."""
 
 import errno
+import pwd
 import uuid
 
 import pytest
 import tensorflow as tf
 
 from electra_tf.util import paths
-from electra_tf.util.paths import RemotePath, as_path, open_binary, with_home
+from electra_tf.util.errors import UserError
+from electra_tf.util.file_patterns import pattern_of_files
+from electra_tf.util.files import local_path
+from electra_tf.util.paths import RemotePath, as_path, given_path, open_binary, with_home
 
 
 @pytest.fixture
@@ -32,6 +36,21 @@ def test_a_file_that_is_missing_may_be_removed(folder):
     assert not path.exists()
     with pytest.raises(FileNotFoundError):
         path.unlink()
+
+
+def test_the_characters_of_a_folder_are_no_pattern(folder):
+    """The records of `data1` would be taken, or removed, for those of `data[1]`."""
+    files = {}
+    for name in ("data[1]", "data1", "data*"):
+        files[name] = folder / name / "shard-0"
+        (folder / name).mkdir()
+        files[name].write_bytes(b"")
+    for name, file in files.items():
+        assert [*(folder / name).glob("shard*")] == [file]
+        found = tf.io.gfile.glob(pattern_of_files(f"{folder}/{name}/shard*"))
+        assert found == [str(file)]
+    pattern = f"{folder}/data[12]/shard*"
+    assert tf.io.gfile.glob(pattern_of_files(pattern)) == [str(files["data1"])]
 
 
 def test_a_file_is_closed_once(folder):
@@ -71,3 +90,19 @@ def test_home_is_expanded_where_a_path_begins(monkeypatch):
         assert with_home(value) is value
     assert with_home(["~/a", 1]) == [f"{home}/a", 1]
     assert with_home({"train": ("~/a",)}) == {"train": (f"{home}/a",)}
+
+
+def test_a_home_that_is_unknown_is_no_folder_named_tilde(monkeypatch):
+    """As in a container whose user has no name, and without HOME."""
+
+    def unknown(number):
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(UserError, match=r"a,~/b: ~ stands for the home folder, .*: set HOME"):
+        with_home("a,~/b")
+    assert with_home("a/b") == "a/b"
+    for path in ("~", "~nobody-of-this-name/a"):
+        assert str(given_path(path)) == path
+        assert str(local_path(path, "--flag")) == path

@@ -6,10 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
-from electra_tf.util.tensorflow_import import hiding, no_garbage_collection
+from electra_tf.util.errors import UserError
+from electra_tf.util.tensorflow_import import (
+    hiding,
+    import_tensorflow,
+    no_garbage_collection,
+)
 
 REPORT = """
 import json, sys
@@ -32,6 +38,12 @@ def test_only_what_is_used_is_loaded_and_keras_json_does_not_set_the_type(tmp_pa
     )
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == [["tensorflow_text"], "float32"]
+
+
+def test_python_without_docstrings_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "flags", types.SimpleNamespace(optimize=2))
+    with pytest.raises(UserError, match="PYTHONOPTIMIZE=2, or python -OO, removes docstrings"):
+        import_tensorflow()
 
 
 def test_hidden_modules_look_missing_until_the_end():

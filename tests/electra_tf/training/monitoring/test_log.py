@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import pathlib
+import stat
 import time
 
 import pytest
@@ -279,6 +281,16 @@ def test_a_damaged_run_info_is_named_and_may_be_removed(tmp_path, content, messa
     path.write_text(content)
     with pytest.raises(UserError, match=rf"^{path}:? {message}.* Remove the file: a resumed"):
         read_run_info(tmp_path)
+
+
+def test_a_group_may_go_on_with_the_files_of_tensorboard(tmp_path):
+    before = os.umask(0o002)
+    try:
+        start(tmp_path / "model").close()
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "model", tmp_path / "model/tensorboard"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o775
 
 
 def test_tensorboard_files_that_cannot_be_written_are_named(tmp_path, monkeypatch):
