@@ -19,19 +19,50 @@ if TYPE_CHECKING:
 MAX_TICK_LABELS = 60
 MAX_LABEL_LENGTH = 24
 DPI = 120
-# Fonts with Korean letters, of common systems.
-_KOREAN_FONTS = (
-    "Noto Sans CJK KR",
-    "Noto Sans KR",
-    "NanumGothic",
-    "NanumBarunGothic",
-    "Apple SD Gothic Neo",
-    "AppleGothic",
-    "Malgun Gothic",
-    "Source Han Sans KR",
-    "UnDotum",
-)
+# Latin, Greek, Cyrillic, Hebrew, Arabic and others.
 _DEFAULT_FONT = "DejaVu Sans"
+# Fonts of common systems with the characters of other scripts: of each script, the first one
+# that is installed is used.
+_FONTS_BY_SCRIPT = {
+    "Korean": (
+        "Noto Sans CJK KR",
+        "Noto Sans KR",
+        "NanumGothic",
+        "NanumBarunGothic",
+        "Apple SD Gothic Neo",
+        "AppleGothic",
+        "Malgun Gothic",
+        "Source Han Sans KR",
+        "UnDotum",
+    ),
+    "Japanese": (
+        "Noto Sans CJK JP",
+        "Noto Sans JP",
+        "Hiragino Sans",
+        "Yu Gothic",
+        "Meiryo",
+        "IPAexGothic",
+        "IPAGothic",
+        "Source Han Sans JP",
+    ),
+    "Chinese": (
+        "Noto Sans CJK SC",
+        "Noto Sans SC",
+        "PingFang SC",
+        "Microsoft YaHei",
+        "WenQuanYi Zen Hei",
+        "WenQuanYi Micro Hei",
+        "Source Han Sans SC",
+    ),
+    "Thai": ("Noto Sans Thai", "Thonburi", "Leelawadee UI", "Garuda", "Loma"),
+    "Devanagari": (
+        "Noto Sans Devanagari",
+        "Kohinoor Devanagari",
+        "Nirmala UI",
+        "Mangal",
+        "Lohit Devanagari",
+    ),
+}
 
 
 def printable(text: str) -> str:
@@ -56,15 +87,16 @@ def drawing() -> Iterator[None]:
 
 @functools.cache
 def _font_files() -> dict[str, str]:
-    """Returns the font files by name: the default, then those with Korean letters."""
+    """Returns the font files by name: the default, then one of each other script."""
     from matplotlib import font_manager
 
     files = {font.name: font.fname for font in font_manager.fontManager.ttflist}
-    korean = [name for name in _KOREAN_FONTS if name in files]
-    return {
-        _DEFAULT_FONT: font_manager.findfont(_DEFAULT_FONT),
-        **{name: files[name] for name in korean[:1]},
-    }
+    found = {_DEFAULT_FONT: font_manager.findfont(_DEFAULT_FONT)}
+    for names in _FONTS_BY_SCRIPT.values():
+        name = next((name for name in names if name in files), None)
+        if name is not None:
+            found[name] = files[name]
+    return found
 
 
 @functools.cache

@@ -4,10 +4,12 @@ import json
 import struct
 import subprocess
 import sys
+import types
 import warnings
 
 import numpy as np
 import pytest
+from matplotlib import font_manager
 
 from finetune.results import confusion, drawing, learning_curves
 from finetune.results import confusion as results_confusion
@@ -99,6 +101,20 @@ def test_what_no_font_can_draw_is_escaped(monkeypatch):
     assert drawing.printable("ab é") == "ab é"
     assert drawing.printable("a긍\n") == r"a\uae0d\n"
     assert drawing.printable("\U0001f600") == r"\U0001f600"
+
+
+def test_the_first_font_of_each_script_is_used(monkeypatch):
+    fonts = [
+        types.SimpleNamespace(name=name, fname=f"/{name}.ttf")
+        for name in ("Loma", "Other", "Garuda", "Meiryo")
+    ]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", fonts)
+    monkeypatch.setattr(font_manager, "findfont", lambda name: f"/{name}.ttf")
+    assert list(drawing._font_files.__wrapped__().items()) == [
+        ("DejaVu Sans", "/DejaVu Sans.ttf"),
+        ("Meiryo", "/Meiryo.ttf"),
+        ("Garuda", "/Garuda.ttf"),
+    ]
 
 
 def log(trials: int = 1, folds: int = 0) -> list[dict]:
