@@ -14,11 +14,16 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 
 from absl import app, flags
 
-from electra_tf.util.console import warn_once
+from electra_tf.util.console import (
+    TERMINATIONS,
+    discard_closed_terminal,
+    signals_to_handle,
+    warn_once,
+)
 from electra_tf.util.errors import (
     PreemptedError,
     UserError,
@@ -268,6 +273,34 @@ def run(
             traceback.print_exc()
         _exit_with_message(UserError(message), USER_ERROR_STATUS)
     sys.exit(status or 0)
+
+
+@contextlib.contextmanager
+def preemptible() -> Iterator[None]:
+    """Ends a program as preempted at signals that come while it does not train.
+
+    Such as while TensorFlow is imported, and between the runs of a search. There is nothing to
+    save then; `electra_tf.training.distribution.preemption` handles signals of the training.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can install signal handlers
+        return
+    handled = signals_to_handle(TERMINATIONS)
+    before = {number: signal.signal(number, _end_as_preempted) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_as_preempted(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGHUP:
+        discard_closed_terminal()
+    # No `Exception`, which libraries may take for one of theirs while they are imported.
+    name = signal.Signals(number).name
+    print(f"{name}: nothing to save. Run the same command again to resume.", file=sys.stderr)
+    sys.exit(PreemptedError.exit_status)
 
 
 def _refuse_overwriting_flagfiles(roles: Roles) -> None:

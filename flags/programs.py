@@ -128,6 +128,7 @@ def inspect_dataset() -> None:
 
 
 @command_line.program(pretraining.define_flags, remote=pretraining.REMOTE)
+@command_line.preemptible()
 def run_pretraining() -> None:
     r"""Pre-trains an ELECTRA model, or evaluates one on held-out text.
 
@@ -189,6 +190,7 @@ def run_pretraining() -> None:
 
 
 @command_line.program(finetuning.define_flags, remote=finetuning.REMOTE)
+@command_line.preemptible()
 def run_finetuning() -> None:
     r"""Fine-tunes a pre-trained ELECTRA on tasks, evaluates it, and predicts.
 

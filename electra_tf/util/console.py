@@ -116,6 +116,10 @@ def discard_closed_terminal() -> None:
                 os.dup2(nowhere.fileno(), number)
 
 
+# Of cluster managers, and of a terminal that is closed.
+TERMINATIONS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+
+
 def signals_to_handle(signals: Sequence[signal.Signals]) -> list[signal.Signals]:
     """Returns signals without SIGHUP where it is ignored, as under `nohup`.
 

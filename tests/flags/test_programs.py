@@ -292,3 +292,23 @@ def test_the_server_limits_threads_before_it_loads_models(tmp_path, monkeypatch,
     ended = run_program(command, tmp_path, monkeypatch, capfd)
     assert ended.returncode == 0, ended.stderr
     assert calls == ["limit", "serve"]
+
+
+@pytest.mark.parametrize("program", ["run_pretraining.py", "run_finetuning.py"])
+def test_a_signal_before_the_training_ends_a_run_as_preempted(
+    program, tmp_path, monkeypatch, capfd
+):
+    """Cluster managers start runs again after this exit status alone."""
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(
+        programs, "import_tensorflow", lambda: signal.raise_signal(signal.SIGTERM)
+    )
+    flags = ["--data-dir", str(tmp_path), "--model-name", "m"]
+    if program == "run_finetuning.py":
+        flags += ["--task_names", "cola", "--vocab_file", str(ROOT / "demo/vocab.txt")]
+    ended = run_program([str(ROOT / program), *flags], tmp_path, monkeypatch, capfd)
+    assert (ended.returncode, ended.stderr.strip().splitlines()[-1]) == (
+        42,
+        "SIGTERM: nothing to save. Run the same command again to resume.",
+    )
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from types import FrameType
 
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.util.console import discard_closed_terminal, signals_to_handle
+from electra_tf.util.console import (
+    TERMINATIONS,
+    discard_closed_terminal,
+    signals_to_handle,
+)
 from electra_tf.util.errors import PreemptedError
-
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 class Preemption:
@@ -34,7 +36,7 @@ class Preemption:
         if threading.current_thread() is not threading.main_thread():
             yield self  # only the main thread can install signal handlers
             return
-        handled = signals_to_handle(SIGNALS)
+        handled = signals_to_handle(TERMINATIONS)
         before = {number: signal.signal(number, self._receive) for number in handled}
         try:
             yield self
