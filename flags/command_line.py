@@ -21,7 +21,7 @@ from absl import app, flags
 from electra_tf.util.console import (
     TERMINATIONS,
     discard_closed_terminal,
-    signals_to_handle,
+    handling,
     warn_once,
 )
 from electra_tf.util.errors import (
@@ -282,16 +282,8 @@ def preemptible() -> Iterator[None]:
     Such as while TensorFlow is imported, and between the runs of a search. There is nothing to
     save then; `electra_tf.training.distribution.preemption` handles signals of the training.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can install signal handlers
-        return
-    handled = signals_to_handle(TERMINATIONS)
-    before = {number: signal.signal(number, _end_as_preempted) for number in handled}
-    try:
+    with handling(TERMINATIONS, _end_as_preempted):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _end_as_preempted(number: int, frame: FrameType | None) -> None:

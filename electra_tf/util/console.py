@@ -1,13 +1,16 @@
-"""Progress, durations and Markdown tables on the console."""
+"""Progress, durations and Markdown tables on the console; signals that end a program."""
 
+import contextlib
 import errno
 import functools
 import os
 import signal
 import sys
 import termios
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import TextIO
 
 SECONDS_BETWEEN_LOG_LINES = 10.0
@@ -120,13 +123,28 @@ def discard_closed_terminal() -> None:
 TERMINATIONS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
-def signals_to_handle(signals: Sequence[signal.Signals]) -> list[signal.Signals]:
-    """Returns signals without SIGHUP where it is ignored, as under `nohup`.
+@contextlib.contextmanager
+def handling(
+    signals: Sequence[signal.Signals],
+    handler: Callable[[int, FrameType | None], None] | signal.Handlers,
+) -> Iterator[Sequence[signal.Signals]]:
+    """Handles signals until the end of the `with`; returns those that it handles.
 
-    Others are handled in any case: scripts of clusters ignore SIGTERM while they wait for us.
+    SIGHUP stays ignored where it is, as under `nohup`. Others are handled in any case: scripts
+    of clusters ignore SIGTERM while they wait for us. Only the main thread can handle signals;
+    elsewhere, this has no effect.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [each for each in signals if not (ignored and each == signal.SIGHUP)]
+    handled = [each for each in signals if not (ignored and each == signal.SIGHUP)]
+    before = {number: signal.signal(number, handler) for number in handled}
+    try:
+        yield handled
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _is_terminal(number: int) -> bool:

@@ -10,11 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from electra_tf.util.console import (
-    ProgressBar,
-    discard_closed_terminal,
-    signals_to_handle,
-)
+from electra_tf.util.console import ProgressBar, discard_closed_terminal, handling
 from electra_tf.util.errors import UserError
 from pretrain_data.parallel.counts import BuildCounts, WorkerError
 
@@ -31,12 +27,9 @@ _SECONDS_TO_END = 5.0
 def exiting_on_signals() -> Iterator[None]:
     """Turns SIGTERM, and SIGHUP of a closed terminal, into SystemExit.
 
-    So processes are ended and temporary files removed. Has no effect outside of the main
-    thread, which alone can handle signals. `nohup` ignores SIGHUP, which stays so.
+    So processes are ended and temporary files removed. See `handling` on other threads and on
+    `nohup`.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def leave(number: int, *_: object) -> None:
         for each in handled:
@@ -45,13 +38,8 @@ def exiting_on_signals() -> Iterator[None]:
             discard_closed_terminal()
         raise SystemExit(128 + number)
 
-    handled = signals_to_handle(_SIGNALS)
-    before = {number: signal.signal(number, leave) for number in handled}
-    try:
+    with handling(_SIGNALS, leave) as handled:
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def run_jobs(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
@@ -116,14 +104,8 @@ def _run_apart(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
 @contextlib.contextmanager
 def _without_sigint() -> Iterator[None]:
     """Lets new processes ignore Ctrl-C, which reaches all; the parent ends them."""
-    if threading.current_thread() is not threading.main_thread():
+    with handling([signal.SIGINT], signal.SIG_IGN):
         yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _end(processes: list[multiprocessing.Process]) -> None:

@@ -3,16 +3,11 @@
 import contextlib
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from types import FrameType
 
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.util.console import (
-    TERMINATIONS,
-    discard_closed_terminal,
-    signals_to_handle,
-)
+from electra_tf.util.console import TERMINATIONS, discard_closed_terminal, handling
 from electra_tf.util.errors import PreemptedError
 
 
@@ -33,16 +28,8 @@ class Preemption:
     @contextlib.contextmanager
     def watch(self) -> Iterator["Preemption"]:
         """Installs the signal handlers; outside `deferred`, a signal ends the run at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield self  # only the main thread can install signal handlers
-            return
-        handled = signals_to_handle(TERMINATIONS)
-        before = {number: signal.signal(number, self._receive) for number in handled}
-        try:
+        with handling(TERMINATIONS, self._receive):
             yield self
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
