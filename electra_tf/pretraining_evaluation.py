@@ -21,7 +21,7 @@ from electra_tf.model.token_scores import (
 )
 from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.distribution.strategies import iterate
-from electra_tf.training.gradients import TrainableModel
+from electra_tf.training.gradients import TrainableModel, refuse_metrics_named_as_losses
 from electra_tf.util.files import write_atomically
 
 # A separate seed, so every evaluation uses the same masks.
@@ -99,8 +99,6 @@ class HeldOutEvaluator:
         terms = {name: values.pop(f"{_TERM}{name}") for name in self._coefficients}
         loss = sum(self._coefficients[name] * mean for name, mean in terms.items())
         losses = {f"{name}_loss": mean for name, mean in terms.items()}
-        if both := losses.keys() & values.keys():
-            raise ValueError(f"{', '.join(sorted(both))}: a loss term and a metric of one name")
         if keys is not None:
             within_token.add(keys.numpy())
             values[WITHIN_TOKEN_AUC] = within_token.result()
@@ -133,6 +131,7 @@ class HeldOutEvaluator:
         batch = self._model.prepare(features, randomness=randomness)
         output = self._model.forward(batch, randomness=randomness)
         sums = self._model.metric_sums(output)
+        refuse_metrics_named_as_losses(output.terms, sums)
         for name, term in output.terms.items():
             self._coefficients[name] = term.coefficient
             sums[_TERM + name] = tf.stack([term.loss * term.weight, term.weight])

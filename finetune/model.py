@@ -22,6 +22,8 @@ from finetune.data.features import (
 )
 
 TASK_SCOPE = "task_specific"
+# Loss term of all tasks together; the name of a task begins with a letter or digit.
+MEAN = "_mean"
 
 
 class Dense(keras.layers.Layer):
@@ -214,11 +216,11 @@ class FinetuningModel(keras.Model):
         term = LossTerm(
             tf.reduce_mean(losses), coefficient=1.0, weight=_num_rows(features), summed=True
         )
-        return FinetuningOutput({"mean": term}, losses, heads, features[TASK_ID])
+        return FinetuningOutput({MEAN: term}, losses, heads, features[TASK_ID])
 
     def term_weights(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the number of rows, the weight of the loss."""
-        return {"mean": _num_rows(features)}
+        return {MEAN: _num_rows(features)}
 
     def predict_task(
         self,

@@ -46,12 +46,11 @@ from finetune.initialization import (
     load_finetuned,
     load_pretrained,
 )
-from finetune.model import FinetuningModel
+from finetune.model import MEAN, FinetuningModel
 from finetune.optimizer import compile_steps
 from finetune.predictor import Predictor
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 
-MEAN_LOSS = "mean"
 MAX_LOG_STEPS = 100
 
 
@@ -387,7 +386,7 @@ class Trainer:
 
     def _summarize(self, sums: Mapping[str, np.ndarray]) -> dict[str, float]:
         values = training_values(sums, self._optimizer)
-        values["loss"] = values.pop(f"{MEAN_LOSS}_loss")  # per example, not per batch
+        values["loss"] = values.pop(f"{MEAN}_loss")  # per example, not per batch
         return values
 
 

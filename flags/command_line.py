@@ -289,7 +289,7 @@ def preemptible() -> Iterator[None]:
 def _end_as_preempted(number: int, frame: FrameType | None) -> None:
     if number == signal.SIGHUP:
         discard_closed_terminal()
-    # No `Exception`, which libraries may take for one of theirs while they are imported.
+    # Not an `Exception`, which a library might catch while it is imported.
     name = signal.Signals(number).name
     print(f"{name}: nothing to save. Run the same command again to resume.", file=sys.stderr)
     sys.exit(PreemptedError.exit_status)

@@ -104,7 +104,7 @@ def convert(
     left = sorted(set(os.listdir(output)).difference(written))
     if left:
         warn_once(
-            f"--output={output} still has what was there before, which is no part of the new "
+            f"--output={output} still has files of before, which are not part of the new "
             f"model: {', '.join(left)}"
         )
     for note in notes:

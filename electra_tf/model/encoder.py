@@ -129,7 +129,7 @@ class Encoder(keras.layers.Layer):
             `EncoderOutput` in the compute dtype.
 
         Raises:
-            ValueError: `input_ids` is no matrix, or longer than the position embeddings.
+            ValueError: `input_ids` is not a matrix, or longer than the position embeddings.
         """
         self._check_shape(tf.TensorShape(input_ids.shape), position_ids is None)
         count = DROPOUTS_PER_LAYER * len(self.encoder_layers)

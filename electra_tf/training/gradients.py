@@ -101,6 +101,8 @@ def gradients_of_replica(
             scaled = total * scale
         gradients = tape.gradient(scaled, [variable.value for variable in variables])
         losses = {f"{n}_loss": t.loss * shares[n] for n, t in output.terms.items()}
+        sums = model.metric_sums(output)
+        refuse_metrics_named_as_losses(output.terms, sums)
         return PartialStep(
             {
                 variable.path: tf.convert_to_tensor(gradient)
@@ -108,10 +110,24 @@ def gradients_of_replica(
                 if gradient is not None
             },
             {"loss": total, **losses},
-            model.metric_sums(output),
+            sums,
         )
 
     return sum_over_parts(contribution, batch, num_parts)
+
+
+def refuse_metrics_named_as_losses(
+    terms: Mapping[str, LossTerm], sums: metrics.MetricSums
+) -> None:
+    """Raises ValueError if a metric has the name under which a loss is logged.
+
+    One of the two would be lost.
+    """
+    both = sums.keys() & {"loss", *(f"{name}_loss" for name in terms)}
+    if both:
+        raise ValueError(
+            f"metric_sums has {', '.join(sorted(both))}, the name of a loss: rename the metric"
+        )
 
 
 def _total_weights(

@@ -9,12 +9,15 @@ import tensorflow as tf
 
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.inference.export.config import ExportConfig
+from electra_tf.model.batch_types import LossTerm
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.distribution.context import create_context
+from electra_tf.training.gradients import refuse_metrics_named_as_losses
 from electra_tf.util.console import discard
 from finetune.config.finetuning import FinetuningConfig
 from finetune.export import load_finetuned
+from finetune.model import FinetuningModel, FinetuningOutput
 from finetune.run import run
 from finetune.task_data import TaskData
 from finetune.tasks.registry import build_tasks
@@ -51,6 +54,17 @@ def finished(finetuning_data, tmp_path_factory) -> FinetuningConfig:
 
 def weights(trainer: Trainer) -> dict[str, np.ndarray]:
     return {variable.path: variable.numpy() for variable in trainer.model.variables}
+
+
+def test_a_task_called_mean_has_a_loss_of_its_own_in_the_log(finished, monkeypatch):
+    tasks = build_tasks(finished, CachedTokenizer(load_vocabulary(finished.vocab_file)))
+    model = FinetuningModel(finished.encoder, tasks, "float32")
+    monkeypatch.setattr(model, "head_names", ("cola", "mean"))
+    losses, ids = tf.constant([1.0, 2.0, 6.0]), tf.constant([0, 1, 1])
+    terms = {name: LossTerm(3.0, 1.0, 3.0) for name in model.term_weights({"input_ids": ids})}
+    sums = model.metric_sums(FinetuningOutput(terms, losses, {}, ids))
+    assert sums["mean_loss"].numpy().tolist() == [8.0, 2.0]
+    refuse_metrics_named_as_losses(terms, sums)
 
 
 def test_frozen_weights_are_those_of_the_checkpoint(finished):

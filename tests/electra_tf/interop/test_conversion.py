@@ -77,7 +77,7 @@ def test_a_folder_with_content_is_left_alone(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     run(SMALL, "huggingface", tmp_path, overwrite=True)
     assert (tmp_path / "generator/model.safetensors").exists()
-    assert "is no part of the new model: mine.txt" in capsys.readouterr().err
+    assert "are not part of the new model: mine.txt" in capsys.readouterr().err
     with pytest.raises(UserError, match="is a file"):
         run(SMALL, "huggingface", tmp_path / "mine.txt")
 
@@ -99,7 +99,7 @@ def test_an_overwritten_checkpoint_is_gone_even_if_its_step_was_later(tmp_path, 
     (tmp_path / "first" / "ckpt-9.manifest.json").unlink()
     lines = run(SMALL, "electra_tf", tmp_path / "first", overwrite=True)
     assert lines[-1] == f"Output: {tmp_path / 'first'} (electra_tf)"
-    assert "no part of the new model" not in capsys.readouterr().err
+    assert "not part of the new model" not in capsys.readouterr().err
     assert read(tmp_path / "first", "electra_tf").path == str(tmp_path / "first" / "ckpt-0")
 
 
