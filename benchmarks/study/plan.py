@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.study.gate import TRIES
-from benchmarks.study.models import ABLATIONS, BERT, ELECTRA, RANDOM, Model, settings_of
+from benchmarks.study.models import (
+    ABLATIONS,
+    BERT,
+    ELECTRA,
+    MODELS,
+    RANDOM,
+    Model,
+    settings_of,
+)
 from benchmarks.study.sizes import TINY, Size
 from electra_tf.util.errors import UserError
 
@@ -91,9 +99,12 @@ def gate(size: Size) -> list[Run]:
 
 
 def alias(model: Model, size: Size) -> Model:
-    """Returns ELECTRA for a model that has ELECTRA's settings at this size, else the model."""
-    same = all(size.settings.get(name) == value for name, value in model.settings.items())
-    return ELECTRA if same and model.settings else model
+    """Returns the first model with the same hyperparameters at this size, often itself."""
+
+    def hyperparameters(m: Model) -> dict[str, Any]:
+        return {**size.settings, **m.settings, "learning_rate": size.rates.get(m.name)}
+
+    return next(m for m in MODELS if hyperparameters(m) == hyperparameters(model))
 
 
 def _run(model: Model, size: Size, budget: float, seed: int) -> Run:

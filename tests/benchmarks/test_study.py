@@ -71,11 +71,13 @@ def test_the_plan():
     assert run.name == "bert_b2_s1"
     with pytest.raises(UserError, match="--models: 'GPT' is none of"):
         choose(everything, ["GPT"], None)
-    # What has ELECTRA's settings is not trained again.
+    # What has the settings of another model is not trained again.
     names = {run.model for run in ablations}
     models = {model.name: model for model in MODELS}
     assert ("share all" in names) == (alias(models["share all"], TINY) is not ELECTRA)
     assert alias(models["generator 1/8"], TINY).name == "generator 1/8"
+    assert alias(models["share embeddings"], TINY).name == "generator 1"
+    assert "share embeddings" not in names
     named = {claim.better for claim in CLAIMS} | {claim.worse for claim in CLAIMS}
     assert named <= set(models)
     assert plan(GATE, TINY)
