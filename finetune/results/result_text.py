@@ -116,8 +116,9 @@ def authors_metrics(trial: TrialResult) -> Iterator[tuple[str, dict[str, float]]
 def _describe_trial(trial: TrialResult) -> str:
     status = f"{trial.status} ({trial.reason})" if trial.reason else trial.status
     best = "" if trial.best_step is None else f", best at step {trial.best_step:,}"
-    if best and trial.chosen_on:
-        best += f" (chosen on {', '.join(trial.chosen_on)})"
+    if trial.chosen_on:
+        chosen = f"chosen on {', '.join(trial.chosen_on)}"
+        best += f" ({chosen})" if best else f", weights {chosen}"
     counts = ", ".join(f"{count:,} {name}" for name, count in trial.examples.items())
     return (
         f"trial {trial.label}, seed {trial.seed}: {status}, {trial.steps:,} steps{best}, "

@@ -157,6 +157,16 @@ def changes_of_model(
     ]
 
 
+def selecting_data(hyperparameters: Mapping[str, Any]) -> list[str]:
+    """Returns "task/split" of the data that chose the weights of a recorded run, if any did.
+
+    Folds record their examples alone.
+    """
+    if not hyperparameters.get("keep_best"):
+        return []
+    return [name for name in hyperparameters.get(DATA, {}) if not name.endswith(f"/{TRAIN}")]
+
+
 def set_aside(model_dir: str) -> str:
     """Renames the folder of a model, replacing the one set aside before; returns its path.
 

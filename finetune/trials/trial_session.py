@@ -34,7 +34,7 @@ from finetune.trials.evaluation_checks import (
     warn_of_other_inputs,
     warn_of_trained_examples,
 )
-from finetune.trials.model_folders import clear_folder, run_hyperparameters
+from finetune.trials.model_folders import clear_folder, run_hyperparameters, selecting_data
 from finetune.trials.trial_runs import TrialRun
 
 PrintFn = Callable[[str], None]
@@ -99,6 +99,7 @@ class TrialSession:
             self._trainer.restore(trial.model_dir)
         if not config.do_train:
             model, recorded = self._evaluated_model()
+            result = dataclasses.replace(result, chosen_on=self._recorded_choice(recorded))
             check_ranges(model, recorded, self._tasks)
             warn_of_other_inputs(model, recorded, config)
             if config.do_eval:
@@ -200,6 +201,12 @@ class TrialSession:
 
     def _chosen_on(self) -> list[str]:
         return [f"{task.name}/{self._selecting_split(task).split}" for task in self._tasks]
+
+    def _recorded_choice(self, recorded: Mapping[str, Any]) -> list[str]:
+        """Returns what chose the weights of a model that is not trained now, if recorded."""
+        if self._trial.held_out is not None:  # a fold, which has the examples of its training
+            return self._chosen_on() if self._config.keep_best else []
+        return selecting_data(recorded)
 
     def _selecting_value(self) -> tuple[float, dict[str, float]]:
         """Returns the mean of the main metrics of all tasks, and all metrics."""

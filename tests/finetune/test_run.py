@@ -482,6 +482,11 @@ def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_co
     assert (again.steps, again.best_step) == (result.steps, result.best_step)
     # Of the training, not of the second start.
     assert again.seconds > training_seconds(read_log(f"{config.model_dir}_1/train_log.jsonl"))
+    # Scores on the data that chose the weights say so without training, too.
+    (evaluated,) = finetune_run.run(make_finetuning_config(do_train=False), quiet)
+    assert evaluated.chosen_on == result.chosen_on == ["cola/dev"]
+    text = pathlib.Path(config.results_dir, "cola_results.txt").read_text()
+    assert "weights chosen on cola/dev" in text
 
 
 def test_a_run_that_is_killed_after_its_early_stop_does_not_go_on(
