@@ -1,7 +1,8 @@
 """Names of files and folders that get their final names when they are whole.
 
 A program that is killed leaves those that it was writing. The next one on this machine that
-writes the same file removes them; those of running programs and of other machines stay.
+writes the same file removes them; those of running programs and of other machines stay. Whether
+a program of another container runs cannot be seen, so its files stay for a day.
 """
 
 import contextlib
@@ -11,20 +12,32 @@ import os
 import re
 import shutil
 import socket
+import time
+
+# Nothing is written for longer, in seconds.
+_LONGEST_S = 24 * 3600
 
 
 def temporary_path(path: str | os.PathLike) -> str:
     """Returns the path beside `path` to write to, and removes those of killed programs."""
     path = os.fspath(path)
     folder, name = os.path.split(path)
-    pattern = re.compile(rf"{re.escape(name)}\.{_machine()}-(?P<process>\d+)\.tmp")
+    pattern = re.compile(
+        rf"{re.escape(name)}\.{_machine()}-(?P<container>\w+)-(?P<process>\d+)\.tmp"
+    )
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        for other in os.listdir(folder or "."):
-            match = pattern.fullmatch(other)
-            if match and not _is_running(int(match["process"])):
-                _remove(os.path.join(folder, other))
-    # The process id keeps concurrent writers apart.
-    return f"{path}.{_machine()}-{os.getpid()}.tmp"
+        for entry in os.scandir(folder or "."):
+            match = pattern.fullmatch(entry.name)
+            if not match:
+                continue
+            if match["container"] == _container():
+                is_left = not _is_running(int(match["process"]))
+            else:
+                is_left = _is_old(entry)
+            if is_left:
+                _remove(entry.path)
+    # These keep concurrent writers apart.
+    return f"{path}.{_machine()}-{_container()}-{os.getpid()}.tmp"
 
 
 def remove_folder(path: str | os.PathLike) -> None:
@@ -63,6 +76,25 @@ def _empty(folder: str) -> None:
 def _machine() -> str:
     """Returns a short name of this machine: another one has other processes."""
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+@functools.cache
+def _container() -> str:
+    """Returns the number of this program's process numbers, which containers have of their own.
+
+    Containers can have the name of their machine, or of each other.
+    """
+    try:
+        return re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
+    except OSError:  # not Linux
+        return "0"
+
+
+def _is_old(entry: os.DirEntry) -> bool:
+    try:
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _LONGEST_S
+    except OSError:  # another program may have removed it meanwhile
+        return False
 
 
 def _is_running(process: int) -> bool:

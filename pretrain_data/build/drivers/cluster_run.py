@@ -9,6 +9,7 @@ import pathlib
 import pickle
 import re
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -183,7 +184,8 @@ class _WriteResult:
     def __call__(self, result: BuildResult) -> None:
         import tensorflow as tf
 
-        temporary = f"{self._path}.{os.getpid()}.tmp"
+        # Process numbers of different workers can be the same.
+        temporary = f"{self._path}.{uuid.uuid4().hex}.tmp"
         with tf.io.gfile.GFile(temporary, "wb") as file:
             file.write(pickle.dumps(result))
         tf.io.gfile.rename(temporary, self._path, overwrite=True)

@@ -5,9 +5,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
+from electra_tf.util import temporaries
 from electra_tf.util.files import whole_folder, write_atomically
 from electra_tf.util.temporaries import remove_folder, temporary_path
 
@@ -44,9 +46,10 @@ def test_those_of_running_programs_other_machines_and_other_files_stay(tmp_path)
     ours = temporary_path(path)
     assert os.path.dirname(ours) == str(tmp_path)
     machine = ours.rpartition("-")[0].rpartition(".")[2]
+    elsewhere = f"{'0' * 8}-{machine.partition('-')[2]}"
     names = {
         f"target.{machine}-{os.getppid()}.tmp",
-        f"target.{'0' * len(machine)}-4194305.tmp",  # above every process id
+        f"target.{elsewhere}-4194305.tmp",  # above every process id
         f"other.{machine}-4194305.tmp",
         "target.tmp",
     }
@@ -54,6 +57,19 @@ def test_those_of_running_programs_other_machines_and_other_files_stay(tmp_path)
         (tmp_path / name).touch()
     write_atomically(path, "text")
     assert {*os.listdir(tmp_path)} == {*names, "target"}
+
+
+def test_those_of_other_containers_of_this_machine_stay_for_a_day(tmp_path, monkeypatch):
+    path = tmp_path / "target"
+    ours = pathlib.Path(temporary_path(path))
+    monkeypatch.setattr(temporaries, "_container", lambda: "1")
+    for process, age in ((1, 0), (4194305, 0), (2, 25 * 3600)):
+        theirs = ours.with_name(ours.name.replace(f"-{os.getpid()}.", f"-{process}."))
+        theirs.touch()
+        os.utime(theirs, (time.time() - age,) * 2)
+    write_atomically(path, "text")
+    left = {name.rpartition("-")[2] for name in os.listdir(tmp_path)}
+    assert left == {"1.tmp", "4194305.tmp", "target"}
 
 
 def test_files_of_other_users_programs_stay(tmp_path, monkeypatch):
