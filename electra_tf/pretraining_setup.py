@@ -311,7 +311,7 @@ def data_statistics(
 
     Returns:
         `unigram_accuracy`, the masked-LM accuracy of always predicting the most frequent
-        token, and `unknown_share`.
+        token, and `unknown_share`, of the words.
 
     Raises:
         UserError: there is nothing to learn from.
@@ -326,9 +326,10 @@ def data_statistics(
             "only special tokens and padding (input_mask 0), so there is nothing to learn: "
             "build the records again"
         )
+    num_words = int(counts[: vocabulary.size][vocabulary.begins_word[: len(counts)]].sum())
     return {
         "unigram_accuracy": float(counts.max() / total),
-        "unknown_share": float(counts[vocabulary.unk_id] / total),
+        "unknown_share": float(counts[vocabulary.unk_id] / max(1, num_words)),
     }
 
 

@@ -78,11 +78,11 @@ class Vocabulary:
 
     def count_words(self, ids: Sequence[int]) -> int:
         """Returns the number of words in token ids; [CLS], [SEP] and [PAD] are none."""
-        return int(np.count_nonzero(self._begins_word[np.asarray(ids, np.int64)]))
+        return int(np.count_nonzero(self.begins_word[np.asarray(ids, np.int64)]))
 
     @functools.cached_property
-    def _begins_word(self) -> np.ndarray:
-        """Whether a token begins a word, bool [size]."""
+    def begins_word(self) -> np.ndarray:
+        """Whether a token begins a word, bool [size]; not [CLS], [SEP] and [PAD]."""
         return np.array(
             [
                 not token.startswith(CONTINUATION) and token not in (PAD, CLS, SEP)

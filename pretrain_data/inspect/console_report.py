@@ -35,8 +35,8 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"  first:  {spread(total['first_segment'])}"
     yield f"  second: {spread(total['second_segment'])}"
     known = f"{total['distinct_tokens']:,} of {report['vocabulary']['size']:,} tokens occur"
-    unknown = f"[UNK] is {percent(total['unknown_share'])} of {total['text_tokens']:,}"
-    yield f"\nVocabulary: {known}; {unknown}. Most frequent:"
+    unknown = f"{percent(total['unknown_share'])} of {total['words']:,} words are unknown"
+    yield f"\nVocabulary: {known}; {unknown} ([UNK]). Most frequent tokens:"
     shown = [f"{f['token']} {percent(f['share'])}" for f in total["frequent_tokens"]]
     yield "  " + "   ".join(shown)
 

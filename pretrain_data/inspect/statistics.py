@@ -65,7 +65,9 @@ class RecordCounts:
             setattr(self, field.name, both)
 
     def to_dict(self, vocabulary: Vocabulary, num_frequent: int) -> dict[str, Any]:
-        """Returns the statistics as JSON values; shares are from 0 to 1, None of no tokens.
+        """Returns the statistics as JSON values; shares are from 0 to 1, None of nothing.
+
+        An unknown word is one token, so the share of unknown ones is that of the words.
 
         Args:
             vocabulary: that of the records.
@@ -76,6 +78,7 @@ class RecordCounts:
         counts[[vocabulary.cls_id, vocabulary.sep_id]] = 0
         num_text = int(counts.sum())
         unknown = int(counts[vocabulary.unk_id])
+        num_words = int(counts[vocabulary.begins_word].sum())
         ranking = np.argsort(-counts, kind="stable")[:num_frequent]
         one_segment = self.num_records - int(self.second_segments.sum())
         return {
@@ -84,8 +87,9 @@ class RecordCounts:
             "tokens": num_tokens,
             "text_tokens": num_text,
             "padding_share": _share(self.num_slots - num_tokens, self.num_slots),
-            "unknown_tokens": unknown,
-            "unknown_share": _share(unknown, num_text),
+            "words": num_words,
+            "unknown_words": unknown,
+            "unknown_share": _share(unknown, num_words),
             "distinct_tokens": int(np.count_nonzero(counts)),
             "lengths": summary(self.lengths),
             "one_segment_share": _share(one_segment, self.num_records),

@@ -87,7 +87,7 @@ def test_records_of_another_vocabulary_are_recognized(
     config = make_config(data_dir=str(data), num_train_steps=2)
     pretraining_runs.train(config, lines.append)
     (found,) = [line for line in lines if line.startswith("Health:")]
-    assert "since step 0: 50.0% of the tokens of the records are unknown" in found
+    assert "since step 0: 50.0% of the words of the records are unknown" in found
     assert "--vocab_file, --do_lower_case" in found
 
 

@@ -48,7 +48,7 @@ class RunFacts:
         generator_learns: whether the generator is a network.
         gen_weight, disc_weight: weights of the losses.
         unigram_accuracy: masked-LM accuracy of always predicting the most frequent token.
-        unknown_share: share of unknown tokens in the records.
+        unknown_share: share of unknown words in the records.
         warmup_flag: flag that lengthens the warm-up.
     """
 
@@ -92,14 +92,14 @@ def entropy(share: float) -> float:
     return -share * math.log(share) - (1 - share) * math.log(1 - share)
 
 
-def unknown_tokens(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
-    """Many tokens of the records are unknown."""
+def unknown_words(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
+    """Many words of the records are unknown."""
     if facts.unknown_share is None or facts.unknown_share <= MOST_UNKNOWN:
         return None
     return Diagnosis(
-        "unknown tokens",
+        "unknown words",
         0,
-        f"{facts.unknown_share:.1%} of the tokens of the records are unknown, so the "
+        f"{facts.unknown_share:.1%} of the words of the records are unknown, so the "
         "vocabulary or its casing does not fit the text",
         ("--vocab_file", "--do_lower_case"),
     )

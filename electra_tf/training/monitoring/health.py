@@ -22,7 +22,7 @@ from electra_tf.training.monitoring.diagnoses import (
     large_updates,
     small_updates,
     unigram_generator,
-    unknown_tokens,
+    unknown_words,
 )
 
 # Number of records of each kind that a watch keeps.
@@ -80,7 +80,7 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diag
     found = [
         diagnosis(training, facts)
         for diagnosis in (
-            unknown_tokens,
+            unknown_words,
             few_replaced_tokens,
             unigram_generator,
             always_original,

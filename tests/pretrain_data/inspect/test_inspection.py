@@ -24,7 +24,7 @@ ROWS = {
 
 @pytest.fixture
 def vocabulary(tmp_path):
-    words = [f"w{i}" for i in range(5, 32)]
+    words = [f"##w{i}" if i == 8 else f"w{i}" for i in range(5, 32)]
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]) + "\n")
     return load_vocabulary(path)
@@ -63,7 +63,7 @@ def test_every_number_of_a_file_and_of_all(files, vocabulary):
     assert [each["records"] for each in (first, second, empty)] == [3, 2, 0]
     assert (first["seq_length"], first["tokens"], first["text_tokens"]) == (LENGTH, 18, 10)
     assert first["padding_share"] == 6 / 24
-    assert (first["unknown_tokens"], first["unknown_share"]) == (1, 0.1)
+    assert (first["words"], first["unknown_words"], first["unknown_share"]) == (9, 1, 1 / 9)
     assert first["one_segment_share"] == 1 / 3
     assert first["duplicates"] == 1
     assert second["duplicates"] == 1  # equals rows of the file before
@@ -88,7 +88,7 @@ def test_every_number_of_a_file_and_of_all(files, vocabulary):
 
 def test_the_report_in_words(files, vocabulary):
     text = format_report(inspect_files(files, vocabulary).report)
-    assert "| a | 3 | 8 | 6.0 | 25.0% | 10.0% | 33.3% | 1 | w5 w6 w7 |" in text
+    assert "| a | 3 | 8 | 6.0 | 25.0% | 11.1% | 33.3% | 1 | w5 w6 w7 |" in text
     assert "| c | 0 | 0 | - | - | - | - | 0 |  |" in text
     assert "Segments: 40.0% of the records have one." in text
 

@@ -120,10 +120,10 @@ def test_a_discriminator_that_finds_nothing_is_one_diagnosis():
     assert diagnose(log(disc_recall=0.0, disc_loss=0.9 * loss), FACTS) == []
 
 
-def test_unknown_tokens_are_wrong_from_the_start():
+def test_unknown_words_are_wrong_from_the_start():
     facts = facts_of({"num_train_steps": 10, "mask_prob": 0.15}, unknown_share=0.3)
     (found,) = diagnose([], facts)
-    assert "since step 0: 30.0% of the tokens" in found.line()
+    assert "since step 0: 30.0% of the words" in found.line()
     assert found.flags == ("--vocab_file", "--do_lower_case")
 
 
