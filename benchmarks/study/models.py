@@ -81,6 +81,8 @@ ABLATIONS = (
     Model("Electric", {"objective": "electric", "embedding_sharing": None}, BEYOND),
     Model("strategic masking", {"masking": "strategic"}, BEYOND),
     Model("temperature 2", {"temperature": 2.0}, BEYOND),
+    # Not one of a size's `rates`.
+    Model("BERT at ELECTRA's rate", BERT.settings, BEYOND),
 )
 MODELS = (ELECTRA, BERT, *ABLATIONS)
 

@@ -102,7 +102,8 @@ def alias(model: Model, size: Size) -> Model:
     """Returns the first model with the same hyperparameters at this size, often itself."""
 
     def hyperparameters(m: Model) -> dict[str, Any]:
-        return {**size.settings, **m.settings, "learning_rate": size.rates.get(m.name)}
+        rate = {"learning_rate": size.rates[m.name]} if m.name in size.rates else {}
+        return {**size.settings, **m.settings, **rate}
 
     return next(m for m in MODELS if hyperparameters(m) == hyperparameters(model))
 
