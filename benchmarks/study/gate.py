@@ -17,8 +17,6 @@ _STEPS = 4000
 _BERT_STEPS = 7667
 # Steps of ELECTRA of the same model FLOPs, with a generator of half the width.
 _HALF_STEPS = 6020
-# Steps of ablations with a budget of 1.
-_REPLACE_MLM_STEPS, _ALL_TOKENS_STEPS = 3754, 2509
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _NO_DROPOUT = dict.fromkeys(_DROPOUT, 0.0)
 _FIRST: Mapping[str, Any] = {
@@ -54,7 +52,7 @@ class Try:
 
     Attributes:
         name: of its files.
-        model: name of the model that it is a try of.
+        model: "ELECTRA" or "BERT".
         settings: all hyperparameters.
         note: what differs from the first try.
     """
@@ -82,21 +80,7 @@ def _bert(name: str, note: str, **given: Any) -> Try:
 
 def _half(name: str, note: str, **given: Any) -> Try:
     shape = {"embedding_sharing": "embeddings", "generator_hidden_size": 0.5}
-    return _try(name, note, **{"num_train_steps": _HALF_STEPS, **shape, **given})
-
-
-def _ablation(name: str, model: str, objective: str, num_train_steps: int) -> Try:
-    """A masked language model among the ablations, with the learning rate of BERT."""
-    attempt = _half(
-        name,
-        "an ablation of budget 1 with BERT's rate, 2e-3",
-        objective=objective,
-        disc_weight=50.0,
-        learning_rate=2e-3,
-        num_train_steps=num_train_steps,
-        seed=1,
-    )
-    return dataclasses.replace(attempt, model=model)
+    return _try(name, note, num_train_steps=_HALF_STEPS, **shape, **given)
 
 
 TRIES = (
@@ -139,10 +123,6 @@ TRIES = (
     _half("electra_embeddings_half_rate_2e-3", "the same, rate 2e-3", learning_rate=2e-3),
     _try("electra_no_dropout_seed_2", "no dropout, another seed", seed=43),
     _bert("bert_no_dropout_seed_2", "no dropout, another seed", seed=43),
-    _ablation("replace_mlm_rate_2e-3", "Replace MLM", "replace_mlm", _REPLACE_MLM_STEPS),
-    _ablation(
-        "all_tokens_mlm_rate_2e-3", "All-Tokens MLM", "all_tokens_mlm", _ALL_TOKENS_STEPS
-    ),
 )
 
 

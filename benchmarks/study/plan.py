@@ -9,6 +9,7 @@ from benchmarks.study.gate import TRIES
 from benchmarks.study.models import (
     ABLATIONS,
     BERT,
+    BERT_LOWEST_LOSS,
     ELECTRA,
     MODELS,
     RANDOM,
@@ -21,6 +22,8 @@ from electra_tf.util.errors import UserError
 GATE, CLAIM, ABLATION = STAGES = ("gate", "claim", "ablations")
 BUDGETS = (1.0, 2.0, 4.0)
 CLAIM_SEEDS = (1, 2, 3, 4)
+# Of BERT with another learning rate.
+LOWEST_LOSS_BUDGETS = (1.0, 2.0)
 # Of the models that differ from ELECTRA; ELECTRA's own are those of the claim.
 ABLATION_BUDGET, ABLATION_SEEDS = 1.0, (1, 2, 3)
 # Not STS and RTE, which no encoder of this size learned: all were at chance.
@@ -70,6 +73,12 @@ def plan(stage: str, size: Size) -> list[Run]:
                 for budget in BUDGETS
                 for seed in CLAIM_SEEDS
                 for model in (ELECTRA, BERT)
+            ),
+            *(
+                _run(BERT_LOWEST_LOSS, size, budget, seed)
+                for budget in LOWEST_LOSS_BUDGETS
+                for seed in CLAIM_SEEDS
+                if alias(BERT_LOWEST_LOSS, size) is BERT_LOWEST_LOSS
             ),
         ]
     return [

@@ -14,8 +14,7 @@ class Size:
     Attributes:
         name: of the flag `--size`.
         settings: hyperparameters of ELECTRA's pre-training.
-        rates: learning rates that differ from ELECTRA's, by name of the model; chosen on
-            held-out pre-training loss.
+        rates: learning rates that differ from ELECTRA's, by name of the model.
         unit_steps: steps of ELECTRA in a budget of 1.
         finetuning: flags of run_finetuning.py.
     """
@@ -45,7 +44,7 @@ class Size:
 TINY = Size(
     name="tiny",
     settings=chosen_settings(),
-    rates={"BERT": 2e-3},
+    rates={"BERT, rate 2e-3": 2e-3},
     unit_steps=4000,
     finetuning=(
         "--learning_rate=1e-3",

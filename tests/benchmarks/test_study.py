@@ -28,6 +28,7 @@ from benchmarks.study.plan import (
     CLAIM,
     CLAIM_SEEDS,
     GATE,
+    LOWEST_LOSS_BUDGETS,
     STAGES,
     Run,
     alias,
@@ -61,7 +62,8 @@ def test_every_model_gets_the_product_flops_of_electra():
 def test_the_plan():
     claim, ablations = plan(CLAIM, TINY), plan(ABLATION, TINY)
     pretrained = [run for run in claim if run.model != RANDOM.name]
-    assert len(pretrained) == 2 * len(BUDGETS) * len(CLAIM_SEEDS)
+    num_points = 2 * len(BUDGETS) + len(LOWEST_LOSS_BUDGETS)
+    assert len(pretrained) == num_points * len(CLAIM_SEEDS)
     # A study that is stopped early has both models of a seed.
     assert {(run.model, run.seed) for run in pretrained[:2]} == {("ELECTRA", 1), ("BERT", 1)}
     everything = [run for stage in STAGES for run in plan(stage, TINY)]
