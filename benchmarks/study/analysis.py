@@ -5,7 +5,7 @@ import math
 import statistics as basic
 from collections.abc import Mapping, Sequence
 
-from benchmarks.study.models import BERT, ELECTRA, MODELS, RANDOM
+from benchmarks.study.models import BERT, BERT_LOWEST_LOSS, ELECTRA, MODELS, RANDOM
 from benchmarks.study.plan import ABLATION_BUDGET, BUDGETS, Run, alias
 from benchmarks.study.results import KINDS, Result
 from benchmarks.study.sizes import Size
@@ -127,7 +127,7 @@ class Scores:
         """
         trained = [
             score
-            for model in (ELECTRA, BERT)
+            for model in (ELECTRA, BERT, BERT_LOWEST_LOSS)
             for budget in BUDGETS
             for score in self.of_task(kind, (model.name, budget), task)
         ]

@@ -51,7 +51,7 @@ def _constant(kind: str) -> dict[str, Any]:
 
 ELECTRA = Model("ELECTRA", {})
 BERT = Model("BERT", {"objective": "mlm", "embedding_sharing": None})
-# Of the rates tried, the one with the lower loss on held-out text (`Size.rates`). `BERT` has the
+# Of the rates tried, that with the lower loss on held-out text (`Size.rates`). `BERT` has the
 # other one, that of ELECTRA: it fine-tunes better from it.
 BERT_LOWEST_LOSS = Model("BERT, rate 2e-3", BERT.settings)
 # What both are compared with: the same encoder, not pre-trained.
