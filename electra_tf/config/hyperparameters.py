@@ -122,7 +122,6 @@ def _plain_value(field: dataclasses.Field, value: Any) -> Any:
         return _plain_list(field, value)
     if kind in _LARGEST_VALUES:
         check_range(kind, value, f"--{field.name}")
-    if kind is int or (kind is float and not isinstance(value, int)):
         return kind(value)
     return value
 

@@ -66,6 +66,7 @@ def test_paths_and_numbers_of_numpy_become_plain_values():
         mask_prob=np.float32(0.25),
         num_train_steps=10.0,
         gen_weight=2,
+        weight_decay_rate=0,
         do_lower_case=np.False_,
         model_hparam_overrides={"hidden_size": np.int64(64)},
         masking="learned",
@@ -75,13 +76,16 @@ def test_paths_and_numbers_of_numpy_become_plain_values():
         train_batch_size=8,
         mask_prob=0.25,
         num_train_steps=10,
-        gen_weight=2,
+        gen_weight=2.0,
+        weight_decay_rate=0.0,
         do_lower_case=False,
         model_hparam_overrides={"hidden_size": 64},
         masking="learned",
         masking_hparams={"power": 0.5},
     )
     assert config.to_json() == plain.to_json()
+    # Optimizers compute with it: 0 would be an integer tensor.
+    assert type(config.weight_decay_rate) is float
     assert type(config.masking_hparams["power"]) is float
 
 
