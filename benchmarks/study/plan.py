@@ -24,8 +24,9 @@ BUDGETS = (1.0, 2.0, 4.0)
 CLAIM_SEEDS = (1, 2, 3, 4)
 # Of BERT with another learning rate.
 LOWEST_LOSS_BUDGETS = (1.0, 2.0)
-# Of the models that differ from ELECTRA; ELECTRA's own are those of the claim.
-ABLATION_BUDGET, ABLATION_SEEDS = 1.0, (1, 2, 3)
+# Of the models that differ from ELECTRA; ELECTRA's own are those of the claim. At the smallest
+# budget, discriminators have just begun to learn, so it says little of what helps them.
+ABLATION_BUDGET, ABLATION_SEEDS = 2.0, (1, 2, 3)
 # Not STS and RTE, which no encoder of this size learned: all were at chance.
 TASKS = ("sst", "cola", "chunk", "mrpc")
 NUM_TRIALS = 3
