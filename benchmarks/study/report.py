@@ -93,8 +93,8 @@ def _introduction(
             "Verdicts: Welch's t-test, adjusted by Holm's method over all orderings, at 5 %; "
             f"no difference is two one-sided tests (TOST) with a margin of {MARGIN:g} point, "
             "adjusted likewise. Intervals are 95 %, and not adjusted. Where test labels are "
-            "known, scores are of the test sets; no setting was chosen on them but the learning "
-            f"rate of {BERT.name}, in its favor.",
+            "known, scores are of the test sets; no setting was chosen on them but the "
+            f"learning rate of {BERT.name}, in its favor.",
         ],
     )
 
