@@ -135,7 +135,11 @@ class Tf1Format(CheckpointFormat):
         return {**values, **saved, **vocabulary}
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
-        """Writes a checkpoint, `vocab.txt` and `electra_tf.json`; nothing is lost."""
+        """Writes a checkpoint, `vocab.txt` and `electra_tf.json`, with which nothing is lost.
+
+        Returns:
+            What the authors' code, which does not read `electra_tf.json`, computes otherwise.
+        """
         import tensorflow as tf
 
         description = with_hyperparameters(checkpoint, self.families).description
@@ -158,7 +162,7 @@ class Tf1Format(CheckpointFormat):
         write_atomically(os.path.join(directory, VOCAB_FILE), description.vocabulary)
         content = to_json({VERSION: CONFIG_VERSION, **description.hyperparameters})
         write_atomically(os.path.join(directory, DESCRIPTION_FILE), content)
-        return []
+        return _notes(description)
 
     def _tasks(
         self, arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
@@ -167,6 +171,27 @@ class Tf1Format(CheckpointFormat):
         described = [each.describe_task for each in self.families if each.describes(saved)]
         describe = described[0] if described else saved_task
         return tuple(describe(name, saved) for name in names)
+
+
+def _notes(description: ModelDescription) -> list[str]:
+    """Returns notes on settings that the authors' code does not have."""
+    encoder, notes = description.encoder, []
+    if encoder.layer_norm_epsilon != EncoderConfig.layer_norm_epsilon:
+        notes.append(
+            f"layer_norm_epsilon {encoder.layer_norm_epsilon}: the authors' code always has "
+            f"{EncoderConfig.layer_norm_epsilon}, so its outputs differ"
+        )
+    if encoder.hidden_act == "gelu_tanh":
+        notes.append(
+            "hidden_act gelu_tanh: the authors' code computes the exact GELU, so its outputs "
+            "differ slightly"
+        )
+    if description.do_lower_case and not description.strip_accents:
+        notes.append(
+            "strip_accents false: the authors' code strips accents from all lowercased text, "
+            "so texts with accents get different tokens"
+        )
+    return notes
 
 
 def _records_heads(encoder: EncoderConfig, saved: Mapping[str, Any]) -> bool:

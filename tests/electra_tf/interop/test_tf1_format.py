@@ -131,6 +131,26 @@ def test_another_checkpoint_of_tensorflow(tmp_path):
         TF1.read(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "noted"),
+    [
+        ("gelu_new", {}, ["layer_norm_epsilon 1e-05", "hidden_act gelu_tanh"]),
+        ("small/discriminator", {}, []),
+        ("small/discriminator", {"do_lower_case": True}, ["strip_accents false"]),
+        ("small/discriminator", {"do_lower_case": True, "strip_accents": True}, []),
+    ],
+)
+def test_what_the_authors_code_computes_otherwise_is_reported(
+    tmp_path, model, tokenizer, noted
+):
+    checkpoint = read(HUGGINGFACE_DATA / model, "huggingface")
+    description = dataclasses.replace(checkpoint.description, **tokenizer)
+    checkpoint = dataclasses.replace(checkpoint, description=description)
+    notes = TF1.write(checkpoint, str(tmp_path))
+    assert [note.partition(":")[0] for note in notes] == noted
+    assert read(tmp_path, "tf1").description.encoder == description.encoder
+
+
 def test_a_full_disk_is_named(tmp_path, monkeypatch):
     def fail(**_: object) -> None:
         raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
