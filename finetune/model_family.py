@@ -21,6 +21,7 @@ from electra_tf.interop.model_checkpoint import (
 from electra_tf.interop.native_family import NativeFamily, RebuiltModel
 from electra_tf.interop.native_models import saved_encoder
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
+from electra_tf.util.errors import UserError
 from finetune.config.defaults import task_defaults
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.saved_settings import (
@@ -28,7 +29,7 @@ from finetune.config.saved_settings import (
     split_settings,
     warn_of_unfinished,
 )
-from finetune.config.task_kinds import kind_of_task, kinds_by_name
+from finetune.config.task_kinds import KINDS, kind_of_task
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
 from finetune.tasks.registry import task_class
 
@@ -68,7 +69,7 @@ def saved_tasks(description: SavedConfig) -> list[SavedTask]:
 
 def _saved_kind(name: str, hyperparameters: Mapping[str, Any]) -> str:
     """Returns the name of the kind of a task of a fine-tuned model."""
-    described = hyperparameters.get(TASKS, {}).get(name, {})
+    described = (hyperparameters.get(TASKS) or {}).get(name, {})
     own_kind = hyperparameters.get("own_task_kind")
     return described.get("kind") or own_kind or kind_of_task(name)
 
@@ -97,8 +98,14 @@ class FinetuningFamily(NativeFamily):
     def describe_task(self, name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
         """Returns a task with its own settings and those of its run."""
         task = saved_task(name, hyperparameters)
-        kind = kinds_by_name()[_saved_kind(name, hyperparameters)]
-        settings = {**task.settings, **run_settings(kind, hyperparameters)}
+        saved = _saved_kind(name, hyperparameters)
+        kinds = [kind for kind in KINDS if kind.name == saved]
+        if not kinds:
+            raise UserError(
+                f"The kind of the task {name!r} of the model is {saved!r:.40}, none of "
+                f"{', '.join(kind.name for kind in KINDS)}"
+            )
+        settings = {**task.settings, **run_settings(kinds[0], hyperparameters)}
         return dataclasses.replace(task, settings=settings)
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:

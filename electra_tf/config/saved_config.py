@@ -25,10 +25,14 @@ VERSION = "version"
 _OTHER_TYPES: Mapping[str, type] = {
     "data": dict,
     "labels": dict,
+    "task_names": list,
     "tasks": dict,
     "trained_positions": int,
+    VERSION: int,
     "warmup_proportion": float,
 }
+# Of each task in `tasks` and `labels`.
+_TASK_TYPES: Mapping[str, type] = {"labels": list, "tasks": dict}
 
 
 class SavedConfig(NamedTuple):
@@ -55,11 +59,8 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
                 "format first, with convert_checkpoint.py --to_format electra_tf"
             )
         hyperparameters = {**content["hyperparameters"], VERSION: content.get(VERSION)}
-        for name in hyperparameters.get("task_names") or ():
-            check_plain_name(name, "task", path)
-        _check_types(hyperparameters, path)
         return SavedConfig(
-            upgrade_hyperparameters(hyperparameters, path), dict(content["variables"])
+            checked_hyperparameters(hyperparameters, path), dict(content["variables"])
         )
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -67,6 +68,19 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} does not describe a run: {error!r}") from error
+
+
+def checked_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Returns saved hyperparameters as `upgrade_hyperparameters` does, whose arguments it has.
+
+    Raises:
+        UserError: a value is of another type than is written, the name of a task leads to
+            another folder, or the version is newer than this program.
+    """
+    _check_types(saved, path)
+    for name in saved.get("task_names") or ():
+        check_plain_name(name, "task", path)
+    return upgrade_hyperparameters(saved, path)
 
 
 def _check_types(hyperparameters: Mapping[str, Any], path: str) -> None:
@@ -77,6 +91,13 @@ def _check_types(hyperparameters: Mapping[str, Any], path: str) -> None:
         is_number = wanted is float and type(value) is int
         if value is not None and type(value) is not wanted and not is_number:
             raise UserError(f"{path}: {name} must be {VALUE_KINDS[wanted]}, not {value!r:.80}")
+    for name, wanted in _TASK_TYPES.items():
+        for task, value in (hyperparameters.get(name) or {}).items():
+            if type(value) is not wanted:
+                raise UserError(
+                    f"{path}: {name} of {task!r:.40} must be {VALUE_KINDS[wanted]}, not "
+                    f"{value!r:.80}"
+                )
     size = hyperparameters.get("model_size")
     if size is not None and size not in MODEL_SIZES:
         raise UserError(

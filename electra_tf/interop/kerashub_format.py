@@ -22,7 +22,7 @@ from electra_tf.interop.model_checkpoint import (
     counted_by_scope,
     vocabulary_setting,
 )
-from electra_tf.text.vocabulary import plain_vocabulary
+from electra_tf.text.vocabulary import UNK, plain_vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, read_object, read_switch, write_atomically
@@ -214,7 +214,7 @@ def _tokenizer_notes(folder: str) -> list[str]:
             "strip_accents without lowercase: here, accents are only stripped from lowercased "
             "text, so this tokenizer keeps them"
         )
-    for name, only in (("split", True), ("suffix_indicator", "##")):
+    for name, only in (("split", True), ("suffix_indicator", "##"), ("oov_token", UNK)):
         if tokenizer.get(name) not in (None, only):
             notes.append(
                 f"{name} {tokenizer[name]!r:.40} of the tokenizer: it is always {only!r} here, "

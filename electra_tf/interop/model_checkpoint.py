@@ -73,11 +73,11 @@ class TaskDescription:
 
 def saved_task(name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
     """Returns what the hyperparameters of a fine-tuned model describe of a task."""
-    described = hyperparameters.get(TASKS, {}).get(name, {})
+    described = (hyperparameters.get(TASKS) or {}).get(name, {})
     return TaskDescription(
         name,
         described.get(_KIND),
-        tuple(hyperparameters.get(LABELS, {}).get(name, ())),
+        tuple((hyperparameters.get(LABELS) or {}).get(name, ())),
         task_settings(described),
     )
 

@@ -25,7 +25,7 @@ from electra_tf.config.saved_config import (
     CONFIG_FILE,
     CONFIG_VERSION,
     VERSION,
-    upgrade_hyperparameters,
+    checked_hyperparameters,
 )
 from electra_tf.interop.huggingface.format import PAIR
 from electra_tf.interop.model_checkpoint import (
@@ -83,8 +83,7 @@ class Tf1Format(CheckpointFormat):
         arrays = read_tf1_arrays(prefix)
         step = arrays.pop(GLOBAL_STEP, None)
         folder = path if os.path.isdir(path) else os.path.dirname(path)
-        description_file = os.path.join(folder, DESCRIPTION_FILE)
-        saved = upgrade_hyperparameters(read_json(description_file), description_file)
+        saved = _saved_hyperparameters(folder)
         overrides = saved.get("model_hparam_overrides") or {}
         vocabulary = pathlib.Path(folder, VOCAB_FILE)
         shapes = {name: np.shape(value) for name, value in arrays.items()}
@@ -123,8 +122,7 @@ class Tf1Format(CheckpointFormat):
         shapes = read_shapes(_prefix_of(path))
         folder = containing_folder(path)
         vocabulary = vocabulary_setting(os.path.join(folder, VOCAB_FILE))
-        description_file = os.path.join(folder, DESCRIPTION_FILE)
-        saved = upgrade_hyperparameters(read_json(description_file), description_file)
+        saved = _saved_hyperparameters(folder)
         saved.pop("vocab_file", None)
         overrides = saved.get("model_hparam_overrides") or {}
         encoder = _encoder_config(shapes, "electra", overrides, path)
@@ -135,7 +133,11 @@ class Tf1Format(CheckpointFormat):
         return {**values, **saved, **vocabulary}
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
-        """Writes a checkpoint, `vocab.txt` and `electra_tf.json`; nothing is lost."""
+        """Writes a checkpoint, `vocab.txt` and `electra_tf.json`, with which nothing is lost.
+
+        Returns:
+            What the authors' code, which does not read `electra_tf.json`, computes otherwise.
+        """
         import tensorflow as tf
 
         description = with_hyperparameters(checkpoint, self.families).description
@@ -158,7 +160,7 @@ class Tf1Format(CheckpointFormat):
         write_atomically(os.path.join(directory, VOCAB_FILE), description.vocabulary)
         content = to_json({VERSION: CONFIG_VERSION, **description.hyperparameters})
         write_atomically(os.path.join(directory, DESCRIPTION_FILE), content)
-        return []
+        return _notes(description)
 
     def _tasks(
         self, arrays: Mapping[str, np.ndarray], saved: Mapping[str, Any]
@@ -167,6 +169,33 @@ class Tf1Format(CheckpointFormat):
         described = [each.describe_task for each in self.families if each.describes(saved)]
         describe = described[0] if described else saved_task
         return tuple(describe(name, saved) for name in names)
+
+
+def _saved_hyperparameters(folder: str) -> dict[str, Any]:
+    """Returns the contents of a folder's `electra_tf.json`; empty without one."""
+    path = os.path.join(folder, DESCRIPTION_FILE)
+    return checked_hyperparameters(read_json(path), path)
+
+
+def _notes(description: ModelDescription) -> list[str]:
+    """Returns notes on settings that the authors' code does not have."""
+    encoder, notes = description.encoder, []
+    if encoder.layer_norm_epsilon != EncoderConfig.layer_norm_epsilon:
+        notes.append(
+            f"layer_norm_epsilon {encoder.layer_norm_epsilon}: the authors' code always has "
+            f"{EncoderConfig.layer_norm_epsilon}, so its outputs differ"
+        )
+    if encoder.hidden_act == "gelu_tanh":
+        notes.append(
+            "hidden_act gelu_tanh: the authors' code computes the exact GELU, so its outputs "
+            "differ slightly"
+        )
+    if description.do_lower_case and not description.strip_accents:
+        notes.append(
+            "strip_accents false: the authors' code strips accents from all lowercased text, "
+            "so texts with accents get different tokens"
+        )
+    return notes
 
 
 def _records_heads(encoder: EncoderConfig, saved: Mapping[str, Any]) -> bool:
@@ -210,17 +239,21 @@ def _encoder_config(
     if not heads:
         heads = max(1, hidden // HEAD_SIZE)
         heads = 1 if hidden % heads else heads
-    return EncoderConfig(
-        vocab_size=vocab_size,
-        embedding_size=embedding_size,
-        hidden_size=hidden,
-        num_hidden_layers=1 + max(int(match.group(1)) for match in layers if match),
-        num_attention_heads=heads,
-        intermediate_size=intermediate,
-        max_position_embeddings=shape("embeddings/position_embeddings", embeddings)[0],
-        type_vocab_size=shape("embeddings/token_type_embeddings", embeddings)[0],
-        **known,
-    )
+    sizes = {
+        "vocab_size": vocab_size,
+        "embedding_size": embedding_size,
+        "hidden_size": hidden,
+        "num_hidden_layers": 1 + max(int(match.group(1)) for match in layers if match),
+        "num_attention_heads": heads,
+        "intermediate_size": intermediate,
+        "max_position_embeddings": shape("embeddings/position_embeddings", embeddings)[0],
+        "type_vocab_size": shape("embeddings/token_type_embeddings", embeddings)[0],
+    }
+    try:
+        return EncoderConfig(**sizes, **known)
+    except UserError as error:
+        described = os.path.join(containing_folder(path), DESCRIPTION_FILE)
+        raise UserError(f"{described}: model_hparam_overrides: {error}") from error
 
 
 def _missing_config_hint(path: str) -> str:

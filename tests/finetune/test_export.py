@@ -179,6 +179,18 @@ def test_a_model_server_gives_the_same_answers(exported, answers, name):
             np.testing.assert_allclose(of_rest, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["pairs", "answers"])
+def test_texts_of_different_numbers_are_refused(exported, name):
+    folder, inputs = exported[name]
+    first, second = inputs
+    server = Server(folder)
+    for given in ({first: ["a", "b"], second: ["c"]}, {first: ["a"], second: ["b", "c"]}):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="must have the same number of rows"
+        ):
+            predict(server, name, **given)
+
+
 def test_the_request_of_the_readme(exported):
     server = Server(exported["topic"][0])
     answer = server.rest('{"instances": ["The invoice is wrong."]}')

@@ -1,7 +1,7 @@
 """SavedModel export, with signatures for texts and for ids, for model servers."""
 
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -117,10 +117,12 @@ def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
     """Returns the graphs of both signatures."""
 
     def answer_texts(**texts: tf.Tensor) -> ServedOutputs:
+        _assert_equal([tf.shape(value)[0] for value in texts.values()], texts, "number of rows")
         return servable.answer_texts(texts)
 
     def answer_tokens(**features: tf.Tensor) -> ServedOutputs:
         inputs = EncoderInputs(**features)
+        _assert_equal([tf.shape(value) for value in inputs], features, "shape")
         length = tf.shape(inputs.input_ids)[1]
         message = f"input_ids may have at most {servable.max_seq_length} tokens"
         tf.debugging.assert_less_equal(length, servable.max_seq_length, message=message)
@@ -144,6 +146,13 @@ def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
                 **tokens
             ),
         }
+
+
+def _assert_equal(sizes: Sequence[tf.Tensor], names: Iterable[str], what: str) -> None:
+    """Adds assertions on the inputs of a request, which would be broadcast."""
+    for size in sizes[1:]:
+        message = f"{', '.join(names)} must have the same {what}"
+        tf.debugging.assert_equal(size, sizes[0], message=message)
 
 
 def write_warmup_requests(directory: pathlib.Path, model_name: str, servable: Servable) -> None:

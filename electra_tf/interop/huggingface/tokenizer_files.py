@@ -9,19 +9,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.interop.model_checkpoint import VOCAB_FILE, ModelDescription
-from electra_tf.text.vocabulary import plain_vocabulary
+from electra_tf.text.vocabulary import (
+    CLS,
+    MASK,
+    PAD,
+    SEP,
+    SPECIAL_TOKENS,
+    UNK,
+    plain_vocabulary,
+)
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, read_object, read_switch, to_json
 
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 TOKENIZER_FILE = "tokenizer.json"
 ADDED_TOKENS_FILE = "added_tokens.json"
+SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 # Classes of BERT's tokenizer, of which only tokenizer_config.json has settings: transformers
 # replaces the normalizer of their tokenizer.json. Those of a tokenizer.json have only these.
 _BERT_CLASSES = ("ElectraTokenizer", "BertTokenizer")
 _FILE_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 _PRE_TOKENIZER = "BertPreTokenizer"
 _CONTINUATION = "##"
+# Their names of the special tokens that inputs can have; what is padded is masked.
+_SPECIAL = {"unk_token": UNK, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
 _TOKENS_SHOWN = 5
 
 
@@ -97,6 +108,7 @@ def read_tokenizer(
             f"tokenizer_class {name:.40}: the tokenizer here is BERT's, so texts can get "
             "different tokens"
         )
+    notes += _special_token_notes(folder, tokenizer)
     vocabulary = _read_vocabulary(folder, tokenizer, vocab_size, notes)
     return TokenizerSettings(lower, strip and lower, is_recorded, vocabulary, tuple(notes))
 
@@ -139,14 +151,48 @@ def _fast_switches(fast_file: str) -> tuple[_Switches, list[str]]:
 
 
 def _pipeline_notes(fast_file: str) -> list[str]:
-    """Returns a note if a tokenizer.json divides text into other words than BERT's does."""
+    """Returns notes on the steps of a tokenizer.json that are not those of BERT's."""
+    notes = []
     given = read_object(fast_file, "pre_tokenizer").get("type")
-    if given == _PRE_TOKENIZER:
-        return []
-    return [
-        f"the pre_tokenizer {given!s:.40} of tokenizer.json: the tokenizer here is BERT's, so "
-        "texts can get different tokens"
-    ]
+    if given != _PRE_TOKENIZER:
+        notes.append(
+            f"the pre_tokenizer {given!s:.40} of tokenizer.json: the tokenizer here is BERT's, "
+            "so texts can get different tokens"
+        )
+    frame = _frame(fast_file)
+    if frame != (CLS, None, SEP):
+        shown = " ".join(str(token or "text") for token in frame)
+        notes.append(
+            f"the post_processor of tokenizer.json makes {shown!r:.60}: inputs here are "
+            f"'{CLS} text {SEP}'"
+        )
+    return notes
+
+
+def _frame(fast_file: str) -> tuple[str | None, ...]:
+    """Returns the special tokens that a tokenizer.json puts around a text, which is None."""
+    given = read_object(fast_file, "post_processor")
+    try:
+        if "cls" in given:
+            return given["cls"][0], None, given["sep"][0]
+        pieces = given.get("single") or [{}]
+        return tuple(piece.get("SpecialToken", {}).get("id") for piece in pieces)
+    except (AttributeError, LookupError, TypeError) as error:
+        raise UserError(f"{fast_file}: post_processor cannot be read: {given!r:.80}") from error
+
+
+def _special_token_notes(folder: str, tokenizer: Mapping[str, Any]) -> list[str]:
+    """Returns notes on special tokens that have other names than here."""
+    given = dict(tokenizer)
+    if "added_tokens_decoder" not in tokenizer:  # as transformers does
+        given |= read_json(os.path.join(folder, SPECIAL_TOKENS_FILE))
+    notes = []
+    for name, ours in _SPECIAL.items():
+        value = given.get(name)
+        token = value.get("content") if isinstance(value, dict) else value
+        if token not in (None, ours):
+            notes.append(f"{name} {token!r:.40}: it is always {ours} here, so inputs differ")
+    return notes
 
 
 def _normalizer(fast_file: str) -> tuple[dict[str, Any], list[str]]:
@@ -193,18 +239,22 @@ def _read_vocabulary(
     lines = content.split(b"\n")
     if not lines[-1]:
         lines.pop()
-    added = {}
+    missing, added = [], {}
     for number, token in _added_tokens(folder, tokenizer):
-        if number == len(lines) + len(added) < vocab_size:
+        if number == len(lines) + len(missing) < vocab_size:
+            missing.append(token)
+        is_known = number < min(len(lines) + len(missing), vocab_size)
+        if is_known and token not in SPECIAL_TOKENS:
             added[number] = token
-    if not added:
+    if added:
+        shown = ", ".join(list(added.values())[:_TOKENS_SHOWN])
+        notes.append(
+            f"{len(added)} added tokens ({shown}{', …' * (len(added) > _TOKENS_SHOWN)}): the "
+            "tokenizer here looks for them in words only, after splitting text at punctuation"
+        )
+    if not missing:
         return content
-    shown = ", ".join(list(added.values())[:_TOKENS_SHOWN])
-    notes.append(
-        f"{len(added)} added tokens ({shown}{', …' * (len(added) > _TOKENS_SHOWN)}): the "
-        "tokenizer here looks for them in words only, after splitting text at punctuation"
-    )
-    return b"".join(line + b"\n" for line in lines) + _lines(list(added.values()))
+    return b"".join(line + b"\n" for line in lines) + _lines(missing)
 
 
 def _check_same_tokens(plain: bytes, fast: bytes, folder: str) -> None:
@@ -277,13 +327,7 @@ def _listed_tokens(fast_file: str) -> Iterator[tuple[int, str]]:
 
 def tokenizer_files(description: ModelDescription) -> dict[str, bytes]:
     """Returns the contents of the tokenizer files by name."""
-    special = {
-        "unk_token": "[UNK]",
-        "sep_token": "[SEP]",
-        "pad_token": "[PAD]",
-        "cls_token": "[CLS]",
-        "mask_token": "[MASK]",
-    }
+    special = {"pad_token": PAD, **_SPECIAL}
     settings = {
         "tokenizer_class": "ElectraTokenizer",
         "do_lower_case": description.do_lower_case,
@@ -295,5 +339,5 @@ def tokenizer_files(description: ModelDescription) -> dict[str, bytes]:
     return {
         VOCAB_FILE: plain_vocabulary(description.vocabulary),
         TOKENIZER_CONFIG_FILE: to_json(settings),
-        "special_tokens_map.json": to_json(special),
+        SPECIAL_TOKENS_FILE: to_json(special),
     }

@@ -79,6 +79,7 @@ def test_without_its_tokenizer_case_is_given_or_assumed(tmp_path):
             {"suffix_indicator": "@@"},
             "suffix_indicator '@@' of the tokenizer: it is always '##'",
         ),
+        ({"oov_token": "w1"}, "oov_token 'w1' of the tokenizer: it is always '[UNK]' here"),
     ],
 )
 def test_settings_that_the_tokenizer_here_lacks_are_reported(tmp_path, changes, noted):

@@ -1,5 +1,6 @@
 """The authors' checkpoints: real ones of their code, and round trips with moments."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -21,6 +22,7 @@ from tests.electra_tf.interop.models import (
     read,
     tiny_pretraining_checkpoint,
 )
+from tests.mutations import changed_values
 
 TF1 = format_of("tf1")
 
@@ -129,6 +131,55 @@ def test_another_checkpoint_of_tensorflow(tmp_path):
     said = r"not a checkpoint of the authors' code.* of TensorFlow 2.* needs its config\.json"
     with pytest.raises(UserError, match=said):
         TF1.read(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "noted"),
+    [
+        ("gelu_new", {}, ["layer_norm_epsilon 1e-05", "hidden_act gelu_tanh"]),
+        ("small/discriminator", {}, []),
+        ("small/discriminator", {"do_lower_case": True}, ["strip_accents false"]),
+        ("small/discriminator", {"do_lower_case": True, "strip_accents": True}, []),
+    ],
+)
+def test_what_the_authors_code_computes_otherwise_is_reported(
+    tmp_path, model, tokenizer, noted
+):
+    checkpoint = read(HUGGINGFACE_DATA / model, "huggingface")
+    description = dataclasses.replace(checkpoint.description, **tokenizer)
+    checkpoint = dataclasses.replace(checkpoint, description=description)
+    notes = TF1.write(checkpoint, str(tmp_path))
+    assert [note.partition(":")[0] for note in notes] == noted
+    assert read(tmp_path, "tf1").description.encoder == description.encoder
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"version": "2"}, "version must be a whole number, not '2'"),
+        ({"do_lower_case": "false"}, "do_lower_case must be true or false, not 'false'"),
+        ({"model_hparam_overrides": 1.5}, "model_hparam_overrides must be a JSON object"),
+        ({"model_hparam_overrides": {"hidden_act": "x"}}, "model_hparam_overrides: hidden_act"),
+        ({"tasks": {"names": 1}}, "tasks of 'names' must be a JSON object, not 1"),
+        ({"labels": {"names": "O"}}, "labels of 'names' must be a list, not 'O'"),
+    ],
+)
+def test_a_damaged_description_is_refused(tmp_path, changes, said):
+    TF1.write(read(HUGGINGFACE_DATA / "token_classification", "huggingface"), str(tmp_path))
+    path = tmp_path / "electra_tf.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    for act in (TF1.read, TF1.settings):
+        with pytest.raises(UserError, match=f"electra_tf.json: {said}"):
+            act(str(tmp_path))
+
+
+def test_any_value_of_a_description_is_read_or_refused(tmp_path):
+    TF1.write(read(HUGGINGFACE_DATA / "token_classification", "huggingface"), str(tmp_path))
+    path = tmp_path / "electra_tf.json"
+    for changed in changed_values(path.read_text()):
+        path.write_text(changed)
+        with contextlib.suppress(UserError):
+            TF1.read(str(tmp_path))
 
 
 def test_a_full_disk_is_named(tmp_path, monkeypatch):

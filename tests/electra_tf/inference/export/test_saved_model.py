@@ -99,6 +99,17 @@ def test_a_row_of_too_many_ids_is_refused_with_the_limit(servers):
         )
 
 
+@pytest.mark.parametrize("name", ["input_mask", "segment_ids"])
+@pytest.mark.parametrize("shape", [[1, 5], [2, 1]])
+def test_inputs_of_different_shapes_are_refused(servers, name, shape):
+    """They would be broadcast, to answers for other rows."""
+    ids = tf.ones([2, 5], tf.int32)
+    inputs = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), ids)
+    inputs[name] = tf.ones(shape, tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must have the same shape"):
+        servers["discriminator"].signature("tokens")(**inputs)
+
+
 def test_graphs_hold_what_they_need(exported):
     """No XLA, which a server may lack, and of the weights only those that are read."""
     for name, path in exported.items():

@@ -46,7 +46,24 @@ def word_pieces(**ids: int) -> dict[str, Any]:
     kept = {token: i for token, i in vocab.items() if i not in ids.values()}
     model = {"type": "WordPiece", "vocab": {**kept, **ids}}
     words = {"type": "BertPreTokenizer"}
-    return {"model": model, "normalizer": NORMALIZER, "pre_tokenizer": words}
+    frame = {"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]}
+    return {
+        "model": model,
+        "normalizer": NORMALIZER,
+        "pre_tokenizer": words,
+        "post_processor": frame,
+    }
+
+
+def template(*pieces: str) -> dict[str, Any]:
+    """Returns a post_processor that makes the given tokens; "$A" is the text."""
+    single = [
+        {"Sequence": {"id": "A", "type_id": 0}}
+        if piece == "$A"
+        else {"SpecialToken": {"id": piece, "type_id": 0}}
+        for piece in pieces
+    ]
+    return {"type": "TemplateProcessing", "single": single}
 
 
 @pytest.mark.parametrize(
@@ -141,6 +158,53 @@ def test_another_pre_tokenizer_is_reported(tmp_path, content):
     assert note.startswith(f"the pre_tokenizer {content and content['type']} of tokenizer.json")
 
 
+@pytest.mark.parametrize(
+    ("post_processor", "noted"),
+    [
+        (template("[CLS]", "$A", "[SEP]"), ""),
+        (template("<s>", "$A", "[SEP]"), "makes '<s> text [SEP]'"),
+        (template("$A", "[SEP]"), "makes 'text [SEP]'"),
+        (None, "makes 'text'"),
+    ],
+)
+def test_another_frame_is_reported(tmp_path, post_processor, noted):
+    folder = make_folder(
+        tmp_path,
+        tokenizer={**word_pieces(), "post_processor": post_processor},
+        tokenizer_config={"tokenizer_class": "PreTrainedTokenizerFast"},
+    )
+    notes = read(folder, "huggingface").notes
+    assert [noted in note for note in notes] == [True] * bool(noted)
+
+
+SPECIAL_TOKENS = {
+    "cls_token": "w1",
+    "sep_token": {"content": "w2"},
+    "unk_token": "[UNK]",
+    "pad_token": "w3",
+    "mask_token": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("contents", "named"),
+    [
+        ({"tokenizer_config": SPECIAL_TOKENS}, ["cls_token 'w1'", "sep_token 'w2'"]),
+        ({"special_tokens_map": SPECIAL_TOKENS}, ["cls_token 'w1'", "sep_token 'w2'"]),
+        (
+            {
+                "tokenizer_config": {"mask_token": "w4", "added_tokens_decoder": {}},
+                "special_tokens_map": SPECIAL_TOKENS,
+            },
+            ["mask_token 'w4'"],
+        ),
+    ],
+)
+def test_special_tokens_of_other_names_are_reported(tmp_path, contents, named):
+    notes = read(make_folder(tmp_path, **contents), "huggingface").notes
+    assert [note.partition(":")[0] for note in notes] == named
+
+
 def test_two_vocabularies_are_refused(tmp_path):
     folder = make_folder(
         tmp_path,
@@ -181,7 +245,7 @@ def test_the_class_of_the_tokenizer_can_be_in_the_configuration(tmp_path):
 @pytest.mark.parametrize(
     "contents",
     [
-        {"added_tokens": {"<b>": 47, "<a>": 46, "w0": 5}},
+        {"added_tokens": {"<b>": 47, "<a>": 46, "[PAD]": 0}},
         {
             "tokenizer": {
                 "added_tokens": [{"id": 46, "content": "<a>"}, {"id": 47, "content": "<b>"}]
@@ -206,6 +270,24 @@ def test_added_tokens_keep_their_names(tmp_path, contents):
     assert tokens_of(folder) == [*tokens[:46], "<a>", "<b>"]
     (note,) = read(folder, "huggingface").notes
     assert note.startswith("2 added tokens (<a>, <b>)")
+
+
+@pytest.mark.parametrize("has_vocab_file", [True, False])
+def test_added_tokens_of_the_vocabulary_are_reported(tmp_path, has_vocab_file):
+    """Those that transformers writes into tokenizer.json alone, among them."""
+    tokens = [{"id": 4, "content": "[MASK]"}, {"id": 47, "content": "<b>"}]
+    content = word_pieces(**{"<b>": 47})
+    folder = make_folder(
+        tmp_path,
+        has_vocab_file=has_vocab_file,
+        tokenizer={**content, "added_tokens": [*tokens, {"id": 48, "content": "<c>"}]},
+        tokenizer_config={"do_lower_case": False},
+    )
+    if has_vocab_file:
+        lines = (folder / "vocab.txt").read_text().splitlines()
+        (folder / "vocab.txt").write_text("\n".join([*lines[:-1], "<b>"]))
+    (note,) = read(folder, "huggingface").notes
+    assert note.startswith("1 added tokens (<b>)")
 
 
 def test_an_id_keeps_its_row_although_another_is_missing(tmp_path):

@@ -371,6 +371,14 @@ def test_a_row_without_choices_is_answered_alike_in_every_batch(served, choices)
     assert answer["scores"].sum(axis=1).tolist() == [float(index >= 0) for index in best]
 
 
+def test_texts_without_choices_of_their_own_are_refused(served):
+    inputs = {"text": TEXTS[:2], "question": QUESTIONS[:2], "choices": CHOICES[:1]}
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="must have the same number of rows"
+    ):
+        predict(Server(served), "asked", **inputs)
+
+
 def test_ids_of_a_choice_get_its_score(model_dir, served):
     """The signature "tokens", and the formats that take ids, score row by row."""
     config = ExportConfig(model_dir=model_dir, export_dir=served, component="asked")
